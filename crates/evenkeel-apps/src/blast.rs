@@ -1,0 +1,281 @@
+//! Running a load generator in real time: on a device or a cable as a program of a host, or straight into a cable for the highest rates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use evenkeel::Engine;
+use evenkeel_core::cable::{self, End, WireCounters};
+use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
+use evenkeel_core::interface::Interface as _;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::EthernetAddress;
+use evenkeel_link::{Clock, Stop, cpus, pin_to_cpu};
+use serde::Serialize;
+
+use crate::blaster::{Blaster, Options, Tally};
+use crate::books::{self, Books};
+use crate::pace::Pace;
+use crate::requests::Requests;
+use crate::service::{self, Service};
+use crate::site::{Limits, Port, Site, SiteError, drive};
+
+/// What a load generator has done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Blasted {
+    /// The rate asked for; `None` for as many as can be.
+    pub target_pps: Option<u64>,
+    /// How long requests were sent, in seconds.
+    pub seconds: f64,
+    /// Requests sent.
+    pub sent: u64,
+    /// The rate really offered.
+    pub offered_pps: f64,
+    /// Requests given up because the generator came too late for them.
+    pub missed: u64,
+    /// Requests that the host's output refused.
+    pub unsent: u64,
+    /// Datagrams that came back.
+    pub replies: u64,
+}
+
+/// What a load generator and the sink at the other end of its cable have done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Flooded {
+    /// The generator.
+    #[serde(flatten)]
+    pub blasted: Blasted,
+    /// The sink.
+    pub receiver: Option<Receiver>,
+}
+
+/// The sink at the other end of a cable.
+#[derive(Debug, Clone, Serialize)]
+pub struct Receiver {
+    /// How it receives.
+    pub architecture: String,
+    /// Requests its program received.
+    pub requests: u64,
+    /// The same for each second of sending.
+    pub delivered_pps: f64,
+    /// What its host did.
+    pub books: Books,
+}
+
+/// Blasts from a host on a device.
+///
+/// # Errors
+/// [`SiteError`]
+pub fn on_device(site: &Site, port: &Port, options: Options) -> Result<Flooded, SiteError> {
+    let mut engine = site.engine(Clock::start())?;
+    let attached = site.attach(&mut engine, port)?;
+    let blasted = run(engine, options, || false)?;
+    attached.close()?;
+    Ok(Flooded { blasted, receiver: None })
+}
+
+/// Blasts from a host on one end of a cable.
+pub(crate) fn on_cable(
+    site: &Site,
+    clock: Clock,
+    end: End,
+    options: Options,
+    done: impl Fn() -> bool,
+) -> Result<Blasted, SiteError> {
+    let mut engine = site.engine(clock)?;
+    engine.add_cable(end, &site.addresses)?;
+    run(engine, options, done)
+}
+
+fn run(mut engine: Engine, options: Options, done: impl Fn() -> bool) -> Result<Blasted, SiteError> {
+    let (tally, target_pps) = (Arc::new(Tally::default()), options.rate_pps);
+    engine.host_mut().spawn("blaster", 0, Box::new(Blaster::new(options, Arc::clone(&tally))));
+    drive(&mut engine, Limits::default(), || tally.ended() || done(), |_, _| {})?;
+    let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent());
+    Ok(Blasted {
+        target_pps,
+        seconds,
+        sent,
+        offered_pps: per_second(sent, seconds),
+        missed: tally.missed(),
+        unsent: tally.unsent(),
+        replies: tally.replies(),
+    })
+}
+
+/// How a cable is flooded.
+#[derive(Debug, Clone, Copy)]
+pub struct Flood {
+    /// Receive rings of the sink.
+    pub queues: usize,
+    /// Requests a second; `None` for as many as can be.
+    pub rate_pps: Option<u64>,
+    /// Requests sent at a time, at most.
+    pub burst_pkts: u64,
+    /// How long to send.
+    pub duration: Option<Duration>,
+    /// Requests to send.
+    pub count: Option<u64>,
+}
+
+/// Hardware addresses of a flooded cable's ends: generator, sink.
+pub const HARDWARE: [EthernetAddress; 2] =
+    [EthernetAddress([2, 0, 0, 0, 0, GENERATOR]), EthernetAddress([2, 0, 0, 0, 0, SINK])];
+const GENERATOR: u8 = 1;
+const SINK: u8 = 2;
+/// A generator that waits looks this often whether it is asked to end.
+const LOOK: Duration = Duration::from_millis(10);
+/// Time for the sink to open its socket before the first request, and to empty its rings after the last.
+const SETTLING: Duration = Duration::from_millis(20);
+
+/// Floods a sink over a cable: the generator is a thread that does nothing else, the sink a host on the calling thread.
+///
+/// Where the process has two processors or more, each is given its own.
+///
+/// # Errors
+/// [`SiteError`]
+pub fn flood(
+    site: &Site,
+    requests: Requests,
+    flood: Flood,
+    sink: service::Options,
+) -> Result<Flooded, SiteError> {
+    let clock = Clock::start();
+    let demultiplexes = site.config.architecture == Architecture::NiLrp;
+    let near = cable::Options { queues: flood.queues, demultiplexes, ..cable::Options::new("sink", SINK) };
+    let (near, far) = cable::pair(near, cable::Options::new("generator", GENERATOR));
+    let mut sink = Sink::open(site, near, sink, clock)?;
+    let mut generator = Generator { end: far, requests, flood, clock, stop: Stop::on_signals()? };
+    let (processors, ended) = (cpus(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            pin(&processors, 1);
+            let blasted = generator.run();
+            ended.store(true, Ordering::Release);
+            blasted
+        });
+        pin(&processors, 0);
+        let received =
+            sink.run(Limits::default(), || ended.load(Ordering::Acquire)).and_then(|()| sink.settle());
+        let blasted = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        received.map(|()| blasted)
+    })
+    .map(|blasted| {
+        let receiver = sink.receiver(&blasted, generator.end.sent());
+        Flooded { blasted, receiver: Some(receiver) }
+    })
+}
+
+/// Gives the calling thread the `index`th of several processors to itself. Where that is not allowed it goes without.
+fn pin(processors: &[usize], index: usize) {
+    if let (true, Some(&cpu)) = (processors.len() > 1, processors.get(index)) {
+        let _ = pin_to_cpu(cpu);
+    }
+}
+
+/// Puts ready frames into a cable.
+#[derive(Debug)]
+struct Generator {
+    end: End,
+    requests: Requests,
+    flood: Flood,
+    clock: Clock,
+    stop: &'static Stop,
+}
+
+impl Generator {
+    fn run(&mut self) -> Blasted {
+        let Flood { queues: _, rate_pps, burst_pkts, duration, count } = self.flood;
+        let start = self.clock.now();
+        let end = duration.map_or(Instant::NEVER, |duration| start + duration);
+        let mut pace = rate_pps
+            .map_or_else(|| Pace::unlimited(burst_pkts, start), |rate| Pace::new(rate, burst_pkts, start));
+        let (mut now, mut sent) = (start, 0);
+        let last = count.unwrap_or(u64::MAX);
+        while now < end && sent < last && !self.stop.requested() {
+            let due = pace.take(now).min(last - sent);
+            for _ in 0..due {
+                self.end.send(self.requests.next());
+            }
+            if due > 0 {
+                self.end.flush();
+                sent += due;
+            }
+            now = self.clock.spin_until(pace.next().min(end).min(now + LOOK));
+        }
+        let seconds = now.since(start).as_secs_f64();
+        Blasted {
+            target_pps: rate_pps,
+            seconds,
+            sent,
+            offered_pps: per_second(sent, seconds),
+            missed: pace.missed(),
+            unsent: 0,
+            replies: 0,
+        }
+    }
+}
+
+/// A host on the flooded end of a cable, with a service on it.
+#[derive(Debug)]
+struct Sink {
+    engine: Engine,
+    interface: InterfaceId,
+    architecture: Architecture,
+    tally: Arc<service::Tally>,
+    elapsed: Duration,
+}
+
+impl Sink {
+    fn open(site: &Site, end: End, options: service::Options, clock: Clock) -> Result<Self, SiteError> {
+        let mut engine = site.engine(clock)?;
+        let interface = engine.add_cable(end, &site.addresses)?;
+        let tally = Arc::new(service::Tally::default());
+        engine.host_mut().spawn("sink", 0, Box::new(Service::new(options, Arc::clone(&tally))));
+        let architecture = site.config.architecture;
+        let mut sink = Self { engine, interface, architecture, tally, elapsed: Duration::ZERO };
+        sink.settle()?;
+        sink.tally.refused().map_or(Ok(sink), |error| Err(error.into()))
+    }
+
+    fn run(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<(), SiteError> {
+        let (_, elapsed) = drive(&mut self.engine, limits, done, |_, _| {})?;
+        self.elapsed += elapsed;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), SiteError> {
+        self.run(Limits { duration: Some(SETTLING), every: None }, || false)
+    }
+
+    /// What it did, given what the wire says: sheds of the interface are the sender's to count.
+    fn receiver(&mut self, blasted: &Blasted, wire: WireCounters) -> Receiver {
+        let mut books = Books::of(self.engine.host_mut(), self.interface, self.elapsed);
+        books.conserved &= blasted.sent == wire.accepted + wire.shed + wire.discarded;
+        books.conserved &= wire.accepted == books.received;
+        let shed = match self.architecture {
+            Architecture::NiLrp => {
+                books::drop(QueueDrop::Channel.into(), "channel on the interface", wire.shed)
+            }
+            _ => books::drop(LinkDrop::RingFull.into(), books::RING, wire.shed),
+        };
+        let discarded =
+            books::drop(UdpDrop::NoSocket.into(), "demultiplexer on the interface", wire.discarded);
+        books.drops.retain(|d| d.place != books::RING);
+        books.drops.splice(0..0, [shed, discarded].into_iter().filter(|d| d.frames > 0));
+        let requests = self.tally.requests();
+        Receiver {
+            architecture: self.architecture.name().to_owned(),
+            requests,
+            delivered_pps: per_second(requests, blasted.seconds),
+            books,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for reports")]
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}

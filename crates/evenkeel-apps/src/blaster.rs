@@ -1,0 +1,192 @@
+//! A load generator as a program on a host: its requests take the host's own way out, with neighbours and routes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{BindError, SocketId};
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::pace::Pace;
+
+/// Replies taken in one step, at most: sending goes before.
+const REPLIES_PER_STEP: usize = 64;
+/// How long replies are waited for after the last request.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// What a load generator is to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where requests go.
+    pub to: Endpoint,
+    /// Requests a second; `None` for as many as the host can.
+    pub rate_pps: Option<u64>,
+    /// Requests sent in one step, at most.
+    pub burst_pkts: u64,
+    /// Source ports.
+    pub flows: u16,
+    /// Payload of each request.
+    pub payload: Vec<u8>,
+    /// How long to send.
+    pub duration: Option<Duration>,
+    /// Requests to send.
+    pub count: Option<u64>,
+}
+
+/// What a load generator has done; may be read from anywhere while it runs.
+#[derive(Debug, Default)]
+pub struct Tally {
+    sent: AtomicU64,
+    unsent: AtomicU64,
+    missed: AtomicU64,
+    replies: AtomicU64,
+    sending_nanos: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Tally {
+    /// Requests handed to the host's output.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Requests the host would not send.
+    #[must_use]
+    pub fn unsent(&self) -> u64 {
+        self.unsent.load(Ordering::Relaxed)
+    }
+
+    /// Requests given up because the program came too late for them.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams that came back.
+    #[must_use]
+    pub fn replies(&self) -> u64 {
+        self.replies.load(Ordering::Relaxed)
+    }
+
+    /// How long requests have been sent.
+    #[must_use]
+    pub fn sending(&self) -> Duration {
+        Duration::from_nanos(self.sending_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+}
+
+/// The program.
+#[derive(Debug)]
+pub struct Blaster {
+    options: Options,
+    tally: Arc<Tally>,
+    sockets: Vec<SocketId>,
+    next: usize,
+    course: Course,
+}
+
+/// How far it is.
+#[derive(Debug)]
+enum Course {
+    Fresh,
+    Sending(Pace, Instant),
+    Lingering(Instant),
+}
+
+impl Blaster {
+    /// A generator that tells `tally` what it does.
+    #[must_use]
+    pub fn new(options: Options, tally: Arc<Tally>) -> Self {
+        Self { options, tally, sockets: Vec::new(), next: 0, course: Course::Fresh }
+    }
+
+    fn start(&mut self, system: &mut System<'_>) -> Result<(), BindError> {
+        for _ in 0..self.options.flows.max(1) {
+            self.sockets.push(system.bind(None, 0)?);
+        }
+        let (now, burst) = (system.now(), self.options.burst_pkts);
+        let pace = self
+            .options
+            .rate_pps
+            .map_or_else(|| Pace::unlimited(burst, now), |rate| Pace::new(rate, burst, now));
+        self.course = Course::Sending(pace, now);
+        Ok(())
+    }
+
+    /// Sends what is due; says when to come again, or `None` if all is sent.
+    fn send(&mut self, system: &mut System<'_>) -> Option<Step> {
+        let Course::Sending(pace, start) = &mut self.course else { return None };
+        let now = system.now();
+        let elapsed = now.since(*start);
+        let over = self.options.duration.is_some_and(|duration| elapsed >= duration);
+        let left = self.options.count.map_or(u64::MAX, |count| count.saturating_sub(pace.granted()));
+        if over || left == 0 {
+            return None;
+        }
+        let due = pace.take(now).min(left);
+        self.tally.missed.store(pace.missed(), Ordering::Relaxed);
+        self.tally
+            .sending_nanos
+            .store(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let next = pace.next();
+        for _ in 0..due {
+            let socket = self.sockets[self.next % self.sockets.len()];
+            self.next = self.next.wrapping_add(1);
+            let sent = system.send(socket, self.options.to, &self.options.payload).is_ok();
+            add(if sent { &self.tally.sent } else { &self.tally.unsent }, 1);
+        }
+        Some(if next <= now { Step::Again } else { Step::Sleep(next) })
+    }
+
+    fn take_replies(&mut self, system: &mut System<'_>) {
+        let mut left = REPLIES_PER_STEP;
+        for &socket in &self.sockets {
+            while left > 0 {
+                let Some(reply) = system.receive(socket) else { break };
+                system.recycle(reply);
+                add(&self.tally.replies, 1);
+                left -= 1;
+            }
+        }
+    }
+
+    fn end(&self) -> Step {
+        self.tally.ended.store(true, Ordering::Relaxed);
+        Step::Exit
+    }
+}
+
+impl Program for Blaster {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        self.take_replies(system);
+        match self.course {
+            Course::Fresh => match self.start(system) {
+                Ok(()) => Step::Again,
+                Err(_) => self.end(),
+            },
+            Course::Sending(..) => self.send(system).unwrap_or_else(|| {
+                self.course = Course::Lingering(system.now() + LINGER);
+                Step::Again
+            }),
+            Course::Lingering(until) if system.now() >= until => self.end(),
+            Course::Lingering(until) => match self.sockets.first() {
+                Some(&socket) if self.sockets.len() == 1 => Step::WaitUntil(socket, until),
+                _ => Step::Sleep(until.min(system.now() + Duration::from_millis(1))),
+            },
+        }
+    }
+}
+
+/// Only the program writes its counters, so that an addition need not be one operation.
+fn add(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}

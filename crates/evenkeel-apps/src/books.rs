@@ -1,0 +1,138 @@
+//! What a host did, for those who ask afterwards: frames and CPU time.
+
+use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
+use evenkeel_core::host::{Host, Level};
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::demo::results::{CpuShares, Drop};
+
+/// The place of frames that an interface sheds.
+pub(crate) const RING: &str = "interface ring";
+
+/// Where every frame went, and how the core spent its time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Books {
+    /// Frames taken from the interface.
+    pub received: u64,
+    /// Copies made for further members of a multicast group.
+    pub duplicated: u64,
+    /// Frames whose payload a program has received.
+    pub delivered: u64,
+    /// Frames that ended inside the host: ARP, NDP, ICMP, IGMP, MLD.
+    pub consumed: u64,
+    /// Frames still on their way up.
+    pub queued: u64,
+    /// Frames this host made to be sent.
+    pub originated: u64,
+    /// Frames handed to the interface.
+    pub transmitted: u64,
+    /// Where frames were dropped, and why.
+    pub drops: Vec<Drop>,
+    /// How the core spent its time.
+    pub cpu: CpuShares,
+    /// Whether every frame is accounted for.
+    pub conserved: bool,
+}
+
+impl Books {
+    /// The books of a host with one interface, after it has been driven for `elapsed`.
+    #[must_use]
+    pub fn of(host: &mut Host, interface: InterfaceId, elapsed: Duration) -> Self {
+        let shed = shed(host, interface);
+        let ledger = host.ledger();
+        let mut drops: Vec<Drop> =
+            ledger.drops().flat_map(|(reason, input, output)| drops_of(reason, input, output)).collect();
+        if shed > 0 {
+            drops.insert(0, drop(LinkDrop::RingFull.into(), RING, shed));
+        }
+        Self {
+            received: ledger.received,
+            duplicated: ledger.duplicated,
+            delivered: ledger.delivered,
+            consumed: ledger.consumed,
+            queued: host.queued(),
+            originated: ledger.originated,
+            transmitted: ledger.transmitted,
+            drops,
+            cpu: cpu(host, elapsed),
+            conserved: host.check().is_ok(),
+        }
+    }
+
+    /// Frames dropped, for whatever reason.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(|d| d.frames).sum()
+    }
+}
+
+/// Frames that found the interface's rings full.
+fn shed(host: &mut Host, interface: InterfaceId) -> u64 {
+    let Some(interface) = host.interface_mut(interface) else { return 0 };
+    (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum()
+}
+
+pub(crate) fn drops_of(reason: Reason, input: u64, output: u64) -> impl Iterator<Item = Drop> {
+    let input = (input > 0).then(|| drop(reason, place(reason), input));
+    let output = (output > 0).then(|| drop(reason, "output", output));
+    input.into_iter().chain(output)
+}
+
+/// `frames` dropped at `place`.
+pub(crate) fn drop(reason: Reason, place: &str, frames: u64) -> Drop {
+    Drop { reason: reason.name().to_owned(), place: place.to_owned(), frames }
+}
+
+/// Where received frames are dropped for a reason.
+#[must_use]
+pub fn place(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Link(LinkDrop::RingFull) => RING,
+        Reason::Link(_) => "link input",
+        Reason::Queue(QueueDrop::IpQueue) => "shared IP queue",
+        Reason::Queue(QueueDrop::Channel) => "channel",
+        Reason::Queue(QueueDrop::Socket) => "socket queue",
+        Reason::Queue(QueueDrop::Closed) => "closed socket",
+        Reason::Ip(_) => "IP input",
+        Reason::Udp(_) => "UDP input",
+    }
+}
+
+/// How a host's core spent `elapsed`; what no level used, it was halted.
+#[must_use]
+pub fn cpu(host: &Host, elapsed: Duration) -> CpuShares {
+    let used = Level::ALL.map(|level| host.cpu(level));
+    let whole = elapsed.max(used.iter().sum()).as_secs_f64();
+    if whole == 0.0 {
+        return CpuShares { idle: 1.0, ..CpuShares::default() };
+    }
+    let share = |level| host.cpu(level).as_secs_f64() / whole;
+    let cpu = CpuShares {
+        interrupt: share(Level::Interrupt),
+        soft_interrupt: share(Level::SoftInterrupt),
+        polling_thread: share(Level::PollingThread),
+        process: share(Level::Process),
+        idle: 0.0,
+    };
+    CpuShares {
+        idle: (1.0 - cpu.interrupt - cpu.soft_interrupt - cpu.polling_thread - cpu.process).max(0.0),
+        ..cpu
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `docs/results.md` tells users what each reason means; it must tell what the code says.
+    #[test]
+    fn every_drop_reason_is_documented() {
+        let documented = include_str!("../../../docs/results.md");
+        for reason in Reason::all() {
+            let row = format!("| `{}` | {} |", reason.name(), reason.meaning());
+            assert!(documented.contains(&row), "docs/results.md lacks: {row}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Charts as SVG, to be set inline into a page: no script, nothing loaded from elsewhere.
+//!
+//! Colours come from the page ([`STYLE`]), so that one picture serves light and dark. Series are told apart by colour,
+//! by marker and by a label at their end.
+
+mod bars;
+mod line;
+mod scale;
+
+pub use bars::{Bar, BarChart, Segment};
+pub use line::{Curve, LineChart};
+pub use scale::{Axis, Scale};
+
+/// The style sheet that charts need. Colours are those of Okabe and Ito, distinguishable with any colour vision; two
+/// series swap a dark tone for its light sister on a dark page.
+pub const STYLE: &str = include_str!("chart.css");
+
+/// Series that have a colour of their own; further ones begin again.
+pub const SERIES: usize = 6;
+
+/// `text` with the characters escaped that mean something to XML and HTML.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Opens an `<svg>` that says in words what it shows.
+fn open(width: f64, height: f64, title: &str, description: &str) -> String {
+    format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{0}. {1}\">\n<title>{0}</title>\n<desc>{1}</desc>\n",
+        escape(title),
+        escape(description)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_in_names_stays_text() {
+        assert_eq!(escape("<a href='x'>&\"</a>"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;");
+        assert!(open(1.0, 1.0, "a<b", "c\"d").contains("aria-label=\"a&lt;b. c&quot;d\""));
+    }
+}

@@ -1,0 +1,52 @@
+//! The results as JSON: the contract of `evenkeel demo --json`.
+
+use super::results::Demonstration;
+
+/// One JSON object, indented, without a newline at its end.
+///
+/// # Errors
+/// None that plain numbers and strings can cause; `serde_json` has the type.
+pub fn render(results: &Demonstration) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::demo::fixture;
+
+    /// The fields that scripts outside rely on.
+    #[test]
+    fn the_contract_is_kept() {
+        let value: Value = serde_json::from_str(&render(&fixture::demonstration()).unwrap()).unwrap();
+        let architectures = value["architectures"].as_array().unwrap();
+        assert_eq!(architectures.len(), 5);
+        for architecture in architectures {
+            assert!(architecture["name"].is_string());
+            for field in ["mlfrr_pps", "peak_pps", "offered_max_pps", "delivered_max_pps", "retention"] {
+                assert!(architecture[field].is_f64(), "{field}");
+            }
+            for field in ["neighbour_cpu", "victim_loss"] {
+                assert!(architecture[field].is_f64(), "{field}");
+            }
+            assert!(architecture["victim_p99_us"].is_f64() || architecture["victim_p99_us"].is_null());
+            assert!(architecture["conserved"].is_boolean());
+            let cpu = architecture["cpu"].as_object().unwrap();
+            let levels = ["idle", "interrupt", "polling_thread", "process", "soft_interrupt"];
+            assert!(levels.iter().all(|level| cpu[*level].is_f64()));
+            for drop in architecture["drops"].as_array().unwrap() {
+                assert!(drop["reason"].is_string() && drop["place"].is_string() && drop["frames"].is_u64());
+            }
+            assert!(architecture["points"].as_array().unwrap().iter().all(|p| p["offered_pps"].is_f64()));
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_back() {
+        let results = fixture::demonstration();
+        let back: Demonstration = serde_json::from_value(serde_json::to_value(&results).unwrap()).unwrap();
+        assert!(back == results);
+    }
+}

@@ -1,0 +1,178 @@
+//! The kernel's own UDP socket under the same load, on a veth pair in a network namespace of its own.
+//!
+//! The service does the same work for each request and answers it. The veth's interface work runs on the generator's core, and receive packet steering
+//! moves protocol input to the service's core: the classic host, where the network interrupts whatever runs. The generator sends through a
+//! packet socket, which is far slower than a cable; what it really offered is what is reported.
+
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use evenkeel::link::{self, Address, Clock, Packet, PacketOptions};
+use evenkeel_core::frame::Pool;
+use evenkeel_core::interface::Interface;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{EthernetAddress, IpEndpoint};
+
+use super::bench::{GENERATOR, HOST, PAYLOAD, SERVICE_PORT, settle_on};
+use super::results::{Kernel, KernelPoint};
+use crate::pace::Pace;
+use crate::requests::{Requests, Shape};
+
+const FLOWS: u16 = 64;
+const BURST_PKTS: u64 = 64;
+const SETTLE: Duration = Duration::from_millis(150);
+/// A receive call that has waited this long looks whether the run is over.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+const GENERATOR_MAC: &str = "02:00:00:00:00:01";
+const SERVICE_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
+
+/// Measures the kernel's socket at each of `loads`, telling `progress` of each. `None`, with the reason, where that cannot be done.
+pub(super) fn run(
+    loads: &[u64],
+    work: Duration,
+    window: Duration,
+    mut progress: impl FnMut(&KernelPoint) + Send,
+) -> Result<Kernel, String> {
+    // A thread of its own: the namespace ends with it, and the veth pair with the namespace.
+    thread::scope(|scope| {
+        let measured = scope.spawn(|| {
+            link::enter_new_network().map_err(|e| format!("no network namespace of its own: {e}"))?;
+            set_up()?;
+            let mut points = Vec::new();
+            for &load in loads {
+                let point = measure(load, work, window).map_err(|e| e.to_string())?;
+                progress(&point);
+                // The generator has reached what it can do: higher loads would be the same.
+                let saturated = point.offered_pps < load as f64 * 0.8;
+                points.push(point);
+                if saturated {
+                    break;
+                }
+            }
+            Ok(Kernel::from_points(release(), points))
+        });
+        measured.join().unwrap_or_else(|_| Err("the measuring thread panicked".to_owned()))
+    })
+}
+
+fn set_up() -> Result<(), String> {
+    let cpu = link::cpus().get(1).copied().unwrap_or(0);
+    let steer = format!(
+        "mount -t sysfs sysfs /sys && echo {:x} > /sys/class/net/ekhost/queues/rx-0/rps_cpus",
+        1_u64 << cpu
+    );
+    let commands: [&[&str]; 8] = [
+        &["ip", "link", "add", "ekgen", "type", "veth", "peer", "name", "ekhost"],
+        &["ip", "link", "set", "ekgen", "address", GENERATOR_MAC],
+        &["ip", "link", "set", "ekhost", "address", "02:00:00:00:00:02"],
+        &["ip", "addr", "add", "10.77.0.2/24", "dev", "ekhost"],
+        &["ip", "link", "set", "ekgen", "up"],
+        &["ip", "link", "set", "ekhost", "up"],
+        &["ip", "neigh", "add", "10.77.0.1", "lladdr", GENERATOR_MAC, "dev", "ekhost", "nud", "permanent"],
+        // Only a mount of this namespace shows its devices.
+        &["unshare", "--mount", "sh", "-c", &steer],
+    ];
+    commands.iter().try_for_each(|command| execute(command))
+}
+
+fn execute(command: &[&str]) -> Result<(), String> {
+    let [program, arguments @ ..] = command else { return Ok(()) };
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|e| format!("cannot run `{program}`: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("`{}` failed: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+fn release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| "unknown".to_owned(), |s| s.trim().to_owned())
+}
+
+fn measure(load: u64, work: Duration, window: Duration) -> io::Result<KernelPoint> {
+    let clock = Clock::start();
+    let cpus = link::cpus();
+    let socket = UdpSocket::bind((IpAddr::from(HOST), SERVICE_PORT))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
+    let device = Packet::open("ekgen", &options).map_err(io::Error::other)?;
+    let (served, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            settle_on(cpus.get(1));
+            serve(&socket, work, clock, &served, &over);
+        });
+        let generator = scope.spawn(|| {
+            settle_on(cpus.first());
+            let point = generate(device, load, clock, window, &served);
+            over.store(true, Ordering::Relaxed);
+            point
+        });
+        generator.join().map_err(|_| io::Error::other("the generator's thread panicked"))
+    })
+}
+
+fn serve(socket: &UdpSocket, work: Duration, clock: Clock, served: &AtomicU64, over: &AtomicBool) {
+    let mut buffer = [0; 2048];
+    while !over.load(Ordering::Relaxed) {
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+        clock.spin(work);
+        // An answer that the kernel cannot take is the client's loss, as with any UDP service.
+        let _ = socket.send_to(&buffer[..length], from);
+        served.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates for reports")]
+fn generate(
+    mut device: Packet,
+    load: u64,
+    clock: Clock,
+    window: Duration,
+    served: &AtomicU64,
+) -> KernelPoint {
+    let mut pool = Pool::new(4 * BURST_PKTS as usize);
+    let shape = Shape {
+        hardware: (device.address(), SERVICE_MAC),
+        from: IpEndpoint::new(GENERATOR.into(), 20_000),
+        to: IpEndpoint::new(HOST.into(), SERVICE_PORT),
+        payload: PAYLOAD,
+        flows: FLOWS,
+        seed: 1,
+    };
+    let mut flood = Requests::new(&shape).expect("both ends are IPv4 and the ports are in range");
+    let start = clock.now();
+    let mut pace = Pace::new(load, BURST_PKTS, start);
+    let mut sent = 0_u64;
+    let mut from: Option<(Instant, u64, u64)> = None;
+    loop {
+        let now = clock.now();
+        if from.is_none() && now >= start + SETTLE {
+            from = Some((now, sent, served.load(Ordering::Relaxed)));
+        }
+        if let Some((t0, sent_then, served_then)) = from
+            && now >= t0 + window
+        {
+            let seconds = now.since(t0).as_secs_f64();
+            let (offered, delivered) = (sent - sent_then, served.load(Ordering::Relaxed) - served_then);
+            return KernelPoint {
+                offered_pps: offered as f64 / seconds,
+                delivered_pps: delivered as f64 / seconds,
+            };
+        }
+        for _ in 0..pace.take(now) {
+            let Some(frame) = pool.take_copy(flood.next()) else { break };
+            match device.transmit(frame, &mut pool) {
+                Ok(()) => sent += 1,
+                Err(frame) => pool.recycle(frame),
+            }
+        }
+        device.flush();
+        device.reclaim(&mut pool, usize::MAX);
+    }
+}

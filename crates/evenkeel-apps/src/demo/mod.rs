@@ -1,0 +1,17 @@
+//! The demonstration: one UDP service under rising load, on every receive architecture.
+
+mod bench;
+pub mod json;
+mod kernel;
+mod machine;
+pub mod options;
+pub mod report;
+pub mod results;
+mod run;
+pub mod table;
+pub mod verdict;
+
+#[cfg(test)]
+mod fixture;
+
+pub use run::run;

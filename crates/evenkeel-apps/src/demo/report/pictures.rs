@@ -1,0 +1,257 @@
+//! The pictures of the report.
+
+use evenkeel_core::drop::{QueueDrop, Reason};
+use evenkeel_core::receive;
+
+use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, SERIES, Scale, Segment};
+use crate::demo::results::{Architecture, Demonstration, Point};
+use crate::quantity::{percent, si, three_digits, without_zeros};
+
+/// A picture and its title.
+pub(super) struct Picture {
+    pub(super) title: &'static str,
+    pub(super) svg: String,
+}
+
+const WIDE: (f64, f64) = (1060.0, 430.0);
+const SMALL: (f64, f64) = (520.0, 320.0);
+const BAR_WIDTH: (f64, f64) = (1060.0, 520.0);
+/// The kernel's place among the styles, after the five architectures.
+const KERNEL_STYLE: usize = SERIES - 1;
+
+/// Delivered against offered load: the picture of receive livelock.
+pub(super) fn delivered(results: &Demonstration) -> Picture {
+    let title = "Delivered against offered load";
+    let mut curves = curves(results, |p| Some(p.delivered_pps));
+    if let Some(kernel) = &results.kernel {
+        let points = kernel.points.iter().map(|p| (p.offered_pps, Some(p.delivered_pps))).collect();
+        curves.push(Curve { name: "Linux".into(), style: KERNEL_STYLE, points });
+    }
+    let kept = |a: &Architecture| format!("{} keeps {} % of its peak", a.name, percent(a.retention));
+    let chart = LineChart {
+        title: title.into(),
+        description: format!("At the highest load {}.", list(results, kept)),
+        size: WIDE,
+        x: offered("requests offered, packets/s"),
+        y: Axis {
+            label: "requests delivered, packets/s".into(),
+            scale: Scale::Linear,
+            include: Some((0.0, 0.0)),
+            format: rate,
+        },
+        curves,
+        diagonal: Some("everything delivered".into()),
+    };
+    Picture { title, svg: chart.render() }
+}
+
+/// Requests that the unflooded socket lost.
+pub(super) fn victim_loss(results: &Demonstration) -> Picture {
+    let lost = |a: &Architecture| format!("{} loses {} %", a.name, percent(a.victim_loss));
+    let description = format!("At the highest load {}.", list(results, lost));
+    small(results, "Loss of a socket that is not flooded", description, shares("requests lost, %"), |p| {
+        Some(p.victim_loss)
+    })
+}
+
+/// Latency of the unflooded socket.
+pub(super) fn victim_latency(results: &Demonstration) -> Picture {
+    let within = |a: &Architecture| match a.victim_p99_us {
+        Some(micros) => format!("{} {} µs", a.name, three_digits(micros)),
+        None => format!("{} none arrived", a.name),
+    };
+    let description = format!("99th percentile at the highest load: {}.", list(results, within));
+    let axis = Axis { label: "99 % within, µs".into(), scale: Scale::Log, include: None, format: rate };
+    small(results, "Latency of a socket that is not flooded", description, axis, |p| p.victim_p99_us)
+}
+
+/// CPU time of the compute-bound neighbour.
+pub(super) fn neighbour(results: &Demonstration) -> Picture {
+    let got = |a: &Architecture| format!("{} leaves it {} %", a.name, percent(a.neighbour_cpu));
+    let description = format!("At the highest load {}.", list(results, got));
+    small(results, "What a computing neighbour gets", description, shares("share of the core, %"), |p| {
+        Some(p.neighbour_cpu)
+    })
+}
+
+/// Where the core's time went.
+pub(super) fn cpu(results: &Demonstration) -> Picture {
+    let title = "The core's time at the highest load";
+    let parts = [
+        ("interrupt", 0),
+        ("soft interrupt", 1),
+        ("polling thread", 2),
+        ("receiving programs", 3),
+        ("neighbour", 4),
+        ("idle", 5),
+    ];
+    let bars = results.architectures.iter().map(|a| {
+        let cpu = &a.cpu;
+        let programs = (cpu.process - a.neighbour_cpu).max(0.0);
+        let sizes =
+            [cpu.interrupt, cpu.soft_interrupt, cpu.polling_thread, programs, a.neighbour_cpu, cpu.idle];
+        let segments = sizes.into_iter().enumerate().map(|(part, size)| Segment { part, size });
+        Bar { name: a.name.clone(), segments: segments.collect() }
+    });
+    let shares = |a: &Architecture| {
+        let overhead = a.cpu.interrupt + a.cpu.soft_interrupt + a.cpu.polling_thread;
+        format!("{} spends {} % below its programs", a.name, percent(overhead))
+    };
+    let chart = BarChart {
+        title: title.into(),
+        description: format!("At the highest load {}.", list(results, shares)),
+        width: BAR_WIDTH.1,
+        legend: parts.map(|(name, fill)| (name.to_owned(), fill)).to_vec(),
+        bars: bars.collect(),
+    };
+    Picture { title, svg: chart.render() }
+}
+
+/// What became of the frames.
+pub(super) fn fate(results: &Demonstration) -> Picture {
+    /// Fills for reasons of dropping, the cheapest first.
+    const FILLS: [usize; 7] = [5, 4, 1, 0, 2, 6, 7];
+    let title = "What became of the packets at the highest load";
+    let reasons = reasons_met(results);
+    let mut legend = vec![("delivered".to_owned(), 3)];
+    legend.extend(reasons.iter().zip(FILLS.iter().cycle()).map(|(reason, &fill)| (meaning(reason), fill)));
+    let bars = results.architectures.iter().map(|a| {
+        let mut segments =
+            vec![Segment { part: 0, size: a.delivered_max_pps * results.setup.seconds_per_point }];
+        for (place, reason) in reasons.iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "drawn as a length")]
+            let frames = a.drops.iter().filter(|d| d.reason == *reason).map(|d| d.frames).sum::<u64>() as f64;
+            segments.push(Segment { part: place + 1, size: frames });
+        }
+        Bar { name: a.name.clone(), segments }
+    });
+    let delivered = |a: &Architecture| {
+        format!("{} delivers {}packets/s of {}", a.name, si(a.delivered_max_pps), si(a.offered_max_pps))
+    };
+    let chart = BarChart {
+        title: title.into(),
+        description: format!("At the highest load {}.", list(results, delivered)),
+        width: BAR_WIDTH.0,
+        legend,
+        bars: bars.collect(),
+    };
+    Picture { title, svg: chart.render() }
+}
+
+/// The reasons of all drops, the cheapest first.
+fn reasons_met(results: &Demonstration) -> Vec<String> {
+    let mut reasons: Vec<String> =
+        results.architectures.iter().flat_map(|a| a.drops.iter().map(|d| d.reason.clone())).collect();
+    reasons.sort_by_key(|name| (work_wasted(name), name.clone()));
+    reasons.dedup();
+    reasons
+}
+
+/// Orders reasons by the work that was done for the frame: none, classification, an interrupt, protocols, all of it.
+fn work_wasted(reason: &str) -> u8 {
+    match Reason::all().find(|r| r.name() == reason) {
+        Some(Reason::Link(_)) => 0,
+        Some(Reason::Queue(QueueDrop::Channel)) => 1,
+        Some(Reason::Queue(QueueDrop::IpQueue)) => 2,
+        Some(Reason::Ip(_)) => 3,
+        Some(Reason::Udp(_)) => 4,
+        Some(Reason::Queue(QueueDrop::Socket | QueueDrop::Closed)) => 5,
+        None => 6,
+    }
+}
+
+/// A reason's name with the first words of its meaning.
+fn meaning(reason: &str) -> String {
+    let known = Reason::all().find(|r| r.name() == reason);
+    known.map_or_else(|| reason.to_owned(), |r| format!("{reason}: {}", r.meaning()))
+}
+
+fn small(
+    results: &Demonstration,
+    title: &'static str,
+    description: String,
+    y: Axis,
+    value: fn(&Point) -> Option<f64>,
+) -> Picture {
+    let percent_axis = y.scale == Scale::Linear;
+    let scaled = move |p: &Point| value(p).map(|v| if percent_axis { v * 100.0 } else { v });
+    let chart = LineChart {
+        title: title.into(),
+        description,
+        size: SMALL,
+        x: offered("requests offered, packets/s"),
+        y,
+        curves: curves(results, scaled),
+        diagonal: None,
+    };
+    Picture { title, svg: chart.render() }
+}
+
+fn curves(results: &Demonstration, value: impl Fn(&Point) -> Option<f64>) -> Vec<Curve> {
+    let curve = |a: &Architecture| Curve {
+        name: a.name.clone(),
+        style: style(&a.name),
+        points: a.points.iter().map(|p| (p.offered_pps, value(p))).collect(),
+    };
+    results.architectures.iter().map(curve).collect()
+}
+
+/// An architecture's colour and marker, the same in every report.
+pub(super) fn style(name: &str) -> usize {
+    receive::Architecture::ALL.iter().position(|a| a.name() == name).unwrap_or(KERNEL_STYLE)
+}
+
+fn offered(label: &str) -> Axis {
+    Axis { label: label.into(), scale: Scale::Log, include: None, format: rate }
+}
+
+fn shares(label: &str) -> Axis {
+    Axis {
+        label: label.into(),
+        scale: Scale::Linear,
+        include: Some((0.0, 100.0)),
+        format: three_digits_short,
+    }
+}
+
+/// `100 k`, `2 M`: at most three digits, without trailing zeros.
+fn rate(value: f64) -> String {
+    let text = si(value);
+    let (number, prefix) = text.split_once(' ').unwrap_or((&text, ""));
+    format!("{} {prefix}", without_zeros(number)).trim_end().to_owned()
+}
+
+fn three_digits_short(value: f64) -> String {
+    without_zeros(&three_digits(value)).to_owned()
+}
+
+fn list(results: &Demonstration, say: impl Fn(&Architecture) -> String) -> String {
+    results.architectures.iter().map(say).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::fixture;
+
+    #[test]
+    fn an_architecture_keeps_its_colour_when_others_are_left_out() {
+        assert_eq!(["eager", "ni-lrp", "gone-fishing"].map(style), [0, 4, KERNEL_STYLE]);
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        assert_eq!([0.0, 100e3, 2e6, 0.5, 12.0].map(rate), ["0", "100 k", "2 M", "0.5", "12"]);
+    }
+
+    #[test]
+    fn drops_are_ordered_by_the_work_they_wasted() {
+        let reasons = reasons_met(&fixture::demonstration());
+        assert_eq!(reasons, ["ring-full", "channel-full", "ip-queue-full", "socket-full"]);
+    }
+
+    #[test]
+    fn an_unknown_reason_is_shown_by_name() {
+        assert_eq!(meaning("gone-fishing"), "gone-fishing");
+    }
+}

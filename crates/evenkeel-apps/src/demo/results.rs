@@ -1,0 +1,308 @@
+//! What a demonstration measured: plain data, and the machine-readable contract of `evenkeel demo --json`.
+//!
+//! `docs/results.md` describes the same fields for readers of the JSON; a change here is a change there.
+
+use serde::{Deserialize, Serialize};
+
+/// Share of the offered frames that may be missing at a load that still counts as loss-free.
+///
+/// Offered and delivered frames are counted over one window of time, but a few frames are always on their way when the
+/// window ends. They are not lost; at low loads they weigh most.
+pub const LOSS_FREE_TOLERANCE: f64 = 0.005;
+
+/// A core that the host had for less than this share of the time makes figures low and uneven.
+const DISTURBED: f64 = 0.95;
+
+/// One run of the demonstration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Demonstration {
+    /// Version of evenkeel that measured.
+    pub version: String,
+    /// What was asked for, and on what machine.
+    pub setup: Setup,
+    /// One entry for each receive architecture, in the order they ran.
+    pub architectures: Vec<Architecture>,
+    /// The kernel's own sockets under the same load, where they could be measured.
+    pub kernel: Option<Kernel>,
+    /// Why `kernel` is missing, where it was asked for.
+    pub kernel_missing: Option<String>,
+}
+
+/// The conditions of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The processor's name, where the machine tells.
+    pub machine: Option<String>,
+    /// Cores this process may use: one runs the host, another the load generator.
+    pub cores: usize,
+    /// Work of the service for each request, in nanoseconds.
+    pub work_ns: u64,
+    /// Octets of each request frame, Ethernet header included, FCS not.
+    pub frame_bytes: usize,
+    /// Receive queues of the interface.
+    pub queues: usize,
+    /// Requests a second to the second, unflooded socket.
+    pub victim_pps: f64,
+    /// Length of the measured window at each load.
+    pub seconds_per_point: f64,
+    /// Seed of everything that is random.
+    pub seed: u64,
+}
+
+/// What one receive architecture did, over all loads.
+///
+/// Everything but `mlfrr_pps`, `peak_pps` and `conserved` is taken at the highest offered load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Architecture {
+    /// Its name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`.
+    pub name: String,
+    /// Maximum loss-free receive rate: the highest offered load up to which nothing was lost.
+    pub mlfrr_pps: f64,
+    /// The most that was delivered at any load.
+    pub peak_pps: f64,
+    /// The highest load, as it was really offered.
+    pub offered_max_pps: f64,
+    /// What was delivered at the highest load.
+    pub delivered_max_pps: f64,
+    /// `delivered_max_pps / peak_pps`: 1 holds its peak, 0 is receive livelock.
+    pub retention: f64,
+    /// Where frames were dropped, and why.
+    pub drops: Vec<Drop>,
+    /// How the host's core spent its time.
+    pub cpu: CpuShares,
+    /// Share of the core that a compute-bound program on it got.
+    pub neighbour_cpu: f64,
+    /// Share of the requests to the unflooded socket that it never received.
+    pub victim_loss: f64,
+    /// 99th percentile of the time from a request's sending to the unflooded socket until its program had it, in
+    /// microseconds. `None` if it received none.
+    pub victim_p99_us: Option<f64>,
+    /// Whether at every load each frame was accounted for.
+    pub conserved: bool,
+    /// What was measured at each load, lowest first.
+    pub points: Vec<Point>,
+}
+
+/// What one receive architecture did at one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The load the generator was asked for.
+    pub target_pps: f64,
+    /// The load it really offered.
+    pub offered_pps: f64,
+    /// Requests that the service received.
+    pub delivered_pps: f64,
+    /// Share of the core that a compute-bound program on it got.
+    pub neighbour_cpu: f64,
+    /// Share of the requests to the unflooded socket that it never received.
+    pub victim_loss: f64,
+    /// As in [`Architecture`].
+    pub victim_p99_us: Option<f64>,
+    /// How the host's core spent its time.
+    pub cpu: CpuShares,
+    /// Where frames were dropped, and why.
+    pub drops: Vec<Drop>,
+    /// Whether each frame was accounted for.
+    pub conserved: bool,
+    /// The share of the window in which the host's thread really had its core. What is missing the machine gave to other
+    /// programs, or to other machines.
+    pub core_share: f64,
+}
+
+/// Frames dropped at one place for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drop {
+    /// Name of an [`evenkeel_core::drop::Reason`].
+    pub reason: String,
+    /// Where: an interface's ring, a named queue, a socket.
+    pub place: String,
+    /// How many.
+    pub frames: u64,
+}
+
+/// How a core spent its time; the shares add up to one.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuShares {
+    /// At interrupt level.
+    pub interrupt: f64,
+    /// At software-interrupt level.
+    pub soft_interrupt: f64,
+    /// In the polling thread.
+    pub polling_thread: f64,
+    /// In processes: the service, the unflooded socket's program, and the neighbour.
+    pub process: f64,
+    /// At idle level, or halted.
+    pub idle: f64,
+}
+
+/// The kernel's own UDP socket under the same load, on a veth pair.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// Release of the kernel.
+    pub release: String,
+    /// As in [`Architecture`].
+    pub mlfrr_pps: f64,
+    /// As in [`Architecture`].
+    pub peak_pps: f64,
+    /// As in [`Architecture`].
+    pub offered_max_pps: f64,
+    /// As in [`Architecture`].
+    pub delivered_max_pps: f64,
+    /// As in [`Architecture`].
+    pub retention: f64,
+    /// What was measured at each load, lowest first.
+    pub points: Vec<KernelPoint>,
+}
+
+/// What the kernel's socket did at one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KernelPoint {
+    /// The load really offered.
+    pub offered_pps: f64,
+    /// Requests that the program received.
+    pub delivered_pps: f64,
+}
+
+impl Architecture {
+    /// Sums up `points`, which may come in any order.
+    ///
+    /// # Panics
+    /// Without points there is nothing to sum up.
+    #[must_use]
+    pub fn from_points(name: impl Into<String>, mut points: Vec<Point>) -> Self {
+        points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
+        let curve = Curve::of(points.iter().map(|p| (p.offered_pps, p.delivered_pps)));
+        let last = points.last().expect("at least one load is measured").clone();
+        Self {
+            name: name.into(),
+            mlfrr_pps: curve.mlfrr_pps,
+            peak_pps: curve.peak_pps,
+            offered_max_pps: curve.offered_max_pps,
+            delivered_max_pps: curve.delivered_max_pps,
+            retention: curve.retention(),
+            drops: last.drops,
+            cpu: last.cpu,
+            neighbour_cpu: last.neighbour_cpu,
+            victim_loss: last.victim_loss,
+            victim_p99_us: last.victim_p99_us,
+            conserved: points.iter().all(|p| p.conserved),
+            points,
+        }
+    }
+
+    /// The share of requests the unflooded socket lost at the load that hurt it most.
+    #[must_use]
+    pub fn worst_victim_loss(&self) -> f64 {
+        self.points.iter().map(|p| p.victim_loss).fold(0.0, f64::max)
+    }
+}
+
+impl Demonstration {
+    /// The share of its core that the host had in the measurement that was disturbed most, if that is so little that the figures
+    /// suffer from it.
+    #[must_use]
+    pub fn disturbed(&self) -> Option<f64> {
+        let points = self.architectures.iter().flat_map(|a| &a.points);
+        let least = points.map(|p| p.core_share).fold(1.0, f64::min);
+        (least < DISTURBED).then_some(least)
+    }
+}
+
+impl Kernel {
+    /// Sums up `points`, which may come in any order.
+    #[must_use]
+    pub fn from_points(release: impl Into<String>, mut points: Vec<KernelPoint>) -> Self {
+        points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
+        let curve = Curve::of(points.iter().map(|p| (p.offered_pps, p.delivered_pps)));
+        Self {
+            release: release.into(),
+            mlfrr_pps: curve.mlfrr_pps,
+            peak_pps: curve.peak_pps,
+            offered_max_pps: curve.offered_max_pps,
+            delivered_max_pps: curve.delivered_max_pps,
+            retention: curve.retention(),
+            points,
+        }
+    }
+}
+
+/// The four numbers that sum up delivered against offered load.
+#[derive(Debug, Default)]
+struct Curve {
+    mlfrr_pps: f64,
+    peak_pps: f64,
+    offered_max_pps: f64,
+    delivered_max_pps: f64,
+}
+
+impl Curve {
+    /// From `(offered, delivered)`, lowest load first.
+    fn of(points: impl Iterator<Item = (f64, f64)>) -> Self {
+        let mut curve = Self::default();
+        let mut loss_free = true;
+        for (offered, delivered) in points {
+            loss_free &= delivered >= offered * (1.0 - LOSS_FREE_TOLERANCE);
+            if loss_free {
+                curve.mlfrr_pps = offered;
+            }
+            curve.peak_pps = curve.peak_pps.max(delivered);
+            curve.offered_max_pps = offered;
+            curve.delivered_max_pps = delivered;
+        }
+        curve
+    }
+
+    fn retention(&self) -> f64 {
+        if self.peak_pps > 0.0 { self.delivered_max_pps / self.peak_pps } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::fixture;
+
+    fn summary(loads: &[(f64, f64)]) -> Architecture {
+        let point = |&(offered_pps, delivered_pps): &(f64, f64)| Point {
+            offered_pps,
+            delivered_pps,
+            ..fixture::point(offered_pps)
+        };
+        Architecture::from_points("eager", loads.iter().map(point).collect())
+    }
+
+    #[test]
+    fn livelock_is_summed_up() {
+        let eager = summary(&[(100.0, 100.0), (200.0, 199.5), (400.0, 300.0), (4000.0, 30.0)]);
+        assert_eq!((eager.mlfrr_pps, eager.peak_pps), (200.0, 300.0));
+        assert_eq!((eager.offered_max_pps, eager.delivered_max_pps), (4000.0, 30.0));
+        assert!((eager.retention - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_loss_ends_the_loss_free_range_for_good() {
+        let flat = summary(&[(300.0, 300.0), (100.0, 90.0), (200.0, 200.0)]);
+        assert_eq!(flat.mlfrr_pps, 0.0);
+        assert_eq!(flat.offered_max_pps, 300.0, "points are put in order");
+    }
+
+    #[test]
+    fn nothing_delivered_is_no_retention() {
+        assert_eq!(summary(&[(100.0, 0.0), (200.0, 0.0)]).retention, 0.0);
+    }
+
+    #[test]
+    fn a_disturbed_measurement_shows_in_the_whole() {
+        let mut results = fixture::demonstration();
+        assert_eq!(results.disturbed(), None);
+        results.architectures[1].points[2].core_share = 0.4;
+        assert_eq!(results.disturbed(), Some(0.4));
+    }
+
+    #[test]
+    fn one_unbalanced_point_shows_in_the_whole() {
+        let mut points = vec![fixture::point(1.0), fixture::point(2.0)];
+        points[0].conserved = false;
+        assert!(!Architecture::from_points("polled", points).conserved);
+    }
+}

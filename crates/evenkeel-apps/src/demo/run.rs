@@ -1,0 +1,105 @@
+//! The demonstration: each architecture under rising load.
+
+use std::io;
+
+use evenkeel::link;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::time::Duration;
+
+use super::bench::{Conditions, FRAME_BYTES, VICTIM_PPS, measure};
+use super::options::{Options, Progress};
+use super::results::{self, Demonstration, Point, Setup};
+use super::{kernel, machine};
+
+/// The load at which the reference peak is looked for: more than any host takes.
+const CALIBRATION_PPS: u64 = 3_000_000;
+const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
+/// The best of so many tries is the reference: what disturbs a measurement only ever makes it lower.
+const CALIBRATIONS: usize = 5;
+/// One measurement in so many may be repeated because the machine disturbed it.
+const REPEATS_SHARE: usize = 3;
+/// Loads go from this share of the reference peak to this multiple of it.
+const LOWEST: f64 = 0.1;
+const HIGHEST: f64 = 16.0;
+
+/// Runs the demonstration. `progress` is told after every measured load.
+///
+/// # Errors
+/// If an architecture's name is unknown, or the operating system refuses a thread or a descriptor.
+pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) -> io::Result<Demonstration> {
+    let architectures = options.architectures.iter().map(|name| name.parse());
+    let architectures: Vec<Architecture> =
+        architectures.collect::<Result<_, _>>().map_err(io::Error::other)?;
+    let conditions = |architecture| Conditions {
+        architecture,
+        queues: options.queues,
+        work: options.work,
+        window: Duration::from_secs_f64(options.seconds_per_point),
+        seed: options.seed,
+    };
+    let peak = reference_peak(&conditions(Architecture::Polled))?;
+    let loads = loads(peak, options.points);
+    let mut repeats = loads.len() * architectures.len() / REPEATS_SHARE;
+    let mut told = 0;
+    let of = loads.len() * (architectures.len() + usize::from(options.kernel));
+    let mut tell = |name: &str, offered_pps, delivered_pps| {
+        told += 1;
+        progress(&Progress { name, done: told, of, offered_pps, delivered_pps });
+    };
+    let mut points: Vec<Vec<Point>> = architectures.iter().map(|_| Vec::new()).collect();
+    // Load by load rather than architecture by architecture: what the machine's other tenants do then hits all alike.
+    for &load in &loads {
+        for (&architecture, points) in architectures.iter().zip(&mut points) {
+            let point = measure(&conditions(architecture), load, &mut repeats)?;
+            tell(architecture.name(), point.offered_pps, point.delivered_pps);
+            points.push(point);
+        }
+    }
+    let window = Duration::from_secs_f64(options.seconds_per_point);
+    let kernel = options.kernel.then(|| {
+        kernel::run(&loads, options.work, window, |point| {
+            tell("kernel", point.offered_pps, point.delivered_pps)
+        })
+    });
+    let summed = architectures
+        .iter()
+        .zip(points)
+        .map(|(a, points)| results::Architecture::from_points(a.name(), points));
+    Ok(Demonstration {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        setup: setup(options),
+        architectures: summed.collect(),
+        kernel_missing: kernel.as_ref().and_then(|k| k.as_ref().err().cloned()),
+        kernel: kernel.and_then(Result::ok),
+    })
+}
+
+fn setup(options: &Options) -> Setup {
+    Setup {
+        machine: machine::processor(),
+        cores: link::cpus().len(),
+        work_ns: options.work.as_nanos() as u64,
+        frame_bytes: FRAME_BYTES,
+        queues: options.queues,
+        victim_pps: VICTIM_PPS as f64,
+        seconds_per_point: options.seconds_per_point,
+        seed: options.seed,
+    }
+}
+
+/// What the service can do on this machine: the delivered rate of `polled` under more load than it can take.
+fn reference_peak(conditions: &Conditions) -> io::Result<f64> {
+    let conditions = Conditions { window: CALIBRATION_WINDOW, ..conditions.clone() };
+    let mut best: f64 = 1_000.0;
+    for _ in 0..CALIBRATIONS {
+        best = best.max(measure(&conditions, CALIBRATION_PPS, &mut 0)?.delivered_pps);
+    }
+    Ok(best)
+}
+
+/// Loads in equal ratios.
+fn loads(peak: f64, points: usize) -> Vec<u64> {
+    let steps = points.max(2) - 1;
+    let ratio = (HIGHEST / LOWEST).powf(1.0 / steps as f64);
+    (0..=steps).map(|n| (peak * LOWEST * ratio.powi(n as i32)).round() as u64).collect()
+}

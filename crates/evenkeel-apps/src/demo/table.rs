@@ -1,0 +1,190 @@
+//! The results as tables for a terminal of 120 columns or less.
+
+use core::fmt::Write as _;
+
+use super::results::{Architecture, CpuShares, Demonstration, Drop, Setup};
+use super::verdict;
+use crate::quantity::{count, percent, si, three_digits, time, without_zeros};
+
+/// Rows under a head, aligned: the first column to the left, all others to the right.
+#[derive(Debug)]
+struct Table {
+    head: Vec<Vec<String>>,
+    rows: Vec<Vec<String>>,
+}
+
+/// The results in words and figures, ending with a newline.
+#[must_use]
+pub fn render(results: &Demonstration) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}\n", conditions(&results.setup));
+    text.push_str(&loads(results).render());
+    let _ = writeln!(text, "\nWhere the core's time went at the highest load, in %:\n");
+    text.push_str(&cpu(&results.architectures).render());
+    let _ = writeln!(text, "\nWhere frames were dropped at the highest load:\n");
+    text.push_str(&drops(&results.architectures).render());
+    let _ = writeln!(text, "\nIn words:\n");
+    for architecture in &results.architectures {
+        let _ = writeln!(text, "  {:<12} {}", architecture.name, verdict::line(architecture));
+    }
+    if let Some(kernel) = &results.kernel {
+        let course = verdict::Course::of(kernel.retention).words();
+        let _ = writeln!(
+            text,
+            "  {:<12} Linux {}, its own UDP socket on a veth pair: {course}",
+            "kernel", kernel.release
+        );
+    }
+    if let Some(share) = results.disturbed() {
+        let _ = writeln!(
+            text,
+            "\nThe machine was busy with other things: at one load the host had only {} % of its core. Figures are low and uneven.",
+            percent(share)
+        );
+    }
+    if let Some(why) = &results.kernel_missing {
+        let _ = writeln!(text, "  {:<12} not measured: {why}", "kernel");
+    }
+    text
+}
+
+/// One line: what was measured, under which conditions.
+#[must_use]
+pub fn conditions(setup: &Setup) -> String {
+    format!(
+        "One UDP service, {} of work for each request; {} receive queue{}, {} cores, {} s at each load, seed {}.",
+        time(setup.work_ns),
+        setup.queues,
+        if setup.queues == 1 { "" } else { "s" },
+        setup.cores,
+        without_zeros(&three_digits(setup.seconds_per_point)),
+        setup.seed
+    )
+}
+
+/// The main table.
+fn loads(results: &Demonstration) -> Table {
+    let head = [
+        ["", "loss-free", "", "at the", "highest", "load:", "", "other", "socket", ""],
+        [
+            "",
+            "up to",
+            "peak",
+            "offered",
+            "delivered",
+            "of peak",
+            "neighbour",
+            "loss",
+            "99 % within",
+            "frames",
+        ],
+        ["architecture", "pkt/s", "pkt/s", "pkt/s", "pkt/s", "%", "% CPU", "%", "µs", "add up"],
+    ];
+    let mut rows: Vec<Vec<String>> = results.architectures.iter().map(row).collect();
+    if let Some(kernel) = &results.kernel {
+        let mut row = vec!["kernel".to_owned()];
+        row.extend(
+            [kernel.mlfrr_pps, kernel.peak_pps, kernel.offered_max_pps, kernel.delivered_max_pps].map(si),
+        );
+        row.push(percent(kernel.retention));
+        row.resize(head[0].len(), "-".to_owned());
+        rows.push(row);
+    }
+    Table { head: head.map(|line| line.map(str::to_owned).to_vec()).to_vec(), rows }
+}
+
+fn row(a: &Architecture) -> Vec<String> {
+    let mut row = vec![a.name.clone()];
+    row.extend([a.mlfrr_pps, a.peak_pps, a.offered_max_pps, a.delivered_max_pps].map(si));
+    row.extend([a.retention, a.neighbour_cpu, a.victim_loss].map(percent));
+    row.push(a.victim_p99_us.map_or_else(|| "-".to_owned(), three_digits));
+    row.push(if a.conserved { "yes" } else { "NO" }.to_owned());
+    row
+}
+
+fn cpu(architectures: &[Architecture]) -> Table {
+    let head = ["architecture", "interrupt", "soft interrupt", "polling thread", "processes", "idle"];
+    let rows = architectures.iter().map(|a| {
+        let CpuShares { interrupt, soft_interrupt, polling_thread, process, idle } = a.cpu;
+        let shares = [interrupt, soft_interrupt, polling_thread, process, idle].map(percent);
+        core::iter::once(a.name.clone()).chain(shares).collect()
+    });
+    Table { head: vec![head.map(str::to_owned).to_vec()], rows: rows.collect() }
+}
+
+fn drops(architectures: &[Architecture]) -> Table {
+    let head = ["architecture", "frames", "reason", "place"];
+    let rows = architectures.iter().flat_map(|a| {
+        let row = |d: &Drop| vec![a.name.clone(), count(d.frames), d.reason.clone(), d.place.clone()];
+        let mut rows: Vec<_> = a.drops.iter().map(row).collect();
+        if rows.is_empty() {
+            rows.push(vec![a.name.clone(), "0".into(), "-".into(), "-".into()]);
+        }
+        rows
+    });
+    Table { head: vec![head.map(str::to_owned).to_vec()], rows: rows.collect() }
+}
+
+impl Table {
+    fn render(&self) -> String {
+        let lines = || self.head.iter().chain(&self.rows);
+        let columns = lines().map(Vec::len).max().unwrap_or(0);
+        let width = |column| {
+            lines().filter_map(|line| line.get(column)).map(|cell: &String| cell.chars().count()).max()
+        };
+        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+        let mut text = String::new();
+        for line in &self.head {
+            text.push_str(&aligned(line, &widths));
+        }
+        let rule: usize = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
+        let _ = writeln!(text, "  {}", "─".repeat(rule));
+        for line in &self.rows {
+            text.push_str(&aligned(line, &widths));
+        }
+        text
+    }
+}
+
+fn aligned(line: &[String], widths: &[usize]) -> String {
+    let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, &width))| match column {
+        0 => format!("{cell:<width$}"),
+        _ => format!("{cell:>width$}"),
+    });
+    let cells: Vec<String> = cells.collect();
+    format!("  {}\n", cells.join("  ").trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::fixture;
+
+    #[test]
+    fn it_fits_a_terminal_and_names_every_architecture() {
+        let text = render(&fixture::demonstration());
+        for line in text.lines() {
+            assert!(line.chars().count() <= 120, "{line}");
+        }
+        for name in ["eager", "polled", "early-demux", "soft-lrp", "ni-lrp", "kernel"] {
+            assert!(text.lines().any(|l| l.trim_start().starts_with(name)), "{name}\n{text}");
+        }
+        assert!(text.contains("livelocks") && text.contains("keeps its peak"));
+    }
+
+    #[test]
+    fn books_that_do_not_balance_are_shouted() {
+        let mut results = fixture::demonstration();
+        assert!(!render(&results).contains(" NO\n"));
+        results.architectures[0].conserved = false;
+        assert!(render(&results).contains(" NO\n"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_dash() {
+        let mut results = fixture::demonstration();
+        results.architectures.truncate(1);
+        (results.kernel, results.architectures[0].victim_p99_us) = (None, None);
+        assert!(loads(&results).render().contains("  -  "));
+    }
+}

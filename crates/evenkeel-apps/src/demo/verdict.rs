@@ -1,0 +1,93 @@
+//! What the numbers say, in words.
+
+use super::results::Architecture;
+use crate::quantity::percent;
+
+/// What becomes of delivered load when offered load goes far beyond the peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Course {
+    /// Next to nothing is delivered at the highest load.
+    Livelocks,
+    /// Much of the peak is lost.
+    Falls,
+    /// Some of the peak is lost.
+    Sags,
+    /// The peak is kept.
+    Keeps,
+}
+
+impl Course {
+    /// Judged by the share of its peak that is still delivered at the highest load.
+    #[must_use]
+    pub fn of(retention: f64) -> Self {
+        match retention {
+            r if r >= 0.97 => Self::Keeps,
+            r if r >= 0.90 => Self::Sags,
+            r if r >= 0.20 => Self::Falls,
+            _ => Self::Livelocks,
+        }
+    }
+
+    /// Two or three words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Livelocks => "livelocks",
+            Self::Falls => "falls under load",
+            Self::Sags => "sags a little",
+            Self::Keeps => "keeps its peak",
+        }
+    }
+}
+
+/// One line on an architecture: its course, the unflooded socket, the neighbour.
+#[must_use]
+pub fn line(architecture: &Architecture) -> String {
+    let course = match Course::of(architecture.retention) {
+        Course::Livelocks => format!("livelocks: {} % of its peak is left", percent(architecture.retention)),
+        course @ (Course::Falls | Course::Sags) => {
+            format!("{}: {} % of its peak is left", course.words(), percent(architecture.retention))
+        }
+        Course::Keeps => Course::Keeps.words().to_owned(),
+    };
+    format!("{course}; {}; {}", victim(architecture), neighbour(architecture))
+}
+
+/// What happened to the unflooded socket.
+fn victim(architecture: &Architecture) -> String {
+    match architecture.worst_victim_loss() {
+        0.0 => "other socket loses nothing".to_owned(),
+        loss => format!("other socket loses up to {} %", percent(loss)),
+    }
+}
+
+/// What was left for the compute-bound neighbour.
+fn neighbour(architecture: &Architecture) -> String {
+    match architecture.neighbour_cpu {
+        share if share < 0.01 => "neighbour starves".to_owned(),
+        share => format!("neighbour gets {:.0} %", share * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::fixture;
+
+    #[test]
+    fn the_course_follows_retention() {
+        let courses = [0.0, 0.199, 0.2, 0.9, 0.97, 1.0].map(Course::of);
+        use Course::{Falls, Keeps, Livelocks, Sags};
+        assert_eq!(courses, [Livelocks, Livelocks, Falls, Sags, Keeps, Keeps]);
+    }
+
+    #[test]
+    fn a_loss_at_any_load_is_told() {
+        let mut points = vec![fixture::point(1.0), fixture::point(2.0)];
+        let quiet = Architecture::from_points("ni-lrp", points.clone());
+        assert_eq!(line(&quiet), "keeps its peak; other socket loses nothing; neighbour gets 50 %");
+        points[0].victim_loss = 0.25;
+        let hurt = line(&Architecture::from_points("ni-lrp", points));
+        assert!(hurt.contains("loses up to 25.0 %"), "{hurt}");
+    }
+}

@@ -1,0 +1,15 @@
+//! Programs that run on a host, and the demonstration.
+#![forbid(unsafe_code)]
+
+pub mod blast;
+pub mod blaster;
+pub mod books;
+pub mod chart;
+pub mod demo;
+pub mod latency;
+pub mod pace;
+pub mod quantity;
+pub mod requests;
+pub mod serve;
+pub mod service;
+pub mod site;

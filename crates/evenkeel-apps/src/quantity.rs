@@ -1,0 +1,131 @@
+//! Numbers as people read them.
+
+/// A number with three significant digits and a prefix of the SI, such as `1.05 M`; a unit may follow.
+///
+/// Zero is `0 `, so that a unit always follows a space; anything below one keeps its three digits without prefix.
+#[must_use]
+pub fn si(value: f64) -> String {
+    const PREFIXES: [(f64, &str); 3] = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
+    // Rounding may reach the next prefix: 999 999 is 1.00 M, not 1000 k.
+    let rounded = round_to_three_digits(value);
+    let (unit, prefix) = PREFIXES.into_iter().find(|(unit, _)| rounded.abs() >= *unit).unwrap_or((1.0, ""));
+    format!("{} {prefix}", three_digits(rounded / unit))
+}
+
+/// Three significant digits without prefix: `105`, `10.5`, `1.05`, `0.105`; larger numbers lose no digit before the point.
+#[must_use]
+pub fn three_digits(value: f64) -> String {
+    let value = round_to_three_digits(value);
+    let decimals = match value.abs() {
+        0.0 => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A large number in words, `6.2 million`; below a million as it is.
+#[must_use]
+pub fn in_words(value: f64) -> String {
+    if value >= 999_500.0 {
+        let digits = three_digits(value / 1e6);
+        return format!("{} million", without_zeros(&digits));
+    }
+    format!("{value:.0}")
+}
+
+/// A decimal number without zeros at its end.
+#[must_use]
+pub fn without_zeros(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
+}
+
+/// A share as percent, with the digits that matter near 0 and near 100: `0.04`, `12.5`, `99.6`, `100`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.0 => "0".into(),
+        p if p.abs() < 0.1 => format!("{p:.2}"),
+        p if (p - 100.0).abs() < 0.005 => "100".into(),
+        p if p > 99.9 && p < 100.0 => format!("{p:.2}"),
+        p => format!("{p:.1}"),
+    }
+}
+
+/// A time given in nanoseconds, in the unit that fits: `850 ns`, `1 µs`, `2.5 ms`, `3 s`.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn time(nanos: u64) -> String {
+    let (value, unit) = match nanos {
+        0..1_000 => (nanos as f64, "ns"),
+        1_000..1_000_000 => (nanos as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (nanos as f64 / 1e6, "ms"),
+        _ => (nanos as f64 / 1e9, "s"),
+    };
+    let digits = three_digits(value);
+    let short =
+        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
+    format!("{short} {unit}")
+}
+
+/// A count with thin spaces between groups of three digits: `12 345`.
+#[must_use]
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 2);
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn round_to_three_digits(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let step = 10f64.powf(value.abs().log10().floor() - 2.0);
+    (value / step).round() * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_whatever_the_size() {
+        let shown = [0.0, 0.0123, 1.0, 12.34, 999.4, 1_234.0, 999_999.0, 10_512_345.0].map(si);
+        assert_eq!(shown, ["0 ", "0.012 ", "1.00 ", "12.3 ", "999 ", "1.23 k", "1.00 M", "10.5 M"]);
+    }
+
+    #[test]
+    fn shares_keep_the_digits_that_matter() {
+        let shown = [0.0, 0.0004, 0.125, 0.9965, 0.99951, 1.0].map(percent);
+        assert_eq!(shown, ["0", "0.04", "12.5", "99.7", "99.95", "100"]);
+    }
+
+    #[test]
+    fn times_come_in_the_unit_that_fits() {
+        let shown = [0, 850, 1_000, 1_500, 2_500_000, 3_000_000_000, 100_000].map(time);
+        assert_eq!(shown, ["0 ns", "850 ns", "1 µs", "1.5 µs", "2.5 ms", "3 s", "100 µs"]);
+    }
+
+    #[test]
+    fn large_numbers_in_words() {
+        assert_eq!(
+            [850_000.0, 999_900.0, 6.2e6, 1.05e7].map(in_words),
+            ["850000", "1 million", "6.2 million", "10.5 million"]
+        );
+    }
+
+    #[test]
+    fn counts_are_grouped() {
+        let shown = [0, 999, 1_000, 1_234_567].map(count);
+        assert_eq!(shown, ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]);
+    }
+}

@@ -1,0 +1,197 @@
+//! Request frames, made once and sent many times: for a load generator that must cost next to nothing for each frame.
+
+use evenkeel_core::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpEndpoint, IpProtocol,
+    Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket, UdpRepr,
+};
+use smoltcp::phy::ChecksumCapabilities;
+
+const ETHERNET: usize = 14;
+const HOP_LIMIT: u8 = 64;
+
+/// What the frames of a load generator look like.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// Hardware addresses: from, to.
+    pub hardware: (EthernetAddress, EthernetAddress),
+    /// Where the first flow comes from; further flows count up from its port.
+    pub from: IpEndpoint,
+    /// Where all go; of the same family.
+    pub to: IpEndpoint,
+    /// Octets of payload.
+    pub payload: usize,
+    /// Flows, at least one: frames that differ by their source port.
+    pub flows: u16,
+    /// Where payloads and the order of flows come from.
+    pub seed: u64,
+}
+
+/// The two ends of a flow are of different families, or there is no such source port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Impossible;
+
+/// Ready frames, one for each flow, given out in turn.
+#[derive(Debug)]
+pub struct Requests {
+    frames: Vec<Vec<u8>>,
+    next: usize,
+}
+
+impl Requests {
+    /// Makes the frames.
+    ///
+    /// # Errors
+    /// [`Impossible`] says what of `shape` cannot be.
+    pub fn new(shape: &Shape) -> Result<Self, Impossible> {
+        let mut dice = Dice(shape.seed);
+        let flows = (0..shape.flows.max(1)).map(|flow| {
+            let port = shape.from.port.checked_add(flow).ok_or(Impossible)?;
+            let payload: Vec<u8> = (0..shape.payload).map(|_| dice.roll() as u8).collect();
+            frame(shape, port, &payload)
+        });
+        let mut frames = flows.collect::<Result<Vec<_>, _>>()?;
+        for last in (1..frames.len()).rev() {
+            // Fisher and Yates. The bias of the remainder is of no consequence here.
+            frames.swap(last, (dice.roll() % (last as u64 + 1)) as usize);
+        }
+        Ok(Self { frames, next: 0 })
+    }
+
+    /// The next frame to send.
+    #[expect(clippy::should_implement_trait, reason = "it lends, and never ends")]
+    pub fn next(&mut self) -> &[u8] {
+        let frame = &self.frames[self.next];
+        self.next = if self.next + 1 == self.frames.len() { 0 } else { self.next + 1 };
+        frame
+    }
+}
+
+fn frame(shape: &Shape, port: u16, payload: &[u8]) -> Result<Vec<u8>, Impossible> {
+    let udp = UdpRepr { src_port: port, dst_port: shape.to.port };
+    let udp_len = udp.header_len() + payload.len();
+    match (shape.from.addr, shape.to.addr) {
+        (IpAddress::Ipv4(src_addr), IpAddress::Ipv4(dst_addr)) => {
+            let next_header = IpProtocol::Udp;
+            let ip = Ipv4Repr { src_addr, dst_addr, next_header, payload_len: udp_len, hop_limit: HOP_LIMIT };
+            let start = ETHERNET + ip.buffer_len();
+            let mut frame = ethernet(shape, EthernetProtocol::Ipv4, start + udp_len);
+            let mut packet = Ipv4Packet::new_unchecked(&mut frame[ETHERNET..]);
+            ip.emit(&mut packet, &ChecksumCapabilities::default());
+            emit_udp(shape, udp, payload, &mut frame[start..]);
+            Ok(frame)
+        }
+        (IpAddress::Ipv6(src_addr), IpAddress::Ipv6(dst_addr)) => {
+            let next_header = IpProtocol::Udp;
+            let ip = Ipv6Repr { src_addr, dst_addr, next_header, payload_len: udp_len, hop_limit: HOP_LIMIT };
+            let start = ETHERNET + ip.buffer_len();
+            let mut frame = ethernet(shape, EthernetProtocol::Ipv6, start + udp_len);
+            ip.emit(&mut Ipv6Packet::new_unchecked(&mut frame[ETHERNET..]));
+            emit_udp(shape, udp, payload, &mut frame[start..]);
+            Ok(frame)
+        }
+        _ => Err(Impossible),
+    }
+}
+
+fn ethernet(shape: &Shape, ethertype: EthernetProtocol, length: usize) -> Vec<u8> {
+    // IEEE 802.3: at least 60 octets without the FCS; the rest is padding.
+    let mut frame = vec![0; length.max(60)];
+    let (src_addr, dst_addr) = shape.hardware;
+    EthernetRepr { src_addr, dst_addr, ethertype }.emit(&mut EthernetFrame::new_unchecked(&mut frame[..]));
+    frame
+}
+
+fn emit_udp(shape: &Shape, udp: UdpRepr, payload: &[u8], to: &mut [u8]) {
+    let (from, at) = (shape.from.addr, shape.to.addr);
+    let length = udp.header_len() + payload.len();
+    udp.emit(
+        &mut UdpPacket::new_unchecked(&mut to[..length]),
+        &from,
+        &at,
+        payload.len(),
+        |octets| octets.copy_from_slice(payload),
+        &ChecksumCapabilities::default(),
+    );
+}
+
+/// `SplitMix64`.
+#[derive(Debug)]
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use evenkeel_core::wire::{Ipv4Address, Ipv6Address};
+
+    use super::*;
+
+    fn shape(v6: bool, payload: usize) -> Shape {
+        let [from, to] = if v6 {
+            [1, 2].map(|n| IpAddress::Ipv6(Ipv6Address::new(0xfd77, 0, 0, 0, 0, 0, 0, n)))
+        } else {
+            [1, 2].map(|n| IpAddress::Ipv4(Ipv4Address::new(10, 77, 0, n)))
+        };
+        Shape {
+            hardware: (EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 2])),
+            from: IpEndpoint::new(from, 40_000),
+            to: IpEndpoint::new(to, 9),
+            payload,
+            flows: 5,
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn frames_are_well_formed() {
+        for (v6, payload) in [(false, 0), (false, 18), (false, 1_452), (true, 0), (true, 1_452)] {
+            let shape = shape(v6, payload);
+            let mut requests = Requests::new(&shape).unwrap();
+            let ethernet = EthernetFrame::new_checked(requests.next()).unwrap();
+            assert_eq!((ethernet.src_addr(), ethernet.dst_addr()), shape.hardware);
+            let udp = if v6 {
+                Ipv6Packet::new_checked(ethernet.payload()).unwrap().payload()
+            } else {
+                let packet = Ipv4Packet::new_checked(ethernet.payload()).unwrap();
+                assert!(packet.verify_checksum());
+                packet.payload()
+            };
+            let udp = UdpPacket::new_checked(udp).unwrap();
+            assert!(udp.verify_checksum(&shape.from.addr, &shape.to.addr));
+            assert_eq!((udp.dst_port(), udp.payload().len()), (9, payload));
+        }
+    }
+
+    #[test]
+    fn flows_take_turns_and_a_seed_gives_their_order() {
+        let ports = |seed| {
+            let mut requests = Requests::new(&Shape { seed, flows: 64, ..shape(false, 4) }).unwrap();
+            (0..128)
+                .map(|_| u16::from_be_bytes([requests.next()[34], requests.next()[35]]))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ports(1), ports(1));
+        assert_ne!(ports(1), ports(2));
+        let mut requests = Requests::new(&shape(false, 4)).unwrap();
+        let five: BTreeSet<Vec<u8>> = (0..10).map(|_| requests.next().to_vec()).collect();
+        assert_eq!(five.len(), 5);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let mixed = Shape { to: shape(true, 0).to, ..shape(false, 0) };
+        assert_eq!(Requests::new(&mixed).unwrap_err(), Impossible);
+        let beyond = IpEndpoint { port: 65_534, ..shape(false, 0).from };
+        assert!(Requests::new(&Shape { from: beyond, ..shape(false, 0) }).is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! Running a UDP service in real time: on a device, or on a cable with a load generator at its other end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use evenkeel::Engine;
+use evenkeel_core::cable;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Duration;
+use evenkeel_link::Clock;
+use serde::Serialize;
+
+use crate::blast::{self, Blasted};
+use crate::blaster;
+use crate::books::Books;
+use crate::service::{Options, Service, Tally};
+use crate::site::{Limits, Port, Site, SiteError, drive};
+
+/// What a service has done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Served {
+    /// How long it ran, in seconds.
+    pub seconds: f64,
+    /// Requests received.
+    pub requests: u64,
+    /// Octets of payload in them.
+    pub octets: u64,
+    /// Requests answered.
+    pub answers: u64,
+    /// Requests whose answer could not be sent.
+    pub unanswered: u64,
+    /// What the host did.
+    pub books: Books,
+    /// On a cable: what the other end did.
+    pub generator: Option<Blasted>,
+}
+
+/// Serves on a device until a limit is reached, the device ends, or the process is asked to.
+///
+/// # Errors
+/// [`SiteError`]
+pub fn on_device(
+    site: &Site,
+    port: &Port,
+    options: Options,
+    limits: Limits,
+    watch: impl FnMut(&Served),
+) -> Result<Served, SiteError> {
+    let mut engine = site.engine(Clock::start())?;
+    let attached = site.attach(&mut engine, port)?;
+    let served = Running::start(engine, attached.interface, options).run(limits, || false, watch)?;
+    attached.close().map(|()| served)
+}
+
+/// Serves on a cable at whose other end `load` is generated, until that has ended or a limit is reached.
+///
+/// # Errors
+/// [`SiteError`]
+pub fn on_cable(
+    site: &Site,
+    queues: usize,
+    options: Options,
+    other: &Site,
+    load: blaster::Options,
+    limits: Limits,
+    watch: impl FnMut(&Served),
+) -> Result<Served, SiteError> {
+    let clock = Clock::start();
+    let demultiplexes = site.config.architecture == Architecture::NiLrp;
+    let near = cable::Options { queues, demultiplexes, ..cable::Options::new("cable0", 2) };
+    let (near, far) = cable::pair(near, cable::Options::new("cable1", 1));
+    let mut engine = site.engine(clock)?;
+    let interface = engine.add_cable(near, &site.addresses)?;
+    let running = Running::start(engine, interface, options);
+    let (served, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    thread::scope(|scope| {
+        let generator = scope.spawn({
+            let (served, ended) = (Arc::clone(&served), Arc::clone(&ended));
+            move || {
+                let result = blast::on_cable(other, clock, far, load, || served.load(Ordering::Relaxed));
+                ended.store(true, Ordering::Relaxed);
+                result
+            }
+        });
+        let result = running.run(limits, || ended.load(Ordering::Relaxed), watch);
+        served.store(true, Ordering::Relaxed);
+        let generated = generator.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(Served { generator: Some(generated), ..result? })
+    })
+}
+
+/// A host with the service on it.
+#[derive(Debug)]
+struct Running {
+    engine: Engine,
+    interface: InterfaceId,
+    tally: Arc<Tally>,
+}
+
+impl Running {
+    fn start(mut engine: Engine, interface: InterfaceId, options: Options) -> Self {
+        let tally = Arc::new(Tally::default());
+        engine.host_mut().spawn("service", 0, Box::new(Service::new(options, Arc::clone(&tally))));
+        Self { engine, interface, tally }
+    }
+
+    fn run(
+        mut self,
+        limits: Limits,
+        done: impl Fn() -> bool,
+        mut watch: impl FnMut(&Served),
+    ) -> Result<Served, SiteError> {
+        let (tally, interface) = (Arc::clone(&self.tally), self.interface);
+        let over = || tally.ended() || done();
+        let (_, elapsed) = drive(&mut self.engine, limits, over, |engine, elapsed| {
+            watch(&served(engine, interface, &tally, elapsed));
+        })?;
+        match tally.refused() {
+            Some(error) => Err(error.into()),
+            None => Ok(served(&mut self.engine, interface, &tally, elapsed)),
+        }
+    }
+}
+
+fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: Duration) -> Served {
+    Served {
+        seconds: elapsed.as_secs_f64(),
+        requests: tally.requests(),
+        octets: tally.octets(),
+        answers: tally.answers(),
+        unanswered: tally.unanswered(),
+        books: Books::of(engine.host_mut(), interface, elapsed),
+        generator: None,
+    }
+}

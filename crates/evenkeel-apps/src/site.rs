@@ -1,0 +1,175 @@
+//! Where a host is attached, and what it is called there: what the commands that serve and the one that blasts have in common.
+
+use std::io;
+use std::path::PathBuf;
+
+use evenkeel::{Ended, Engine};
+use evenkeel_core::frame::PoolLimit;
+use evenkeel_core::host::{AddInterfaceError, Config, Host};
+use evenkeel_core::socket::BindError;
+use evenkeel_core::stack::{InterfaceId, RouteError};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel_link::capture::{Recorded, Recording};
+use evenkeel_link::{Clock, Device, DeviceSpec, LinkError, Stop, Tap, TapOptions};
+
+/// The longest a host on a cable goes without looking whether the other end has finished.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// A host's place on a link.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Its addresses.
+    pub addresses: Vec<IpCidr>,
+    /// Routers for everything that is not on the link.
+    pub gateways: Vec<IpAddress>,
+    /// How it receives, and its limits.
+    pub config: Config,
+}
+
+/// The device a host is attached to.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// Which.
+    pub device: DeviceSpec,
+    /// For a TAP: addresses of the kernel's end.
+    pub kernel_addresses: Vec<IpCidr>,
+    /// A file that every frame that comes or goes is written to.
+    pub dump: Option<PathBuf>,
+}
+
+impl Port {
+    fn open(&self, clock: Clock) -> Result<(Box<dyn Device>, Option<Recording>), LinkError> {
+        let device: Box<dyn Device> = match &self.device {
+            DeviceSpec::Tap(name) => {
+                let kernel_addresses = self.kernel_addresses.clone();
+                Box::new(Tap::open(name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)
+            }
+            other => evenkeel_link::open(other, clock)?,
+        };
+        let Some(path) = &self.dump else { return Ok((device, None)) };
+        let recorded = Recorded::new(device, path, clock)?;
+        let recording = recorded.recording();
+        Ok((Box::new(recorded), Some(recording)))
+    }
+}
+
+/// Why a program could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// The link could not be used.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The host cannot take the interface.
+    #[error(transparent)]
+    Interface(#[from] AddInterfaceError),
+    /// The host's limits are too small for it.
+    #[error(transparent)]
+    Memory(#[from] PoolLimit),
+    /// A gateway cannot be used.
+    #[error("cannot route by {0}: it must be on the link of one of our addresses, and of its family")]
+    Gateway(IpAddress),
+    /// The program could not open its socket.
+    #[error("cannot open the socket: {0}")]
+    Socket(#[from] BindError),
+    /// The machine failed.
+    #[error("cannot run the host: {0}")]
+    Machine(#[from] io::Error),
+}
+
+/// When to stop, and when to say how it goes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// How long to run; without end if not given.
+    pub duration: Option<Duration>,
+    /// How often to say how it goes.
+    pub every: Option<Duration>,
+}
+
+impl Site {
+    /// A host that stands here, not yet attached.
+    ///
+    /// # Errors
+    /// [`SiteError`]
+    pub(crate) fn engine(&self, clock: Clock) -> Result<Engine, SiteError> {
+        let host = Host::new(self.config.clone())?;
+        let mut engine = Engine::new(host, clock)?;
+        engine.stop_on(Stop::on_signals()?);
+        Ok(engine)
+    }
+
+    /// Attaches a host to a device of the operating system.
+    ///
+    /// # Errors
+    /// [`SiteError`]
+    pub(crate) fn attach(&self, engine: &mut Engine, port: &Port) -> Result<Attached, SiteError> {
+        let (device, recording) = port.open(*engine.clock())?;
+        let interface = engine.add_device(device, &self.addresses)?;
+        self.route(engine, interface)?;
+        Ok(Attached { interface, recording })
+    }
+
+    fn route(&self, engine: &mut Engine, interface: InterfaceId) -> Result<(), SiteError> {
+        for &gateway in &self.gateways {
+            let on_link = self.addresses.iter().any(|cidr| cidr.contains_addr(&gateway));
+            let added: Result<(), RouteError> =
+                engine.host_mut().add_route(everything_like(gateway), gateway, interface);
+            if !on_link || added.is_err() {
+                return Err(SiteError::Gateway(gateway));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A host's place on a device.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) interface: InterfaceId,
+    recording: Option<Recording>,
+}
+
+impl Attached {
+    /// Says, at the end, whether everything was recorded that was to be.
+    pub(crate) fn close(self) -> Result<(), SiteError> {
+        if let Some(recording) = self.recording {
+            recording.frames()?;
+        }
+        Ok(())
+    }
+}
+
+/// The default route of a gateway's family.
+fn everything_like(gateway: IpAddress) -> IpCidr {
+    match gateway {
+        IpAddress::Ipv4(_) => IpCidr::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0),
+        IpAddress::Ipv6(_) => IpCidr::new(IpAddress::Ipv6(Ipv6Address::UNSPECIFIED), 0),
+    }
+}
+
+/// Runs a host within limits until `done`, which is looked at every 20 ms at least; says how long it ran.
+///
+/// # Errors
+/// If the machine fails.
+pub(crate) fn drive(
+    engine: &mut Engine,
+    limits: Limits,
+    done: impl Fn() -> bool,
+    mut watch: impl FnMut(&mut Engine, Duration),
+) -> io::Result<(Ended, Duration)> {
+    let start = engine.clock().now();
+    let end = limits.duration.map_or(Instant::NEVER, |duration| start + duration);
+    let mut next_watch = limits.every.map_or(Instant::NEVER, |every| start + every);
+    loop {
+        let until = end.min(next_watch).min(engine.clock().now() + SLICE);
+        let ended = engine.run(until, |_| done())?;
+        let now = engine.clock().now();
+        if ended != Ended::Time || now >= end || done() {
+            return Ok((ended, now.since(start)));
+        }
+        if let (true, Some(every)) = (now >= next_watch, limits.every) {
+            watch(engine, now.since(start));
+            next_watch = now + every;
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A host on real devices, against the clients of the Linux kernel and others that nobody here wrote.
+//!
+//! Each test has a network namespace of its own and needs root; without, it says aloud that it was skipped.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod attacker;
+mod captured;
+mod conversation;
+mod endings;
+mod hostile;
+mod names;
+mod stand;
+mod support;
+
+use evenkeel_core::receive::Architecture;
+use stand::Link;
+
+/// One test for each link and architecture that can run on it.
+macro_rules! on_every_device {
+    ($($name:ident: $test:path;)*) => { $(
+        mod $name {
+            use super::{Architecture, Link, support};
+
+            #[test]
+            fn eager_on_tap() { support::in_namespace(|| $test(Link::Tap, Architecture::Eager)); }
+            #[test]
+            fn polled_on_tap() { support::in_namespace(|| $test(Link::Tap, Architecture::Polled)); }
+            #[test]
+            fn early_demux_on_tap() { support::in_namespace(|| $test(Link::Tap, Architecture::EarlyDemux)); }
+            #[test]
+            fn soft_lrp_on_tap() { support::in_namespace(|| $test(Link::Tap, Architecture::SoftLrp)); }
+            #[test]
+            fn eager_on_packet() { support::in_namespace(|| $test(Link::Packet, Architecture::Eager)); }
+            #[test]
+            fn polled_on_packet() { support::in_namespace(|| $test(Link::Packet, Architecture::Polled)); }
+            #[test]
+            fn early_demux_on_packet() { support::in_namespace(|| $test(Link::Packet, Architecture::EarlyDemux)); }
+            #[test]
+            fn soft_lrp_on_packet() { support::in_namespace(|| $test(Link::Packet, Architecture::SoftLrp)); }
+        }
+    )* };
+}
+
+on_every_device! {
+    clients_are_served: crate::conversation::clients_are_served;
+    hostile_frames_end_in_a_counted_drop: crate::hostile::every_frame_ends_in_a_counted_drop;
+    floods_leave_memory_bounded: crate::hostile::floods_leave_memory_bounded;
+    idle_costs_nothing: crate::endings::idle_costs_nothing;
+}

@@ -1,0 +1,53 @@
+//! A responder to questions of the domain name system (RFC 1035), as small as a client accepts.
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::SocketId;
+
+/// The one address that every name has.
+pub(crate) const ADDRESS: [u8; 4] = [192, 0, 2, 7];
+pub(crate) const PORT: u16 = 53;
+
+/// Answers each question for a type A record with [`ADDRESS`], and any other with no record.
+#[derive(Debug, Default)]
+pub(crate) struct Responder {
+    socket: Option<SocketId>,
+}
+
+impl Program for Responder {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(socket) = self.socket else {
+            self.socket = Some(system.bind(None, PORT).unwrap());
+            return Step::Again;
+        };
+        let Some(query) = system.receive(socket) else { return Step::Wait(socket) };
+        let mut bytes = [0; 512];
+        let len = query.copy_to(&mut bytes);
+        if let Some(answer) = answer(&bytes[..len]) {
+            system.send(socket, query.source, &answer).unwrap();
+        }
+        system.recycle(query);
+        Step::Again
+    }
+}
+
+/// The answer to a query with one question; `None` if it is no such query.
+fn answer(query: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 12;
+    let (id, flags) = (query.get(..2)?, query.get(2..4)?);
+    let is_response = flags[0] & 0x80 != 0;
+    if is_response || query.get(4..6)? != [0, 1] {
+        return None;
+    }
+    let mut end = HEADER;
+    while *query.get(end)? != 0 {
+        end += 1 + usize::from(query[end]);
+    }
+    let question = query.get(HEADER..end + 5)?;
+    let is_a = question[question.len() - 4..] == [0, 1, 0, 1];
+    // A response, authoritative, with the asker's wish for recursion.
+    let header = [id, &[0x84 | flags[0] & 1, 0, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]].concat();
+    // The name as a pointer to the question's, type A, class IN, for 60 s.
+    let record = [&[0xc0, HEADER as u8, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4][..], &ADDRESS].concat();
+    Some([&header[..], question, if is_a { &record } else { &[] }].concat())
+}

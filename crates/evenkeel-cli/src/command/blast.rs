@@ -1,0 +1,232 @@
+//! `evenkeel blast`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::core::stack::Endpoint;
+use evenkeel::core::wire::{IpAddress, IpCidr};
+use evenkeel::link::{DeviceSpec, LinkSpec};
+use evenkeel_apps::blast::{self, Flood, Flooded, HARDWARE};
+use evenkeel_apps::quantity::{percent, si, three_digits};
+use evenkeel_apps::requests::{Requests, Shape};
+use evenkeel_apps::site::Site;
+use evenkeel_apps::{blaster, service};
+use serde::Serialize;
+
+use super::Place;
+use crate::failure::Failure;
+use crate::quantity::{self, Rate};
+use crate::receiving::Receiving;
+use crate::{address, terminal};
+
+/// Send UDP requests at a steady rate, and say what was really offered.
+///
+/// Paced by the clock, in bursts of a bounded size; a generator that was kept from running does not catch up by a flood.
+/// On `cable` both ends are in this process: the generator on one core, a sink on an evenkeel host on another.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  evenkeel blast cable --rate 10M --duration 5s
+  evenkeel blast cable --rate 2M --architecture eager
+as root:
+  evenkeel blast tap:keel0 --kernel-address 10.77.0.1/24 --rate 100k --flows 16
+  evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 --rate max --count 1M --json
+
+Exit status: 0 when it ran to its end or to Ctrl-C, 1 if the link could not be used, 2 for bad arguments.")]
+pub(crate) struct Arguments {
+    /// Where frames go: cable, tap:NAME or packet:NAME.
+    #[arg(value_name = "LINK")]
+    link: LinkSpec,
+    /// Frames a second, such as 1500, 500k or 2M, or max.
+    #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate)]
+    rate: Rate,
+    /// Where the requests go. On a cable this is the sink's address and port.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:9", value_parser = address::endpoint)]
+    to: Endpoint,
+    /// Our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
+    from: Option<IpCidr>,
+    /// On tap: an address for the kernel's end; may be given more than once.
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
+    kernel_address: Vec<IpCidr>,
+    /// Router for everything that is not on the link.
+    #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
+    gateway: Option<IpAddress>,
+    /// Octets of payload in each request.
+    #[arg(long, value_name = "OCTETS", default_value_t = 18, value_parser = clap::value_parser!(u16).range(0..=1_452))]
+    size: u16,
+    /// Source ports to spread the requests over.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    flows: u16,
+    /// Stop after this long [default: 10s unless --count is given].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    duration: Option<Duration>,
+    /// Stop after so many requests.
+    #[arg(long, value_name = "N", value_parser = quantity::count)]
+    count: Option<u64>,
+    /// On a cable: what the sink computes for each request.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    work: Duration,
+    /// Write every frame that comes or goes to a capture file; not on cable.
+    #[arg(long, value_name = "FILE.pcapng")]
+    dump: Option<PathBuf>,
+    /// Seed of the payloads and of the order of flows.
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    receiving: Receiving,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Output<'a> {
+    link: String,
+    #[serde(flatten)]
+    flooded: &'a Flooded,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let site = arguments.site()?;
+    if let LinkSpec::Device(DeviceSpec::Pcap(_)) = arguments.link {
+        let line =
+            "cannot blast into a capture; use cable, tap:NAME or packet:NAME, with --dump to keep the frames";
+        return Err(Failure::Usage(line.to_owned()));
+    }
+    let flooded = match super::place(
+        &arguments.link,
+        &arguments.kernel_address,
+        arguments.gateway.as_slice(),
+        arguments.dump.as_ref(),
+    )? {
+        Place::Cable { queues } => arguments.flood(&site, queues)?,
+        Place::Port(port) => blast::on_device(&site, &port, arguments.load())?,
+    };
+    if arguments.json {
+        terminal::print_json(&Output { link: arguments.link.to_string(), flooded: &flooded })?;
+    } else {
+        terminal::print(&describe(&flooded))?;
+    }
+    match &flooded.receiver {
+        Some(receiver) if !receiver.books.conserved => Err(Failure::unbalanced()),
+        _ => Ok(()),
+    }
+}
+
+impl Arguments {
+    /// Where the generator is; on a cable, where the sink is.
+    fn site(&self) -> Result<Site, Failure> {
+        let from = match self.from {
+            Some(from) => from,
+            None => address::cidr(if self.is_v6() { "fd77::2/64" } else { "10.77.0.2/24" })
+                .map_err(Failure::Usage)?,
+        };
+        if matches!(from, IpCidr::Ipv6(_)) != self.is_v6() {
+            return Err(Failure::Usage(format!(
+                "--from {from} and --to {} are of different families",
+                self.to
+            )));
+        }
+        let address = if matches!(self.link, LinkSpec::Cable { .. }) {
+            IpCidr::new(self.to.addr, from.prefix_len())
+        } else {
+            from
+        };
+        let gateways = self.gateway.into_iter().collect();
+        Ok(Site { addresses: vec![address], gateways, config: self.receiving.config(self.seed) })
+    }
+
+    fn is_v6(&self) -> bool {
+        matches!(IpAddr::from(self.to.addr), IpAddr::V6(_))
+    }
+
+    /// How long to send, if no number of requests says when it is enough.
+    fn duration(&self) -> Option<Duration> {
+        self.duration.or_else(|| self.count.is_none().then_some(Duration::from_secs(10)))
+    }
+
+    fn load(&self) -> blaster::Options {
+        blaster::Options {
+            to: self.to,
+            rate_pps: self.rate.per_second(),
+            burst_pkts: self.rate.burst_pkts(),
+            flows: self.flows,
+            payload: vec![0; usize::from(self.size)],
+            duration: self.duration(),
+            count: self.count,
+        }
+    }
+
+    fn flood(&self, site: &Site, queues: usize) -> Result<Flooded, Failure> {
+        let [sink, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".to_owned())) };
+        let from = match self.from {
+            Some(from) => from,
+            None => address::neighbour(sink).map_err(Failure::Usage)?,
+        };
+        let shape = Shape {
+            hardware: HARDWARE.into(),
+            from: Endpoint::new(from.address(), FIRST_SOURCE_PORT),
+            to: self.to,
+            payload: usize::from(self.size),
+            flows: self.flows,
+            seed: self.seed,
+        };
+        let requests = Requests::new(&shape).map_err(|_| Failure::Usage("no such flow".to_owned()))?;
+        let flood = Flood {
+            queues,
+            rate_pps: self.rate.per_second(),
+            burst_pkts: self.rate.burst_pkts(),
+            duration: self.duration(),
+            count: self.count,
+        };
+        let sink = service::Options {
+            port: self.to.port,
+            groups: Vec::new(),
+            work: self.work,
+            echo: false,
+            count: None,
+        };
+        Ok(blast::flood(site, requests, flood, sink)?)
+    }
+}
+
+/// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
+const FIRST_SOURCE_PORT: u16 = 49_152;
+
+/// The result for people.
+fn describe(flooded: &Flooded) -> String {
+    let blasted = &flooded.blasted;
+    let mut text = format!(
+        "sent {} requests in {} s: {}packets/s offered",
+        blasted.sent,
+        three_digits(blasted.seconds),
+        si(blasted.offered_pps)
+    );
+    for (frames, what) in [
+        (blasted.missed, "missed, for want of time"),
+        (blasted.unsent, "refused by the host's output"),
+        (blasted.replies, "came back"),
+    ] {
+        if frames > 0 {
+            text.push_str(&format!("; {frames} {what}"));
+        }
+    }
+    text.push('\n');
+    if let Some(receiver) = &flooded.receiver {
+        text.push_str(&format!(
+            "{} sink received {}: {}packets/s delivered; {} % of its core idle\n",
+            receiver.architecture,
+            receiver.requests,
+            si(receiver.delivered_pps),
+            percent(receiver.books.cpu.idle)
+        ));
+        for drop in &receiver.books.drops {
+            text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
+        }
+    }
+    text
+}

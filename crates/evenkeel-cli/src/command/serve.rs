@@ -1,0 +1,225 @@
+//! `evenkeel echo` and `evenkeel sink`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::core::host::Config;
+use evenkeel::core::receive::Architecture;
+use evenkeel::core::stack::Endpoint;
+use evenkeel::core::wire::{IpAddress, IpCidr};
+use evenkeel::link::LinkSpec;
+use evenkeel_apps::books::Books;
+use evenkeel_apps::quantity::{percent, si, three_digits};
+use evenkeel_apps::serve::{self, Served};
+use evenkeel_apps::site::{Limits, Site};
+use evenkeel_apps::{blaster, service};
+use serde::Serialize;
+
+use super::Place;
+use crate::failure::Failure;
+use crate::quantity::{self, Rate};
+use crate::receiving::Receiving;
+use crate::{address, terminal};
+
+/// What both services take.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// Where frames come from: tap:NAME, packet:NAME, pcap:FILE or cable.
+    #[arg(value_name = "LINK")]
+    link: LinkSpec,
+    /// An address of ours with its prefix length, IPv4 or IPv6; may be given more than once
+    /// [default: 10.77.0.2/24 and fd77::2/64].
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
+    address: Vec<IpCidr>,
+    /// On tap: an address for the kernel's end, so that its programs reach us at once; may be given more than once.
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
+    kernel_address: Vec<IpCidr>,
+    /// Router for everything that is not on the link; one for IPv4 and one for IPv6.
+    #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
+    gateway: Vec<IpAddress>,
+    /// A multicast group to join; may be given more than once.
+    #[arg(long, value_name = "ADDRESS", value_parser = address::group)]
+    group: Vec<IpAddress>,
+    /// What the service computes for each request, such as 1us.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    work: Duration,
+    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    duration: Option<Duration>,
+    /// Stop after so many requests.
+    #[arg(long, value_name = "N", value_parser = quantity::count)]
+    count: Option<u64>,
+    /// On cable: requests a second from the other end, such as 500k, or max.
+    #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate)]
+    rate: Rate,
+    /// Write every frame that comes or goes to a capture file; not on cable.
+    #[arg(long, value_name = "FILE.pcapng")]
+    dump: Option<PathBuf>,
+    /// Print counters to standard error this often, such as 1s.
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    stats_interval: Option<Duration>,
+    /// Print the final counters as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    receiving: Receiving,
+}
+
+/// Answer every UDP request with its own payload (RFC 862), and pings.
+///
+/// The program, its UDP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Links:
+  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
+  packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
+  pcap:FILE    frames from a capture, played once at its own pace; answers go nowhere, or with --dump to a file.
+  cable        in memory, with a load generator at its other end. Needs nothing.
+
+Examples:
+  evenkeel echo cable --rate 200k --duration 3s
+as root, in two terminals:
+  evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24
+  ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7
+
+Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments.")]
+pub(crate) struct EchoArguments {
+    #[command(flatten)]
+    serve: ServeArguments,
+    /// UDP port.
+    #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+}
+
+/// Receive UDP requests and count them (RFC 863).
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Links are those of `evenkeel echo --help`.
+
+Examples:
+  evenkeel sink cable --rate max
+  evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --stats-interval 1s
+  evenkeel sink tap:keel0 --group 239.1.2.3 --port 5004
+  evenkeel sink pcap:flood.pcapng --address 192.0.2.7/24 --json
+
+Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments.")]
+pub(crate) struct SinkArguments {
+    #[command(flatten)]
+    serve: ServeArguments,
+    /// UDP port.
+    #[arg(long, value_name = "PORT", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Output<'a> {
+    link: String,
+    architecture: &'static str,
+    addresses: Vec<String>,
+    port: u16,
+    #[serde(flatten)]
+    served: &'a Served,
+}
+
+pub(crate) fn echo(arguments: &EchoArguments) -> Result<(), Failure> {
+    arguments.serve.run(arguments.port, true)
+}
+
+pub(crate) fn sink(arguments: &SinkArguments) -> Result<(), Failure> {
+    arguments.serve.run(arguments.port, false)
+}
+
+impl ServeArguments {
+    fn run(&self, port: u16, echo: bool) -> Result<(), Failure> {
+        let site = self.site();
+        let service =
+            service::Options { port, groups: self.group.clone(), work: self.work, echo, count: self.count };
+        let served = self.serve(&site, service)?;
+        if self.json {
+            let addresses = site.addresses.iter().map(ToString::to_string).collect();
+            let architecture = self.receiving.architecture().name();
+            let link = self.link.to_string();
+            terminal::print_json(&Output { link, architecture, addresses, port, served: &served })?;
+        } else {
+            terminal::print(&describe(&served, echo))?;
+        }
+        if served.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+    }
+
+    fn serve(&self, site: &Site, service: service::Options) -> Result<Served, Failure> {
+        let limits = Limits { duration: self.duration, every: self.stats_interval };
+        let watch = |served: &Served| eprintln!("{}", line(served));
+        match super::place(&self.link, &self.kernel_address, &self.gateway, self.dump.as_ref())? {
+            Place::Cable { queues } => {
+                let (other, load) = self.other_end(site, &service)?;
+                Ok(serve::on_cable(site, queues, service, &other, load, limits, watch)?)
+            }
+            Place::Port(port) => Ok(serve::on_device(site, &port, service, limits, watch)?),
+        }
+    }
+
+    fn site(&self) -> Site {
+        let defaults = || {
+            ["10.77.0.2/24", "fd77::2/64"].into_iter().filter_map(|text| address::cidr(text).ok()).collect()
+        };
+        Site {
+            addresses: if self.address.is_empty() { defaults() } else { self.address.clone() },
+            gateways: self.gateway.clone(),
+            config: self.receiving.config(1),
+        }
+    }
+
+    /// The load generator's host, one address further on the same network, and what it sends.
+    fn other_end(
+        &self,
+        site: &Site,
+        service: &service::Options,
+    ) -> Result<(Site, blaster::Options), Failure> {
+        let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
+        let neighbour = address::neighbour(first).map_err(Failure::Usage)?;
+        let other = Site { addresses: vec![neighbour], gateways: Vec::new(), ..site.clone() };
+        let other = Site { config: Config::of(Architecture::SoftLrp), ..other };
+        let load = blaster::Options {
+            to: Endpoint::new(first.address(), service.port),
+            rate_pps: self.rate.per_second(),
+            burst_pkts: self.rate.burst_pkts(),
+            flows: 1,
+            payload: vec![0; 18],
+            duration: Some(self.duration.unwrap_or(Duration::from_secs(5))),
+            count: self.count,
+        };
+        Ok((other, load))
+    }
+}
+
+/// One line of counters.
+fn line(served: &Served) -> String {
+    let Books { received, consumed, .. } = &served.books;
+    format!(
+        "{:>8} s  {} requests, {} answered; {received} frames received, {consumed} for the host itself, {} dropped; {} % idle",
+        three_digits(served.seconds),
+        served.requests,
+        served.answers,
+        served.books.dropped(),
+        percent(served.books.cpu.idle),
+    )
+}
+
+/// The final counters for people.
+fn describe(served: &Served, echo: bool) -> String {
+    let mut text = format!("{}\n", line(served));
+    for drop in &served.books.drops {
+        text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
+    }
+    if let Some(generator) = &served.generator {
+        let replies = if echo { format!(", {} came back", generator.replies) } else { String::new() };
+        text.push_str(&format!(
+            "  other end sent {} at {}packets/s{replies}\n",
+            generator.sent,
+            si(generator.offered_pps)
+        ));
+    }
+    text
+}

@@ -1,0 +1,70 @@
+//! Why a command ends without success: one line for the user, and an exit status.
+
+use std::io;
+use std::process::ExitCode;
+
+use evenkeel::link::LinkError;
+use evenkeel_apps::site::SiteError;
+
+/// A command that did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments make no sense: status 2.
+    Usage(String),
+    /// The machine, a privilege or a file stood in the way: status 1.
+    Machine(String),
+    /// It ran to its end, and what it checked does not hold: status 1. What failed was printed already.
+    ChecksFailed,
+    /// The reader of our output has gone. It has what it wanted: status 0.
+    ReaderGone,
+}
+
+impl Failure {
+    /// A machine's error, with what was being done.
+    pub(crate) fn machine(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
+        Self::Machine(format!("{what}: {error}"))
+    }
+
+    /// The books do not balance.
+    pub(crate) fn unbalanced() -> Self {
+        Self::Machine("not every frame is accounted for: please report this as a bug".to_owned())
+    }
+
+    /// Prints the line, if there is one, and gives the status.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            Self::Usage(line) => {
+                eprintln!("evenkeel: {line}");
+                ExitCode::from(2)
+            }
+            Self::Machine(line) => {
+                eprintln!("evenkeel: {line}");
+                ExitCode::FAILURE
+            }
+            Self::ChecksFailed => ExitCode::FAILURE,
+            Self::ReaderGone => ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// An error of writing to standard output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::ReaderGone;
+        }
+        Self::machine("cannot write to standard output", error)
+    }
+}
+
+impl From<SiteError> for Failure {
+    fn from(error: SiteError) -> Self {
+        Self::Machine(error.to_string())
+    }
+}
+
+impl From<LinkError> for Failure {
+    fn from(error: LinkError) -> Self {
+        Self::Machine(error.to_string())
+    }
+}

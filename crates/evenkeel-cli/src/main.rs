@@ -1,0 +1,90 @@
+//! The `evenkeel` command.
+#![forbid(unsafe_code)]
+
+mod address;
+mod command;
+mod failure;
+mod quantity;
+mod receiving;
+mod terminal;
+mod usage;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use command::{blast, completions, demo, lab, serve};
+use failure::Failure;
+
+/// A network subsystem that holds its peak under any load.
+///
+/// evenkeel receives packets so that delivered load never falls when offered load rises: it decides early and cheaply
+/// which packets can be used, and does the costly work only for those, on the bill of the program that wants them.
+///
+/// Start with `evenkeel demo`: it needs no root and takes about a minute.
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel", version, subcommand_required = true, arg_required_else_help = true, after_help = AFTER)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER: &str = "\
+Exit status: 0 on success, 1 if the machine or a missing privilege stood in the way or a check does not hold, 2 if the \
+arguments make no sense. Every command has --json and its own --help.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Arguments),
+    Echo(serve::EchoArguments),
+    Sink(serve::SinkArguments),
+    Blast(blast::Arguments),
+    Lab(lab::Arguments),
+    Completions(completions::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+    match Cli::try_parse() {
+        Ok(cli) => run(cli.command).map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS),
+        Err(error) => explain(&error, &arguments),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Echo(arguments) => serve::echo(&arguments),
+        Command::Sink(arguments) => serve::sink(&arguments),
+        Command::Blast(arguments) => blast::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+    }
+}
+
+/// Help and version are what was asked for; anything else is an error, and gets one line.
+fn explain(error: &clap::Error, arguments: &[String]) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // clap colours help for a terminal; that the reader has gone is no error.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
+        _ => Failure::Usage(usage::one_line(error, arguments)).report(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

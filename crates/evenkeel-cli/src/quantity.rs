@@ -1,0 +1,133 @@
+//! Quantities on the command line: times, rates and counts with their usual suffixes.
+
+use std::time::Duration;
+
+/// How fast to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rate {
+    /// Frames a second.
+    PerSecond(u64),
+    /// As fast as the machine can.
+    Max,
+}
+
+impl Rate {
+    /// The rate, if it has a number.
+    pub(crate) fn per_second(self) -> Option<u64> {
+        match self {
+            Self::PerSecond(rate) => Some(rate),
+            Self::Max => None,
+        }
+    }
+
+    /// Frames that a generator may send at a time to catch up: those of 50 µs, which a busy machine often takes from a thread, and
+    /// 64 at least, so that a look at the clock costs little for each.
+    pub(crate) fn burst_pkts(self) -> u64 {
+        self.per_second().map_or(64, |rate| (rate / 20_000).clamp(64, 1_024))
+    }
+}
+
+/// A time with its unit: `850ns`, `1us`, `2.5ms`, `10s`, `1min`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 7] =
+        [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9), ("h", 3600e9)];
+    let expected = || "expected a time with its unit, such as 500ns, 1us, 2.5ms, 10s or 1min".to_owned();
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let (number, unit) = split(text);
+    let (_, nanos) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(expected)?;
+    let value = positive(number).ok_or_else(expected)? * nanos;
+    whole(value).map(Duration::from_nanos).ok_or_else(expected)
+}
+
+/// A number of seconds without a unit, above zero.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = positive(text).filter(|s| *s > 0.0 && *s <= 86_400.0);
+    seconds.ok_or_else(|| "expected a number of seconds above 0, such as 0.5 or 2".to_owned())
+}
+
+/// A rate in frames a second, `500k` or `2M`, or `max`.
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+    if text == "max" {
+        return Ok(Rate::Max);
+    }
+    let rate = with_suffix(text).filter(|rate| *rate > 0).map(Rate::PerSecond);
+    rate.ok_or_else(|| "expected frames a second above 0, such as 1500, 500k or 2M, or max".to_owned())
+}
+
+/// A count above zero, `1000`, `10k` or `2M`.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let count = with_suffix(text).filter(|count| *count > 0);
+    count.ok_or_else(|| "expected a count above 0, such as 1000, 10k or 2M".to_owned())
+}
+
+fn with_suffix(text: &str) -> Option<u64> {
+    let (number, suffix) = split(text);
+    let factor = match suffix {
+        "" => return number.parse().ok(),
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        _ => return None,
+    };
+    whole(positive(number)? * factor)
+}
+
+/// Splits where the number ends.
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// A plain decimal number: no sign, no exponent, no words for infinity.
+fn positive(text: &str) -> Option<f64> {
+    let plain = text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    if plain { text.parse().ok() } else { None }
+}
+
+/// The nearest integer, if it is one that fits.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within range, as tested")]
+fn whole(value: f64) -> Option<u64> {
+    (0.0..1.8e19).contains(&value).then(|| value.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let nanos = |text| time(text).map(|t| t.as_nanos());
+        assert_eq!(nanos("1us"), Ok(1_000));
+        assert_eq!(nanos("1.5µs"), Ok(1_500));
+        assert_eq!(nanos("2ms"), Ok(2_000_000));
+        assert_eq!(nanos("1min"), Ok(60_000_000_000));
+        assert_eq!(nanos("0"), Ok(0));
+        for wrong in ["", "1", "us", "-1us", "1 us", "1parsec", "1e3s", "1.2.3s", "99999999999999h"] {
+            assert!(time(wrong).is_err_and(|e| e.contains("such as 500ns")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rates_and_counts_have_suffixes() {
+        assert_eq!(rate("1500"), Ok(Rate::PerSecond(1_500)));
+        assert_eq!(rate("2.5k"), Ok(Rate::PerSecond(2_500)));
+        assert_eq!(rate("10M"), Ok(Rate::PerSecond(10_000_000)));
+        assert_eq!(rate("max"), Ok(Rate::Max));
+        assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
+        for wrong in ["", "0", "-5", "1K", "2m", "inf", "1..2k", "k", "1e9"] {
+            assert!(rate(wrong).is_err() && count(wrong).is_err(), "{wrong}");
+        }
+        assert!(count("max").is_err());
+    }
+
+    #[test]
+    fn seconds_are_plain_numbers() {
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "1s", "NaN", "inf", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Where the command writes to: results to standard output, progress to standard error.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Writes a result.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Writes a result as JSON, with a newline.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Failure::machine("cannot write JSON", e))?;
+    print(&format!("{text}\n"))
+}
+
+/// One line on standard error that is written over as things go on. Silent unless that is a terminal.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    shown: bool,
+    active: bool,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self { shown: false, active: io::stderr().is_terminal() }
+    }
+
+    /// Shows `line` in place of the one before, cut to the terminal's width.
+    pub(crate) fn show(&mut self, line: &str) {
+        if !self.active {
+            return;
+        }
+        let line: String = line.chars().take(width().saturating_sub(1)).collect();
+        // Return, the line, and an erase to the end of it.
+        self.shown = write!(io::stderr(), "\r{line}\x1b[K").is_ok();
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&mut self) {
+        if self.shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+            self.shown = false;
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// A bar of `width` characters that is filled to `share`.
+pub(crate) fn bar(share: f64, width: usize) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a picture"
+    )]
+    let filled = ((share.clamp(0.0, 1.0) * width as f64).round() as usize).min(width);
+    format!("{}{}", "█".repeat(filled), "░".repeat(width - filled))
+}
+
+/// Columns of the terminal, as it or the shell says; 80 if neither does.
+fn width() -> usize {
+    std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_as_wide_as_asked_whatever_the_share() {
+        assert_eq!(bar(0.5, 4), "██░░");
+        for share in [-1.0, 0.0, 0.99, 2.0, f64::NAN] {
+            assert_eq!(bar(share, 10).chars().count(), 10);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What needs neither root nor a device: the commands on a cable, and their results as JSON.
+
+mod common;
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use common::{command, evenkeel, json};
+
+const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"];
+
+#[test]
+fn echo_answers_what_it_receives() {
+    for architecture in ARCHITECTURES {
+        for address in ["10.77.0.2/24", "fd77::2/64"] {
+            let result = json(&[
+                "echo",
+                "cable",
+                "--address",
+                address,
+                "--architecture",
+                architecture,
+                "--rate",
+                "2k",
+                "--count",
+                "200",
+                "--duration",
+                "20s",
+                "--json",
+            ]);
+            assert_eq!(result["architecture"], architecture);
+            assert_eq!(result["requests"], 200, "{architecture} {address}: {result}");
+            assert_eq!(result["answers"], 200, "{architecture} {address}: {result}");
+            assert_eq!(result["books"]["conserved"], true, "{architecture} {address}: {result}");
+        }
+    }
+}
+
+#[test]
+fn sink_counts_and_does_not_answer() {
+    let result = json(&["sink", "cable", "--rate", "2k", "--count", "100", "--duration", "20s", "--json"]);
+    assert_eq!((&result["requests"], &result["answers"]), (&100.into(), &0.into()), "{result}");
+    assert_eq!(result["octets"], 1_800);
+    assert_eq!(result["port"], 9);
+}
+
+#[test]
+fn blast_accounts_for_every_frame_on_every_architecture() {
+    for architecture in ARCHITECTURES {
+        let result = json(&[
+            "blast",
+            "cable",
+            "--rate",
+            "max",
+            "--count",
+            "200k",
+            "--architecture",
+            architecture,
+            "--json",
+        ]);
+        assert_eq!(result["sent"], 200_000);
+        let receiver = &result["receiver"];
+        assert_eq!(receiver["books"]["conserved"], true, "{result}");
+        let dropped: u64 = receiver["books"]["drops"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|d| d["frames"].as_u64().unwrap())
+            .sum();
+        let requests = receiver["requests"].as_u64().unwrap();
+        assert!(requests > 0, "{architecture} received nothing");
+        assert_eq!(requests + dropped, 200_000, "{architecture}: {result}");
+    }
+}
+
+#[test]
+fn blast_keeps_to_its_rate() {
+    let result = json(&["blast", "cable", "--rate", "20k", "--duration", "500ms", "--json"]);
+    let (sent, missed) = (result["sent"].as_u64().unwrap(), result["missed"].as_u64().unwrap());
+    assert!(sent <= 10_001 && sent + missed >= 9_900, "{result}");
+    assert_eq!(result["target_pps"], 20_000);
+}
+
+#[test]
+fn blast_over_ipv6_and_many_flows() {
+    let result = json(&[
+        "blast",
+        "cable",
+        "--to",
+        "[fd77::1]:5000",
+        "--flows",
+        "64",
+        "--rate",
+        "20k",
+        "--count",
+        "1000",
+        "--json",
+    ]);
+    assert_eq!(result["receiver"]["requests"], 1_000, "{result}");
+}
+
+#[test]
+fn results_for_people_are_the_same_in_words() {
+    let output = evenkeel(&["blast", "cable", "--rate", "20k", "--count", "1000"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("sent 1000 requests") && said.contains("soft-lrp sink received 1000"), "{said}");
+    assert!(output.stderr.is_empty(), "no progress where there is no terminal");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child =
+        command(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = json(&["completions", shell, "--json"])["script"].as_str().unwrap().to_owned();
+        assert!(script.contains("blast"), "{shell}");
+    }
+}

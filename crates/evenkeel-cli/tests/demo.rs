@@ -1,0 +1,50 @@
+//! The demonstration, shortened: figures of so short a run say little, but table, page and JSON must be there, and the books right.
+
+mod common;
+
+use common::{evenkeel, json};
+
+const SHORT: [&str; 6] = ["demo", "--points", "3", "--seconds-per-point", "0.05", "--no-kernel"];
+
+#[test]
+fn json_has_every_architecture_with_every_frame_accounted_for() {
+    let result = json(&[&SHORT[..], &["--no-report", "--json"]].concat());
+    let architectures = result["architectures"].as_array().unwrap();
+    let names: Vec<&str> = architectures.iter().map(|a| a["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"]);
+    for architecture in architectures {
+        assert_eq!(architecture["conserved"], true, "{architecture}");
+        assert_eq!(architecture["points"].as_array().unwrap().len(), 3);
+        assert!(
+            architecture["offered_max_pps"].as_f64().unwrap() > architecture["peak_pps"].as_f64().unwrap()
+        );
+    }
+}
+
+#[test]
+fn table_and_page_are_written_for_the_architectures_asked_for() {
+    let page = std::env::temp_dir().join(format!("evenkeel-demo-test-{}.html", std::process::id()));
+    let file = page.to_str().unwrap();
+    let output =
+        evenkeel(&[&SHORT[..], &["--architectures", "soft-lrp", "--work", "2us", "--report", file]].concat());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(said.contains("2 µs of work") && said.contains("soft-lrp") && !said.contains("eager"), "{said}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    std::fs::remove_file(&page).unwrap();
+    assert!(html.ends_with("</html>\n") && html.contains("soft-lrp"));
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_explained() {
+    let output = evenkeel(
+        &[&SHORT[..], &["--architectures", "ni-lrp", "--report", "/no/such/directory/report.html"]].concat(),
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.lines().count() == 1 && said.contains("--report"), "{said}");
+}

@@ -1,0 +1,140 @@
+//! `evenkeel echo` on devices, as a user runs it: in a network namespace, until Ctrl-C. Needs root; says aloud if it is skipped.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::Write as _;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use common::command;
+
+/// Runs `test` on a thread in a network namespace of its own.
+fn in_namespace(name: &str, test: impl FnOnce() + Send) {
+    for program in ["ip", "ping"] {
+        if Command::new(program).arg("-V").output().is_err() {
+            return skip(name, &format!("there is no `{program}`"));
+        }
+    }
+    thread::scope(|scope| {
+        let isolated = scope.spawn(|| match evenkeel::link::enter_new_network() {
+            Ok(()) => test(),
+            Err(error) => skip(name, &format!("needs root: {error}")),
+        });
+        if let Err(panic) = isolated.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Says that a test did not run: past the test harness, which would keep it to itself.
+fn skip(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED ({why}): {test}");
+}
+
+/// Runs a command of iproute2 or the like; says whether it succeeded.
+fn succeeds(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    Command::new(words.next().unwrap()).args(words).output().unwrap().status.success()
+}
+
+fn run(line: &str) {
+    assert!(succeeds(line), "{line}");
+}
+
+/// Tries until it succeeds, at least five seconds long.
+fn wait_for(line: &str) {
+    assert!(
+        (0..100).any(|_| succeeds(line) || {
+            pause();
+            false
+        }),
+        "{line}"
+    );
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process is waited for, which tells nobody when it is ready"
+)]
+fn pause() {
+    thread::sleep(Duration::from_millis(50));
+}
+
+fn start(arguments: &[&str]) -> Child {
+    command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Sends one request as the kernel's host does; it must come back.
+fn converse(from: &str, to: &str) {
+    let socket = UdpSocket::bind((from, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.send_to(b"hello", (to, 7)).unwrap();
+    let mut heard = [0; 10];
+    assert_eq!(socket.recv(&mut heard).unwrap(), 5);
+    assert_eq!(heard[..5], *b"hello");
+}
+
+/// Interrupts it; it must end at once, with its books balanced.
+fn interrupt(mut child: Child, signal: &str) -> serde_json::Value {
+    run(&format!("kill -{signal} {}", child.id()));
+    let ended = (0..40).any(|_| {
+        child.try_wait().unwrap().is_some() || {
+            pause();
+            false
+        }
+    });
+    assert!(ended, "it goes on for 2 s after SIG{signal}");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_tap_is_served_until_ctrl_c_and_then_gone() {
+    in_namespace("a_tap_is_served_until_ctrl_c_and_then_gone", || {
+        let dump = std::env::temp_dir().join(format!("evenkeel-cli-{}.pcapng", std::process::id()));
+        let path = dump.to_str().unwrap();
+        let link = ["echo", "tap:keel0", "--kernel-address", "10.77.0.1/24", "--json", "--dump", path];
+        let echo = start(&link);
+        wait_for("ping -c 1 -w 1 10.77.0.2");
+        converse("10.77.0.1", "10.77.0.2");
+        let result = interrupt(echo, "INT");
+        assert_eq!((&result["requests"], &result["answers"]), (&1.into(), &1.into()), "{result}");
+        assert_eq!(result["books"]["conserved"], true);
+        assert!(!succeeds("ip link show keel0"), "the TAP is gone");
+        // An ARP question and its answer, a ping and a request and theirs.
+        assert!(std::fs::metadata(&dump).unwrap().len() > 6 * 60);
+        std::fs::remove_file(&dump).unwrap();
+    });
+}
+
+#[test]
+fn a_network_interface_is_served_until_terminated_and_left_as_it_was() {
+    in_namespace("a_network_interface_is_served_until_terminated_and_left_as_it_was", || {
+        run("ip link add kernel0 type veth peer name ek0");
+        run("ip addr add fd77::1/64 dev kernel0 nodad");
+        run("ip link set kernel0 up");
+        run("ip link set ek0 up");
+        let echo = start(&["echo", "packet:ek0", "--address", "fd77::2/64", "--json"]);
+        wait_for("ping -c 1 -w 1 fd77::2");
+        converse("fd77::1", "fd77::2");
+        let result = interrupt(echo, "TERM");
+        assert_eq!(result["requests"], 1, "{result}");
+        let link = Command::new("ip").args(["-d", "link", "show", "ek0"]).output().unwrap();
+        assert!(String::from_utf8(link.stdout).unwrap().contains("promiscuity 0"));
+    });
+}
+
+#[test]
+fn ni_lrp_on_a_device_is_refused_with_what_to_do() {
+    in_namespace("ni_lrp_on_a_device_is_refused_with_what_to_do", || {
+        let output = common::evenkeel(&["echo", "tap:keel0", "--architecture", "ni-lrp"]);
+        assert!(!output.status.success());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("soft-lrp") && message.trim_end().lines().count() == 1, "{message}");
+        assert!(!succeeds("ip link show keel0"), "no TAP is left");
+    });
+}

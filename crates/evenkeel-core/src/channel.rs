@@ -1,0 +1,229 @@
+//! Channels: one receive queue per socket, shared by the interface and the receiver.
+//!
+//! A channel replaces the one queue that all IP traffic shares. It is bounded, and a frame that finds it full is discarded before any
+//! protocol work: overload at one socket ends at that socket. Source: NI channel, Druschel and Banga, OSDI 1996, section 3.
+
+use std::collections::VecDeque;
+
+use crate::frame::{Frame, Pool};
+use crate::interface::RxQueue;
+use crate::poll::Gate;
+use crate::socket::SocketId;
+use crate::stack::InterfaceId;
+
+/// Names a channel of one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(pub u32);
+
+/// The states of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Empty, and nobody waits: an arrival is stored without further ado.
+    Quiet,
+    /// Empty, and a receiver sleeps: the next arrival raises one interrupt.
+    Armed,
+    /// Holds frames.
+    Nonempty,
+    /// Holds as many frames as it may: arrivals are discarded and counted.
+    Full,
+}
+
+/// What an arrival asks the host to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// The channel was armed: wake its receiver. The channel is no longer armed.
+    pub interrupt: bool,
+    /// It was empty before.
+    pub first: bool,
+}
+
+/// Counters of a channel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames that came for this channel.
+    pub arrived: u64,
+    /// Frames discarded because it was full.
+    pub discarded: u64,
+    /// Most frames it ever held.
+    pub high_water_pkts: usize,
+}
+
+/// A bounded queue of received frames, not yet processed by any protocol.
+#[derive(Debug)]
+pub struct Channel {
+    queue: VecDeque<(InterfaceId, Frame)>,
+    capacity_pkts: usize,
+    armed: bool,
+    /// Rings of this channel on interfaces that demultiplex themselves.
+    rings: Vec<(InterfaceId, Box<dyn RxQueue>)>,
+    next_ring: usize,
+    counters: Counters,
+    /// Feedback to the polling thread.
+    pub(crate) gate: Gate,
+    /// The sockets that receive from it: one, or the members of a multicast group.
+    pub(crate) members: Vec<SocketId>,
+    /// Whether it stands in the host's list of channels with work for the idle level.
+    pub(crate) listed: bool,
+}
+
+impl Channel {
+    /// An empty, quiet channel that holds at most `capacity_pkts` frames. Allocates its queue here, never later.
+    #[must_use]
+    pub fn new(capacity_pkts: usize, gate: Gate) -> Self {
+        Self {
+            queue: VecDeque::with_capacity(capacity_pkts),
+            capacity_pkts,
+            armed: false,
+            rings: Vec::new(),
+            next_ring: 0,
+            counters: Counters::default(),
+            gate,
+            members: Vec::new(),
+            listed: false,
+        }
+    }
+
+    /// Adds the channel's ring on an interface that demultiplexes.
+    pub fn add_ring(&mut self, interface: InterfaceId, ring: Box<dyn RxQueue>) {
+        self.rings.push((interface, ring));
+    }
+
+    /// Stores a frame that arrived, from the Ethernet header on. It is not copied. Never allocates.
+    ///
+    /// # Errors
+    /// Gives the frame back if the channel is full; it has counted the discard, the caller drops the frame:
+    /// this is the place where overload is shed (early packet discard).
+    pub fn push(&mut self, interface: InterfaceId, frame: Frame) -> Result<Arrival, Frame> {
+        self.counters.arrived += 1;
+        if self.queue.len() >= self.capacity_pkts {
+            self.counters.discarded += 1;
+            return Err(frame);
+        }
+        let first = self.queue.is_empty();
+        self.queue.push_back((interface, frame));
+        self.counters.high_water_pkts = self.counters.high_water_pkts.max(self.queue.len());
+        Ok(Arrival { interrupt: core::mem::take(&mut self.armed), first })
+    }
+
+    /// Takes the oldest frame. Rings on interfaces are served round robin, after the host's own queue.
+    ///
+    /// The second part says whether the frame comes from an interface's ring, and so has not been counted as received yet.
+    pub fn take(&mut self, pool: &mut Pool) -> Option<(InterfaceId, Frame, bool)> {
+        if let Some((interface, frame)) = self.queue.pop_front() {
+            return Some((interface, frame, false));
+        }
+        for _ in 0..self.rings.len() {
+            let (interface, ring) = self.rings.get_mut(self.next_ring)?;
+            let taken = ring.take(pool).map(|frame| (*interface, frame, true));
+            self.next_ring = (self.next_ring + 1) % self.rings.len();
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        None
+    }
+
+    /// Asks for one interrupt at the next arrival. Returns whether frames wait already: tested after arming, so that an
+    /// arrival in between is never missed.
+    pub fn arm(&mut self) -> bool {
+        self.armed = self.queue.is_empty();
+        let waiting = self.rings.iter_mut().fold(false, |waiting, (_, ring)| ring.arm() || waiting);
+        waiting || !self.queue.is_empty()
+    }
+
+    /// Frames waiting in the host's memory; those in interface rings are the interface's until taken.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Frames waiting, in the host's memory or in rings.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len() + self.rings.iter().map(|(_, ring)| ring.pending()).sum::<usize>()
+    }
+
+    /// Whether no frame waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Most frames it may hold, per ring.
+    #[must_use]
+    pub fn capacity_pkts(&self) -> usize {
+        self.capacity_pkts
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.len() {
+            0 if self.armed => State::Armed,
+            0 => State::Quiet,
+            n if n >= self.capacity_pkts => State::Full,
+            _ => State::Nonempty,
+        }
+    }
+
+    /// Its counters; discards by interface rings included.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let shed: u64 = self.rings.iter().map(|(_, ring)| ring.shed()).sum();
+        Counters {
+            arrived: self.counters.arrived + shed,
+            discarded: self.counters.discarded + shed,
+            ..self.counters
+        }
+    }
+
+    /// Whether the channel has rings on interfaces.
+    #[must_use]
+    pub fn has_rings(&self) -> bool {
+        !self.rings.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IF: InterfaceId = InterfaceId(0);
+
+    fn channel(capacity: usize) -> (Channel, Pool) {
+        (Channel::new(capacity, Gate::open()), Pool::new(8))
+    }
+
+    #[test]
+    fn passes_through_its_four_states() {
+        let (mut channel, mut pool) = channel(2);
+        assert_eq!(channel.state(), State::Quiet);
+        assert!(!channel.arm());
+        assert_eq!(channel.state(), State::Armed);
+        let arrival = channel.push(IF, pool.take().unwrap()).unwrap();
+        assert_eq!(arrival, Arrival { interrupt: true, first: true });
+        assert_eq!(channel.state(), State::Nonempty);
+        let arrival = channel.push(IF, pool.take().unwrap()).unwrap();
+        assert_eq!(arrival, Arrival { interrupt: false, first: false });
+        assert_eq!(channel.state(), State::Full);
+        assert!(channel.push(IF, pool.take().unwrap()).is_err());
+        assert_eq!(channel.counters(), Counters { arrived: 3, discarded: 1, high_water_pkts: 2 });
+    }
+
+    #[test]
+    fn arming_a_channel_with_frames_says_so_and_raises_nothing() {
+        let (mut channel, mut pool) = channel(2);
+        channel.push(IF, pool.take().unwrap()).unwrap();
+        assert!(channel.arm());
+        assert!(!channel.push(IF, pool.take().unwrap()).unwrap().interrupt);
+    }
+
+    #[test]
+    fn an_interrupt_is_raised_once() {
+        let (mut channel, mut pool) = channel(4);
+        channel.arm();
+        assert!(channel.push(IF, pool.take().unwrap()).unwrap().interrupt);
+        while channel.take(&mut pool).is_some() {}
+        assert!(!channel.push(IF, pool.take().unwrap()).unwrap().interrupt);
+    }
+}

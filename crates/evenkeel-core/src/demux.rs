@@ -1,0 +1,389 @@
+//! The demultiplexing function: from a frame to a channel, before any protocol work.
+//!
+//! It is pure (the same frame and table give the same channel), self-contained, allocates nothing, and classifies every frame of the
+//! TCP/IP family, fragments included. Source: early demultiplexing, Druschel and Banga, OSDI 1996, section 3.
+
+use crate::channel::ChannelId;
+use crate::drop::{IpDrop, LinkDrop, Reason};
+use crate::wire::{EthernetAddress, IpAddress, Ipv4Address, Ipv6Address};
+
+/// What leads to a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// UDP datagrams to this port; `address` `None` means any of the host's addresses.
+    Udp {
+        /// Local address, unicast or multicast.
+        address: Option<IpAddress>,
+        /// Local port.
+        port: u16,
+    },
+    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
+    Neighbor,
+    /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has bound.
+    Control,
+    /// The special channel of fragments whose first part has not come.
+    Fragment,
+}
+
+/// A change of a [`Table`]. Interfaces that demultiplex apply the same changes to their copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Frames that match the binding go to the channel.
+    Bind(Binding, ChannelId),
+    /// They no longer do.
+    Unbind(Binding),
+    /// The host has this address (unicast, broadcast, or a joined group).
+    AddAddress(IpAddress),
+    /// It no longer has.
+    RemoveAddress(IpAddress),
+    /// The host's hardware address on this interface.
+    Hardware(EthernetAddress),
+}
+
+/// Where a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// To this channel.
+    Channel(ChannelId),
+    /// To this channel, and so do the later fragments of the same datagram: tell [`Table::note_fragment`].
+    FirstFragment(ChannelId, FragmentKey),
+    /// Nowhere.
+    Discard(Reason),
+}
+
+/// What fragments of one datagram have in common (RFC 791 section 3.2; RFC 8200 section 4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FragmentKey {
+    source: [u8; 16],
+    destination: [u8; 16],
+    identification: u32,
+    protocol: u8,
+}
+
+/// Datagrams in fragments that can be followed at the same time; an older one is forgotten, its later fragments then take the
+/// special channel, which is slower but not wrong.
+const FRAGMENT_SLOTS: usize = 1024;
+
+/// Headers behind the fixed one of IPv6 that are looked at: as many as IP input follows, eight in front of a fragment header, that header,
+/// and eight behind it; then the transport's.
+const HEADERS_MAX: usize = 18;
+
+const NO_CHANNEL: ChannelId = ChannelId(u32::MAX);
+
+/// The table the demultiplexing function looks into.
+#[derive(Debug, Clone)]
+pub struct Table {
+    hardware: Vec<EthernetAddress>,
+    addresses: Vec<IpAddress>,
+    /// Index into `ports` by port number, 0 for a port nobody has bound. One load for the common case, and no hashing.
+    by_port: Box<[u16]>,
+    ports: Vec<Port>,
+    neighbor: ChannelId,
+    control: ChannelId,
+    fragment: ChannelId,
+    fragments: Box<[Option<(FragmentKey, ChannelId)>]>,
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Port {
+    any: Option<ChannelId>,
+    /// By address; at most as many as the host has addresses and groups.
+    exact: Vec<(IpAddress, ChannelId)>,
+}
+
+impl Table {
+    /// An empty table. `seed` keeps fragments chosen by an attacker from colliding at will.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            hardware: Vec::new(),
+            addresses: Vec::new(),
+            by_port: vec![0; 1 << 16].into_boxed_slice(),
+            ports: vec![Port::default()],
+            neighbor: NO_CHANNEL,
+            control: NO_CHANNEL,
+            fragment: NO_CHANNEL,
+            fragments: vec![None; FRAGMENT_SLOTS].into_boxed_slice(),
+            seed,
+        }
+    }
+
+    /// Applies a change. Allocates; not for the per-frame path.
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Bind(Binding::Udp { address, port }, channel) => self.bind_udp(address, port, channel),
+            Change::Unbind(Binding::Udp { address, port }) => self.unbind_udp(address, port),
+            Change::Bind(Binding::Neighbor, channel) => self.neighbor = channel,
+            Change::Bind(Binding::Control, channel) => self.control = channel,
+            Change::Bind(Binding::Fragment, channel) => self.fragment = channel,
+            Change::Unbind(Binding::Neighbor) => self.neighbor = NO_CHANNEL,
+            Change::Unbind(Binding::Control) => self.control = NO_CHANNEL,
+            Change::Unbind(Binding::Fragment) => self.fragment = NO_CHANNEL,
+            Change::AddAddress(address) => {
+                if !self.addresses.contains(&address) {
+                    self.addresses.push(address);
+                }
+            }
+            Change::RemoveAddress(address) => self.addresses.retain(|&a| a != address),
+            Change::Hardware(address) => {
+                if !self.hardware.contains(&address) {
+                    self.hardware.push(address);
+                }
+            }
+        }
+    }
+
+    fn bind_udp(&mut self, address: Option<IpAddress>, port: u16, channel: ChannelId) {
+        let slot = &mut self.by_port[usize::from(port)];
+        if *slot == 0 {
+            // At most 65 535 ports can be bound besides port 0, so the index fits.
+            *slot = u16::try_from(self.ports.len()).unwrap_or(0);
+            self.ports.push(Port::default());
+        }
+        let entry = &mut self.ports[usize::from(*slot)];
+        match address {
+            None => entry.any = Some(channel),
+            Some(address) => {
+                entry.exact.retain(|&(a, _)| a != address);
+                entry.exact.push((address, channel));
+            }
+        }
+    }
+
+    fn unbind_udp(&mut self, address: Option<IpAddress>, port: u16) {
+        let entry = &mut self.ports[usize::from(self.by_port[usize::from(port)])];
+        match address {
+            None => entry.any = None,
+            Some(address) => entry.exact.retain(|&(a, _)| a != address),
+        }
+        // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of them.
+    }
+
+    /// The changes that would make an empty table like this one, hardware addresses and followed fragments left out.
+    pub fn contents(&self) -> Vec<Change> {
+        let special = [
+            (Binding::Neighbor, self.neighbor),
+            (Binding::Control, self.control),
+            (Binding::Fragment, self.fragment),
+        ];
+        let mut changes: Vec<_> = self.addresses.iter().map(|&a| Change::AddAddress(a)).collect();
+        changes
+            .extend(special.into_iter().filter(|&(_, c)| c != NO_CHANNEL).map(|(b, c)| Change::Bind(b, c)));
+        for (port, &slot) in self.by_port.iter().enumerate().filter(|&(_, &slot)| slot != 0) {
+            let (port, entry) = (port as u16, &self.ports[usize::from(slot)]);
+            changes.extend(entry.any.map(|c| Change::Bind(Binding::Udp { address: None, port }, c)));
+            let exact = entry.exact.iter();
+            changes.extend(exact.map(|&(a, c)| Change::Bind(Binding::Udp { address: Some(a), port }, c)));
+        }
+        changes
+    }
+
+    /// The addresses the host answers to.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddress> {
+        self.addresses.iter().copied()
+    }
+
+    /// The channel of UDP datagrams to `address` and `port`, if a socket is bound to them.
+    #[must_use]
+    pub fn udp(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
+        let entry = self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))?;
+        let exact = entry.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
+        // A socket bound to a group gets that group only; one bound to no address gets no group it has not joined.
+        exact.or(if address.is_multicast() { None } else { entry.any })
+    }
+
+    /// The demultiplexing function. `frame` starts at the Ethernet header.
+    #[must_use]
+    pub fn classify(&self, frame: &[u8]) -> Class {
+        let Some((ethernet, payload)) = frame.split_first_chunk::<14>() else {
+            return Class::Discard(LinkDrop::Truncated.into());
+        };
+        let [d0, d1, d2, d3, d4, d5, ..] = *ethernet;
+        let destination = EthernetAddress([d0, d1, d2, d3, d4, d5]);
+        if d0 & 1 == 0 && !self.hardware.contains(&destination) {
+            return Class::Discard(LinkDrop::NotForUs.into());
+        }
+        match u16::from_be_bytes([ethernet[12], ethernet[13]]) {
+            0x0800 => self.classify_ipv4(payload),
+            0x86dd => self.classify_ipv6(payload),
+            0x0806 => self.channel(self.neighbor),
+            _ => Class::Discard(LinkDrop::UnknownEtherType.into()),
+        }
+    }
+
+    fn channel(&self, channel: ChannelId) -> Class {
+        if channel == NO_CHANNEL {
+            return Class::Discard(IpDrop::UnknownProtocol.into());
+        }
+        Class::Channel(channel)
+    }
+
+    fn classify_ipv4(&self, packet: &[u8]) -> Class {
+        const MALFORMED: Class = Class::Discard(Reason::Ip(IpDrop::Malformed));
+        let Some((header, _)) = packet.split_first_chunk::<20>() else { return MALFORMED };
+        let header_len = usize::from(header[0] & 0x0f) * 4;
+        let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        if header[0] >> 4 != 4 || header_len < 20 || total_len < header_len {
+            return MALFORMED;
+        }
+        let Some(payload) = packet.get(header_len..total_len) else { return MALFORMED };
+        let destination = Ipv4Address::new(header[16], header[17], header[18], header[19]);
+        let protocol = header[9];
+        let flags_offset = u16::from_be_bytes([header[6], header[7]]);
+        let (more, offset) = (flags_offset & 0x2000 != 0, flags_offset & 0x1fff);
+        let fragment = (more || offset != 0).then(|| FragmentKey {
+            source: Ipv4Address::new(header[12], header[13], header[14], header[15])
+                .to_ipv6_mapped()
+                .octets(),
+            destination: destination.to_ipv6_mapped().octets(),
+            identification: u32::from(u16::from_be_bytes([header[4], header[5]])),
+            protocol,
+        });
+        self.classify_transport(IpAddress::Ipv4(destination), protocol, payload, fragment, offset != 0)
+    }
+
+    fn classify_ipv6(&self, packet: &[u8]) -> Class {
+        const MALFORMED: Class = Class::Discard(Reason::Ip(IpDrop::Malformed));
+        let Some((header, rest)) = packet.split_first_chunk::<40>() else { return MALFORMED };
+        let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let Some(mut payload) = rest.get(..len) else { return MALFORMED };
+        if header[0] >> 4 != 6 {
+            return MALFORMED;
+        }
+        let mut addresses = [[0; 16]; 2];
+        addresses[0].copy_from_slice(&header[8..24]);
+        addresses[1].copy_from_slice(&header[24..40]);
+        let destination = IpAddress::Ipv6(Ipv6Address::from_octets(addresses[1]));
+        let mut next = header[6];
+        let mut fragment = None;
+        for _ in 0..HEADERS_MAX {
+            match next {
+                // Hop-by-hop options, routing, destination options: length in units of 8 octets, the first not counted (RFC 8200 section 4).
+                0 | 43 | 60 => {
+                    let Some((&[following, units], _)) = payload.split_first_chunk::<2>() else {
+                        return MALFORMED;
+                    };
+                    let Some(rest) = payload.get((usize::from(units) + 1) * 8..) else { return MALFORMED };
+                    (next, payload) = (following, rest);
+                }
+                44 => {
+                    let Some((&[following, _, o0, o1, i0, i1, i2, i3], rest)) =
+                        payload.split_first_chunk::<8>()
+                    else {
+                        return MALFORMED;
+                    };
+                    let offset_flags = u16::from_be_bytes([o0, o1]);
+                    // An atomic fragment (RFC 6946) is a whole packet.
+                    if offset_flags & 0xfff9 != 0 {
+                        fragment = Some(FragmentKey {
+                            source: addresses[0],
+                            destination: addresses[1],
+                            identification: u32::from_be_bytes([i0, i1, i2, i3]),
+                            protocol: 0,
+                        });
+                    }
+                    if offset_flags & 0xfff8 != 0 {
+                        return self.classify_transport(destination, following, rest, fragment, true);
+                    }
+                    (next, payload) = (following, rest);
+                }
+                _ => return self.classify_transport(destination, next, payload, fragment, false),
+            }
+        }
+        Class::Discard(IpDrop::Malformed.into())
+    }
+
+    /// `payload` starts at the transport header unless `later` says this is a fragment that has none.
+    fn classify_transport(
+        &self,
+        destination: IpAddress,
+        protocol: u8,
+        payload: &[u8],
+        fragment: Option<FragmentKey>,
+        later: bool,
+    ) -> Class {
+        if !self.addresses.contains(&destination) {
+            return Class::Discard(IpDrop::NotLocal.into());
+        }
+        if later {
+            let known = fragment.and_then(|key| self.fragment_channel(&key));
+            return self.channel(known.unwrap_or(self.fragment));
+        }
+        let channel = match (protocol, payload) {
+            (17, &[_, _, p0, p1, ..]) => {
+                self.udp(&destination, u16::from_be_bytes([p0, p1])).unwrap_or(self.control)
+            }
+            // NDP: router solicitation to redirect (RFC 4861 section 4).
+            (58, &[133..=137, ..]) => self.neighbor,
+            _ => self.control,
+        };
+        match (self.channel(channel), fragment) {
+            (Class::Channel(channel), Some(key)) => Class::FirstFragment(channel, key),
+            (class, _) => class,
+        }
+    }
+
+    /// Remembers where the later fragments of a datagram go. Overwrites an older datagram that fell into the same slot.
+    pub fn note_fragment(&mut self, key: FragmentKey, channel: ChannelId) {
+        let slot = self.fragment_slot(&key);
+        if let Some(place) = self.fragments.get_mut(slot) {
+            *place = Some((key, channel));
+        }
+    }
+
+    fn fragment_channel(&self, key: &FragmentKey) -> Option<ChannelId> {
+        let (held, channel) = (*self.fragments.get(self.fragment_slot(key))?)?;
+        (held == *key).then_some(channel)
+    }
+
+    fn fragment_slot(&self, key: &FragmentKey) -> usize {
+        let mut hash = self.seed ^ u64::from(key.identification) ^ (u64::from(key.protocol) << 32);
+        for half in key.source.chunks_exact(8).chain(key.destination.chunks_exact(8)) {
+            let word = half.iter().fold(0, |word, &octet| (word << 8) | u64::from(octet));
+            hash = fold(hash ^ word);
+        }
+        (hash % FRAGMENT_SLOTS as u64) as usize
+    }
+}
+
+/// Mixes 64 bits: the two halves of a 128-bit product, added without carry.
+const fn fold(value: u64) -> u64 {
+    let product = (value ^ 0x9e37_79b9_7f4a_7c15) as u128 * 0xd6e8_feb8_6659_fd93_u128;
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// What receive-side scaling looks at: a hash of the destination address and, for UDP and TCP that is not in fragments, the
+/// destination port. It is what an Ethernet adaptor computes when set to hash the destination fields only.
+#[must_use]
+pub fn steering_hash(frame: &[u8]) -> u32 {
+    let hash = match frame {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, packet @ ..] => steer_ipv4(packet),
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, packet @ ..] => steer_ipv6(packet),
+        _ => None,
+    };
+    hash.map_or(0, |word| (fold(word) >> 32) as u32)
+}
+
+fn steer_ipv4(packet: &[u8]) -> Option<u64> {
+    let header = packet.first_chunk::<20>()?;
+    let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+    let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
+    let transport = packet.get(usize::from(header[0] & 0x0f) * 4..)?;
+    Some(u64::from(destination) << 16 | u64::from(steer_port(header[9], whole, transport)))
+}
+
+fn steer_ipv6(packet: &[u8]) -> Option<u64> {
+    let (header, transport) = packet.split_first_chunk::<40>()?;
+    let destination = header[24..40].chunks_exact(8).fold(0, |hash, half| {
+        fold(hash ^ half.iter().fold(0, |word, &octet| (word << 8) | u64::from(octet)))
+    });
+    Some(destination ^ u64::from(steer_port(header[6], true, transport)))
+}
+
+fn steer_port(protocol: u8, whole: bool, transport: &[u8]) -> u16 {
+    match (protocol, whole, transport) {
+        (6 | 17, true, &[_, _, p0, p1, ..]) => u16::from_be_bytes([p0, p1]),
+        _ => 0,
+    }
+}

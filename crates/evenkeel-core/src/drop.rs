@@ -1,0 +1,191 @@
+//! Why frames are dropped. Every frame that is not delivered is counted under one of these, where it happens.
+
+use core::fmt;
+
+macro_rules! reasons {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident => $text:literal, $meaning:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $(#[doc = $meaning] $variant,)* }
+
+        impl $name {
+            /// Every reason of this layer, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The name used in tables and machine-readable output.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// One line of meaning.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Dropped at or just above the link.
+    LinkDrop {
+        RingFull => "ring-full", "the interface's receive ring was full; the host did no work";
+        NoBuffer => "no-buffer", "the pool had no free frame buffer";
+        Truncated => "truncated", "shorter than an Ethernet header";
+        NotForUs => "not-for-us", "unicast to another hardware address";
+        UnknownEtherType => "unknown-ethertype", "neither ARP, IPv4 nor IPv6";
+        BadArp => "bad-arp", "malformed ARP packet, or one not for our addresses";
+        TransmitFull => "transmit-full", "the transmit ring was full";
+    }
+}
+
+reasons! {
+    /// Dropped by a queue between stages.
+    QueueDrop {
+        IpQueue => "ip-queue-full", "the shared IP queue was full (eager architectures)";
+        Channel => "channel-full", "the channel was full: early discard, before any protocol work";
+        Socket => "socket-full", "the socket queue was full, after all protocol work";
+        Closed => "closed", "the channel or socket was closed with frames in it";
+    }
+}
+
+reasons! {
+    /// Dropped by IP, ICMP or reassembly.
+    IpDrop {
+        Malformed => "ip-malformed", "bad version, length, option or extension header";
+        Checksum => "ip-checksum", "bad IPv4 header checksum";
+        NotLocal => "ip-not-local", "not addressed to this host, which does not forward";
+        Martian => "ip-martian", "source address that no frame from outside can have";
+        UnknownProtocol => "ip-unknown-protocol", "no protocol above IP takes it";
+        FragmentOverlap => "fragment-overlap", "overlaps a fragment already held; the whole datagram is discarded (RFC 5722)";
+        FragmentTooBig => "fragment-too-big", "would make a datagram of more than 65 535 octets";
+        FragmentTimeout => "fragment-timeout", "the rest of the datagram did not come in time";
+        FragmentLimit => "fragment-limit", "reassembly holds as many datagrams or fragments as it may";
+        BadIcmp => "bad-icmp", "malformed ICMP, ICMPv6, IGMP or MLD message";
+        RateLimited => "icmp-rate-limited", "an ICMP error was due but over its rate limit";
+        NoRoute => "no-route", "no route to the destination (output)";
+        Unresolved => "neighbor-unresolved", "the next hop did not answer ARP or NDP, or too many packets wait for it (output)";
+        TooBig => "too-big", "needs fragmentation that is not allowed (output)";
+    }
+}
+
+reasons! {
+    /// Dropped by UDP.
+    UdpDrop {
+        Malformed => "udp-malformed", "bad length";
+        Checksum => "udp-checksum", "bad checksum, or none over IPv6";
+        NoSocket => "udp-no-socket", "no socket is bound to the port";
+    }
+}
+
+/// A reason of any layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// At or just above the link.
+    Link(LinkDrop),
+    /// A queue between stages.
+    Queue(QueueDrop),
+    /// IP, ICMP or reassembly.
+    Ip(IpDrop),
+    /// UDP.
+    Udp(UdpDrop),
+}
+
+const LINK: usize = 0;
+const QUEUE: usize = LINK + LinkDrop::ALL.len();
+const IP: usize = QUEUE + QueueDrop::ALL.len();
+const UDP: usize = IP + IpDrop::ALL.len();
+
+impl Reason {
+    /// Number of reasons of all layers.
+    pub const COUNT: usize = UDP + UdpDrop::ALL.len();
+
+    /// Every reason, in the order of [`Reason::index`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        let link = LinkDrop::ALL.iter().map(|&r| Self::Link(r));
+        let queue = QueueDrop::ALL.iter().map(|&r| Self::Queue(r));
+        let ip = IpDrop::ALL.iter().map(|&r| Self::Ip(r));
+        let udp = UdpDrop::ALL.iter().map(|&r| Self::Udp(r));
+        link.chain(queue).chain(ip).chain(udp)
+    }
+
+    /// Its place in a table of [`Reason::COUNT`] counters.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Link(r) => LINK + r as usize,
+            Self::Queue(r) => QUEUE + r as usize,
+            Self::Ip(r) => IP + r as usize,
+            Self::Udp(r) => UDP + r as usize,
+        }
+    }
+
+    /// The name used in tables and machine-readable output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Link(r) => r.name(),
+            Self::Queue(r) => r.name(),
+            Self::Ip(r) => r.name(),
+            Self::Udp(r) => r.name(),
+        }
+    }
+
+    /// One line of meaning.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Link(r) => r.meaning(),
+            Self::Queue(r) => r.meaning(),
+            Self::Ip(r) => r.meaning(),
+            Self::Udp(r) => r.meaning(),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl From<LinkDrop> for Reason {
+    fn from(r: LinkDrop) -> Self {
+        Self::Link(r)
+    }
+}
+impl From<QueueDrop> for Reason {
+    fn from(r: QueueDrop) -> Self {
+        Self::Queue(r)
+    }
+}
+impl From<IpDrop> for Reason {
+    fn from(r: IpDrop) -> Self {
+        Self::Ip(r)
+    }
+}
+impl From<UdpDrop> for Reason {
+    fn from(r: UdpDrop) -> Self {
+        Self::Udp(r)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_place_and_a_name_of_its_own() {
+        let all: Vec<_> = Reason::all().collect();
+        assert_eq!(all.len(), Reason::COUNT);
+        for (place, reason) in all.iter().enumerate() {
+            assert_eq!(reason.index(), place);
+            assert!(!reason.meaning().is_empty());
+        }
+        let mut names: Vec<_> = all.iter().map(|r| r.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Reason::COUNT);
+    }
+}

@@ -1,0 +1,585 @@
+//! A host: one core's network subsystem, and what runs next on that core.
+//!
+//! All work is cut into units. Every unit runs at a level; the highest level that has work runs first. Whoever drives the host makes time
+//! pass: a real core while the unit runs, a simulated one afterwards, as its machine model says. The order of calls is
+//! [`Host::turn`], [`Host::charge`] (in parts if need be), [`Host::finish`]; when `turn` finds nothing, [`Host::halt`].
+
+use std::collections::BTreeSet;
+
+use crate::channel::{self, ChannelId};
+use crate::interface::Interface;
+use crate::ledger::{Imbalance, Ledger};
+use crate::net::Net;
+use crate::poll::{CycleLimit, Feedback, FeedbackScope, Resumes, Sources};
+use crate::process::{Bill, Body, Process, ProcessId, Program, Sleep, Step};
+use crate::receive::{Architecture, DeviceWork};
+use crate::schedule::{Policy, Scheduler};
+use crate::socket::{self, SocketId};
+use crate::stack::{self, InterfaceId, RouteError};
+use crate::time::{Duration, Instant};
+use crate::wire::{IpAddress, IpCidr};
+use crate::work::{Work, WorkLog};
+
+pub use crate::frame::PoolLimit;
+pub use crate::net::AddInterfaceError;
+pub use crate::system::System;
+
+/// The levels at which units run, highest first. A level runs only when those above it have nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Device and clock interrupts.
+    Interrupt,
+    /// The software interrupt: eager protocol input.
+    SoftInterrupt,
+    /// The polling thread, above all processes.
+    PollingThread,
+    /// Processes, in the order the scheduler says.
+    Process,
+    /// Nothing else to do.
+    Idle,
+}
+
+impl Level {
+    /// All levels, highest first.
+    pub const ALL: [Self; 5] =
+        [Self::Interrupt, Self::SoftInterrupt, Self::PollingThread, Self::Process, Self::Idle];
+
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "interrupt",
+            Self::SoftInterrupt => "soft-interrupt",
+            Self::PollingThread => "polling-thread",
+            Self::Process => "process",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// Settings of a host.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The receive architecture.
+    pub architecture: Architecture,
+    /// Where `soft-lrp` does its device work. Default polled: the combination that both papers suggest.
+    pub soft_lrp_device: DeviceWork,
+    /// Frames that one callback of the polling thread may take. Default 8, the best in the paper; `usize::MAX` for none.
+    pub quota_pkts: usize,
+    /// Feedback from full queues to the polling thread. `None` switches it off. Default [`Feedback::default`].
+    pub feedback: Option<Feedback>,
+    /// Limit of the polling thread's share of the core. Default none.
+    pub cycle_limit: Option<CycleLimit>,
+    /// Limit of the shared IP queue. Default 256.
+    pub ip_queue_pkts: usize,
+    /// Limit of each socket's queue of processed datagrams. Default 128.
+    pub socket_queue_pkts: usize,
+    /// Limit of each channel. Default 128.
+    pub channel_pkts: usize,
+    /// Frames that one unit of device or protocol work takes at most, 1 to 64. Default 16: between two units of that length nothing can
+    /// preempt. A simulator that preempts anywhere sets 1.
+    pub batch_pkts: usize,
+    /// Limit of all frame buffers together, 2 KiB each. Default 65 536 (128 MiB); used only as far as queues are promised them.
+    pub memory_pkts: usize,
+    /// Which scheduler picks the next process. Default [`Policy::Stride`].
+    pub scheduler: Policy,
+    /// Where all pseudo-random choices start from.
+    pub seed: u64,
+    /// Limits of the protocols.
+    pub stack: stack::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            architecture: Architecture::SoftLrp,
+            soft_lrp_device: DeviceWork::Polled,
+            quota_pkts: 8,
+            feedback: Some(Feedback::default()),
+            cycle_limit: None,
+            ip_queue_pkts: 256,
+            socket_queue_pkts: 128,
+            channel_pkts: 128,
+            batch_pkts: 16,
+            memory_pkts: 65_536,
+            scheduler: Policy::default(),
+            seed: 0,
+            stack: stack::Config::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The defaults of an architecture. `polled` inhibits all input when a socket queue is full, as its paper does; the lazy
+    /// architectures only the rings that feed it.
+    #[must_use]
+    pub fn of(architecture: Architecture) -> Self {
+        let scope =
+            if architecture == Architecture::Polled { FeedbackScope::All } else { FeedbackScope::Feeding };
+        Self { architecture, feedback: Some(Feedback { scope, ..Feedback::default() }), ..Self::default() }
+    }
+
+    /// The sources to inhibit when frames of `fed_by` fill a queue.
+    pub(crate) fn scope(&self, fed_by: Sources) -> Sources {
+        match self.feedback {
+            Some(Feedback { scope: FeedbackScope::All, .. }) if !fed_by.is_empty() => Sources::ALL,
+            _ => fed_by,
+        }
+    }
+}
+
+/// A unit of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Clock,
+    Device(usize),
+    ChannelInterrupt,
+    SoftInterrupt,
+    Poll,
+    Process(ProcessId),
+    Idle,
+}
+
+impl Unit {
+    const fn level(self) -> Level {
+        match self {
+            Self::Clock | Self::Device(_) | Self::ChannelInterrupt => Level::Interrupt,
+            Self::SoftInterrupt => Level::SoftInterrupt,
+            Self::Poll => Level::PollingThread,
+            Self::Process(_) => Level::Process,
+            Self::Idle => Level::Idle,
+        }
+    }
+}
+
+/// What would run next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// Its level.
+    pub level: Level,
+    /// The process, at process level.
+    pub process: Option<ProcessId>,
+    /// The process is in the middle of a step: the driver goes on with it, and does not call [`Host::turn`].
+    pub resuming: bool,
+}
+
+/// A unit that has been run: its effects are done, its time passes now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ran {
+    /// At which level.
+    pub level: Level,
+    /// The process whose step it was, at process level.
+    pub process: Option<ProcessId>,
+    /// Who is charged: that process, or the one that an interrupt happened to hit.
+    pub payer: Option<ProcessId>,
+}
+
+/// One core's network subsystem. See the [module's description](self) for the order of calls.
+///
+/// Time never goes back: every `now` is at least the one before.
+#[derive(Debug)]
+pub struct Host {
+    net: Net,
+    processes: Vec<Option<Process>>,
+    scheduler: Scheduler,
+    sleepers: BTreeSet<(Instant, ProcessId)>,
+    /// The process that ran last, and goes on unless another comes before it.
+    current: Option<ProcessId>,
+    /// A software interrupt is being served: further frames need no new dispatch.
+    in_soft_interrupt: bool,
+    cpu: [Duration; Level::ALL.len()],
+}
+
+impl Host {
+    /// A host with no interface and no program.
+    ///
+    /// # Errors
+    /// [`PoolLimit`] if `config.memory_pkts` does not even allow the host's own queues.
+    pub fn new(config: Config) -> Result<Self, PoolLimit> {
+        let scheduler = Scheduler::new(config.scheduler);
+        let mut host = Self {
+            net: Net::new(config)?,
+            processes: Vec::new(),
+            scheduler,
+            sleepers: BTreeSet::new(),
+            current: None,
+            in_soft_interrupt: false,
+            cpu: [Duration::ZERO; Level::ALL.len()],
+        };
+        let daemons: Vec<_> = host.net.daemon_channels().collect();
+        for (name, channel) in daemons {
+            let process = host.admit(name, 0, Body::Daemon(channel));
+            host.net.set_daemon(channel, process);
+        }
+        Ok(host)
+    }
+
+    /// Takes an interface, with the host's addresses on it. An IPv6 link-local address is added by itself.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`] says what to change.
+    pub fn add_interface(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        let id = self.net.add_interface(interface, addresses, now)?;
+        self.net.transmit();
+        Ok(id)
+    }
+
+    /// Adds a static route; `0.0.0.0/0` and `::/0` for the default gateway.
+    ///
+    /// # Errors
+    /// [`RouteError`] if the gateway is not on the interface's link, or the table is full.
+    pub fn add_route(
+        &mut self,
+        to: IpCidr,
+        gateway: IpAddress,
+        interface: InterfaceId,
+    ) -> Result<(), RouteError> {
+        self.net.stack.add_route(to, gateway, interface)
+    }
+
+    /// Starts a program. `nice` from -20 to 20, as in UNIX.
+    pub fn spawn(&mut self, name: &str, nice: i8, program: Box<dyn Program>) -> ProcessId {
+        self.admit(name, nice, Body::Program(program))
+    }
+
+    fn admit(&mut self, name: &str, nice: i8, body: Body) -> ProcessId {
+        let process =
+            Process { name: name.to_owned(), body, bill: Bill::default(), sleep: None, stepping: None };
+        let index = self.processes.len();
+        self.processes.push(Some(process));
+        let id = ProcessId(index as u32);
+        self.scheduler.admit(id, nice);
+        id
+    }
+
+    // --- What runs next ---
+
+    fn select(&mut self, now: Instant) -> Option<Unit> {
+        if now >= self.clock_deadline() || self.net.fragments_due(now) {
+            return Some(Unit::Clock);
+        }
+        if self.net.collect_channel_interrupts() {
+            return Some(Unit::ChannelInterrupt);
+        }
+        if let Some(port) = self.net.interrupting_port() {
+            return Some(Unit::Device(port));
+        }
+        if self.net.has_ip_queue() {
+            return Some(Unit::SoftInterrupt);
+        }
+        if self.net.poller.is_runnable() {
+            return Some(Unit::Poll);
+        }
+        if let Some(process) = self.scheduler.pick(self.current) {
+            return Some(Unit::Process(process));
+        }
+        self.net.poller.idle();
+        if self.net.poller.is_runnable() {
+            return Some(Unit::Poll);
+        }
+        self.net.has_idle_work().then_some(Unit::Idle)
+    }
+
+    fn clock_deadline(&self) -> Instant {
+        let sleeper = self.sleepers.first().map_or(Instant::NEVER, |&(until, _)| until);
+        let decay =
+            if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER };
+        self.net.next_deadline().min(sleeper).min(decay)
+    }
+
+    /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
+    pub fn peek(&mut self, now: Instant) -> Option<Next> {
+        let unit = self.select(now)?;
+        let process = if let Unit::Process(process) = unit { Some(process) } else { None };
+        let resuming = process.and_then(|p| self.process(p)).is_some_and(|p| p.stepping.is_some());
+        Some(Next { level: unit.level(), process, resuming })
+    }
+
+    /// Runs one unit of the highest level that has work. Its effects happen now; [`Host::work`] says what it did.
+    ///
+    /// `None` if there is nothing to do, or only to go on with a suspended step.
+    pub fn turn(&mut self, now: Instant) -> Option<Ran> {
+        let unit = self.select(now)?;
+        self.net.work.clear();
+        let interrupted = self.current.filter(|&p| self.scheduler.is_runnable(p));
+        match unit {
+            Unit::Clock => self.clock(now),
+            Unit::Device(ring) => self.net.device_interrupt(ring, now),
+            Unit::ChannelInterrupt => self.net.channel_interrupt(),
+            Unit::SoftInterrupt => {
+                let dispatch = !core::mem::replace(&mut self.in_soft_interrupt, true);
+                self.net.soft_interrupt(dispatch, now);
+            }
+            Unit::Poll => self.net.poll(now),
+            Unit::Process(process) => self.step(process, now)?,
+            Unit::Idle => self.net.idle_input(now),
+        }
+        self.net.transmit();
+        self.wake(now);
+        let (level, process) = (unit.level(), if let Unit::Process(p) = unit { Some(p) } else { None });
+        let payer = match level {
+            Level::Interrupt | Level::SoftInterrupt => interrupted,
+            Level::Process => process,
+            Level::PollingThread | Level::Idle => None,
+        };
+        Some(Ran { level, process, payer })
+    }
+
+    /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
+    /// says whether that took a switch.
+    pub fn resume(&mut self, process: ProcessId) {
+        self.net.work.clear();
+        self.switch_to(process);
+    }
+
+    /// What the last unit consisted of.
+    #[must_use]
+    pub fn work(&self) -> &WorkLog {
+        &self.net.work
+    }
+
+    fn switch_to(&mut self, id: ProcessId) {
+        if self.current != Some(id) {
+            self.net.work.add(Work::Switch);
+            self.current = Some(id);
+        }
+    }
+
+    fn step(&mut self, id: ProcessId, now: Instant) -> Option<()> {
+        self.switch_to(id);
+        let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
+        if process.stepping.is_some() {
+            return None;
+        }
+        self.scheduler.ran(id);
+        let mut body = core::mem::replace(&mut process.body, Body::Running);
+        let step = match &mut body {
+            Body::Program(program) => program.step(&mut System { net: &mut self.net, process: id, now }),
+            Body::Daemon(channel) => {
+                let _ = self.net.daemon_step(*channel, now);
+                Step::Again
+            }
+            Body::Running => Step::Exit,
+        };
+        let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
+        process.body = body;
+        process.stepping = Some(step);
+        Some(())
+    }
+
+    fn clock(&mut self, now: Instant) {
+        self.net.clock(now);
+        self.scheduler.tick(now);
+        while let Some(&(until, process)) = self.sleepers.first() {
+            if until > now {
+                break;
+            }
+            self.net.wakeups.push(process);
+            self.net.work.add(Work::Wakeup);
+            self.sleepers.pop_first();
+        }
+    }
+
+    fn wake(&mut self, now: Instant) {
+        while let Some(id) = self.net.wakeups.pop() {
+            let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
+            if let Some(sleep) = process.sleep.take() {
+                self.sleepers.remove(&(sleep.until, id));
+                if let Some(socket) = sleep.socket.and_then(|s| self.net.socket_mut(s)) {
+                    socket.waiter = None;
+                }
+                self.scheduler.wake(id, now);
+            }
+        }
+    }
+
+    /// Charges time that a unit has taken: to its level, and to whoever pays for it.
+    pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
+        self.cpu[ran.level as usize] += elapsed;
+        if ran.level == Level::PollingThread {
+            self.net.poller.charge(elapsed);
+        }
+        let Some(payer) = ran.payer else { return };
+        self.scheduler.charge(payer, elapsed);
+        if let Some(Some(process)) = self.processes.get_mut(payer.0 as usize) {
+            process.bill.charged += elapsed;
+            if ran.process == ran.payer {
+                process.bill.used += elapsed;
+            }
+        }
+    }
+
+    /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come meanwhile.
+    pub fn finish(&mut self, ran: &Ran, now: Instant) {
+        if ran.level == Level::SoftInterrupt {
+            // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new dispatch.
+            self.in_soft_interrupt = self.net.has_ip_queue();
+        }
+        let Some(id) = ran.process else { return };
+        let Some(process) = self.processes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        let daemon = if let Body::Daemon(channel) = process.body { Some(channel) } else { None };
+        match (process.stepping.take(), daemon) {
+            (Some(Step::Again), None) | (None, _) => {}
+            (Some(Step::Wait(socket)), _) => self.sleep_on(id, Some(socket), Instant::NEVER, now),
+            (Some(Step::WaitUntil(socket, until)), _) => self.sleep_on(id, Some(socket), until, now),
+            (Some(Step::Sleep(until)), _) => self.sleep_on(id, None, until, now),
+            (Some(Step::Exit), None) => self.exit(id, now),
+            (Some(Step::Again | Step::Exit), Some(channel)) => {
+                if !self.net.arm_channel(channel) {
+                    self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
+                }
+            }
+        }
+    }
+
+    fn sleep_on(&mut self, id: ProcessId, socket: Option<SocketId>, until: Instant, now: Instant) {
+        let come = until <= now || socket.is_some_and(|socket| self.net.arm_socket(socket, id));
+        if !come {
+            self.put_to_sleep(id, Sleep { socket, until }, now);
+        }
+    }
+
+    fn put_to_sleep(&mut self, id: ProcessId, sleep: Sleep, now: Instant) {
+        if sleep.until != Instant::NEVER {
+            self.sleepers.insert((sleep.until, id));
+        }
+        if let Some(Some(process)) = self.processes.get_mut(id.0 as usize) {
+            process.sleep = Some(sleep);
+        }
+        self.scheduler.sleep(id, now);
+    }
+
+    /// Ends a process; its sockets are closed, and what waited in them is counted.
+    pub fn kill(&mut self, process: ProcessId, now: Instant) {
+        let sleep =
+            self.processes.get_mut(process.0 as usize).and_then(Option::as_mut).and_then(|p| p.sleep.take());
+        if let Some(sleep) = sleep {
+            self.sleepers.remove(&(sleep.until, process));
+        }
+        self.exit(process, now);
+    }
+
+    fn exit(&mut self, id: ProcessId, now: Instant) {
+        for socket in self.net.sockets_of(id) {
+            self.net.close(socket, now);
+        }
+        self.net.transmit();
+        self.scheduler.retire(id);
+        if let Some(process) = self.processes.get_mut(id.0 as usize) {
+            *process = None;
+        }
+    }
+
+    /// When there will be something to do even if nothing arrives.
+    #[must_use]
+    pub fn next_deadline(&self) -> Instant {
+        self.clock_deadline()
+    }
+
+    /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after all.
+    pub fn halt(&mut self, now: Instant) -> bool {
+        !self.net.arm() && self.select(now).is_none()
+    }
+
+    // --- Books and bills ---
+
+    /// Where every frame went.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.net.ledger
+    }
+
+    /// Balances the books.
+    ///
+    /// # Errors
+    /// [`Imbalance`]: a bug.
+    pub fn check(&self) -> Result<(), Imbalance> {
+        self.net.ledger.check(self.net.queued(), self.net.stack.held())
+    }
+
+    /// Frames queued on the way up.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        self.net.queued()
+    }
+
+    /// Frames in the interfaces' receive rings: not taken yet, and so not in the ledger.
+    #[must_use]
+    pub fn in_rings(&mut self) -> u64 {
+        self.net.in_rings()
+    }
+
+    /// CPU time spent at a level.
+    #[must_use]
+    pub fn cpu(&self, level: Level) -> Duration {
+        self.cpu[level as usize]
+    }
+
+    /// CPU time of a process; `None` once it has ended.
+    #[must_use]
+    pub fn bill(&self, process: ProcessId) -> Option<Bill> {
+        Some(self.process(process)?.bill)
+    }
+
+    /// Living processes, daemons included: id, name, bill.
+    pub fn processes(&self) -> impl Iterator<Item = (ProcessId, &str, Bill)> {
+        let all = self.processes.iter().enumerate();
+        all.filter_map(|(i, p)| p.as_ref().map(|p| (ProcessId(i as u32), p.name.as_str(), p.bill)))
+    }
+
+    fn process(&self, id: ProcessId) -> Option<&Process> {
+        self.processes.get(id.0 as usize)?.as_ref()
+    }
+
+    /// Counters of a socket.
+    #[must_use]
+    pub fn socket_counters(&self, socket: SocketId) -> Option<socket::Counters> {
+        Some(self.net.socket(socket)?.counters)
+    }
+
+    /// Counters of a socket's own channel.
+    #[must_use]
+    pub fn channel_counters(&self, socket: SocketId) -> Option<channel::Counters> {
+        let own: ChannelId = self.net.socket(socket)?.channels.first()?.0;
+        Some(self.net.channel(own)?.counters())
+    }
+
+    /// The sockets of a process.
+    #[must_use]
+    pub fn sockets_of(&self, process: ProcessId) -> Vec<SocketId> {
+        self.net.sockets_of(process)
+    }
+
+    /// Why the polling thread resumed input, and how often.
+    #[must_use]
+    pub fn resumes(&self) -> Resumes {
+        self.net.poller.resumes()
+    }
+
+    /// Frame buffers free, and promised in all.
+    #[must_use]
+    pub fn pool(&self) -> (usize, usize) {
+        (self.net.pool.available(), self.net.pool.capacity())
+    }
+
+    /// The interfaces.
+    pub fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
+        self.net.interfaces()
+    }
+
+    /// An interface, for its driver's own calls.
+    pub fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
+        self.net.interface_mut(id)
+    }
+
+    /// The host's settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.net.config
+    }
+}

@@ -1,0 +1,110 @@
+//! What a host asks of a network interface. Drivers live elsewhere (`evenkeel-link`); the in-memory one is [`crate::cable`].
+
+use core::fmt;
+
+use smoltcp::wire::EthernetAddress;
+
+use crate::channel::ChannelId;
+use crate::demux::Change;
+use crate::frame::{Frame, Pool, PoolLimit};
+
+/// One receive ring of an interface.
+///
+/// The ring is filled from outside, at any time. A frame that finds it full is shed there, for free: the host has done
+/// nothing for it. An interface has one ring or several (each flow in one of them); under `ni-lrp` every channel is such a ring.
+pub trait RxQueue: fmt::Debug + Send {
+    /// Frames known to wait. Cheap: it is asked after every unit of work.
+    fn pending(&self) -> usize;
+
+    /// Takes the oldest frame. A device that brings no buffers of its own fills one from `pool`.
+    ///
+    /// `None` means the ring is empty, or `pool` is (then `pending` still says so).
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame>;
+
+    /// Enables the interrupt: the next arrival wakes whoever drives this host, once. To be called when about to halt.
+    ///
+    /// Returns whether frames are waiting already, tested *after* enabling, so that no wake-up is lost.
+    fn arm(&mut self) -> bool;
+
+    /// Frames shed because this ring was full, or had no buffer.
+    fn shed(&self) -> u64;
+}
+
+/// A network interface: receive rings and a transmit side.
+///
+/// Frames start at the Ethernet header and carry no FCS.
+pub trait Interface: fmt::Debug + Send {
+    /// The name it is known by, for reports.
+    fn name(&self) -> &str;
+
+    /// Its hardware address.
+    fn address(&self) -> EthernetAddress;
+
+    /// Largest IP packet in octets (Ethernet header not counted), as Linux counts the MTU.
+    fn mtu(&self) -> usize;
+
+    /// Called once when a host takes the interface: lets the host's pool grow by what the rings hold, and fills them.
+    ///
+    /// # Errors
+    /// [`PoolLimit`] if the host's memory limit does not allow rings of this size.
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        let _ = pool;
+        Ok(())
+    }
+
+    /// Number of receive rings, at least one.
+    fn queues(&self) -> usize;
+
+    /// Receive ring `index`, which is less than [`Interface::queues`].
+    fn queue(&mut self, index: usize) -> &mut dyn RxQueue;
+
+    /// Hands a frame to the transmit side.
+    ///
+    /// The buffer returns to `pool` now or in a later [`Interface::reclaim`].
+    ///
+    /// # Errors
+    /// Gives the frame back when the transmit ring is full.
+    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame>;
+
+    /// Pushes out what [`Interface::transmit`] has gathered. A device that sends at once has nothing to do.
+    fn flush(&mut self) {}
+
+    /// Frames that have left and whose buffers wait for [`Interface::reclaim`]: the transmit side's reason to interrupt.
+    fn unreclaimed(&self) -> usize {
+        0
+    }
+
+    /// Returns buffers of at most `limit_pkts` frames that have left to `pool`; says how many.
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        let _ = (pool, limit_pkts);
+        0
+    }
+
+    /// The demultiplexer on the interface, if it has one (`ni-lrp` needs it).
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
+    }
+
+    /// Says that the operating system reported the device readable. For devices whose rings cannot be looked at.
+    fn set_readable(&mut self) {}
+}
+
+/// An interface that demultiplexes: it classifies each frame itself and puts it into the ring of its channel.
+///
+/// It holds a copy of the host's demultiplexing table and follows its changes.
+pub trait Demultiplexer {
+    /// Opens a ring of `capacity_pkts` for the channel. Its buffers are taken from `pool`, which must have grown by as many.
+    ///
+    /// `None` if the interface has no ring left.
+    fn open(&mut self, channel: ChannelId, capacity_pkts: usize, pool: &mut Pool)
+    -> Option<Box<dyn RxQueue>>;
+
+    /// Closes the channel's ring.
+    fn close(&mut self, channel: ChannelId);
+
+    /// Applies a change of the host's table to the interface's copy.
+    fn update(&mut self, change: Change);
+
+    /// The next channel that became non-empty while armed: its interrupt. Each is reported once.
+    fn interrupt(&mut self) -> Option<ChannelId>;
+}

@@ -1,0 +1,29 @@
+//! evenkeel's core: one core's worth of network subsystem, sans-IO.
+//!
+//! It takes frames and the time, and gives frames, deadlines and events. It reads no clock, starts no thread, makes no
+//! system call and has no randomness of its own, so the same code runs on a real core and in virtual time.
+#![forbid(unsafe_code)]
+
+pub mod cable;
+pub mod channel;
+pub mod demux;
+pub mod drop;
+pub mod frame;
+pub mod host;
+pub mod interface;
+pub mod ledger;
+mod net;
+pub mod poll;
+pub mod process;
+pub mod receive;
+mod schedule;
+pub mod socket;
+pub mod stack;
+mod system;
+pub mod time;
+pub mod work;
+
+pub use schedule::Policy as Scheduling;
+
+/// Packet formats: parsing and emitting is left to smoltcp.
+pub use smoltcp::wire;

@@ -1,0 +1,217 @@
+//! Units of device work: interrupts, the polling thread, demultiplexing into channels.
+
+use super::{Net, Port, QueueId, Side};
+use crate::channel::ChannelId;
+use crate::demux::Class;
+use crate::drop::{QueueDrop, UdpDrop};
+use crate::frame::Frame;
+use crate::poll::Sources;
+use crate::process::ProcessId;
+use crate::receive::{AfterDevice, DeviceWork};
+use crate::stack::InterfaceId;
+use crate::time::Instant;
+use crate::work::Work;
+
+impl Net {
+    /// A port whose interrupt is enabled and that has something to do. Ports take turns.
+    pub(crate) fn interrupting_port(&mut self) -> Option<usize> {
+        let ports = self.ports.len();
+        let mut index = self.next_port_served;
+        for _ in 0..ports {
+            // No remainder: a division for each port of each unit would show.
+            index = if index < ports { index } else { 0 };
+            let port = self.ports[index];
+            index += 1;
+            if self.poller.may_interrupt(port.source) && self.pending(port) {
+                self.next_port_served = index;
+                return Some(index - 1);
+            }
+        }
+        None
+    }
+
+    fn pending(&mut self, port: Port) -> bool {
+        let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0)) else { return false };
+        match port.side {
+            Side::Receive(queue) => interface.queue(queue).pending() > 0,
+            Side::Transmit => interface.unreclaimed() > 0,
+        }
+    }
+
+    /// The device interrupt: all device work here, or only a note for the polling thread.
+    pub(crate) fn device_interrupt(&mut self, index: usize, now: Instant) {
+        self.work.add(Work::Interrupt);
+        let Some(&port) = self.ports.get(index) else { return };
+        if self.plan.device == DeviceWork::Polled {
+            self.poller.interrupt(port.source);
+        } else {
+            self.device_work(port, self.config.batch_pkts, now);
+        }
+    }
+
+    /// One turn of the polling thread: part of the callback of one source, at most its quota. Interfaces take turns, and so do
+    /// the receive and transmit sides of each.
+    pub(crate) fn poll(&mut self, now: Instant) {
+        let Some((source, left, begins)) = self.poller.turn() else { return };
+        if begins {
+            self.work.add(Work::PollRound);
+        }
+        let Some(&port) = self.ports.iter().find(|p| p.source == source) else { return };
+        let limit = left.min(self.config.batch_pkts);
+        let done = self.device_work(port, limit, now);
+        // The interrupt comes back only when nothing waits, tested after the last frame was taken.
+        let more = done == limit && self.pending(port);
+        self.poller.served(source, done, more);
+    }
+
+    /// Does at most `limit` frames' work of a port; says how many there were.
+    fn device_work(&mut self, port: Port, limit: usize, now: Instant) -> usize {
+        match port.side {
+            Side::Receive(queue) => {
+                for taken in 0..limit {
+                    let Some(frame) = self.take_frame(port.interface, queue) else { return taken };
+                    self.after_device(port, frame, now);
+                }
+                limit
+            }
+            Side::Transmit => {
+                let interface = self.interfaces.get_mut(usize::from(port.interface.0));
+                let reclaimed = interface.map_or(0, |i| i.reclaim(&mut self.pool, limit));
+                (0..reclaimed).for_each(|_| self.work.add(Work::Reclaim));
+                reclaimed
+            }
+        }
+    }
+
+    fn take_frame(&mut self, interface: InterfaceId, queue: usize) -> Option<Frame> {
+        let interface = self.interfaces.get_mut(usize::from(interface.0))?;
+        let frame = interface.queue(queue).take(&mut self.pool)?;
+        self.ledger.received += 1;
+        self.work.add(Work::Receive);
+        Some(frame)
+    }
+
+    pub(super) fn after_device(&mut self, port: Port, frame: Frame, now: Instant) {
+        match self.plan.then {
+            AfterDevice::IpQueue => self.enqueue_ip(port.interface, frame),
+            AfterDevice::DemultiplexThenIpQueue => self.demultiplex_then_enqueue(port.interface, frame),
+            AfterDevice::Input => {
+                self.input(port.interface, frame, Sources::one(port.source), now);
+            }
+            AfterDevice::Channel => self.demultiplex(port, frame, now),
+        }
+    }
+
+    pub(super) fn enqueue_ip(&mut self, interface: InterfaceId, frame: Frame) {
+        self.work.add(Work::Enqueue);
+        if self.ip_queue.len() >= self.config.ip_queue_pkts {
+            self.drop_input(frame, QueueDrop::IpQueue);
+        } else {
+            self.ip_queue.push_back((interface, frame));
+        }
+    }
+
+    pub(super) fn demultiplex_then_enqueue(&mut self, interface: InterfaceId, frame: Frame) {
+        self.work.add(Work::Demultiplex);
+        let channel = match self.table.classify(frame.bytes()) {
+            Class::Channel(channel) | Class::FirstFragment(channel, _) => Some(channel),
+            // What has no socket is left to protocol input, which knows what to answer.
+            Class::Discard(_) => None,
+        };
+        let members = channel.and_then(|c| self.channel(c)).map(|c| c.members.as_slice()).unwrap_or_default();
+        let full =
+            !members.is_empty() && members.iter().all(|&m| self.socket(m).is_some_and(|s| !s.has_room()));
+        if full {
+            self.drop_input(frame, QueueDrop::Socket);
+        } else {
+            self.enqueue_ip(interface, frame);
+        }
+    }
+
+    /// Early demultiplexing into a channel, with early discard.
+    pub(super) fn demultiplex(&mut self, port: Port, frame: Frame, now: Instant) {
+        self.work.add(Work::Demultiplex);
+        let id = match self.table.classify(frame.bytes()) {
+            Class::Channel(id) => id,
+            Class::FirstFragment(id, key) => {
+                self.table.note_fragment(key, id);
+                id
+            }
+            Class::Discard(reason) => return self.drop_input(frame, reason),
+        };
+        let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::as_mut) else {
+            return self.drop_input(frame, UdpDrop::NoSocket);
+        };
+        self.work.add(Work::Enqueue);
+        let pushed = channel.push(port.interface, frame);
+        let closed = channel.gate.on_enqueue(channel.queued(), self.config.scope(Sources::one(port.source)));
+        if let Some(sources) = closed {
+            self.poller.inhibit(QueueId::Channel(id), sources, now);
+        }
+        match pushed {
+            Ok(arrival) => {
+                if arrival.first {
+                    self.list(id);
+                }
+                if arrival.interrupt {
+                    self.wake_receivers(id);
+                }
+            }
+            Err(frame) => self.drop_input(frame, QueueDrop::Channel),
+        }
+    }
+
+    /// Puts a channel on the list that the idle level works through.
+    pub(super) fn list(&mut self, id: ChannelId) {
+        if self.daemon(id).is_some() {
+            return;
+        }
+        if let Some(channel) = self.channel_mut(id)
+            && !core::mem::replace(&mut channel.listed, true)
+        {
+            self.active.push_back(id);
+        }
+    }
+
+    pub(super) fn wake_receivers(&mut self, id: ChannelId) {
+        if let Some(daemon) = self.daemon(id) {
+            self.wake(daemon);
+            return;
+        }
+        let members = self.channel(id).map_or(0, |c| c.members.len());
+        for nth in 0..members {
+            let member = self.channel(id).and_then(|c| c.members.get(nth).copied());
+            let waiter = member.and_then(|m| self.socket_mut(m)).and_then(|s| s.waiter.take());
+            if let Some(waiter) = waiter {
+                self.wake(waiter);
+            }
+        }
+    }
+
+    pub(super) fn wake(&mut self, process: ProcessId) {
+        self.work.add(Work::Wakeup);
+        self.wakeups.push(process);
+    }
+
+    /// Collects the interrupts of channels on interfaces. Returns whether there are any.
+    pub(crate) fn collect_channel_interrupts(&mut self) -> bool {
+        if self.plan.device == DeviceWork::None {
+            for interface in &mut self.interfaces {
+                let Some(demultiplexer) = interface.demultiplexer() else { continue };
+                while let Some(channel) = demultiplexer.interrupt() {
+                    self.rung.push_back(channel);
+                }
+            }
+        }
+        !self.rung.is_empty()
+    }
+
+    /// The interrupt of a channel on an interface: wakes its receiver, nothing more.
+    pub(crate) fn channel_interrupt(&mut self) {
+        self.work.add(Work::Interrupt);
+        let Some(id) = self.rung.pop_front() else { return };
+        self.disarmed.push(id);
+        self.list(id);
+        self.wake_receivers(id);
+    }
+}

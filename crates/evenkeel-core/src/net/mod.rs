@@ -1,0 +1,406 @@
+//! Everything of a host but its processes: interfaces, channels, sockets, protocol state, and the units of work on them.
+
+mod device;
+mod input;
+mod sockets;
+
+use std::collections::VecDeque;
+
+use crate::channel::{Channel, ChannelId};
+use crate::demux::{Binding, Change, Table};
+use crate::drop::{LinkDrop, Reason};
+use crate::frame::{Frame, Pool, PoolLimit};
+use crate::host::Config;
+use crate::interface::Interface;
+use crate::ledger::Ledger;
+use crate::poll::{Poller, SourceId, Sources};
+use crate::process::ProcessId;
+use crate::receive::{DeviceWork, Plan};
+use crate::socket::{Socket, SocketId};
+use crate::stack::{Datagram, Endpoint, InterfaceId, Io, SendError, Source, Stack};
+use crate::time::{Duration, Instant};
+use crate::wire::{IpAddress, IpCidr};
+use crate::work::{Work, WorkLog};
+
+/// Fragments without their first part are looked at this often while the core is busy.
+const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
+/// Frame buffers kept for sending.
+const OUTPUT_PKTS: usize = 256;
+
+/// A queue that gives feedback to the polling thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueueId {
+    Socket(SocketId),
+    Channel(ChannelId),
+}
+
+/// A side of an interface that the host serves.
+#[derive(Debug, Clone, Copy)]
+struct Port {
+    interface: InterfaceId,
+    side: Side,
+    source: SourceId,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// A receive ring.
+    Receive(usize),
+    /// Frames that have left, whose buffers come back.
+    Transmit,
+}
+
+#[derive(Debug)]
+pub(crate) struct Net {
+    pub(crate) plan: Plan,
+    pub(crate) config: Config,
+    pub(crate) pool: Pool,
+    pub(crate) ledger: Ledger,
+    pub(crate) stack: Stack,
+    pub(crate) work: WorkLog,
+    pub(crate) poller: Poller<QueueId>,
+    /// Processes to be woken when the unit is over.
+    pub(crate) wakeups: Vec<ProcessId>,
+    interfaces: Vec<Box<dyn Interface>>,
+    ports: Vec<Port>,
+    next_port_served: usize,
+    table: Table,
+    channels: Vec<Option<Channel>>,
+    sockets: Vec<Option<Socket>>,
+    ip_queue: VecDeque<(InterfaceId, Frame)>,
+    out: VecDeque<(InterfaceId, Frame)>,
+    /// Channels that have work for the idle level.
+    active: VecDeque<ChannelId>,
+    /// Channels on interfaces whose interrupt is not enabled.
+    disarmed: Vec<ChannelId>,
+    /// Channels that raised their interrupt.
+    rung: VecDeque<ChannelId>,
+    neighbor_channel: Option<ChannelId>,
+    control_channel: Option<ChannelId>,
+    fragment_channel: Option<ChannelId>,
+    /// The processes that read the channels of traffic without a socket.
+    daemons: Vec<(ChannelId, ProcessId)>,
+    next_fragment_look: Instant,
+    next_port: u16,
+}
+impl Net {
+    pub(crate) fn new(config: Config) -> Result<Self, PoolLimit> {
+        let plan = Plan::of(config.architecture, config.soft_lrp_device);
+        let mut pool = Pool::with_limit(config.memory_pkts);
+        pool.grow(config.ip_queue_pkts + OUTPUT_PKTS + Stack::frames_held_max(&config.stack))?;
+        let timeout = config.feedback.map_or(Duration::MAX, |f| f.timeout);
+        let mut net = Self {
+            plan,
+            pool,
+            ledger: Ledger::default(),
+            stack: Stack::new(config.stack.clone(), config.seed),
+            work: WorkLog::default(),
+            poller: Poller::new(config.quota_pkts, timeout, config.cycle_limit),
+            wakeups: Vec::new(),
+            interfaces: Vec::new(),
+            ports: Vec::new(),
+            next_port_served: 0,
+            table: Table::new(config.seed),
+            channels: Vec::new(),
+            sockets: Vec::new(),
+            ip_queue: VecDeque::with_capacity(config.ip_queue_pkts),
+            out: VecDeque::with_capacity(OUTPUT_PKTS),
+            active: VecDeque::new(),
+            disarmed: Vec::new(),
+            rung: VecDeque::new(),
+            neighbor_channel: None,
+            control_channel: None,
+            fragment_channel: None,
+            daemons: Vec::new(),
+            next_fragment_look: Instant::ZERO,
+            next_port: sockets::EPHEMERAL_FIRST,
+            config,
+        };
+        if plan.is_lazy() {
+            net.neighbor_channel = Some(net.open_daemon_channel(Binding::Neighbor)?);
+            net.control_channel = Some(net.open_daemon_channel(Binding::Control)?);
+            net.fragment_channel = Some(net.open_daemon_channel(Binding::Fragment)?);
+        }
+        Ok(net)
+    }
+
+    /// A channel of traffic without sockets, before there is any interface.
+    fn open_daemon_channel(&mut self, binding: Binding) -> Result<ChannelId, PoolLimit> {
+        let channel = self.promised_channel()?;
+        let id = self.free_channel_id();
+        self.install(id, channel, binding);
+        Ok(id)
+    }
+
+    /// The channels of the proxy daemons, under the lazy architectures.
+    pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, ChannelId)> + use<> {
+        let neighbor = self.neighbor_channel.map(|c| ("arpd", c));
+        let control = self.control_channel.map(|c| ("icmpd", c));
+        neighbor.into_iter().chain(control)
+    }
+
+    /// Makes `process` the reader of a daemon's channel.
+    pub(crate) fn set_daemon(&mut self, channel: ChannelId, process: ProcessId) {
+        self.daemons.push((channel, process));
+    }
+
+    fn daemon(&self, channel: ChannelId) -> Option<ProcessId> {
+        self.daemons.iter().find(|(c, _)| *c == channel).map(|&(_, process)| process)
+    }
+
+    // --- Interfaces and addresses ---
+
+    pub(crate) fn add_interface(
+        &mut self,
+        mut interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        let demultiplexes = interface.demultiplexer().is_some();
+        if self.plan.device == DeviceWork::None && !demultiplexes {
+            return Err(AddInterfaceError::CannotDemultiplex);
+        }
+        if self.ports.len() + interface.queues() + 1 > Sources::MAX {
+            return Err(AddInterfaceError::TooManyQueues);
+        }
+        interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
+        let id = self.stack.add_interface(interface.address(), interface.mtu());
+        self.update(Change::Hardware(interface.address()));
+        let queues = interface.queues();
+        self.interfaces.push(interface);
+        if self.plan.device == DeviceWork::None {
+            self.open_rings_on(id)?;
+        } else {
+            for queue in 0..queues {
+                self.serve(id, Side::Receive(queue))?;
+            }
+        }
+        self.serve(id, Side::Transmit)?;
+        for &address in addresses {
+            self.with_stack(now, |stack, io| stack.add_address(id, address, io));
+        }
+        self.follow_addresses();
+        Ok(id)
+    }
+
+    fn serve(&mut self, interface: InterfaceId, side: Side) -> Result<(), AddInterfaceError> {
+        let source = self.poller.register(side != Side::Transmit).ok_or(AddInterfaceError::TooManyQueues)?;
+        self.ports.push(Port { interface, side, source });
+        Ok(())
+    }
+
+    /// Gives every open channel a ring on a new interface that demultiplexes, and the interface a copy of the table.
+    fn open_rings_on(&mut self, id: InterfaceId) -> Result<(), AddInterfaceError> {
+        let interface = self.interfaces.last_mut().ok_or(AddInterfaceError::CannotDemultiplex)?;
+        let address = interface.address();
+        let demultiplexer = interface.demultiplexer().ok_or(AddInterfaceError::CannotDemultiplex)?;
+        demultiplexer.update(Change::Hardware(address));
+        for change in self.table.contents() {
+            demultiplexer.update(change);
+        }
+        for (index, channel) in self.channels.iter_mut().enumerate() {
+            let Some(channel) = channel else { continue };
+            let channel_id = ChannelId(index as u32);
+            // The buffers were promised when the channel was opened; every further interface needs its own.
+            if channel.has_rings() {
+                self.pool.grow(channel.capacity_pkts()).map_err(AddInterfaceError::NoMemory)?;
+            }
+            let ring = demultiplexer.open(channel_id, channel.capacity_pkts(), &mut self.pool);
+            channel.add_ring(id, ring.ok_or(AddInterfaceError::CannotDemultiplex)?);
+            self.disarmed.push(channel_id);
+        }
+        Ok(())
+    }
+
+    /// Tells the demultiplexing tables which addresses the stack now answers to.
+    fn follow_addresses(&mut self) {
+        let current: Vec<IpAddress> = self.stack.local_addresses().collect();
+        let gone: Vec<IpAddress> = self.table.addresses().filter(|a| !current.contains(a)).collect();
+        for address in gone {
+            self.update(Change::RemoveAddress(address));
+        }
+        for address in current {
+            self.update(Change::AddAddress(address));
+        }
+    }
+
+    fn update(&mut self, change: Change) {
+        self.table.apply(change);
+        for interface in &mut self.interfaces {
+            if let (DeviceWork::None, Some(demultiplexer)) = (self.plan.device, interface.demultiplexer()) {
+                // An interface has its own hardware address and need not know the others'.
+                if !matches!(change, Change::Hardware(_)) {
+                    demultiplexer.update(change);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn with_stack<T>(&mut self, now: Instant, f: impl FnOnce(&mut Stack, &mut Io<'_>) -> T) -> T {
+        let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: &mut self.out };
+        f(&mut self.stack, &mut io)
+    }
+
+    // --- Channels and sockets ---
+
+    // --- Output ---
+
+    pub(crate) fn send(
+        &mut self,
+        id: SocketId,
+        to: Endpoint,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), SendError> {
+        let Some(socket) = self.sockets.get_mut(id.0 as usize).and_then(Option::as_mut) else {
+            return Err(SendError::NoAddress);
+        };
+        let address = socket.address.filter(|a| !a.is_multicast());
+        let source = Source { address, port: socket.port, ..Source::default() };
+        self.work.add(Work::Output);
+        let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: &mut self.out };
+        self.stack.send_udp(source, to, payload, &mut io)?;
+        socket.counters.sent += 1;
+        Ok(())
+    }
+
+    /// Hands frames that protocol work has produced to the interfaces.
+    pub(crate) fn transmit(&mut self) {
+        if self.out.is_empty() {
+            return;
+        }
+        while let Some((id, frame)) = self.out.pop_front() {
+            let Some(interface) = self.interfaces.get_mut(usize::from(id.0)) else { continue };
+            match interface.transmit(frame, &mut self.pool) {
+                Ok(()) => {
+                    self.work.add(Work::Transmit);
+                    self.ledger.transmitted += 1;
+                }
+                Err(frame) => {
+                    self.ledger.drop_output(LinkDrop::TransmitFull);
+                    self.pool.recycle(frame);
+                }
+            }
+        }
+        for interface in &mut self.interfaces {
+            interface.flush();
+        }
+    }
+
+    // --- Time and books ---
+
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.stack.next_deadline().min(self.poller.next_deadline())
+    }
+
+    /// Whether a look at the special fragment channel is due: only while the core is too busy for the idle level to look.
+    pub(crate) fn fragments_due(&self, now: Instant) -> bool {
+        now >= self.next_fragment_look
+            && self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(|c| !c.is_empty())
+    }
+
+    /// The clock interrupt: whatever is due.
+    pub(crate) fn clock(&mut self, now: Instant) {
+        self.work.add(Work::Clock);
+        while let Some(queue) = self.poller.expire(now) {
+            match queue {
+                QueueId::Socket(id) => self.socket_mut(id).into_iter().for_each(|s| s.gate.reopen()),
+                QueueId::Channel(id) => self.channel_mut(id).into_iter().for_each(|c| c.gate.reopen()),
+            }
+        }
+        if now >= self.stack.next_deadline() {
+            self.with_stack(now, |stack, io| stack.tick(io));
+        }
+        if self.fragments_due(now) {
+            self.next_fragment_look = now + FRAGMENT_PERIOD;
+            self.input_fragments(now);
+        }
+    }
+
+    /// Enables every interrupt. Returns whether something is pending after all, so that the core must not halt.
+    pub(crate) fn arm(&mut self) -> bool {
+        let mut pending = false;
+        for port in &self.ports {
+            if let Side::Receive(queue) = port.side
+                && self.poller.may_interrupt(port.source)
+                && let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0))
+            {
+                pending |= interface.queue(queue).arm();
+            }
+        }
+        let mut disarmed = core::mem::take(&mut self.disarmed);
+        disarmed.retain(|&id| {
+            let waiting = self.channel_mut(id).is_some_and(Channel::arm);
+            // Not listed while the idle level could not take anything: the core would go round and round instead of halting.
+            if waiting && self.idle_could_take(id) {
+                self.list(id);
+                pending = true;
+            }
+            waiting
+        });
+        self.disarmed = disarmed;
+        pending
+    }
+
+    fn idle_could_take(&self, id: ChannelId) -> bool {
+        let room = |&m: &SocketId| self.socket(m).is_none_or(Socket::has_room);
+        self.daemon(id).is_none() && self.channel(id).is_some_and(|c| c.members.iter().all(room))
+    }
+
+    pub(crate) fn drop_input(&mut self, frame: Frame, reason: impl Into<Reason>) {
+        self.ledger.drop_input(reason, 1);
+        self.pool.recycle(frame);
+    }
+
+    /// Frames queued on the way up.
+    pub(crate) fn queued(&self) -> u64 {
+        let channels: u64 = self.channels.iter().flatten().map(|c| c.queued() as u64).sum();
+        let sockets: u64 = self.sockets.iter().flatten().flat_map(|s| &s.ready).map(Datagram::frames).sum();
+        self.ip_queue.len() as u64 + channels + sockets + self.stack.reassembling()
+    }
+
+    /// Frames in receive rings and in channels on interfaces.
+    pub(crate) fn in_rings(&mut self) -> u64 {
+        let channels: usize = self.channels.iter().flatten().map(|c| c.len() - c.queued()).sum();
+        let mut rings = 0;
+        for interface in &mut self.interfaces {
+            rings += (0..interface.queues()).map(|q| interface.queue(q).pending()).sum::<usize>();
+        }
+        (channels + rings) as u64
+    }
+
+    pub(crate) fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
+        self.interfaces.iter().map(|i| &**i)
+    }
+
+    pub(crate) fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
+        Some(&mut **self.interfaces.get_mut(usize::from(id.0))?)
+    }
+}
+
+/// An interface could not be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddInterfaceError {
+    /// `ni-lrp` needs an interface that demultiplexes. Choose `soft-lrp` for this one.
+    CannotDemultiplex,
+    /// A host serves at most [`Sources::MAX`] receive rings and transmit sides.
+    TooManyQueues,
+    /// The host's memory limit does not allow its rings.
+    NoMemory(PoolLimit),
+}
+
+impl core::fmt::Display for AddInterfaceError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::CannotDemultiplex => f.write_str(
+                "ni-lrp needs an interface that demultiplexes by itself; use soft-lrp on this one",
+            ),
+            Self::TooManyQueues => {
+                write!(f, "a host serves at most {} receive rings and transmit sides", Sources::MAX)
+            }
+            Self::NoMemory(limit) => limit.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for AddInterfaceError {}

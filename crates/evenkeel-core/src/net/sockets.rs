@@ -1,0 +1,301 @@
+//! Sockets and channels come and go.
+
+use std::collections::VecDeque;
+
+use super::{Net, QueueId};
+use crate::channel::{Channel, ChannelId};
+use crate::demux::{Binding, Change};
+use crate::drop::QueueDrop;
+use crate::frame::PoolLimit;
+use crate::poll::Gate;
+use crate::process::ProcessId;
+use crate::receive::{AfterDevice, DeviceWork};
+use crate::socket::{BindError, Counters, Socket, SocketId};
+use crate::stack::{InterfaceId, Io, Stack};
+use crate::time::Instant;
+use crate::wire::IpAddress;
+
+/// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
+pub(super) const EPHEMERAL_FIRST: u16 = 49_152;
+
+impl Net {
+    /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
+    fn open_channel(&mut self, binding: Binding) -> Result<ChannelId, BindError> {
+        let mut channel = self.promised_channel().map_err(BindError::NoMemory)?;
+        let id = self.free_channel_id();
+        if self.plan.device == DeviceWork::None {
+            if !self.open_rings(id, &mut channel) {
+                self.close_rings(id);
+                self.pool.shrink(channel.capacity_pkts() * self.rings_per_channel());
+                return Err(BindError::NoRing);
+            }
+            self.disarmed.push(id);
+        }
+        self.install(id, channel, binding);
+        Ok(id)
+    }
+
+    /// A channel, and the promise of its buffers.
+    pub(super) fn promised_channel(&mut self) -> Result<Channel, PoolLimit> {
+        let capacity = self.config.channel_pkts;
+        self.pool.grow(capacity * self.rings_per_channel())?;
+        Ok(Channel::new(capacity, self.gate(capacity, DeviceWork::Polled, AfterDevice::Channel)))
+    }
+
+    pub(super) fn free_channel_id(&self) -> ChannelId {
+        let index = self.channels.iter().position(Option::is_none).unwrap_or(self.channels.len());
+        ChannelId(index as u32)
+    }
+
+    pub(super) fn install(&mut self, id: ChannelId, channel: Channel, binding: Binding) {
+        let index = id.0 as usize;
+        if index == self.channels.len() {
+            self.channels.push(None);
+        }
+        self.channels[index] = Some(channel);
+        self.update(Change::Bind(binding, id));
+    }
+
+    /// Every ring of a channel has buffers of its own; without rings, the channel has.
+    fn rings_per_channel(&self) -> usize {
+        if self.plan.device == DeviceWork::None { self.interfaces.len().max(1) } else { 1 }
+    }
+
+    /// Returns false if an interface has no ring left.
+    fn open_rings(&mut self, id: ChannelId, channel: &mut Channel) -> bool {
+        for (number, interface) in self.interfaces.iter_mut().enumerate() {
+            let Some(demultiplexer) = interface.demultiplexer() else { return false };
+            let Some(ring) = demultiplexer.open(id, channel.capacity_pkts(), &mut self.pool) else {
+                return false;
+            };
+            channel.add_ring(InterfaceId(number as u8), ring);
+        }
+        true
+    }
+
+    fn close_rings(&mut self, id: ChannelId) {
+        for interface in &mut self.interfaces {
+            if let Some(demultiplexer) = interface.demultiplexer() {
+                demultiplexer.close(id);
+            }
+        }
+    }
+
+    /// A gate that gives feedback, if that is configured and the architecture fills such queues from the polling thread.
+    pub(super) fn gate(&self, limit_pkts: usize, device: DeviceWork, then: AfterDevice) -> Gate {
+        match self.config.feedback {
+            Some(feedback) if self.plan.device == device && self.plan.then == then => {
+                Gate::new(&feedback, limit_pkts)
+            }
+            _ => Gate::open(),
+        }
+    }
+
+    /// Opens a socket. Bound to a multicast group it joins the group, and shares the channel of the sockets that have.
+    pub(crate) fn bind(
+        &mut self,
+        owner: Option<ProcessId>,
+        address: Option<IpAddress>,
+        port: u16,
+        now: Instant,
+    ) -> Result<SocketId, BindError> {
+        let group = address.filter(IpAddress::is_multicast);
+        if group.is_none() && address.is_some_and(|a| !self.stack.is_local(&a)) {
+            return Err(BindError::NotLocal);
+        }
+        let port = if port == 0 { self.ephemeral_port(address)? } else { port };
+        if group.is_none() && self.is_taken(address, port) {
+            return Err(BindError::InUse);
+        }
+        let limit = self.config.socket_queue_pkts;
+        self.pool.grow(limit).map_err(BindError::NoMemory)?;
+        let index = self.sockets.iter().position(Option::is_none).unwrap_or(self.sockets.len());
+        let id = SocketId(index as u32);
+        if index == self.sockets.len() {
+            self.sockets.push(None);
+        }
+        self.sockets[index] = Some(Socket {
+            owner,
+            address,
+            port,
+            channels: Vec::new(),
+            next_channel: 0,
+            ready: VecDeque::with_capacity(limit),
+            limit,
+            gate: self.gate(limit, DeviceWork::Polled, AfterDevice::Input),
+            waiter: None,
+            counters: Counters::default(),
+        });
+        let opened = match group {
+            Some(group) => self.join(id, group, now),
+            None => self.receive_at(id, address, None),
+        };
+        if let Err(error) = opened {
+            self.sockets[index] = None;
+            self.pool.shrink(limit);
+            return Err(error);
+        }
+        Ok(id)
+    }
+
+    /// Lets the socket receive from the channel of `address` and its port, which is opened if there is none yet.
+    pub(super) fn receive_at(
+        &mut self,
+        id: SocketId,
+        address: Option<IpAddress>,
+        group: Option<IpAddress>,
+    ) -> Result<(), BindError> {
+        let Some(port) = self.socket(id).map(|s| s.port) else { return Err(BindError::NotLocal) };
+        let channel = match group.and_then(|group| self.table.udp(&group, port)) {
+            Some(channel) => channel,
+            None => self.open_channel(Binding::Udp { address, port })?,
+        };
+        if let Some(channel) = self.channel_mut(channel) {
+            channel.members.push(id);
+        }
+        if let Some(socket) = self.socket_mut(id) {
+            socket.channels.push((channel, group));
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_taken(&self, address: Option<IpAddress>, port: u16) -> bool {
+        self.sockets.iter().flatten().any(|s| s.port == port && s.address == address)
+    }
+
+    pub(super) fn ephemeral_port(&mut self, address: Option<IpAddress>) -> Result<u16, BindError> {
+        for _ in EPHEMERAL_FIRST..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL_FIRST);
+            if !self.is_taken(address, port) {
+                return Ok(port);
+            }
+        }
+        Err(BindError::NoPort)
+    }
+
+    pub(crate) fn join(&mut self, id: SocketId, group: IpAddress, now: Instant) -> Result<(), BindError> {
+        let Some(socket) = self.socket(id).filter(|_| group.is_multicast()) else {
+            return Err(BindError::NotLocal);
+        };
+        if socket.channels.iter().any(|&(_, joined)| joined == Some(group)) {
+            return Ok(());
+        }
+        self.receive_at(id, Some(group), Some(group))?;
+        self.each_interface(
+            |stack, interface, io| {
+                // A group that an interface cannot join (no address of that family) is simply not received there.
+                let _ = stack.join(group, interface, io);
+            },
+            now,
+        );
+        self.follow_addresses();
+        Ok(())
+    }
+
+    pub(super) fn each_interface(
+        &mut self,
+        mut f: impl FnMut(&mut Stack, InterfaceId, &mut Io<'_>),
+        now: Instant,
+    ) {
+        for index in 0..self.interfaces.len() {
+            self.with_stack(now, |stack, io| f(stack, InterfaceId(index as u8), io));
+        }
+    }
+
+    pub(crate) fn close(&mut self, id: SocketId, now: Instant) {
+        let Some(socket) = self.sockets.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        for datagram in socket.ready {
+            self.ledger.drop_input(QueueDrop::Closed, datagram.frames());
+            datagram.recycle(&mut self.pool);
+        }
+        self.pool.shrink(socket.limit);
+        self.poller.forget(QueueId::Socket(id));
+        for (channel, group) in socket.channels {
+            if let Some(group) = group {
+                self.each_interface(
+                    |stack, interface, io| {
+                        // An interface that never joined has nothing to leave.
+                        let _ = stack.leave(group, interface, io);
+                    },
+                    now,
+                );
+            }
+            let Some(members) = self.channel_mut(channel).map(|c| &mut c.members) else { continue };
+            members.retain(|&m| m != id);
+            if members.is_empty() {
+                self.close_channel(
+                    channel,
+                    Binding::Udp { address: group.or(socket.address), port: socket.port },
+                );
+            }
+        }
+        self.follow_addresses();
+    }
+
+    pub(super) fn close_channel(&mut self, id: ChannelId, binding: Binding) {
+        self.update(Change::Unbind(binding));
+        while let Some((_, frame)) = self.take_from_channel(id) {
+            self.drop_input(frame, QueueDrop::Closed);
+        }
+        let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        if channel.has_rings() {
+            self.close_rings(id);
+        }
+        self.pool.shrink(channel.capacity_pkts() * self.rings_per_channel());
+        self.poller.forget(QueueId::Channel(id));
+        self.active.retain(|&c| c != id);
+        self.disarmed.retain(|&c| c != id);
+    }
+
+    pub(crate) fn socket(&self, id: SocketId) -> Option<&Socket> {
+        self.sockets.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn socket_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        self.sockets.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn sockets_of(&self, owner: ProcessId) -> Vec<SocketId> {
+        let ids = self
+            .sockets
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.as_ref().is_some_and(|s| s.owner == Some(owner)));
+        ids.map(|(i, _)| SocketId(i as u32)).collect()
+    }
+
+    pub(crate) fn channel(&self, id: ChannelId) -> Option<&Channel> {
+        self.channels.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(super) fn channel_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+        self.channels.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// A process goes to sleep on the socket: its channels are armed. Returns whether there is input after all.
+    pub(crate) fn arm_socket(&mut self, id: SocketId, waiter: ProcessId) -> bool {
+        let Some(socket) = self.sockets.get_mut(id.0 as usize).and_then(Option::as_mut) else { return true };
+        if !socket.ready.is_empty() || socket.owner != Some(waiter) {
+            return true;
+        }
+        socket.waiter = Some(waiter);
+        let mut waiting = false;
+        if self.plan.is_lazy() {
+            for (channel, _) in &socket.channels {
+                if let Some(Some(channel)) = self.channels.get_mut(channel.0 as usize) {
+                    waiting |= channel.arm();
+                }
+            }
+        }
+        if waiting {
+            socket.waiter = None;
+        }
+        waiting
+    }
+
+    /// The same for a daemon and its channel.
+    pub(crate) fn arm_channel(&mut self, id: ChannelId) -> bool {
+        self.channel_mut(id).is_none_or(Channel::arm)
+    }
+}

@@ -1,0 +1,135 @@
+//! The receive architectures.
+//!
+//! An architecture is nothing but a choice: which level runs which unit of work, where queues stand between them, and what happens when
+//! one is full. The choices are written down here, as data; the units themselves are in `net` and know of no architecture.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// How received frames get to programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Architecture {
+    /// 4.2BSD: device work in the interrupt, protocol input in the software interrupt, through one shared IP queue.
+    Eager,
+    /// Mogul and Ramakrishnan: interrupts only start polling; the polling thread processes each frame to completion, with a quota,
+    /// round robin, and feedback from full queues.
+    Polled,
+    /// Demultiplexing in the interrupt, early discard if the socket queue is full, protocol input still eager. A control experiment.
+    EarlyDemux,
+    /// Lazy receiver processing with demultiplexing in software.
+    SoftLrp,
+    /// Lazy receiver processing with demultiplexing by the interface.
+    NiLrp,
+}
+
+impl Architecture {
+    /// All five, from the most eager to the laziest.
+    pub const ALL: [Self; 5] = [Self::Eager, Self::EarlyDemux, Self::Polled, Self::SoftLrp, Self::NiLrp];
+
+    /// The name used on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::Polled => "polled",
+            Self::EarlyDemux => "early-demux",
+            Self::SoftLrp => "soft-lrp",
+            Self::NiLrp => "ni-lrp",
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name is none of the five.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownArchitecture(String);
+
+impl fmt::Display for UnknownArchitecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Architecture::ALL.map(Architecture::name).join(", ");
+        write!(f, "unknown receive architecture `{}`: expected one of {names}", self.0)
+    }
+}
+
+impl core::error::Error for UnknownArchitecture {}
+
+impl FromStr for Architecture {
+    type Err = UnknownArchitecture;
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|a| a.name() == name).ok_or_else(|| UnknownArchitecture(name.to_owned()))
+    }
+}
+
+/// Where the host takes frames from interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceWork {
+    /// In the device interrupt.
+    Interrupt,
+    /// In the polling thread.
+    Polled,
+    /// Nowhere: the interface puts frames into channels itself.
+    None,
+}
+
+/// What is done with a frame next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterDevice {
+    /// Into the shared IP queue.
+    IpQueue,
+    /// Demultiplexed; dropped if its socket's queue is full; else into the shared IP queue.
+    DemultiplexThenIpQueue,
+    /// Protocol input in the same call, to completion.
+    Input,
+    /// Demultiplexed into its channel, or dropped if that is full. Protocol input waits for the receiver.
+    Channel,
+}
+
+/// The choices that make up an architecture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Where device work is done.
+    pub device: DeviceWork,
+    /// What follows it.
+    pub then: AfterDevice,
+}
+
+impl Plan {
+    /// The plan of an architecture. `soft_lrp_device` is where `soft-lrp` does its device work: in the interrupt, as in its paper,
+    /// or polled, as both papers suggest.
+    #[must_use]
+    pub const fn of(architecture: Architecture, soft_lrp_device: DeviceWork) -> Self {
+        let (device, then) = match architecture {
+            Architecture::Eager => (DeviceWork::Interrupt, AfterDevice::IpQueue),
+            Architecture::Polled => (DeviceWork::Polled, AfterDevice::Input),
+            Architecture::EarlyDemux => (DeviceWork::Interrupt, AfterDevice::DemultiplexThenIpQueue),
+            Architecture::SoftLrp => (soft_lrp_device, AfterDevice::Channel),
+            Architecture::NiLrp => (DeviceWork::None, AfterDevice::Channel),
+        };
+        Self { device, then }
+    }
+
+    /// Whether protocol input waits for the receiver.
+    #[must_use]
+    pub const fn is_lazy(self) -> bool {
+        matches!(self.then, AfterDevice::Channel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back() {
+        for architecture in Architecture::ALL {
+            assert_eq!(architecture.name().parse(), Ok(architecture));
+        }
+        let error = "bsd".parse::<Architecture>().unwrap_err().to_string();
+        assert!(error.contains("eager, early-demux, polled, soft-lrp, ni-lrp"), "{error}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Which addresses are ours, which cannot be anybody's, and which of ours suits a destination.
+
+use super::{InterfaceId, Stack};
+use crate::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
+
+/// How a packet was addressed to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cast {
+    Unicast,
+    Multicast,
+    Broadcast,
+}
+
+/// What the stack knows of an interface.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) hardware: EthernetAddress,
+    pub(crate) mtu: usize,
+    pub(crate) v4: Vec<Ipv4Cidr>,
+    pub(crate) v6: Vec<Ipv6Cidr>,
+}
+
+impl Attachment {
+    fn owns_v4(&self, address: Ipv4Address) -> bool {
+        self.v4.iter().any(|cidr| cidr.address() == address)
+    }
+
+    fn owns_v6(&self, address: Ipv6Address) -> bool {
+        self.v6.iter().any(|cidr| cidr.address() == address)
+    }
+
+    /// Whether `address` is the directed broadcast of a prefix of ours.
+    pub(crate) fn broadcasts_to(&self, address: Ipv4Address) -> bool {
+        self.v4.iter().any(|cidr| cidr.broadcast() == Some(address))
+    }
+
+    /// The address to say membership reports from: link-local (RFC 2710 3).
+    pub(crate) fn link_local(&self) -> Option<Ipv6Address> {
+        self.v6.iter().map(Ipv6Cidr::address).find(|address| address.is_unicast_link_local())
+    }
+}
+
+/// The interface identifier of a hardware address (RFC 4291 appendix A), behind fe80::/64.
+pub(crate) fn link_local_of(hardware: EthernetAddress) -> Ipv6Cidr {
+    let [a, b, c, d, e, f] = hardware.0;
+    let octets = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+    Ipv6Cidr::new(Ipv6Address::from(octets), 64)
+}
+
+/// The group that neighbours ask for `address` (RFC 4291 2.7.1).
+pub(crate) fn solicited_node(address: Ipv6Address) -> Ipv6Address {
+    let [.., a, b, c] = address.octets();
+    Ipv6Address::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c])
+}
+
+/// The hardware group of an IP group (RFC 1112 6.4, RFC 2464 7).
+pub(crate) fn hardware_group(group: IpAddress) -> EthernetAddress {
+    match group {
+        IpAddress::Ipv4(group) => {
+            let [_, b, c, d] = group.octets();
+            EthernetAddress([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+        }
+        IpAddress::Ipv6(group) => {
+            let [.., a, b, c, d] = group.octets();
+            EthernetAddress([0x33, 0x33, a, b, c, d])
+        }
+    }
+}
+
+/// Whether no packet on a wire can come from `source` (RFC 1122 3.2.1.3; 0.0.0.0 is the caller's to judge).
+fn is_martian_v4(source: Ipv4Address) -> bool {
+    let first = source.octets()[0];
+    first == 127 || first >= 224 || (first == 0 && !source.is_unspecified())
+}
+
+/// The same for IPv6 (RFC 4291 2.5.3, 2.5.5.2, 2.7).
+fn is_martian_v6(source: Ipv6Address) -> bool {
+    source.is_multicast() || source.is_loopback() || source.to_ipv4_mapped().is_some()
+}
+
+impl Stack {
+    pub(super) fn attachment(&self, interface: InterfaceId) -> Option<&Attachment> {
+        self.attachments.get(usize::from(interface.0))
+    }
+
+    pub(super) fn owns_v4(&self, address: Ipv4Address) -> bool {
+        self.attachments.iter().any(|attachment| attachment.owns_v4(address))
+    }
+
+    /// Whether `address` is ours, as seen from `interface`: link-local addresses count on their own link only.
+    pub(super) fn owns_v6(&self, address: Ipv6Address, interface: InterfaceId) -> bool {
+        if address.is_unicast_link_local() {
+            return self.attachment(interface).is_some_and(|attachment| attachment.owns_v6(address));
+        }
+        self.attachments.iter().any(|attachment| attachment.owns_v6(address))
+    }
+
+    /// Whether a source address must not be believed: nobody outside can have it, or it is our own.
+    pub(super) fn is_martian(&self, source: &IpAddress, interface: InterfaceId) -> bool {
+        match *source {
+            IpAddress::Ipv4(source) => {
+                is_martian_v4(source)
+                    || self.owns_v4(source)
+                    || self.attachments.iter().any(|attachment| attachment.broadcasts_to(source))
+            }
+            IpAddress::Ipv6(source) => is_martian_v6(source) || self.owns_v6(source, interface),
+        }
+    }
+
+    /// How `destination` is addressed to us, if it is.
+    pub(super) fn cast(&self, destination: &IpAddress, interface: InterfaceId) -> Option<Cast> {
+        match *destination {
+            IpAddress::Ipv4(address) if self.owns_v4(address) => Some(Cast::Unicast),
+            IpAddress::Ipv6(address) if self.owns_v6(address, interface) => Some(Cast::Unicast),
+            IpAddress::Ipv4(address) if address.is_broadcast() => Some(Cast::Broadcast),
+            IpAddress::Ipv4(address) if address.is_multicast() => self.member_cast(*destination, interface),
+            IpAddress::Ipv6(address) if address.is_multicast() => self.member_cast(*destination, interface),
+            IpAddress::Ipv4(address) => {
+                self.attachment(interface).filter(|a| a.broadcasts_to(address)).map(|_| Cast::Broadcast)
+            }
+            IpAddress::Ipv6(_) => None,
+        }
+    }
+
+    fn member_cast(&self, group: IpAddress, interface: InterfaceId) -> Option<Cast> {
+        self.groups.is_member(group, interface).then_some(Cast::Multicast)
+    }
+
+    /// The address of ours to send from to `destination` by way of `next` on `interface`.
+    ///
+    /// Same scope first, then the longest prefix in common (RFC 6724 5, rules 2 and 8; RFC 1122 3.3.4.3).
+    pub(super) fn source_for(
+        &self,
+        destination: &IpAddress,
+        next: &IpAddress,
+        interface: InterfaceId,
+    ) -> Option<IpAddress> {
+        let attachment = self.attachment(interface)?;
+        match *destination {
+            IpAddress::Ipv4(_) => {
+                let on_link = |cidr: &&Ipv4Cidr| IpCidr::Ipv4(**cidr).contains_addr(next);
+                let chosen = attachment.v4.iter().find(on_link).or(attachment.v4.first())?;
+                Some(IpAddress::Ipv4(chosen.address()))
+            }
+            IpAddress::Ipv6(destination) => {
+                let local = is_link_scope(destination);
+                let suits = |address: &Ipv6Address| {
+                    let common = (u128::from(*address) ^ u128::from(destination)).leading_zeros();
+                    (address.is_unicast_link_local() == local, common)
+                };
+                attachment.v6.iter().map(Ipv6Cidr::address).max_by_key(suits).map(IpAddress::Ipv6)
+            }
+        }
+    }
+}
+
+/// Whether `address` means something on its own link only.
+pub(crate) fn is_link_scope(address: Ipv6Address) -> bool {
+    address.is_unicast_link_local() || (address.is_multicast() && address.octets()[1] & 0xf <= 2)
+}

@@ -1,0 +1,119 @@
+//! ARP (RFC 826, RFC 5227 for probes).
+
+use super::neighbor::Advertisement;
+use super::output::ETHERNET;
+use super::{InterfaceId, Io, Stack};
+use crate::drop::LinkDrop;
+use crate::frame::Frame;
+use crate::wire::{
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, IpAddress, Ipv4Address,
+};
+
+impl Stack {
+    pub(super) fn input_arp(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) {
+        let bytes = frame.bytes().get(ETHERNET..).unwrap_or_default();
+        let parsed = ArpPacket::new_checked(bytes).and_then(|packet| ArpRepr::parse(&packet));
+        let Ok(ArpRepr::EthernetIpv4 {
+            operation,
+            source_hardware_addr: hardware,
+            source_protocol_addr: sender,
+            target_protocol_addr: target,
+            ..
+        }) = parsed
+        else {
+            return io.drop_frame(frame, LinkDrop::BadArp);
+        };
+        let probe = sender.is_unspecified() && operation == ArpOperation::Request;
+        let ours =
+            self.attachment(interface).is_some_and(|a| a.v4.iter().any(|cidr| cidr.address() == target));
+        if !hardware.is_unicast() || (!probe && self.is_bad_sender(sender, interface)) {
+            return io.drop_frame(frame, LinkDrop::BadArp);
+        }
+        if !ours {
+            // Gratuitous or for others: it may correct what we know (RFC 826), and is otherwise no business of ours.
+            self.arp_heard_of(interface, sender, hardware, false, io);
+            return io.drop_frame(frame, LinkDrop::BadArp);
+        }
+        io.ledger.consumed += 1;
+        io.pool.recycle(frame);
+        match operation {
+            ArpOperation::Request => {
+                if !probe {
+                    let key = (interface, IpAddress::Ipv4(sender));
+                    let waited = self.neighbors.heard(key, hardware, io);
+                    self.unpark(waited, key, hardware, io);
+                }
+                self.send_arp(interface, ArpOperation::Reply, target, sender, hardware, hardware, io);
+            }
+            ArpOperation::Reply => self.arp_heard_of(interface, sender, hardware, true, io),
+            ArpOperation::Unknown(_) => {}
+        }
+    }
+
+    /// Whether a neighbour of `interface` cannot have the address `sender`.
+    fn is_bad_sender(&self, sender: Ipv4Address, interface: InterfaceId) -> bool {
+        let address = IpAddress::Ipv4(sender);
+        sender.is_unspecified()
+            || self.is_martian(&address, interface)
+            || self.routes.lookup(&address, Some(interface)).is_none_or(|hop| !hop.on_link)
+    }
+
+    fn arp_heard_of(
+        &mut self,
+        interface: InterfaceId,
+        sender: Ipv4Address,
+        hardware: EthernetAddress,
+        solicited: bool,
+        io: &mut Io<'_>,
+    ) {
+        let key = (interface, IpAddress::Ipv4(sender));
+        let said = Advertisement { hardware: Some(hardware), solicited, overrides: true };
+        if let Some((hardware, waited)) = self.neighbors.advertised(key, said, io.now) {
+            self.unpark(waited, key, hardware, io);
+        }
+    }
+
+    /// Asks who has `target`: everybody, or the one who had it (RFC 1122 2.3.2.1).
+    pub(super) fn arp_request(
+        &mut self,
+        interface: InterfaceId,
+        target: Ipv4Address,
+        ask: Option<EthernetAddress>,
+        io: &mut Io<'_>,
+    ) {
+        let address = IpAddress::Ipv4(target);
+        let Some(IpAddress::Ipv4(source)) = self.source_for(&address, &address, interface) else { return };
+        let nobody = EthernetAddress::default();
+        let to = ask.unwrap_or(EthernetAddress::BROADCAST);
+        self.send_arp(interface, ArpOperation::Request, source, target, nobody, to, io);
+    }
+
+    /// Sends an ARP packet, if a buffer is free: ARP asks again.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of the packet")]
+    fn send_arp(
+        &self,
+        interface: InterfaceId,
+        operation: ArpOperation,
+        source: Ipv4Address,
+        target: Ipv4Address,
+        target_hardware: EthernetAddress,
+        to: EthernetAddress,
+        io: &mut Io<'_>,
+    ) {
+        let Some(attachment) = self.attachment(interface) else { return };
+        let packet = ArpRepr::EthernetIpv4 {
+            operation,
+            source_hardware_addr: attachment.hardware,
+            source_protocol_addr: source,
+            target_hardware_addr: target_hardware,
+            target_protocol_addr: target,
+        };
+        let Some(mut frame) = io.pool.take() else { return };
+        if !frame.resize(packet.buffer_len()) {
+            return io.pool.recycle(frame);
+        }
+        packet.emit(&mut ArpPacket::new_unchecked(frame.bytes_mut()));
+        io.ledger.originated += 1;
+        self.transmit(frame, interface, to, EthernetProtocol::Arp, io);
+    }
+}

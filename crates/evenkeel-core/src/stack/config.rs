@@ -1,0 +1,75 @@
+//! The limits of a [`Stack`](super::Stack), each with its unit, its default and the reason for it.
+
+use core::time::Duration;
+
+/// Limits and habits of a [`Stack`](super::Stack).
+///
+/// Frames that reassembly and the neighbour cache hold come from the host's pool: whoever sizes the pool grows it by
+/// [`Stack::frames_held_max`](super::Stack::frames_held_max).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
+    pub neighbors: usize,
+    /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames of a
+    /// 1500-octet MTU. RFC 1122 2.3.2.2 asks for at least one, the latest.
+    pub pending_per_neighbor_pkts: usize,
+    /// Frames that may wait for all neighbours together. 256.
+    pub pending_pkts: usize,
+    /// Packets in reassembly at once. 64; the oldest makes room for a new one.
+    pub reassembly_packets: usize,
+    /// Fragments one packet may come in. 64, enough for 65 535 octets over an MTU of 1280 or more.
+    pub fragments_per_packet: usize,
+    /// Fragments held in reassembly altogether, hence frames. 256; the oldest packet makes room.
+    pub fragment_pkts: usize,
+    /// How long an IPv4 packet may stay in reassembly. 30 s (RFC 1122 3.3.2 allows 60 to 120 and explains why shorter
+    /// is safer against mixed-up identifications; Linux takes 30).
+    pub reassembly_v4: Duration,
+    /// How long an IPv6 packet may stay in reassembly. 60 s (RFC 8200 4.5).
+    pub reassembly_v6: Duration,
+    /// ICMP and ICMPv6 errors a second, all together (RFC 4443 2.4 f). 100; 0 sends none.
+    pub icmp_errors_per_s: u32,
+    /// Errors that may be sent back to back. 10.
+    pub icmp_error_burst: u32,
+    /// Whether echo requests are answered. True.
+    pub echo_reply: bool,
+    /// TTL or hop limit of unicast packets. 64.
+    pub hop_limit: u8,
+    /// Multicast groups joined at once on all interfaces, the solicited-node groups of our addresses not counted. 64.
+    pub groups: usize,
+    /// Whether group membership is reported by IGMP and MLD. True; off for links that no router or switch listens on.
+    pub report_groups: bool,
+    /// Static routes at most. 64; the table is searched in order.
+    pub routes: usize,
+    /// Destinations whose path MTU is remembered after "packet too big". 64; the oldest makes room.
+    pub path_mtus: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            neighbors: 512,
+            pending_per_neighbor_pkts: 64,
+            pending_pkts: 256,
+            reassembly_packets: 64,
+            fragments_per_packet: 64,
+            fragment_pkts: 256,
+            reassembly_v4: Duration::from_secs(30),
+            reassembly_v6: Duration::from_secs(60),
+            icmp_errors_per_s: 100,
+            icmp_error_burst: 10,
+            echo_reply: true,
+            hop_limit: 64,
+            groups: 64,
+            report_groups: true,
+            routes: 64,
+            path_mtus: 64,
+        }
+    }
+}
+
+impl Config {
+    /// Frames the stack may hold at most: what its pool must be able to spare.
+    pub(crate) const fn held_pkts(&self) -> usize {
+        self.pending_pkts + self.fragment_pkts
+    }
+}

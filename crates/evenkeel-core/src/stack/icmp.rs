@@ -1,0 +1,273 @@
+//! ICMP (RFC 792, RFC 1122 3.2.2) and ICMPv6 (RFC 4443): echo, errors out, errors in.
+
+use super::address::{Cast, is_link_scope};
+use super::checksum::Checksum;
+use super::ipv6::upper_of;
+use super::output::{ETHERNET, Header};
+use super::packet::Payload;
+use super::{InterfaceId, Io, Packet, Stack};
+use crate::drop::IpDrop;
+use crate::frame::Frame;
+use crate::wire::{Icmpv4Message, Icmpv6Message, IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
+
+/// Something to tell the sender of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// No socket is bound to the port.
+    Port,
+    /// Nobody takes the protocol (IPv4).
+    UnknownProtocol,
+    /// Fragments are missing and their time is over.
+    ReassemblyTime,
+    /// A header field is wrong (IPv6).
+    Header {
+        /// Octets into the packet.
+        pointer: u32,
+    },
+    /// The next header is unknown (IPv6).
+    NextHeader {
+        /// Octets into the packet.
+        pointer: u32,
+    },
+    /// An option is unknown and wants to be reported (IPv6).
+    Option {
+        /// Octets into the packet.
+        pointer: u32,
+    },
+    /// The first fragment lacks headers (RFC 7112).
+    Incomplete {
+        /// Octets into the packet.
+        pointer: u32,
+    },
+}
+
+impl Problem {
+    /// Type, code and the second word of the ICMP message; `None` if IPv4 has none.
+    const fn v4(self) -> Option<(u8, u8, u32)> {
+        match self {
+            Self::UnknownProtocol => Some((3, 2, 0)),
+            Self::Port => Some((3, 3, 0)),
+            Self::ReassemblyTime => Some((11, 1, 0)),
+            Self::Header { .. } | Self::NextHeader { .. } | Self::Option { .. } | Self::Incomplete { .. } => {
+                None
+            }
+        }
+    }
+
+    /// The same of ICMPv6.
+    const fn v6(self) -> (u8, u8, u32) {
+        match self {
+            Self::Port => (1, 4, 0),
+            Self::ReassemblyTime => (3, 1, 0),
+            Self::Header { pointer } => (4, 0, pointer),
+            Self::NextHeader { pointer } => (4, 1, pointer),
+            Self::Option { pointer } => (4, 2, pointer),
+            Self::Incomplete { pointer } => (4, 3, pointer),
+            Self::UnknownProtocol => (4, 1, 6),
+        }
+    }
+}
+
+/// Octets of the offending packet quoted over IPv4: the message stays within 576 octets (RFC 1812 4.3.2.3).
+const QUOTE_V4: usize = 576 - 20 - 8;
+/// Over IPv6: within the minimum MTU (RFC 4443 2.4 c).
+const QUOTE_V6: usize = 1280 - 40 - 8;
+/// A path MTU below these is not believed (RFC 791 3.2, RFC 8200 5).
+const PATH_MTU_MIN_V4: usize = 576;
+const PATH_MTU_MIN_V6: usize = 1280;
+
+/// A packet about which an error may be sent.
+struct Offender<'a> {
+    source: IpAddress,
+    destination: IpAddress,
+    quote: &'a [u8],
+}
+
+fn address_v4(packet: &[u8], at: usize) -> Option<IpAddress> {
+    let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
+    Some(IpAddress::Ipv4(Ipv4Address::from(octets)))
+}
+
+fn address_v6(packet: &[u8], at: usize) -> Option<IpAddress> {
+    let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+    Some(IpAddress::Ipv6(Ipv6Address::from(octets)))
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+/// The packet in `frame`, if its kind allows an error to be sent about it (RFC 1122 3.2.2, RFC 4443 2.4 e).
+fn offender<'a>(frame: &'a Frame, problem: Problem) -> Option<Offender<'a>> {
+    let bytes = frame.bytes();
+    let to_group = *bytes.first()? & 1 == 1;
+    let packet = bytes.get(ETHERNET..)?;
+    // The only errors here that may answer a multicast (RFC 4443 2.4 e 3).
+    let even_to_group = matches!(problem, Problem::Option { .. });
+    if to_group && !even_to_group {
+        return None;
+    }
+    match packet.first()? >> 4 {
+        4 => offender_v4(packet),
+        6 => offender_v6(packet, even_to_group),
+        _ => None,
+    }
+}
+
+fn offender_v4(packet: &[u8]) -> Option<Offender<'_>> {
+    const REPORTABLE: [u8; 8] = [0, 8, 13, 14, 15, 16, 17, 18];
+    let header_len = usize::from(*packet.first()? & 0xf) * 4;
+    let (source, destination) = (address_v4(packet, 12)?, address_v4(packet, 16)?);
+    let first_fragment = be16(packet, 6)? & 0x1fff == 0;
+    let is_icmp = *packet.get(9)? == u8::from(IpProtocol::Icmp);
+    let is_error = is_icmp && !packet.get(header_len).is_some_and(|kind| REPORTABLE.contains(kind));
+    if !first_fragment || is_error || !source.is_unicast() || !destination.is_unicast() {
+        return None;
+    }
+    let len = usize::from(be16(packet, 2)?).min(QUOTE_V4);
+    Some(Offender { source, destination, quote: packet.get(..len)? })
+}
+
+fn offender_v6(packet: &[u8], even_to_group: bool) -> Option<Offender<'_>> {
+    const INFORMATIONAL: u8 = 128;
+    let (source, destination) = (address_v6(packet, 8)?, address_v6(packet, 24)?);
+    // What cannot be followed to its upper layer is at least no error message that we would recognise.
+    let is_error = match upper_of(packet) {
+        Some((protocol, at)) if protocol == u8::from(IpProtocol::Icmpv6) => {
+            let kind = packet.get(at).copied();
+            kind.is_none_or(|kind| kind < INFORMATIONAL || kind == u8::from(Icmpv6Message::Redirect))
+        }
+        _ => false,
+    };
+    if is_error || !source.is_unicast() || !(destination.is_unicast() || even_to_group) {
+        return None;
+    }
+    let len = (usize::from(be16(packet, 4)?) + 40).min(QUOTE_V6);
+    Some(Offender { source, destination, quote: packet.get(..len)? })
+}
+
+impl Stack {
+    /// Tells the sender of the packet in `frame` of a problem, if that is allowed and within the rate limit.
+    ///
+    /// A fragment that is not the first is never reported: `frame` is then the first one's, or nothing.
+    pub(super) fn report(
+        &mut self,
+        interface: InterfaceId,
+        frame: Option<&Frame>,
+        problem: Problem,
+        io: &mut Io<'_>,
+    ) {
+        let Some(offender) = frame.and_then(|frame| offender(frame, problem)) else { return };
+        let Some((kind, code, word)) = (match offender.source {
+            IpAddress::Ipv4(_) => problem.v4(),
+            IpAddress::Ipv6(_) => Some(problem.v6()),
+        }) else {
+            return;
+        };
+        if self.cast(&offender.destination, interface) == Some(Cast::Broadcast) {
+            return;
+        }
+        if !self.errors.pass(io.now) {
+            io.ledger.originated += 1;
+            return io.ledger.drop_output(IpDrop::RateLimited);
+        }
+        let [a, b, c, d] = word.to_be_bytes();
+        let head = [kind, code, 0, 0, a, b, c, d];
+        let quote = core::iter::once(offender.quote);
+        self.reply_icmp(interface, offender.source, offender.destination, head, quote, io);
+    }
+
+    /// Sends an ICMP message back to `to`, from the address it had sent to if that is one of ours.
+    fn reply_icmp<'a>(
+        &mut self,
+        interface: InterfaceId,
+        to: IpAddress,
+        from: IpAddress,
+        head: [u8; 8],
+        body: impl Iterator<Item = &'a [u8]> + Clone,
+        io: &mut Io<'_>,
+    ) {
+        if let Some((header, path)) = self.way_back(interface, to, from) {
+            self.send_icmp(header, path, head, body, io);
+        }
+    }
+
+    fn way_back(
+        &self,
+        interface: InterfaceId,
+        to: IpAddress,
+        from: IpAddress,
+    ) -> Option<(Header, super::output::Path)> {
+        let on_link = matches!(to, IpAddress::Ipv6(address) if is_link_scope(address));
+        let path = self.path_to(&to, on_link.then_some(interface)).ok()?;
+        let source = if self.cast(&from, interface) == Some(Cast::Unicast) {
+            from
+        } else {
+            self.source_for(&to, &to, path.interface)?
+        };
+        let protocol = match to {
+            IpAddress::Ipv4(_) => IpProtocol::Icmp,
+            IpAddress::Ipv6(_) => IpProtocol::Icmpv6,
+        };
+        let hop_limit = self.config.hop_limit;
+        Some((Header { source, destination: to, protocol, hop_limit, router_alert: false }, path))
+    }
+
+    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) {
+        let sum = packet.payload.chunks().fold(Checksum::default(), Checksum::add).finish();
+        let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0)
+        else {
+            return io.drop_payload(packet.payload, IpDrop::BadIcmp);
+        };
+        match Icmpv4Message::from(kind) {
+            // Never to a broadcast or group (RFC 1122 3.2.2.6 allows to keep silent): it would amplify.
+            Icmpv4Message::EchoRequest if code == 0 && packet.cast == Cast::Unicast => {
+                self.echo([u8::from(Icmpv4Message::EchoReply), 0, 0, 0, a, b, c, d], packet, io);
+            }
+            Icmpv4Message::DstUnreachable if code == 4 => {
+                self.learn_path_mtu_v4(&packet.payload, u16::from_be_bytes([c, d]), io);
+                io.consume(packet.payload);
+            }
+            _ => io.consume(packet.payload),
+        }
+    }
+
+    /// Answers an echo request with its own payload (RFC 1122 3.2.2.6, RFC 4443 4.2).
+    pub(super) fn echo(&mut self, head: [u8; 8], packet: Packet, io: &mut Io<'_>) {
+        let way = self.way_back(packet.interface, packet.source, packet.destination);
+        let mut payload = packet.payload;
+        payload.strip(head.len());
+        match way.filter(|_| self.config.echo_reply) {
+            Some((header, path)) => self.answer_echo(header, path, head, payload, io),
+            None => io.consume(payload),
+        }
+    }
+
+    /// "Fragmentation needed": believed if it quotes a packet of ours (RFC 1191).
+    fn learn_path_mtu_v4(&mut self, payload: &Payload, mtu: u16, io: &Io<'_>) {
+        let Some(quoted) = payload.head().get(8..) else { return };
+        let (Some(IpAddress::Ipv4(source)), Some(destination)) =
+            (address_v4(quoted, 12), address_v4(quoted, 16))
+        else {
+            return;
+        };
+        if self.owns_v4(source) && destination.is_unicast() {
+            let mtu = usize::from(mtu).max(PATH_MTU_MIN_V4);
+            self.path_mtus.learn(destination, mtu, io.now, self.config.path_mtus);
+        }
+    }
+
+    /// "Packet too big" (RFC 8201 4).
+    pub(super) fn learn_path_mtu_v6(&mut self, packet: &Packet, mtu: u32, io: &Io<'_>) {
+        let Some(quoted) = packet.payload.head().get(8..) else { return };
+        let (Some(IpAddress::Ipv6(source)), Some(destination)) =
+            (address_v6(quoted, 8), address_v6(quoted, 24))
+        else {
+            return;
+        };
+        if self.owns_v6(source, packet.interface) && destination.is_unicast() {
+            let mtu = usize::try_from(mtu).unwrap_or(usize::MAX).max(PATH_MTU_MIN_V6);
+            self.path_mtus.learn(destination, mtu, io.now, self.config.path_mtus);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! ICMPv6 input: which message goes where (RFC 4443).
+
+use super::address::Cast;
+use super::checksum::Checksum;
+use super::{Io, Packet, Stack};
+use crate::drop::IpDrop;
+use crate::wire::{Icmpv6Message, IpProtocol};
+
+/// MLDv1 report and done (RFC 2710 3), of which others may be heard.
+const MLD_V1: [u8; 2] = [131, 132];
+
+impl Stack {
+    pub(super) fn input_icmpv6(&mut self, packet: Packet, io: &mut Io<'_>) {
+        let protocol = IpProtocol::Icmpv6.into();
+        let pseudo = Checksum::pseudo(&packet.source, &packet.destination, protocol, packet.payload.len());
+        let sum = packet.payload.chunks().fold(pseudo, Checksum::add).finish();
+        let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0)
+        else {
+            return io.drop_payload(packet.payload, IpDrop::BadIcmp);
+        };
+        let message = Icmpv6Message::from(kind);
+        if packet.source.is_unspecified()
+            && !(message.is_ndisc() || message.is_mld() || MLD_V1.contains(&kind))
+        {
+            return io.drop_payload(packet.payload, IpDrop::Martian);
+        }
+        match message {
+            Icmpv6Message::EchoRequest if code == 0 => {
+                // RFC 4443 4.2 wants groups answered too: within the limit, so that one packet does not start a storm.
+                if packet.cast != Cast::Unicast && !self.errors.pass(io.now) {
+                    io.ledger.originated += 1;
+                    io.ledger.drop_output(IpDrop::RateLimited);
+                    return io.consume(packet.payload);
+                }
+                self.echo([u8::from(Icmpv6Message::EchoReply), 0, 0, 0, a, b, c, d], packet, io);
+            }
+            Icmpv6Message::PktTooBig => {
+                self.learn_path_mtu_v6(&packet, u32::from_be_bytes([a, b, c, d]), io);
+                io.consume(packet.payload);
+            }
+            message if message.is_ndisc() => self.input_ndp(message, packet, io),
+            Icmpv6Message::MldQuery => self.input_mld(packet, io),
+            _ => io.consume(packet.payload),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! IPv4 input (RFC 791, RFC 1122 3.2).
+
+use super::address::Cast;
+use super::checksum::Checksum;
+use super::icmp::Problem;
+use super::output::{ETHERNET, PACKET_MAX};
+use super::packet::{Payload, Piece};
+use super::reassembly::{Fragment, Key, Whole};
+use super::{Datagram, InterfaceId, Io, Packet, Stack};
+use crate::drop::IpDrop;
+use crate::frame::Frame;
+use crate::wire::{IpAddress, IpProtocol, Ipv4Packet};
+
+/// What input needs of an IPv4 header.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    source: IpAddress,
+    destination: IpAddress,
+    protocol: u8,
+    header_len: usize,
+    total_len: usize,
+    identification: u16,
+    offset: usize,
+    more: bool,
+}
+
+impl Header {
+    fn parse(bytes: &[u8]) -> Result<Self, IpDrop> {
+        let packet = Ipv4Packet::new_checked(bytes).map_err(|_| IpDrop::Malformed)?;
+        if packet.version() != 4 {
+            return Err(IpDrop::Malformed);
+        }
+        let header_len = usize::from(packet.header_len());
+        let header = bytes.get(..header_len).ok_or(IpDrop::Malformed)?;
+        if Checksum::default().add(header).finish() != 0 {
+            return Err(IpDrop::Checksum);
+        }
+        check_options(header.get(20..).unwrap_or_default())?;
+        Ok(Self {
+            source: IpAddress::Ipv4(packet.src_addr()),
+            destination: IpAddress::Ipv4(packet.dst_addr()),
+            protocol: packet.next_header().into(),
+            header_len,
+            total_len: usize::from(packet.total_len()),
+            identification: packet.ident(),
+            offset: usize::from(packet.frag_offset()),
+            more: packet.more_frags(),
+        })
+    }
+}
+
+/// Options are understood only as far as to skip them; source routes are refused (RFC 7126 4.3, 4.4).
+fn check_options(mut options: &[u8]) -> Result<(), IpDrop> {
+    const END: u8 = 0;
+    const NOTHING: u8 = 1;
+    const LOOSE_SOURCE_ROUTE: u8 = 131;
+    const STRICT_SOURCE_ROUTE: u8 = 137;
+    while let [kind, rest @ ..] = options {
+        options = match *kind {
+            END => return Ok(()),
+            NOTHING => rest,
+            LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => return Err(IpDrop::Malformed),
+            _ => {
+                let len = rest.first().copied().map(usize::from).filter(|len| *len >= 2);
+                len.and_then(|len| options.get(len..)).ok_or(IpDrop::Malformed)?
+            }
+        };
+    }
+    Ok(())
+}
+
+impl Stack {
+    pub(super) fn input_v4(
+        &mut self,
+        interface: InterfaceId,
+        link: Cast,
+        frame: Frame,
+        io: &mut Io<'_>,
+    ) -> Option<Datagram> {
+        let bytes = frame.bytes().get(ETHERNET..).unwrap_or_default();
+        let header = match Header::parse(bytes) {
+            Ok(header) => header,
+            Err(reason) => {
+                io.drop_frame(frame, reason);
+                return None;
+            }
+        };
+        let cast = match self.admit_v4(&header, interface, link) {
+            Ok(cast) => cast,
+            Err(reason) => {
+                io.drop_frame(frame, reason);
+                return None;
+            }
+        };
+        let piece = Piece::new(frame, ETHERNET + header.header_len, ETHERNET + header.total_len);
+        let (payload, protocol) = if header.offset == 0 && !header.more {
+            (Payload::One(piece), header.protocol)
+        } else {
+            let Whole { payload, next_header } = self.reassemble_v4(interface, &header, piece, io)?;
+            (payload, next_header)
+        };
+        let (source, destination) = (header.source, header.destination);
+        let packet = Packet { interface, source, destination, cast, hop_limit: 0, payload };
+        self.deliver_v4(protocol, packet, io)
+    }
+
+    /// Whether a packet with this header is for us and of believable origin.
+    fn admit_v4(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Cast, IpDrop> {
+        if header.source.is_unspecified() {
+            // "This host" as a source: hosts that have no address yet, and IGMP from switches (RFC 4541 2.1.1).
+            if header.protocol != u8::from(IpProtocol::Igmp) {
+                return Err(IpDrop::Martian);
+            }
+        } else if self.is_martian(&header.source, interface) {
+            return Err(IpDrop::Martian);
+        }
+        let cast = self.cast(&header.destination, interface).ok_or(IpDrop::NotLocal)?;
+        // A unicast packet in a link-layer broadcast: RFC 1122 3.3.6.
+        if cast == Cast::Unicast && link != Cast::Unicast {
+            return Err(IpDrop::NotLocal);
+        }
+        Ok(cast)
+    }
+
+    fn reassemble_v4(
+        &mut self,
+        interface: InterfaceId,
+        header: &Header,
+        piece: Piece,
+        io: &mut Io<'_>,
+    ) -> Option<Whole> {
+        let len = piece.len();
+        if len == 0 || (header.more && !len.is_multiple_of(8)) {
+            io.drop_frame(piece.frame, IpDrop::Malformed);
+            return None;
+        }
+        if header.header_len + header.offset + len > PACKET_MAX {
+            io.drop_frame(piece.frame, IpDrop::FragmentTooBig);
+            return None;
+        }
+        let key = Key {
+            source: header.source,
+            destination: header.destination,
+            identification: header.identification.into(),
+            protocol: header.protocol,
+        };
+        let fragment =
+            Fragment { piece, offset: header.offset, more: header.more, next_header: header.protocol };
+        self.reassembly.insert(key, interface, fragment, io)
+    }
+
+    fn deliver_v4(&mut self, protocol: u8, packet: Packet, io: &mut Io<'_>) -> Option<Datagram> {
+        match IpProtocol::from(protocol) {
+            IpProtocol::Udp => return Self::input_udp(packet, io),
+            IpProtocol::Icmp => self.input_icmp(packet, io),
+            IpProtocol::Igmp => self.input_igmp(packet, io),
+            _ => {
+                self.report(packet.interface, packet.payload.first_frame(), Problem::UnknownProtocol, io);
+                io.drop_payload(packet.payload, IpDrop::UnknownProtocol);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,353 @@
+//! IPv6 input and its extension headers (RFC 8200).
+
+use super::address::Cast;
+use super::icmp::Problem;
+use super::output::{ETHERNET, PACKET_MAX};
+use super::packet::{Payload, Piece};
+use super::reassembly::{Fragment, Key, Whole};
+use super::{Datagram, InterfaceId, Io, Packet, Stack};
+use crate::drop::IpDrop;
+use crate::frame::Frame;
+use crate::wire::{IpAddress, IpProtocol, Ipv6Packet};
+
+/// The fixed header.
+const FIXED: usize = 40;
+/// Extension headers followed in one packet. RFC 8504 5.3 lets a host limit them; honest packets have two or three.
+const EXTENSIONS_MAX: usize = 8;
+
+/// Where a walk along extension headers ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// At a header of an upper layer, of this protocol, whose name stands at `field`.
+    Upper { protocol: u8, at: usize, field: usize },
+    /// At a fragment header.
+    Fragment { at: usize },
+}
+
+/// Why a packet is not processed further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    /// Dropped without a word.
+    Silent,
+    /// Dropped with a parameter problem.
+    Report(Problem),
+}
+
+/// A walk along the headers of one packet.
+struct Walk<'a> {
+    /// From the fixed header on.
+    packet: &'a [u8],
+    multicast: bool,
+}
+
+impl Walk<'_> {
+    fn octet(&self, at: usize) -> Result<u8, Refusal> {
+        self.packet.get(at).copied().ok_or(Refusal::Silent)
+    }
+
+    /// Follows headers from the one named `next` at `at`, up to an upper layer or a fragment header.
+    fn follow(&self, mut next: u8, mut at: usize, mut field: usize) -> Result<Found, Refusal> {
+        for _ in 0..=EXTENSIONS_MAX {
+            match IpProtocol::from(next) {
+                // Only ever the first (RFC 8200 4.1).
+                IpProtocol::HopByHop if at == FIXED => self.check_options(at)?,
+                IpProtocol::Ipv6Opts => self.check_options(at)?,
+                IpProtocol::Ipv6Route => self.check_routing(at)?,
+                IpProtocol::Ipv6Frag => return Ok(Found::Fragment { at }),
+                _ => return Ok(Found::Upper { protocol: next, at, field }),
+            }
+            next = self.octet(at)?;
+            field = at;
+            at += self.header_len(at)?;
+        }
+        Err(Refusal::Silent)
+    }
+
+    /// Octets of an extension header, which must be there whole.
+    fn header_len(&self, at: usize) -> Result<usize, Refusal> {
+        let len = (usize::from(self.octet(at + 1)?) + 1) * 8;
+        if at + len <= self.packet.len() { Ok(len) } else { Err(Refusal::Silent) }
+    }
+
+    /// Options of a hop-by-hop or destination options header: unknown ones by their two top bits (RFC 8200 4.2).
+    fn check_options(&self, header: usize) -> Result<(), Refusal> {
+        const PAD_ONE: u8 = 0;
+        const PAD: u8 = 1;
+        const ROUTER_ALERT: u8 = 5;
+        let end = header + self.header_len(header)?;
+        let mut at = header + 2;
+        while at < end {
+            let kind = self.octet(at)?;
+            if kind == PAD_ONE {
+                at += 1;
+                continue;
+            }
+            let len = usize::from(self.octet(at + 1)?) + 2;
+            if at + len > end {
+                return Err(Refusal::Silent);
+            }
+            if !matches!(kind, PAD | ROUTER_ALERT) {
+                self.check_unknown_option(kind, at)?;
+            }
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn check_unknown_option(&self, kind: u8, at: usize) -> Result<(), Refusal> {
+        let problem = Refusal::Report(Problem::Option { pointer: at as u32 });
+        match kind >> 6 {
+            0 => Ok(()),
+            2 => Err(problem),
+            3 if !self.multicast => Err(problem),
+            _ => Err(Refusal::Silent),
+        }
+    }
+
+    /// We are no hop of any source route. Type 0 is treated as any type unknown to us (RFC 5095 3): it is passed over if
+    /// nothing of the route is left, and refused otherwise.
+    fn check_routing(&self, at: usize) -> Result<(), Refusal> {
+        if self.octet(at + 3)? == 0 {
+            return Ok(());
+        }
+        Err(Refusal::Report(Problem::Header { pointer: at as u32 + 2 }))
+    }
+}
+
+/// What a packet about which an error may be sent carries, and where it begins; `None` for what is no first fragment.
+pub(super) fn upper_of(packet: &[u8]) -> Option<(u8, usize)> {
+    let mut walk = (*packet.get(6)?, FIXED);
+    for _ in 0..=EXTENSIONS_MAX {
+        let (next, at) = walk;
+        walk = match IpProtocol::from(next) {
+            IpProtocol::HopByHop | IpProtocol::Ipv6Opts | IpProtocol::Ipv6Route => {
+                (*packet.get(at)?, at + (usize::from(*packet.get(at + 1)?) + 1) * 8)
+            }
+            IpProtocol::Ipv6Frag => {
+                let field = u16::from_be_bytes([*packet.get(at + 2)?, *packet.get(at + 3)?]);
+                if field & !7 != 0 {
+                    return None;
+                }
+                (*packet.get(at)?, at + 8)
+            }
+            _ => return Some((next, at)),
+        };
+    }
+    None
+}
+
+/// The fixed header, as far as input needs it.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    source: IpAddress,
+    destination: IpAddress,
+    next: u8,
+    hop_limit: u8,
+    total_len: usize,
+}
+
+impl Header {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let packet = Ipv6Packet::new_checked(bytes).ok().filter(|packet| packet.version() == 6)?;
+        Some(Self {
+            source: IpAddress::Ipv6(packet.src_addr()),
+            destination: IpAddress::Ipv6(packet.dst_addr()),
+            next: packet.next_header().into(),
+            hop_limit: packet.hop_limit(),
+            total_len: packet.total_len(),
+        })
+    }
+}
+
+impl Stack {
+    pub(super) fn input_v6(
+        &mut self,
+        interface: InterfaceId,
+        link: Cast,
+        frame: Frame,
+        io: &mut Io<'_>,
+    ) -> Option<Datagram> {
+        let bytes = frame.bytes().get(ETHERNET..).unwrap_or_default();
+        let Some(header) = Header::parse(bytes) else {
+            io.drop_frame(frame, IpDrop::Malformed);
+            return None;
+        };
+        let cast = match self.admit_v6(&header, interface, link) {
+            Ok(cast) => cast,
+            Err(reason) => {
+                io.drop_frame(frame, reason);
+                return None;
+            }
+        };
+        let walk = Walk {
+            packet: bytes.get(..header.total_len).unwrap_or_default(),
+            multicast: cast != Cast::Unicast,
+        };
+        let found = walk.follow(header.next, FIXED, 6);
+        let (source, destination, hop_limit) = (header.source, header.destination, header.hop_limit);
+        let with = |payload| Packet { interface, source, destination, cast, hop_limit, payload };
+        match found {
+            Ok(Found::Upper { protocol, at, field }) => {
+                let payload = Payload::One(Piece::new(frame, ETHERNET + at, ETHERNET + header.total_len));
+                self.deliver_v6(protocol, field, with(payload), io)
+            }
+            Ok(Found::Fragment { at }) => {
+                let (payload, protocol, field) = self.fragment_v6(interface, &header, cast, at, frame, io)?;
+                self.deliver_v6(protocol, field, with(payload), io)
+            }
+            Err(refusal) => {
+                self.refuse(interface, refusal, frame, io);
+                None
+            }
+        }
+    }
+
+    fn admit_v6(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Cast, IpDrop> {
+        // The unspecified address is a source in NDP and MLD only; `deliver_v6` sees to that.
+        if !header.source.is_unspecified() && self.is_martian(&header.source, interface) {
+            return Err(IpDrop::Martian);
+        }
+        let cast = self.cast(&header.destination, interface).ok_or(IpDrop::NotLocal)?;
+        if cast == Cast::Unicast && link != Cast::Unicast {
+            return Err(IpDrop::NotLocal);
+        }
+        Ok(cast)
+    }
+
+    fn refuse(&mut self, interface: InterfaceId, refusal: Refusal, frame: Frame, io: &mut Io<'_>) {
+        if let Refusal::Report(problem) = refusal {
+            self.report(interface, Some(&frame), problem, io);
+        }
+        io.drop_frame(frame, IpDrop::Malformed);
+    }
+
+    /// Takes a fragment whose fragment header is at `at`. Gives the packet's payload once whole, what it begins with, and
+    /// where that is named.
+    fn fragment_v6(
+        &mut self,
+        interface: InterfaceId,
+        header: &Header,
+        cast: Cast,
+        at: usize,
+        frame: Frame,
+        io: &mut Io<'_>,
+    ) -> Option<(Payload, u8, usize)> {
+        let packet = frame.bytes().get(ETHERNET..ETHERNET + header.total_len).unwrap_or_default();
+        let Some(&[next, _, high, low, a, b, c, d]) = packet.get(at..at + 8) else {
+            io.drop_frame(frame, IpDrop::Malformed);
+            return None;
+        };
+        let field = u16::from_be_bytes([high, low]);
+        let (offset, more) = (usize::from(field & !7), field & 1 == 1);
+        let len = packet.len() - (at + 8);
+        if offset == 0 && !more {
+            // An atomic fragment is a packet of its own, whatever else has this identification (RFC 6946 4).
+            let payload = Payload::One(Piece::new(frame, ETHERNET + at + 8, ETHERNET + header.total_len));
+            return self.skip_options(interface, payload, next, cast, io);
+        }
+        let refused = if len == 0 {
+            Some(Refusal::Silent)
+        } else if more && !len.is_multiple_of(8) {
+            Some(Refusal::Report(Problem::Header { pointer: 4 }))
+        } else if offset == 0 && !Self::has_all_headers(packet, next, at) {
+            Some(Refusal::Report(Problem::Incomplete { pointer: at as u32 + 8 }))
+        } else {
+            None
+        };
+        if let Some(refusal) = refused {
+            self.refuse(interface, refusal, frame, io);
+            return None;
+        }
+        if (at - FIXED) + offset + len > PACKET_MAX {
+            self.report(interface, Some(&frame), Problem::Header { pointer: at as u32 + 2 }, io);
+            io.drop_frame(frame, IpDrop::FragmentTooBig);
+            return None;
+        }
+        let key = Key {
+            source: header.source,
+            destination: header.destination,
+            identification: u32::from_be_bytes([a, b, c, d]),
+            protocol: 0,
+        };
+        let piece = Piece::new(frame, ETHERNET + at + 8, ETHERNET + header.total_len);
+        let fragment = Fragment { piece, offset, more, next_header: next };
+        let Whole { payload, next_header } = self.reassembly.insert(key, interface, fragment, io)?;
+        self.skip_options(interface, payload, next_header, cast, io)
+    }
+
+    /// Whether a first fragment has every header up to and with the upper layer's (RFC 7112 5).
+    fn has_all_headers(packet: &[u8], next: u8, at: usize) -> bool {
+        let walk = Walk { packet, multicast: false };
+        match walk.follow(next, at + 8, at) {
+            Ok(Found::Upper { protocol, at, .. }) => {
+                let needed = match IpProtocol::from(protocol) {
+                    IpProtocol::Udp | IpProtocol::Icmpv6 => 8,
+                    _ => 0,
+                };
+                at + needed <= packet.len()
+            }
+            // Trouble of another kind, which reassembly's user will name.
+            Ok(Found::Fragment { .. }) | Err(Refusal::Report(_)) => true,
+            Err(Refusal::Silent) => false,
+        }
+    }
+
+    /// Goes over the extension headers behind a fragment header, which lie in the first fragment whole.
+    fn skip_options(
+        &mut self,
+        interface: InterfaceId,
+        mut payload: Payload,
+        next: u8,
+        cast: Cast,
+        io: &mut Io<'_>,
+    ) -> Option<(Payload, u8, usize)> {
+        let head = payload.head();
+        // The walk's offsets are those in the first fragment's packet; a first fragment may have had other headers in
+        // front than the one that came last, so they are reckoned from its own start.
+        let bytes = payload.first_frame().map(Frame::bytes).unwrap_or_default();
+        let start = payload.head_start();
+        let packet = bytes.get(ETHERNET..start + head.len()).unwrap_or_default();
+        let at = start - ETHERNET;
+        let found = Walk { packet, multicast: cast != Cast::Unicast }.follow(next, at, at - 8);
+        match found {
+            Ok(Found::Upper { protocol, at: upper, field }) => {
+                payload.strip(upper - at);
+                Some((payload, protocol, field))
+            }
+            Ok(Found::Fragment { .. }) | Err(Refusal::Silent) => {
+                io.drop_payload(payload, IpDrop::Malformed);
+                None
+            }
+            Err(Refusal::Report(problem)) => {
+                self.report(interface, payload.first_frame(), problem, io);
+                io.drop_payload(payload, IpDrop::Malformed);
+                None
+            }
+        }
+    }
+
+    fn deliver_v6(
+        &mut self,
+        protocol: u8,
+        field: usize,
+        packet: Packet,
+        io: &mut Io<'_>,
+    ) -> Option<Datagram> {
+        let protocol = IpProtocol::from(protocol);
+        if packet.source.is_unspecified() && protocol != IpProtocol::Icmpv6 {
+            io.drop_payload(packet.payload, IpDrop::Martian);
+            return None;
+        }
+        match protocol {
+            IpProtocol::Udp => return Self::input_udp(packet, io),
+            IpProtocol::Icmpv6 => self.input_icmpv6(packet, io),
+            IpProtocol::Ipv6NoNxt => io.drop_payload(packet.payload, IpDrop::UnknownProtocol),
+            _ => {
+                let problem = Problem::NextHeader { pointer: field as u32 };
+                self.report(packet.interface, packet.payload.first_frame(), problem, io);
+                io.drop_payload(packet.payload, IpDrop::UnknownProtocol);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,196 @@
+//! Neighbour discovery (RFC 4861): solicitations answered and asked, advertisements heard.
+//!
+//! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are used without
+//! duplicate detection first (RFC 4862 5.4 asks for it): they are configured, and a clash shows in the peer's logs.
+
+use super::address::{Cast, solicited_node};
+use super::neighbor::Advertisement;
+use super::output::{Header, Next, Path};
+use super::packet::Payload;
+use super::{InterfaceId, Io, Packet, Stack};
+use crate::drop::IpDrop;
+use crate::wire::{EthernetAddress, Icmpv6Message, IpAddress, IpProtocol, Ipv6Address};
+
+/// Only a packet that no router has passed on has it (RFC 4861 3.1).
+const HOP_LIMIT: u8 = 255;
+const SOURCE_HARDWARE: u8 = 1;
+const TARGET_HARDWARE: u8 = 2;
+/// Flags of an advertisement, in the first octet of its second word.
+const SOLICITED: u8 = 0x40;
+const OVERRIDE: u8 = 0x20;
+const ALL_NODES: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// The hardware addresses among the options of a message.
+#[derive(Debug, Default, Clone, Copy)]
+struct Options {
+    source: Option<EthernetAddress>,
+    target: Option<EthernetAddress>,
+}
+
+impl Options {
+    /// Every option is checked for its length; those we have no use for are passed over (RFC 4861 7.1.1).
+    fn parse(mut bytes: &[u8]) -> Option<Self> {
+        let mut found = Self::default();
+        while let [kind, len, ..] = *bytes {
+            let len = usize::from(len) * 8;
+            let option = bytes.get(..len).filter(|option| !option.is_empty())?;
+            if matches!(kind, SOURCE_HARDWARE | TARGET_HARDWARE) {
+                let hardware = EthernetAddress(option.get(2..8)?.try_into().ok()?);
+                if !hardware.is_unicast() {
+                    return None;
+                }
+                if kind == SOURCE_HARDWARE {
+                    found.source = Some(hardware);
+                } else {
+                    found.target = Some(hardware);
+                }
+            }
+            bytes = bytes.get(len..)?;
+        }
+        bytes.is_empty().then_some(found)
+    }
+}
+
+/// A solicitation or advertisement, checked.
+#[derive(Debug, Clone, Copy)]
+struct Message {
+    flags: u8,
+    target: Ipv6Address,
+    options: Options,
+}
+
+impl Message {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let flags = *bytes.get(4)?;
+        let target: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+        let target = Ipv6Address::from(target);
+        let options = Options::parse(bytes.get(24..)?)?;
+        (!target.is_multicast()).then_some(Self { flags, target, options })
+    }
+}
+
+impl Stack {
+    pub(super) fn input_ndp(&mut self, kind: Icmpv6Message, packet: Packet, io: &mut Io<'_>) {
+        // Discovery is never fragmented (RFC 6980).
+        let whole = matches!(packet.payload, Payload::One(_));
+        let head = packet.payload.head();
+        let valid = whole && packet.hop_limit == HOP_LIMIT && head.get(1) == Some(&0);
+        let handled = valid
+            && match kind {
+                Icmpv6Message::NeighborSolicit => {
+                    Message::parse(head).is_some_and(|message| self.solicited(&packet, message, io))
+                }
+                Icmpv6Message::NeighborAdvert => {
+                    Message::parse(head).is_some_and(|message| self.advertised(&packet, message, io))
+                }
+                Icmpv6Message::RouterSolicit => head.get(8..).and_then(Options::parse).is_some(),
+                Icmpv6Message::RouterAdvert => head.get(16..).and_then(Options::parse).is_some(),
+                _ => head.get(40..).and_then(Options::parse).is_some(),
+            };
+        if handled { io.consume(packet.payload) } else { io.drop_payload(packet.payload, IpDrop::BadIcmp) }
+    }
+
+    /// Answers a solicitation for an address of ours (RFC 4861 7.2.3, 7.2.4). False if it breaks the rules.
+    fn solicited(&mut self, packet: &Packet, message: Message, io: &mut Io<'_>) -> bool {
+        let detects_duplicates = packet.source.is_unspecified();
+        if detects_duplicates {
+            let to_group = packet.destination == IpAddress::Ipv6(solicited_node(message.target));
+            if !to_group || message.options.source.is_some() {
+                return false;
+            }
+        } else if packet.cast == Cast::Multicast && message.options.source.is_none() {
+            return false;
+        }
+        let interface = packet.interface;
+        let ours =
+            self.attachment(interface).is_some_and(|a| a.v6.iter().any(|c| c.address() == message.target));
+        if !ours {
+            return true;
+        }
+        if let Some(hardware) = message.options.source
+            && self.is_neighbor(&packet.source, interface)
+        {
+            let key = (interface, packet.source);
+            let waited = self.neighbors.heard(key, hardware, io);
+            self.unpark(waited, key, hardware, io);
+        }
+        let to = if detects_duplicates { None } else { Some(packet.source) };
+        self.neighbor_advertisement(interface, message.target, to, io);
+        true
+    }
+
+    /// Whether `address` is on the link of `interface`, so that its hardware address is of use.
+    fn is_neighbor(&self, address: &IpAddress, interface: InterfaceId) -> bool {
+        self.routes.lookup(address, Some(interface)).is_some_and(|hop| hop.on_link)
+    }
+
+    /// Takes an advertisement in (RFC 4861 7.2.5). False if it breaks the rules.
+    fn advertised(&mut self, packet: &Packet, message: Message, io: &mut Io<'_>) -> bool {
+        let solicited = message.flags & SOLICITED != 0;
+        if packet.source.is_unspecified() || (solicited && packet.cast == Cast::Multicast) {
+            return false;
+        }
+        let key = (packet.interface, IpAddress::Ipv6(message.target));
+        let overrides = message.flags & OVERRIDE != 0;
+        let said = Advertisement { hardware: message.options.target, solicited, overrides };
+        if let Some((hardware, waited)) = self.neighbors.advertised(key, said, io.now) {
+            self.unpark(waited, key, hardware, io);
+        }
+        true
+    }
+
+    /// Says that `target` is ours: to the one who asked, or to all nodes.
+    fn neighbor_advertisement(
+        &mut self,
+        interface: InterfaceId,
+        target: Ipv6Address,
+        to: Option<IpAddress>,
+        io: &mut Io<'_>,
+    ) {
+        let destination = to.unwrap_or(IpAddress::Ipv6(ALL_NODES));
+        let Ok(path) = self.path_to(&destination, Some(interface)) else { return };
+        let flags = OVERRIDE | if to.is_some() { SOLICITED } else { 0 };
+        let head = [Icmpv6Message::NeighborAdvert.into(), 0, 0, 0, flags, 0, 0, 0];
+        self.send_ndp(target.into(), destination, path, head, target, TARGET_HARDWARE, io);
+    }
+
+    /// Asks for `target`: its solicited-node group, or the one who had it.
+    pub(super) fn neighbor_solicitation(
+        &mut self,
+        interface: InterfaceId,
+        target: Ipv6Address,
+        ask: Option<EthernetAddress>,
+        io: &mut Io<'_>,
+    ) {
+        let destination = IpAddress::Ipv6(if ask.is_some() { target } else { solicited_node(target) });
+        let target_address = IpAddress::Ipv6(target);
+        let Some(source) = self.source_for(&target_address, &target_address, interface) else { return };
+        let hardware = ask.unwrap_or_else(|| super::address::hardware_group(destination));
+        // Not by way of the cache: that is what is being filled.
+        let path = Path { interface, next: Next::Group(hardware) };
+        let head = [Icmpv6Message::NeighborSolicit.into(), 0, 0, 0, 0, 0, 0, 0];
+        self.send_ndp(source, destination, path, head, target, SOURCE_HARDWARE, io);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of the message")]
+    fn send_ndp(
+        &mut self,
+        source: IpAddress,
+        destination: IpAddress,
+        path: Path,
+        head: [u8; 8],
+        target: Ipv6Address,
+        option: u8,
+        io: &mut Io<'_>,
+    ) {
+        let Some(attachment) = self.attachment(path.interface) else { return };
+        let mut body = [0; 24];
+        let (address, hardware) = body.split_at_mut(16);
+        address.copy_from_slice(&target.octets());
+        let [a, b, c, d, e, f] = attachment.hardware.0;
+        hardware.copy_from_slice(&[option, 1, a, b, c, d, e, f]);
+        let protocol = IpProtocol::Icmpv6;
+        let header = Header { source, destination, protocol, hop_limit: HOP_LIMIT, router_alert: false };
+        self.send_icmp(header, path, head, core::iter::once(&body[..]), io);
+    }
+}

@@ -1,0 +1,382 @@
+//! Hardware addresses of neighbours, for ARP and NDP alike: the states of RFC 4861 7.3, and the frames that wait.
+//!
+//! The cache is bounded, and built so that a flood cannot wash it out: entries come into being only when we ask for an
+//! address, or when a neighbour asks for ours; what nobody asked for changes existing entries at most. When it is full, an
+//! entry that never proved itself (no answer to a question of ours) goes before any that did, and the one used longest
+//! ago goes first.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{Config, InterfaceId, Io};
+use crate::drop::IpDrop;
+use crate::frame::Frame;
+use crate::time::{Duration, Instant};
+use crate::wire::{EthernetAddress, IpAddress};
+
+/// Time between solicitations (RFC 4861 10, RETRANS_TIMER).
+const RETRANSMIT: Duration = Duration::from_secs(1);
+/// Solicitations before giving up (RFC 4861 10, MAX_MULTICAST_SOLICIT and MAX_UNICAST_SOLICIT).
+const SOLICITATIONS: u8 = 3;
+/// How long an answer is believed (RFC 4861 10, REACHABLE_TIME).
+const REACHABLE: Duration = Duration::from_secs(30);
+/// How long a doubtful entry is used before it is probed (RFC 4861 10, DELAY_FIRST_PROBE_TIME).
+const DELAY: Duration = Duration::from_secs(5);
+/// How coarsely last use is noted: sorting entries anew on every packet would cost more than it tells.
+const USE_GRAIN: Duration = Duration::from_secs(1);
+
+/// A neighbour's name.
+pub(crate) type Key = (InterfaceId, IpAddress);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Asked for, not known yet.
+    Incomplete { asked: u8 },
+    /// Confirmed not longer ago than [`REACHABLE`], or known and not doubted since.
+    Known { confirmed_until: Instant },
+    /// In use but doubted; about to be probed.
+    Delay,
+    /// Being probed.
+    Probe { asked: u8 },
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    state: State,
+    /// Meaningless while the state is `Incomplete`.
+    hardware: EthernetAddress,
+    /// When the state's timer fires; [`Instant::NEVER`] if it has none.
+    due: Instant,
+    /// Whether it ever answered a question of ours.
+    proven: bool,
+    used: Instant,
+    waiting: VecDeque<Frame>,
+}
+
+impl Entry {
+    fn rank(&self, slot: usize) -> (bool, Instant, usize) {
+        (self.proven, self.used, slot)
+    }
+}
+
+/// A question to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Solicitation {
+    pub(crate) key: Key,
+    /// Whom to ask; `None` for everybody.
+    pub(crate) hardware: Option<EthernetAddress>,
+}
+
+/// What a neighbour said of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Advertisement {
+    pub(crate) hardware: Option<EthernetAddress>,
+    /// It says that it answers a question.
+    pub(crate) solicited: bool,
+    /// It may replace another address (RFC 4861 4.4; always so in ARP).
+    pub(crate) overrides: bool,
+}
+
+/// The neighbour cache.
+#[derive(Debug)]
+pub(crate) struct Neighbors {
+    slots: Vec<Option<Entry>>,
+    vacant: Vec<usize>,
+    by_key: BTreeMap<Key, usize>,
+    /// Who goes first when room is needed.
+    order: BTreeSet<(bool, Instant, usize)>,
+    timers: BTreeSet<(Instant, usize)>,
+    /// Frames that wait, of all entries.
+    waiting: usize,
+    /// The slot of each frame that waits, the one that waits longest first.
+    arrivals: VecDeque<usize>,
+    entries_max: usize,
+    waiting_max: usize,
+    waiting_per_entry: usize,
+}
+
+impl Neighbors {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            by_key: BTreeMap::new(),
+            order: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            waiting: 0,
+            arrivals: VecDeque::new(),
+            entries_max: config.neighbors.max(1),
+            waiting_max: config.pending_pkts,
+            waiting_per_entry: config.pending_per_neighbor_pkts,
+        }
+    }
+
+    /// Frames that wait.
+    pub(crate) const fn held(&self) -> u64 {
+        self.waiting as u64
+    }
+
+    /// Entries in the cache.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.timers.first().map_or(Instant::NEVER, |(due, _)| *due)
+    }
+
+    fn entry(&mut self, slot: usize) -> Option<&mut Entry> {
+        self.slots.get_mut(slot)?.as_mut()
+    }
+
+    /// The hardware address to send to, if there is one to try. Doubt about it starts its timer.
+    pub(crate) fn resolve(&mut self, key: Key, now: Instant) -> Option<EthernetAddress> {
+        let slot = *self.by_key.get(&key)?;
+        self.touch(slot, now);
+        let entry = self.entry(slot)?;
+        match entry.state {
+            State::Incomplete { .. } => return None,
+            State::Known { confirmed_until } if confirmed_until <= now => {
+                self.enter(slot, State::Delay, now + DELAY);
+            }
+            State::Known { .. } | State::Delay | State::Probe { .. } => {}
+        }
+        self.entry(slot).map(|entry| entry.hardware)
+    }
+
+    /// Lets a frame wait for a neighbour that [`Neighbors::resolve`] did not know; says whether to ask for it now.
+    ///
+    /// The oldest frame goes when there are too many (RFC 1122 2.3.2.2).
+    pub(crate) fn park(&mut self, key: Key, frame: Frame, io: &mut Io<'_>) -> Option<Solicitation> {
+        let (slot, new) = match self.by_key.get(&key) {
+            Some(slot) => (*slot, false),
+            None => (self.create(key, State::Incomplete { asked: 1 }, EthernetAddress::default(), io), true),
+        };
+        if new {
+            self.enter(slot, State::Incomplete { asked: 1 }, io.now + RETRANSMIT);
+        }
+        self.wait(slot, frame, io);
+        new.then_some(Solicitation { key, hardware: None })
+    }
+
+    fn wait(&mut self, slot: usize, frame: Frame, io: &mut Io<'_>) {
+        if self.waiting_max == 0 || self.waiting_per_entry == 0 {
+            return give_up(frame, io);
+        }
+        if self.entry(slot).map_or(0, |entry| entry.waiting.len()) >= self.waiting_per_entry {
+            self.drop_oldest(slot, io);
+        }
+        if self.waiting >= self.waiting_max
+            && let Some(oldest) = self.arrivals.front().copied()
+        {
+            self.drop_oldest(oldest, io);
+        }
+        let Some(entry) = self.entry(slot) else { return give_up(frame, io) };
+        entry.waiting.push_back(frame);
+        self.waiting += 1;
+        self.arrivals.push_back(slot);
+    }
+
+    fn drop_oldest(&mut self, slot: usize, io: &mut Io<'_>) {
+        if let Some(frame) = self.entry(slot).and_then(|entry| entry.waiting.pop_front()) {
+            self.waiting -= 1;
+            if let Some(arrival) = self.arrivals.iter().position(|arrival| *arrival == slot) {
+                self.arrivals.remove(arrival);
+            }
+            give_up(frame, io);
+        }
+    }
+
+    /// A neighbour asked for an address of ours and said its own: RFC 4861 7.2.3, RFC 826 "merge".
+    ///
+    /// Returns the frames that waited for it.
+    pub(crate) fn heard(&mut self, key: Key, hardware: EthernetAddress, io: &mut Io<'_>) -> VecDeque<Frame> {
+        match self.by_key.get(&key) {
+            Some(slot) => {
+                let slot = *slot;
+                if self.entry(slot).is_some_and(|entry| {
+                    entry.hardware != hardware || matches!(entry.state, State::Incomplete { .. })
+                }) {
+                    self.set_hardware(slot, hardware);
+                    self.enter(slot, State::Known { confirmed_until: io.now }, Instant::NEVER);
+                }
+                self.release(slot)
+            }
+            None => {
+                self.create(key, State::Known { confirmed_until: io.now }, hardware, io);
+                VecDeque::new()
+            }
+        }
+    }
+
+    /// A neighbour advertised itself: RFC 4861 7.2.5. Only an entry that is there is changed.
+    ///
+    /// Returns the frames that waited for it, with its address.
+    pub(crate) fn advertised(
+        &mut self,
+        key: Key,
+        said: Advertisement,
+        now: Instant,
+    ) -> Option<(EthernetAddress, VecDeque<Frame>)> {
+        let slot = *self.by_key.get(&key)?;
+        let entry = self.entry(slot)?;
+        let known = !matches!(entry.state, State::Incomplete { .. });
+        // What nobody asked for proves nothing, whatever it says of itself.
+        let answers = said.solicited && matches!(entry.state, State::Incomplete { .. } | State::Probe { .. });
+        let hardware = match (said.hardware, known) {
+            (Some(hardware), _) => hardware,
+            (None, true) => entry.hardware,
+            (None, false) => return None,
+        };
+        let differs = known && hardware != entry.hardware;
+        if differs && !said.overrides {
+            // Somebody else claims the address without the right to replace: doubt, but do not believe.
+            if matches!(entry.state, State::Known { .. }) {
+                self.enter(slot, State::Known { confirmed_until: now }, Instant::NEVER);
+            }
+            return None;
+        }
+        self.set_hardware(slot, hardware);
+        if answers {
+            self.prove(slot);
+            self.enter(slot, State::Known { confirmed_until: now + REACHABLE }, Instant::NEVER);
+        } else if differs || !known {
+            self.enter(slot, State::Known { confirmed_until: now }, Instant::NEVER);
+        }
+        Some((hardware, self.release(slot)))
+    }
+
+    fn set_hardware(&mut self, slot: usize, hardware: EthernetAddress) {
+        if let Some(entry) = self.entry(slot) {
+            entry.hardware = hardware;
+        }
+    }
+
+    /// Does what one timer that is due asks for. `None` when none is left.
+    ///
+    /// A neighbour that did not answer is forgotten, and its frames are dropped; that is `Some(None)`.
+    pub(crate) fn poll(&mut self, io: &mut Io<'_>) -> Option<Option<Solicitation>> {
+        let slot = self.timers.first().filter(|(due, _)| *due <= io.now)?.1;
+        let entry = self.entry(slot)?;
+        let (key, hardware) = (entry.key, entry.hardware);
+        let (asked, next) = match entry.state {
+            State::Incomplete { asked } => (asked, State::Incomplete { asked: asked + 1 }),
+            State::Probe { asked } => (asked, State::Probe { asked: asked + 1 }),
+            State::Delay | State::Known { .. } => (0, State::Probe { asked: 1 }),
+        };
+        if asked >= SOLICITATIONS {
+            self.remove(slot, io);
+            return Some(None);
+        }
+        self.enter(slot, next, io.now + RETRANSMIT);
+        let ask_it = matches!(next, State::Probe { .. });
+        Some(Some(Solicitation { key, hardware: ask_it.then_some(hardware) }))
+    }
+
+    /// Forgets everybody; frames that wait are dropped.
+    pub(crate) fn drain(&mut self, io: &mut Io<'_>) {
+        for slot in 0..self.slots.len() {
+            self.remove(slot, io);
+        }
+    }
+
+    fn create(&mut self, key: Key, state: State, hardware: EthernetAddress, io: &mut Io<'_>) -> usize {
+        if self.by_key.len() >= self.entries_max
+            && let Some((_, _, slot)) = self.order.first().copied()
+        {
+            self.remove(slot, io);
+        }
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        let due = Instant::NEVER;
+        let entry =
+            Entry { key, state, hardware, due, proven: false, used: io.now, waiting: VecDeque::new() };
+        self.order.insert(entry.rank(slot));
+        self.by_key.insert(key, slot);
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = Some(entry);
+        }
+        slot
+    }
+
+    fn remove(&mut self, slot: usize, io: &mut Io<'_>) {
+        let Some(entry) = self.slots.get_mut(slot).and_then(Option::take) else { return };
+        self.order.remove(&entry.rank(slot));
+        self.timers.remove(&(entry.due, slot));
+        self.by_key.remove(&entry.key);
+        self.vacant.push(slot);
+        self.left(slot, entry.waiting.len());
+        entry.waiting.into_iter().for_each(|frame| give_up(frame, io));
+    }
+
+    fn release(&mut self, slot: usize) -> VecDeque<Frame> {
+        let frames = self.entry(slot).map(|entry| core::mem::take(&mut entry.waiting)).unwrap_or_default();
+        self.left(slot, frames.len());
+        frames
+    }
+
+    /// All `frames` that waited for the entry wait no longer.
+    fn left(&mut self, slot: usize, frames: usize) {
+        if frames > 0 {
+            self.waiting -= frames;
+            self.arrivals.retain(|arrival| *arrival != slot);
+        }
+    }
+
+    fn enter(&mut self, slot: usize, state: State, due: Instant) {
+        let Some(entry) = self.entry(slot) else { return };
+        entry.state = state;
+        let before = core::mem::replace(&mut entry.due, due);
+        if before != due {
+            self.timers.remove(&(before, slot));
+            if due != Instant::NEVER {
+                self.timers.insert((due, slot));
+            }
+        }
+    }
+
+    fn touch(&mut self, slot: usize, now: Instant) {
+        let Some(entry) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
+        if now.since(entry.used) >= USE_GRAIN {
+            self.order.remove(&entry.rank(slot));
+            entry.used = now;
+            self.order.insert(entry.rank(slot));
+        }
+    }
+
+    fn prove(&mut self, slot: usize) {
+        let Some(entry) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
+        self.order.remove(&entry.rank(slot));
+        entry.proven = true;
+        self.order.insert(entry.rank(slot));
+    }
+}
+
+fn give_up(frame: Frame, io: &mut Io<'_>) {
+    io.ledger.drop_output(IpDrop::Unresolved);
+    io.pool.recycle(frame);
+}
+
+#[cfg(test)]
+impl Neighbors {
+    pub(crate) fn check_invariants(&self, config: &Config) {
+        let entries = || self.slots.iter().flatten();
+        assert!(self.len() <= config.neighbors && self.slots.len() <= config.neighbors);
+        assert_eq!(entries().count(), self.len());
+        assert_eq!(self.order.len(), self.len());
+        assert_eq!(entries().map(|entry| entry.waiting.len()).sum::<usize>(), self.waiting);
+        assert!(self.waiting <= config.pending_pkts && self.arrivals.len() == self.waiting);
+        assert!(entries().all(|entry| entry.waiting.len() <= config.pending_per_neighbor_pkts));
+        assert_eq!(entries().filter(|entry| entry.due != Instant::NEVER).count(), self.timers.len());
+        for (slot, entry) in self.slots.iter().enumerate() {
+            let Some(entry) = entry else { continue };
+            assert_eq!(self.by_key.get(&entry.key), Some(&slot));
+            assert!(self.order.contains(&entry.rank(slot)));
+            let arrivals = self.arrivals.iter().filter(|arrival| **arrival == slot).count();
+            assert_eq!(entry.waiting.len(), arrivals, "each waiting frame has its arrival");
+        }
+    }
+}

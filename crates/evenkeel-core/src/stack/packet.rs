@@ -1,0 +1,131 @@
+//! The payload of an IP packet, in the frames it came in.
+
+use crate::frame::{Frame, Pool};
+
+/// A run of octets in a frame.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) frame: Frame,
+    start: u32,
+    end: u32,
+}
+
+impl Piece {
+    /// Octets `start..end` of `frame`; what is not in the frame reads as nothing.
+    pub(crate) const fn new(frame: Frame, start: usize, end: usize) -> Self {
+        Self { frame, start: start as u32, end: end as u32 }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.frame.bytes().get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.end.saturating_sub(self.start) as usize
+    }
+
+    /// Takes up to `len` octets off the front; says how many were there.
+    fn strip(&mut self, len: usize) -> usize {
+        let taken = len.min(self.len());
+        self.start += taken as u32;
+        taken
+    }
+
+    /// Keeps `len` octets at most.
+    fn truncate(&mut self, len: usize) {
+        self.end = self.start + len.min(self.len()) as u32;
+    }
+}
+
+/// What an IP packet carries: one run of octets, or several after reassembly.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    One(Piece),
+    /// In order.
+    Many(Vec<Piece>),
+}
+
+impl Payload {
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        match self {
+            Self::One(piece) => core::slice::from_ref(piece),
+            Self::Many(pieces) => pieces,
+        }
+    }
+
+    fn pieces_mut(&mut self) -> &mut [Piece] {
+        match self {
+            Self::One(piece) => core::slice::from_mut(piece),
+            Self::Many(pieces) => pieces,
+        }
+    }
+
+    /// The runs of octets, in order.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces().iter().map(Piece::bytes)
+    }
+
+    /// The first run: any header of an upper layer must lie in it whole (RFC 7112 5 asks for that over IPv6).
+    pub(crate) fn head(&self) -> &[u8] {
+        self.pieces().first().map(Piece::bytes).unwrap_or_default()
+    }
+
+    /// Where the first run begins in its frame.
+    pub(crate) fn head_start(&self) -> usize {
+        self.pieces().first().map_or(0, |piece| piece.start as usize)
+    }
+
+    /// The frame of the first run, whose headers speak for the packet.
+    pub(crate) fn first_frame(&self) -> Option<&Frame> {
+        self.pieces().first().map(|piece| &piece.frame)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pieces().iter().map(Piece::len).sum()
+    }
+
+    pub(crate) fn frames(&self) -> u64 {
+        self.pieces().len() as u64
+    }
+
+    /// Takes `len` octets off the front.
+    pub(crate) fn strip(&mut self, mut len: usize) {
+        for piece in self.pieces_mut() {
+            len -= piece.strip(len);
+        }
+    }
+
+    /// Keeps `len` octets at most. Frames that come out empty stay: they are accounted for with the packet.
+    pub(crate) fn truncate(&mut self, mut len: usize) {
+        for piece in self.pieces_mut() {
+            piece.truncate(len);
+            len -= piece.len();
+        }
+    }
+
+    /// A copy, frame by frame, or `None` if the pool has too few free buffers.
+    pub(crate) fn duplicate(&self, pool: &mut Pool) -> Option<Self> {
+        let mut copy = |piece: &Piece| {
+            let frame = pool.take_copy(piece.frame.bytes())?;
+            Some(Piece { frame, start: piece.start, end: piece.end })
+        };
+        match self {
+            Self::One(piece) => copy(piece).map(Self::One),
+            Self::Many(pieces) => {
+                let copied = Self::Many(pieces.iter().map_while(copy).collect());
+                if copied.frames() == self.frames() {
+                    return Some(copied);
+                }
+                copied.recycle(pool);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn recycle(self, pool: &mut Pool) {
+        match self {
+            Self::One(piece) => pool.recycle(piece.frame),
+            Self::Many(pieces) => pieces.into_iter().for_each(|piece| pool.recycle(piece.frame)),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! UDP over both families, and what IP input refuses.
+
+use super::*;
+use crate::drop::{IpDrop, LinkDrop, UdpDrop};
+
+#[test]
+fn datagrams_of_every_size_cross_over_both_families() {
+    let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
+    for address in [v4, v6] {
+        for len in [0, 1, 100, 1452, 1453, 1472, 1473, 3000, 65_000, 65_507] {
+            a.send(address(2), &pattern(len)).unwrap();
+            assert_eq!(exchange(&mut a, &mut b), [pattern(len)], "{len} octets to {}", address(2));
+            b.send(address(1), &pattern(len)).unwrap();
+            assert_eq!(exchange(&mut a, &mut b), [pattern(len)], "{len} octets back");
+        }
+        assert_eq!(a.send(address(2), &pattern(65_528)), Err(SendError::TooBig));
+    }
+    assert_eq!(b.ledger.drops().count(), 0, "{:?}", b.ledger.drops().collect::<Vec<_>>());
+}
+
+#[test]
+fn frames_sent_are_what_smoltcp_reads() {
+    use crate::wire::{IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket};
+    let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
+    introduce(&mut a, &mut b);
+    a.send(v4(2), b"payload").unwrap();
+    a.send(v6(2), b"payload").unwrap();
+    let sent = a.sent();
+    let frame = EthernetFrame::new_checked(&sent[0][..]).unwrap();
+    assert_eq!((frame.dst_addr(), frame.src_addr()), (mac(2), mac(1)));
+    let packet = Ipv4Packet::new_checked(frame.payload()).unwrap();
+    assert!(packet.verify_checksum());
+    let header = Ipv4Repr::parse(&packet, &Default::default()).unwrap();
+    assert_eq!((header.next_header, header.hop_limit), (IpProtocol::Udp, 64));
+    let udp = UdpPacket::new_checked(packet.payload()).unwrap();
+    assert!(udp.verify_checksum(&v4(1), &v4(2)));
+    assert_eq!((udp.src_port(), udp.dst_port(), udp.payload()), (1000, 2000, &b"payload"[..]));
+    let packet = Ipv6Packet::new_checked(&sent[1][14..]).unwrap();
+    assert_eq!(Ipv6Repr::parse(&packet).unwrap().hop_limit, 64);
+    assert!(UdpPacket::new_checked(packet.payload()).unwrap().verify_checksum(&v6(1), &v6(2)));
+}
+
+#[test]
+fn a_datagram_is_read_in_every_way() {
+    let mut node = Node::quiet(2);
+    let payload = udp_bytes(v4(1), v4(2), b"0123456789");
+    let datagram = node.receive(&packet_v4(17, 1, 0, &[], &payload)).unwrap();
+    assert_eq!((datagram.source, datagram.destination), (Endpoint::new(v4(1), 7), Endpoint::new(v4(2), 9)));
+    assert_eq!((datagram.len(), datagram.frames(), datagram.is_empty()), (10, 1, false));
+    assert_eq!(datagram.as_slice(), Some(&b"0123456789"[..]));
+    let mut small = [0; 4];
+    assert_eq!(datagram.copy_to(&mut small), 4);
+    assert_eq!(&small, b"0123");
+    let copy = datagram.duplicate(&mut node.pool).unwrap();
+    assert_eq!(copy.as_slice(), datagram.as_slice());
+    node.ledger.delivered += 1;
+    copy.recycle(&mut node.pool);
+    datagram.recycle(&mut node.pool);
+    node.check();
+    assert!(size_of::<Datagram>() <= 96, "moved often: {}", size_of::<Datagram>());
+}
+
+#[test]
+fn padding_options_and_trailing_octets_are_passed_over() {
+    let mut node = Node::quiet(2);
+    let payload = udp_bytes(v4(1), v4(2), b"data");
+    let mut padded = packet_v4(17, 1, 0, &[], &payload);
+    padded.resize(60, 0xee);
+    // Record route of no slots, a no-op, end of options with anything behind it.
+    let options = packet_v4(17, 1, 0, &[7, 3, 4, 1, 0, 131, 200, 0], &payload);
+    let longer = packet_v4(17, 1, 0, &[], &[&payload[..], b"trailer"].concat());
+    for frame in [padded, options, longer] {
+        assert_eq!(node.receive_udp(&frame).unwrap().2, b"data");
+    }
+    node.check();
+}
+
+#[test]
+fn malformed_packets_end_as_the_drop_that_names_their_fault() {
+    let good = packet_v4(17, 1, 0, &[], &udp_bytes(v4(1), v4(2), b"data"));
+    let checksum = {
+        let mut frame = good.clone();
+        frame[14 + 10] ^= 1;
+        frame
+    };
+    let version = edit_v4(good.clone(), |packet| packet[0] = 0x55);
+    let short_ihl = edit_v4(good.clone(), |packet| packet[0] = 0x44);
+    let long = edit_v4(good.clone(), |packet| packet[2..4].copy_from_slice(&1000_u16.to_be_bytes()));
+    let source_route = packet_v4(17, 1, 0, &[131, 7, 4, 10, 0, 0, 9, 0], &udp_bytes(v4(1), v4(2), b"data"));
+    let bad_option = packet_v4(17, 1, 0, &[7, 1, 0, 0], b"");
+    let option_beyond = packet_v4(17, 1, 0, &[7, 9, 0, 0], b"");
+    let mut node = Node::quiet(2);
+    let frames =
+        [version, short_ihl, long, source_route, bad_option, option_beyond, good[..20].to_vec(), checksum];
+    let expected = [(IpDrop::Malformed.into(), 7), (IpDrop::Checksum.into(), 1)];
+    assert_drops(&mut node, &frames, &expected);
+}
+
+#[test]
+fn frames_and_packets_that_are_not_for_us_end_early() {
+    let good = packet_v4(17, 1, 0, &[], &udp_bytes(v4(1), v4(2), b"data"));
+    let other = [&mac(9).0[..], &good[6..]].concat();
+    let unicast_in_broadcast = [&[0xff; 6][..], &good[6..]].concat();
+    let elsewhere = edit_v4(good.clone(), |packet| packet[19] = 77);
+    let group = edit_v4(good.clone(), |packet| packet[16..20].copy_from_slice(&[224, 1, 2, 3]));
+    let vlan = [&good[..12], &[0x81, 0, 0, 1], &good[12..]].concat();
+    let mut node = Node::quiet(2);
+    let frames = [good[..13].to_vec(), Vec::new(), other, vlan, unicast_in_broadcast, elsewhere, group];
+    let expected = [
+        (LinkDrop::Truncated.into(), 2),
+        (LinkDrop::NotForUs.into(), 1),
+        (LinkDrop::UnknownEtherType.into(), 1),
+        (IpDrop::NotLocal.into(), 3),
+    ];
+    assert_drops(&mut node, &frames, &expected);
+}
+
+#[test]
+fn sources_that_nobody_can_have_are_martians() {
+    let good = packet_v4(17, 1, 0, &[], &udp_bytes(v4(1), v4(2), b"data"));
+    let from = |source: [u8; 4]| edit_v4(good.clone(), |packet| packet[12..16].copy_from_slice(&source));
+    let sources = [
+        [127, 0, 0, 1],
+        [0, 0, 0, 0],
+        [0, 1, 2, 3],
+        [224, 0, 0, 1],
+        [255, 255, 255, 255],
+        [10, 0, 0, 255],
+        [10, 0, 0, 2],
+    ];
+    let mut frames: Vec<_> = sources.into_iter().map(from).collect();
+    for source in ["::", "::1", "ff02::1", "::ffff:10.0.0.1", "fd00::2"] {
+        let source: core::net::Ipv6Addr = source.parse().unwrap();
+        let mut frame = packet_v6(17, 64, &udp_bytes(source.into(), v6(2), b"data"));
+        frame[22..38].copy_from_slice(&source.octets());
+        frames.push(frame);
+    }
+    let mut node = Node::quiet(2);
+    assert_drops(&mut node, &frames, &[(IpDrop::Martian.into(), 12)]);
+    assert!(node.sent().is_empty());
+}
+
+#[test]
+fn udp_lengths_and_checksums_are_checked() {
+    let good = udp_bytes(v4(1), v4(2), b"data");
+    let with_len = |len: u16| [&good[..4], &len.to_be_bytes(), &good[6..]].concat();
+    let mut corrupt = good.clone();
+    corrupt[9] ^= 4;
+    let v6_unsummed = {
+        let mut bytes = udp_bytes(v6(1), v6(2), b"data");
+        bytes[6..8].fill(0);
+        packet_v6(17, 64, &bytes)
+    };
+    let mut node = Node::quiet(2);
+    let bad_len = [with_len(7), with_len(13), with_len(0), good[..7].to_vec()];
+    let mut frames: Vec<_> = bad_len.iter().map(|bytes| packet_v4(17, 1, 0, &[], bytes)).collect();
+    frames.extend([packet_v4(17, 1, 0, &[], &corrupt), v6_unsummed]);
+    assert_drops(&mut node, &frames, &[(UdpDrop::Malformed.into(), 4), (UdpDrop::Checksum.into(), 2)]);
+    // Over IPv4 a checksum of zero means that there is none.
+    corrupt[6..8].fill(0);
+    assert!(node.receive_udp(&packet_v4(17, 1, 0, &[], &corrupt)).is_some());
+}
+
+#[test]
+fn a_sum_of_zero_is_sent_as_all_ones() {
+    let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
+    introduce(&mut a, &mut b);
+    for word in 0..=u16::MAX {
+        let head = Endpoint::new(v4(2), 2000);
+        let payload = word.to_be_bytes();
+        if checksum::Checksum::pseudo(&v4(1), &v4(2), 17, 10)
+            .add(&[0x03, 0xe8, 0x07, 0xd0, 0, 10, 0, 0])
+            .add(&payload)
+            .finish()
+            == 0
+        {
+            a.send(head.addr, &payload).unwrap();
+            let sent = a.sent();
+            assert_eq!(sent[0][14 + 20 + 6..14 + 28], [0xff, 0xff]);
+            assert_eq!(b.receive_udp(&sent[0]).unwrap().2, payload);
+            return;
+        }
+    }
+    panic!("some payload sums to zero");
+}
+
+#[test]
+fn ports_without_sockets_are_reported_within_the_limit() {
+    let mut node = Node::quiet(2);
+    let mut peer = Node::quiet(1);
+    introduce(&mut peer, &mut node);
+    let frames = [
+        packet_v4(17, 1, 0, &[], &udp_bytes(v4(1), v4(2), &pattern(1400))),
+        packet_v6(17, 64, &udp_bytes(v6(1), v6(2), &pattern(1400))),
+    ];
+    for frame in &frames {
+        for _ in 0..10 {
+            let datagram = node.receive(frame).unwrap();
+            node.with(|stack, io| stack.port_unreachable(&datagram, io));
+            node.ledger.drop_input(UdpDrop::NoSocket, datagram.frames());
+            datagram.recycle(&mut node.pool);
+            node.check();
+        }
+    }
+    let sent = node.sent();
+    assert_eq!(sent.len(), 10, "a burst of ten");
+    assert_eq!(node.ledger.output_drops(IpDrop::RateLimited), 10);
+    assert_eq!(sent[0][14 + 20..14 + 22], [3, 3]);
+    assert_eq!(sent[0].len(), 14 + 576);
+    assert_eq!(sent[0][14 + 28..], frames[0][14..14 + 548], "quotes the packet");
+    node.now += crate::time::Duration::from_secs(1);
+    let datagram = node.receive(&frames[1]).unwrap();
+    node.with(|stack, io| stack.port_unreachable(&datagram, io));
+    node.ledger.drop_input(UdpDrop::NoSocket, 1);
+    datagram.recycle(&mut node.pool);
+    let sent = node.sent();
+    assert_eq!((sent[0].len(), &sent[0][14 + 40..14 + 42]), (14 + 1280, &[1, 4][..]));
+    for frame in sent {
+        assert!(peer.receive(&frame).is_none());
+    }
+    assert_eq!(peer.ledger.drops().count(), 0, "its checksum is right");
+}
+
+#[test]
+fn broadcasts_groups_and_errors_are_never_reported() {
+    let mut node = Node::quiet(2);
+    let good = packet_v4(17, 1, 0, &[], &udp_bytes(v4(1), v4(255), b"data"));
+    let mut broadcast = edit_v4(good, |packet| packet[19] = 255);
+    broadcast[..6].fill(0xff);
+    let datagram = node.receive(&broadcast).unwrap();
+    assert_eq!(datagram.destination.addr, v4(255));
+    node.with(|stack, io| stack.port_unreachable(&datagram, io));
+    node.ledger.drop_input(UdpDrop::NoSocket, 1);
+    datagram.recycle(&mut node.pool);
+    // An unknown protocol is reported (once here), but not by a fragment, and not about an error.
+    let frames = [
+        packet_v4(200, 1, 0, &[], b"x"),
+        packet_v4(1, 1, 0, &[], &icmp_bytes(None, v4(1), vec![3, 3, 0, 0, 0, 0, 0, 0])),
+    ];
+    for frame in &frames {
+        assert!(node.receive(frame).is_none());
+    }
+    let sent: Vec<_> = node.sent().into_iter().filter(|frame| frame[12..14] == [8, 0]).collect();
+    assert_eq!(sent.len() as u64 + node.stack.held(), 1);
+    node.check();
+}
+
+#[test]
+fn sending_names_what_is_in_the_way() {
+    let mut node = Node::quiet(1);
+    let elsewhere = IpAddress::v4(192, 0, 2, 1);
+    assert_eq!(node.send(elsewhere, b""), Err(SendError::NoRoute));
+    assert_eq!(node.send(v4(1), b""), Err(SendError::Loopback));
+    assert_eq!(node.send(v6(1), b""), Err(SendError::Loopback));
+    assert_eq!(node.send(IpAddress::v4(0, 0, 0, 0), b""), Err(SendError::NoRoute));
+    let source = Source { address: Some(v4(9)), ..Source::default() };
+    let sent = node.with(|stack, io| stack.send_udp(source, Endpoint::new(v4(2), 1), b"", io));
+    assert_eq!(sent, Err(SendError::NoAddress));
+    node.stack.add_route(IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0), v4(200), LAN).unwrap();
+    assert_eq!(node.send(elsewhere, b""), Ok(()));
+    let question = node.sent();
+    assert_eq!(question[0][14 + 24..14 + 28], [10, 0, 0, 200], "asks for the gateway");
+    let frames: Vec<_> = std::iter::from_fn(|| node.pool.take()).collect();
+    assert_eq!(node.send(v4(255), b""), Err(SendError::NoBuffer));
+    frames.into_iter().for_each(|frame| node.pool.recycle(frame));
+    node.check();
+}
+
+#[test]
+fn local_addresses_are_ours() {
+    let node = Node::quiet(2);
+    let link_local = IpAddress::v6(0xfe80, 0, 0, 0, 0x0000, 0x00ff, 0xfe00, 2);
+    for address in
+        [v4(2), v6(2), v4(255), link_local, IpAddress::v4(255, 255, 255, 255), IpAddress::v4(224, 0, 0, 1)]
+    {
+        assert!(node.stack.is_local(&address), "{address}");
+        assert!(node.stack.local_addresses().any(|local| local == address), "{address}");
+    }
+    assert!(node.stack.local_addresses().all(|address| node.stack.is_local(&address)));
+    assert!(!node.stack.is_local(&v4(3)) && !node.stack.is_local(&v6(3)));
+}

@@ -1,0 +1,239 @@
+//! UDP: datagrams in and out (RFC 768, RFC 8200 8.1).
+
+use core::fmt;
+
+use super::address::Cast;
+use super::checksum::Checksum;
+use super::output::{Header, PACKET_MAX};
+use super::packet::Payload;
+use super::{Endpoint, InterfaceId, Io, Packet, Stack};
+use crate::drop::{Reason, UdpDrop};
+use crate::frame::Pool;
+use crate::wire::{IpAddress, IpProtocol};
+
+const HEADER: usize = 8;
+
+/// A whole UDP datagram, its checksum verified, in the frames it came in.
+///
+/// Its frames are part of the books: whoever has it ends it as delivered or dropped, and recycles it.
+#[derive(Debug)]
+pub struct Datagram {
+    /// The interface it came in by.
+    pub interface: InterfaceId,
+    /// Who sent it.
+    pub source: Endpoint,
+    /// Where it was sent: an address of ours, a broadcast, or a group.
+    pub destination: Endpoint,
+    pub(super) payload: Payload,
+}
+
+impl Datagram {
+    /// Octets of payload.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// Whether the payload is empty, which UDP allows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Frames it came in: more than one if it was fragmented.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.payload.frames()
+    }
+
+    /// The payload where it lies in one frame.
+    #[must_use]
+    pub fn as_slice(&self) -> Option<&[u8]> {
+        match &self.payload {
+            Payload::One(piece) => Some(piece.bytes()),
+            Payload::Many(_) => None,
+        }
+    }
+
+    /// The payload, in order, frame by frame.
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        self.payload.chunks()
+    }
+
+    /// Copies as much of the payload as fits; says how much.
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        let mut copied = 0;
+        for chunk in self.chunks() {
+            let room = to.get_mut(copied..).unwrap_or_default();
+            let take = chunk.len().min(room.len());
+            room[..take].copy_from_slice(&chunk[..take]);
+            copied += take;
+        }
+        copied
+    }
+
+    /// A copy in frames of its own, for one more receiver of a group. The copy's frames are not counted anywhere yet.
+    ///
+    /// `None` if the pool has too few free buffers.
+    #[must_use]
+    pub fn duplicate(&self, pool: &mut Pool) -> Option<Self> {
+        let payload = self.payload.duplicate(pool)?;
+        Some(Self { interface: self.interface, source: self.source, destination: self.destination, payload })
+    }
+
+    /// Gives its frames back. They must have been counted.
+    pub fn recycle(self, pool: &mut Pool) {
+        self.payload.recycle(pool);
+    }
+}
+
+/// Where a datagram is sent from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Source {
+    /// The interface to leave by; `None` for what the routes say. Link-local and multicast destinations want it when the
+    /// host has several interfaces.
+    pub interface: Option<InterfaceId>,
+    /// The address, one of ours; `None` for the one that suits the destination.
+    pub address: Option<IpAddress>,
+    /// The port.
+    pub port: u16,
+}
+
+/// Why a datagram was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendError {
+    /// No route leads to the destination, or it is not an address one can send to.
+    NoRoute,
+    /// The source address is not ours, or none of ours suits the destination.
+    NoAddress,
+    /// The payload is more than a UDP datagram can carry.
+    TooBig,
+    /// The pool has too few free buffers now: try again when frames have left.
+    NoBuffer,
+    /// The destination is this host itself; nothing loops back here.
+    Loopback,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoRoute => "no route to the destination",
+            Self::NoAddress => "no address of this host to send from",
+            Self::TooBig => "the payload is larger than a datagram can carry",
+            Self::NoBuffer => "no free frame buffers",
+            Self::Loopback => "the destination is this host",
+        })
+    }
+}
+
+impl core::error::Error for SendError {}
+
+/// The ports of a UDP header, its length field, and whether it has a checksum.
+struct Ports {
+    source: u16,
+    destination: u16,
+    len: usize,
+    summed: bool,
+}
+
+impl Ports {
+    fn parse(head: &[u8]) -> Option<Self> {
+        let &[a, b, c, d, e, f, g, h, ..] = head else { return None };
+        Some(Self {
+            source: u16::from_be_bytes([a, b]),
+            destination: u16::from_be_bytes([c, d]),
+            len: usize::from(u16::from_be_bytes([e, f])),
+            summed: [g, h] != [0, 0],
+        })
+    }
+}
+
+impl Stack {
+    pub(super) fn input_udp(mut packet: Packet, io: &mut Io<'_>) -> Option<Datagram> {
+        match check(&mut packet) {
+            Ok(ports) => {
+                packet.payload.strip(HEADER);
+                Some(Datagram {
+                    interface: packet.interface,
+                    source: Endpoint::new(packet.source, ports.source),
+                    destination: Endpoint::new(packet.destination, ports.destination),
+                    payload: packet.payload,
+                })
+            }
+            Err(reason) => {
+                io.drop_payload(packet.payload, reason);
+                None
+            }
+        }
+    }
+
+    pub(super) fn output_udp(
+        &mut self,
+        source: Source,
+        to: Endpoint,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<(), SendError> {
+        let len = HEADER + payload.len();
+        if len > PACKET_MAX {
+            return Err(SendError::TooBig);
+        }
+        let path = self.path_to(&to.addr, source.interface)?;
+        let address = self.choose_source(source, &to.addr, path.interface)?;
+        let head = head(address, source.port, to, len, payload);
+        let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
+        let (destination, protocol) = (to.addr, IpProtocol::Udp);
+        let header = Header { source: address, destination, protocol, hop_limit, router_alert: false };
+        self.send_packet(header, path, len, &head, core::iter::once(payload), io)
+    }
+
+    fn choose_source(
+        &self,
+        source: Source,
+        to: &IpAddress,
+        interface: InterfaceId,
+    ) -> Result<IpAddress, SendError> {
+        match source.address {
+            None => self.source_for(to, to, interface).ok_or(SendError::NoAddress),
+            Some(address) => {
+                let fits = address.version() == to.version()
+                    && self.cast(&address, interface) == Some(Cast::Unicast);
+                fits.then_some(address).ok_or(SendError::NoAddress)
+            }
+        }
+    }
+}
+
+/// Checks length and checksum; cuts off what the length field leaves over.
+fn check(packet: &mut Packet) -> Result<Ports, Reason> {
+    let ports = Ports::parse(packet.payload.head()).ok_or(UdpDrop::Malformed)?;
+    if ports.len < HEADER || ports.len > packet.payload.len() {
+        return Err(UdpDrop::Malformed.into());
+    }
+    packet.payload.truncate(ports.len);
+    if ports.summed {
+        let pseudo = Checksum::pseudo(&packet.source, &packet.destination, IpProtocol::Udp.into(), ports.len);
+        if packet.payload.chunks().fold(pseudo, Checksum::add).finish() != 0 {
+            return Err(UdpDrop::Checksum.into());
+        }
+    } else if matches!(packet.source, IpAddress::Ipv6(_)) {
+        // Optional over IPv4 only (RFC 8200 8.1).
+        return Err(UdpDrop::Checksum.into());
+    }
+    Ok(ports)
+}
+
+fn head(source: IpAddress, port: u16, to: Endpoint, len: usize, payload: &[u8]) -> [u8; HEADER] {
+    let mut head = [0; HEADER];
+    head[..2].copy_from_slice(&port.to_be_bytes());
+    head[2..4].copy_from_slice(&to.port.to_be_bytes());
+    head[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+    let pseudo = Checksum::pseudo(&source, &to.addr, IpProtocol::Udp.into(), len);
+    // A sum of zero is sent as its other form: zero means "no checksum".
+    let sum = match pseudo.add(&head).add(payload).finish() {
+        0 => 0xffff,
+        sum => sum,
+    };
+    head[6..].copy_from_slice(&u16::to_be_bytes(sum));
+    head
+}

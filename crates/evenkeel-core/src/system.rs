@@ -1,0 +1,107 @@
+//! The system calls: what a program may ask of its host.
+
+use crate::net::Net;
+use crate::process::ProcessId;
+use crate::socket::{BindError, SocketId};
+use crate::stack::{Datagram, Endpoint, SendError};
+use crate::time::{Duration, Instant};
+use crate::wire::IpAddress;
+use crate::work::Work;
+
+/// A program's view of its host, for the length of one step.
+///
+/// A program uses its own sockets only. Another's is to it as if it were closed, so that a number kept too long does no harm to whoever
+/// has it now.
+#[derive(Debug)]
+pub struct System<'a> {
+    pub(crate) net: &'a mut Net,
+    pub(crate) process: ProcessId,
+    pub(crate) now: Instant,
+}
+
+impl System<'_> {
+    /// The time at which this step began.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The process that asks.
+    #[must_use]
+    pub const fn process(&self) -> ProcessId {
+        self.process
+    }
+
+    /// Opens a UDP socket bound to `port` of `address`, or of all the host's addresses. Port 0 chooses one.
+    ///
+    /// Bound to a multicast group, it joins the group and receives nothing else; any number of sockets may.
+    ///
+    /// # Errors
+    /// [`BindError`]; nothing is open then.
+    pub fn bind(&mut self, address: Option<IpAddress>, port: u16) -> Result<SocketId, BindError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.bind(Some(self.process), address, port, self.now)
+    }
+
+    /// Joins a multicast group on every interface: its datagrams to the socket's port are received by the socket. All sockets of a
+    /// group and port share one channel.
+    ///
+    /// # Errors
+    /// [`BindError`]; the socket is unchanged then.
+    pub fn join(&mut self, socket: SocketId, group: IpAddress) -> Result<(), BindError> {
+        self.net.work.add(Work::SystemCall);
+        if !self.owns(socket) {
+            return Err(BindError::NotLocal);
+        }
+        self.net.join(socket, group, self.now)
+    }
+
+    /// Receives a datagram, or `None` if there is none: then [`crate::process::Step::Wait`].
+    ///
+    /// Under the lazy architectures this is where protocol input happens, on the caller's bill. The datagram stays in the frames it
+    /// came in; give it back with [`System::recycle`].
+    pub fn receive(&mut self, socket: SocketId) -> Option<Datagram> {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(socket) { self.net.receive(socket, self.now) } else { None }
+    }
+
+    /// Gives back a received datagram's buffers.
+    pub fn recycle(&mut self, datagram: Datagram) {
+        datagram.recycle(&mut self.net.pool);
+    }
+
+    /// Sends a datagram from the socket's address and port. The payload is copied once, into the frame that leaves.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn send(&mut self, socket: SocketId, to: Endpoint, payload: &[u8]) -> Result<(), SendError> {
+        self.net.work.add(Work::SystemCall);
+        if !self.owns(socket) {
+            return Err(SendError::NoAddress);
+        }
+        self.net.send(socket, to, payload, self.now)
+    }
+
+    /// Closes a socket; what waits in it is dropped and counted.
+    pub fn close(&mut self, socket: SocketId) {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(socket) {
+            self.net.close(socket, self.now);
+        }
+    }
+
+    fn owns(&self, socket: SocketId) -> bool {
+        self.net.socket(socket).is_some_and(|s| s.owner == Some(self.process))
+    }
+
+    /// The port a socket is bound to.
+    #[must_use]
+    pub fn port(&self, socket: SocketId) -> Option<u16> {
+        self.net.socket(socket).map(|s| s.port)
+    }
+
+    /// Burns CPU: the work a program does with what it received. Takes effect when the step is over.
+    pub fn compute(&mut self, time: Duration) {
+        self.net.work.compute += time;
+    }
+}

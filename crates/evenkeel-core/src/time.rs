@@ -1,0 +1,85 @@
+//! Virtual or real, time is a number that the caller passes in.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub};
+pub use core::time::Duration;
+
+/// A point in time: nanoseconds since the engine started.
+///
+/// It never goes back. What it counts (the TSC, or a simulator's virtual time) is the caller's business.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// When the engine started.
+    pub const ZERO: Self = Self(0);
+    /// Later than anything that happens.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// The instant `nanos` ns after the start.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The instant `micros` µs after the start.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
+    }
+
+    /// The instant `millis` ms after the start.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// Nanoseconds since the start.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for reports only")]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Time from `earlier` to `self`; zero if `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+    /// Saturates at [`Instant::NEVER`].
+    fn add(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, by: Duration) {
+        *self = *self + by;
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::NEVER {
+            return f.write_str("never");
+        }
+        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}

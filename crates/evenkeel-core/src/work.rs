@@ -1,0 +1,80 @@
+//! What a unit of work consisted of.
+//!
+//! The core only counts. On a real core the counts explain where time went; in virtual time a machine model turns them into time.
+
+use crate::time::Duration;
+
+macro_rules! work {
+    ($($variant:ident => $name:literal, $meaning:literal;)*) => {
+        /// A kind of work.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Work { $(#[doc = $meaning] $variant,)* }
+
+        impl Work {
+            /// Every kind, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The name used in machine models and reports.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// One line of meaning.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+work! {
+    Interrupt => "interrupt", "entering and leaving a device interrupt";
+    Clock => "clock", "a timer interrupt, and what was due";
+    Receive => "receive", "the driver takes a frame from a receive ring";
+    Demultiplex => "demultiplex", "the demultiplexing function classifies a frame";
+    Enqueue => "enqueue", "a frame is put into the shared IP queue or a channel";
+    SoftInterrupt => "soft-interrupt", "dispatching the software interrupt";
+    PollRound => "poll-round", "the polling thread calls a device's callback";
+    Input => "input", "IP and UDP input of a frame";
+    Control => "control", "ARP, NDP, ICMP, IGMP or MLD input of a frame";
+    Append => "append", "a datagram is appended to a socket queue";
+    Wakeup => "wakeup", "a sleeping process is made runnable";
+    Switch => "switch", "switching to another process";
+    SystemCall => "system-call", "entering and leaving a system call";
+    Deliver => "deliver", "a datagram is handed to the program";
+    Output => "output", "UDP and IP output of a datagram";
+    Transmit => "transmit", "the driver hands a frame to the interface";
+    Reclaim => "reclaim", "the driver takes back the buffer of a frame that has left";
+}
+
+/// How often each kind of work was done, and what a program asked to compute.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkLog {
+    counts: [u32; Work::ALL.len()],
+    /// CPU time a program asked to burn ([`crate::host::System::compute`]). The driver of the host burns it, or lets it pass.
+    pub compute: Duration,
+}
+
+impl WorkLog {
+    /// Notes one piece of work.
+    pub fn add(&mut self, work: Work) {
+        self.counts[work as usize] += 1;
+    }
+
+    /// How often `work` was done.
+    #[must_use]
+    pub fn count(&self, work: Work) -> u32 {
+        self.counts[work as usize]
+    }
+
+    /// The kinds of work done, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (Work, u32)> {
+        Work::ALL.iter().map(|&w| (w, self.count(w))).filter(|&(_, n)| n > 0)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

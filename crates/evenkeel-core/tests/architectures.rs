@@ -1,0 +1,374 @@
+//! What distinguishes the receive architectures, on a host that runs one microsecond a unit.
+
+mod common;
+
+use common::*;
+use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
+use evenkeel_core::host::{Config, Level};
+use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
+use evenkeel_core::work::Work;
+
+fn small(architecture: Architecture) -> Config {
+    Config {
+        socket_queue_pkts: 8,
+        channel_pkts: 8,
+        ip_queue_pkts: 16,
+        batch_pkts: 1,
+        ..Config::of(architecture)
+    }
+}
+
+/// A port with a service, and the frames of a flood.
+fn flood(port: u16, frames: u32) -> Vec<Vec<u8>> {
+    (0..frames).map(|n| udp(port, &n.to_be_bytes())).collect()
+}
+
+#[test]
+fn every_architecture_delivers_what_was_sent_unchanged_and_in_order() {
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::new(Config::of(architecture));
+        let (sink, seen) = Sink::new(7);
+        bench.host.spawn("sink", 0, Box::new(sink));
+        bench.settle();
+        for n in 0..100_u32 {
+            assert_eq!(bench.send(&[udp(7, &n.to_be_bytes())]), 1, "{architecture}");
+            bench.settle();
+        }
+        let expected: Vec<_> = (0..100_u32).map(|n| n.to_be_bytes().to_vec()).collect();
+        assert_eq!(*seen.payloads.lock().unwrap(), expected, "{architecture}");
+        assert_eq!(bench.host.ledger().received, 100, "{architecture}");
+    }
+}
+
+#[test]
+fn every_architecture_answers_arp() {
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::new(Config::of(architecture));
+        bench.settle();
+        bench.sent();
+        bench.send(&[arp_request()]);
+        bench.settle();
+        let answers = bench.sent();
+        assert!(
+            answers.iter().any(|f| f[..6] == PEER_MAC.0 && f[12..14] == [0x08, 0x06]),
+            "{architecture}: {answers:?}"
+        );
+        assert_eq!(bench.host.ledger().consumed, 1, "{architecture}");
+    }
+}
+
+#[test]
+fn work_is_done_at_the_levels_that_the_architecture_says() {
+    let levels = |architecture| {
+        let mut bench = Bench::new(Config::of(architecture));
+        let (sink, _) = Sink::new(7);
+        bench.host.spawn("sink", 0, Box::new(sink));
+        bench.settle();
+        bench.units = [0; 5];
+        bench.send(&[udp(7, b"x")]);
+        bench.settle();
+        let at = |level| bench.at(level) > 0;
+        (at(Level::Interrupt), at(Level::SoftInterrupt), at(Level::PollingThread))
+    };
+    assert_eq!(levels(Architecture::Eager), (true, true, false));
+    assert_eq!(levels(Architecture::EarlyDemux), (true, true, false));
+    assert_eq!(levels(Architecture::Polled), (true, false, true));
+    assert_eq!(levels(Architecture::SoftLrp), (true, false, true));
+    assert_eq!(levels(Architecture::NiLrp), (true, false, false));
+}
+
+#[test]
+fn soft_lrp_with_its_device_work_in_the_interrupt_needs_no_polling_thread() {
+    let mut bench =
+        Bench::new(Config { soft_lrp_device: DeviceWork::Interrupt, ..Config::of(Architecture::SoftLrp) });
+    let (sink, seen) = Sink::new(7);
+    bench.host.spawn("sink", 0, Box::new(sink));
+    bench.settle();
+    bench.send(&flood(7, 20));
+    bench.settle();
+    assert_eq!((seen.count(), bench.at(Level::PollingThread)), (20, 0));
+}
+
+/// Floods a slow service for a while and tells what it received, with the bench to look into.
+fn overload(config: Config) -> (u64, Bench) {
+    overload_every(config, Duration::from_micros(4))
+}
+
+/// Four frames every `period`.
+fn overload_every(config: Config, period: Duration) -> (u64, Bench) {
+    let mut bench = Bench::new(config);
+    let (mut sink, seen) = Sink::new(7);
+    sink.compute = Duration::from_micros(20);
+    bench.host.spawn("sink", 0, Box::new(sink));
+    bench.settle();
+    let frames = flood(7, 4);
+    for _ in 0..2_000 {
+        bench.send(&frames);
+        bench.run(period);
+    }
+    (seen.count(), bench)
+}
+
+#[test]
+fn eager_processing_livelocks() {
+    let (received, bench) = overload(small(Architecture::Eager));
+    let ledger = bench.host.ledger();
+    // A unit for each frame's device work and one for its protocol work: at one frame a microsecond nothing is left.
+    assert!(received < 20, "{received}");
+    assert!(ledger.input_drops(QueueDrop::IpQueue) > 1_000);
+}
+
+#[test]
+fn polling_with_feedback_sheds_at_the_ring() {
+    let (received, bench) = overload(small(Architecture::Polled));
+    let ledger = bench.host.ledger();
+    // 8 ms at 22 us a datagram and its share of polling.
+    assert!(received > 250, "{received}");
+    assert!(bench.wire.sent().shed > 5_000);
+    assert!(ledger.input_drops(QueueDrop::Socket) <= bench.host.resumes().timeout + 8, "{ledger:?}");
+}
+
+#[test]
+fn polling_without_feedback_livelocks_at_the_socket() {
+    let (received, bench) = overload(Config { feedback: None, ..small(Architecture::Polled) });
+    assert!(received < 20, "{received}");
+    assert!(bench.host.ledger().input_drops(QueueDrop::Socket) > 1_000);
+}
+
+#[test]
+fn soft_lrp_discards_early_and_with_feedback_not_at_all() {
+    let (received, bench) = overload(small(Architecture::SoftLrp));
+    assert!(received > 250, "{received}");
+    assert!(bench.host.ledger().input_drops(QueueDrop::Channel) <= bench.host.resumes().timeout + 8);
+    let interrupt = Config { soft_lrp_device: DeviceWork::Interrupt, ..small(Architecture::SoftLrp) };
+    let (_, bench) = overload(interrupt);
+    assert!(
+        bench.host.ledger().input_drops(QueueDrop::Channel) > 1_000,
+        "the channel sheds, after one demultiplexing"
+    );
+    assert!(
+        bench.done(Work::Input) < bench.done(Work::Demultiplex) / 10,
+        "no protocol work for what is discarded"
+    );
+}
+
+#[test]
+fn ni_lrp_does_nothing_for_a_frame_that_is_shed() {
+    let (received, bench) = overload(small(Architecture::NiLrp));
+    assert!(received > 300, "{received}");
+    let ledger = bench.host.ledger();
+    assert_eq!(ledger.drops().count(), 0, "{ledger:?}");
+    assert!(bench.wire.sent().shed > 5_000);
+    assert_eq!((bench.done(Work::Receive), bench.done(Work::Demultiplex)), (ledger.received, 0));
+}
+
+#[test]
+fn a_flooded_socket_takes_nothing_from_another_under_lrp() {
+    let device = |d| Config { soft_lrp_device: d, ..small(Architecture::SoftLrp) };
+    for (config, queues) in
+        [(device(DeviceWork::Interrupt), 1), (device(DeviceWork::Polled), 8), (small(Architecture::NiLrp), 1)]
+    {
+        let mut bench = Bench::with_queues(config, queues);
+        let (mut flooded, _) = Sink::new(7);
+        flooded.compute = Duration::from_micros(20);
+        let (quiet, seen) = Sink::new(9);
+        bench.host.spawn("flooded", 0, Box::new(flooded));
+        bench.host.spawn("quiet", 0, Box::new(quiet));
+        bench.settle();
+        let frames = flood(7, 4);
+        if queues > 1 {
+            assert_ne!(
+                bench.wire.steers_to(&frames[0]),
+                bench.wire.steers_to(&udp(9, b"")),
+                "flows in rings of their own"
+            );
+        }
+        for n in 0..1_000_u32 {
+            bench.send(&frames);
+            if n % 10 == 0 {
+                assert_eq!(bench.send(&[udp(9, &n.to_be_bytes())]), 1);
+            }
+            bench.run(Duration::from_micros(8));
+        }
+        bench.settle();
+        assert_eq!(
+            seen.count(),
+            100,
+            "{:?} {queues} {:?} {:?}",
+            bench.host.config().architecture,
+            bench.host.ledger(),
+            bench.units
+        );
+    }
+}
+
+#[test]
+fn eager_processing_lets_a_flood_take_another_sockets_frames() {
+    let mut bench = Bench::new(small(Architecture::Eager));
+    let (flooded, _) = Sink::new(7);
+    let (quiet, seen) = Sink::new(9);
+    bench.host.spawn("flooded", 0, Box::new(flooded));
+    bench.host.spawn("quiet", 0, Box::new(quiet));
+    bench.settle();
+    for n in 0..1_000_u32 {
+        bench.send(&flood(7, 8));
+        bench.send(&[udp(9, &n.to_be_bytes())]);
+        bench.run(Duration::from_micros(8));
+    }
+    bench.settle();
+    assert!(seen.count() < 500, "{}", seen.count());
+}
+
+#[test]
+fn early_demux_drops_before_protocol_work_when_the_socket_queue_is_full() {
+    let (_, bench) = overload_every(small(Architecture::EarlyDemux), Duration::from_micros(6));
+    let dropped = bench.host.ledger().input_drops(QueueDrop::Socket);
+    assert!(dropped > 1_000, "{dropped}");
+    let (input, demultiplexed) = (bench.done(Work::Input), bench.done(Work::Demultiplex));
+    assert!(input < demultiplexed / 2, "{input} of {demultiplexed} frames cost protocol work");
+}
+
+#[test]
+fn lazy_work_is_done_early_when_the_core_is_idle() {
+    let mut bench = Bench::new(Config::of(Architecture::SoftLrp));
+    let (mut sink, seen) = Sink::new(7);
+    sink.nap = Some(Duration::from_millis(1));
+    bench.host.spawn("sink", 0, Box::new(sink));
+    bench.run(Duration::from_micros(100));
+    bench.send(&flood(7, 3));
+    bench.run(Duration::from_micros(100));
+    assert_eq!(seen.count(), 0, "the receiver sleeps");
+    assert_eq!(bench.done(Work::Input), 3, "its datagrams are ready all the same");
+    assert!(bench.at(Level::Idle) >= 3);
+    bench.run(Duration::from_millis(10));
+    assert_eq!(seen.count(), 3);
+}
+
+#[test]
+fn under_lrp_the_receiver_pays_and_under_eager_processing_whoever_is_hit() {
+    let bills = |config: Config| {
+        let mut bench = Bench::new(config);
+        let (sink, _) = Sink::new(7);
+        let sink = bench.host.spawn("sink", 0, Box::new(sink));
+        let spinner = bench.host.spawn("spinner", 0, Box::new(Spinner));
+        bench.run(Duration::from_millis(1));
+        for _ in 0..2_000 {
+            bench.send(&flood(7, 1));
+            bench.run(Duration::from_micros(50));
+        }
+        let (sink, spinner) = (bench.host.bill(sink).unwrap(), bench.host.bill(spinner).unwrap());
+        ((sink.charged - sink.used) + (spinner.charged - spinner.used), bench.done(Work::Input))
+    };
+    let (eager, inputs) = bills(small(Architecture::Eager));
+    assert_eq!(inputs, 2_000);
+    assert!(eager >= Duration::from_micros(3_900), "device and protocol work hit whoever ran: {eager:?}");
+    let (lazy, inputs) =
+        bills(Config { soft_lrp_device: DeviceWork::Interrupt, ..small(Architecture::SoftLrp) });
+    assert_eq!(inputs, 2_000);
+    assert!(lazy <= Duration::from_micros(2_100), "only demultiplexing does: {lazy:?}");
+}
+
+#[test]
+fn frames_for_nobody_are_counted() {
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::new(Config::of(architecture));
+        bench.settle();
+        let strangers = [
+            udp(1234, b"no socket"),
+            udp_to(EthernetAddress([2, 0, 0, 0, 0, 9]), HOST, 7, b"other hardware"),
+            udp_to(HOST_MAC, Ipv4Address::new(10, 0, 0, 77), 7, b"other host"),
+            vec![0; 5],
+        ];
+        bench.send(&strangers);
+        bench.settle();
+        let ledger = bench.host.ledger();
+        assert_eq!(ledger.input_drops(UdpDrop::NoSocket), 1, "{architecture}: {ledger:?}");
+        assert_eq!(ledger.delivered, 0);
+        if architecture == Architecture::NiLrp {
+            assert_eq!(bench.wire.sent().discarded, 3, "the adaptor sees to the rest");
+        } else {
+            assert_eq!(ledger.input_drops(LinkDrop::NotForUs), 1, "{architecture}: {ledger:?}");
+            assert_eq!(ledger.received, 4);
+        }
+    }
+}
+
+#[test]
+fn closing_counts_what_was_queued() {
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::new(small(architecture));
+        let (sink, _) = Sink::new(7);
+        let process = bench.host.spawn("sink", 0, Box::new(sink));
+        bench.settle();
+        bench.send(&flood(7, 6));
+        for _ in 0..4 {
+            bench.unit();
+        }
+        bench.host.kill(process, bench.now);
+        bench.host.check().unwrap();
+        bench.settle();
+        let (free, promised) = bench.host.pool();
+        assert!(free <= promised);
+    }
+}
+
+#[test]
+fn an_adaptor_keeps_up_with_sockets_that_come_and_go_and_loses_no_frame_of_the_books() {
+    let mut bench = Bench::new(small(Architecture::NiLrp));
+    let promised = bench.host.pool().1;
+    for round in 0..3 {
+        let sinks: Vec<_> = (0..300)
+            .map(|n| {
+                let (sink, seen) = Sink::new(1000 + n);
+                (bench.host.spawn("sink", 0, Box::new(sink)), seen)
+            })
+            .collect();
+        bench.settle();
+        let frames: Vec<_> = (0..300).map(|n| udp(1000 + n, b"first")).collect();
+        assert_eq!(bench.send(&frames), 300, "round {round}");
+        bench.settle();
+        assert!(sinks.iter().all(|(_, seen)| seen.count() == 1), "round {round}");
+        // The second frame of each is still in its ring when its socket is closed.
+        assert_eq!(bench.send(&frames), 300);
+        for (process, _) in sinks {
+            bench.host.kill(process, bench.now);
+        }
+        bench.settle();
+        bench.send(&[udp(1000, b"for nobody")]);
+        bench.settle();
+        let (wire, ledger) = (bench.wire.sent(), bench.host.ledger());
+        assert_eq!(wire.accepted, ledger.received, "round {round}");
+        assert_eq!(wire.accepted + wire.shed + wire.discarded, 601 * (round + 1));
+        assert_eq!(bench.host.pool().1, promised, "every promise is taken back");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let trace = || {
+        let (received, mut bench) = overload(small(Architecture::SoftLrp));
+        (received, bench.units, bench.now, format!("{:?}", bench.host.ledger()), bench.sent())
+    };
+    assert_eq!(trace(), trace());
+}
+
+#[test]
+fn a_core_halts_while_a_program_with_full_queues_sleeps() {
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::new(small(architecture));
+        let (mut sink, seen) = Sink::new(7);
+        sink.nap = Some(Duration::from_secs(1));
+        bench.host.spawn("sink", 0, Box::new(sink));
+        bench.settle();
+        // The first fill the socket's queue, where the idle level puts them, the second the channel.
+        for _ in 0..2 {
+            bench.send(&flood(7, 30));
+            bench.settle();
+        }
+        assert_eq!(seen.count(), 0, "{architecture}");
+        bench.run(Duration::from_secs(12));
+        assert!(seen.count() >= 8, "{architecture}: {} received", seen.count());
+    }
+}

@@ -1,0 +1,105 @@
+//! Nothing is allocated per frame: not on the way up, not on the way down, not for a frame that is discarded.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use allocation_counter::measure;
+use common::*;
+use evenkeel_core::host::{Config, System};
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::socket::SocketId;
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::{Ipv4Address, UdpPacket};
+
+const ECHO: u16 = 7;
+/// Sleeps most of the time, so that its queues overflow.
+const SLOW: u16 = 8;
+const WARM_UP: usize = 200;
+const BATCHES: usize = 200;
+
+/// Sends every datagram back.
+#[derive(Debug)]
+struct Echo {
+    port: u16,
+    nap: Duration,
+    socket: Option<SocketId>,
+}
+
+impl Program for Echo {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(socket) = self.socket else {
+            self.socket = Some(system.bind(None, self.port).unwrap());
+            return Step::Again;
+        };
+        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let payload = datagram.as_slice().unwrap();
+        let mut copy = [0; 64];
+        let copy = &mut copy[..payload.len()];
+        copy.copy_from_slice(payload);
+        system.send(socket, datagram.source, copy).unwrap();
+        system.recycle(datagram);
+        if self.nap.is_zero() { Step::Again } else { Step::Sleep(system.now() + self.nap) }
+    }
+}
+
+/// Frames of every fate that needs no setting up: delivered, queue full, nobody's port, somebody else's address, wrong checksum, ARP.
+fn frames() -> Vec<Vec<u8>> {
+    let mut wrong = udp(ECHO, b"wrong checksum");
+    UdpPacket::new_unchecked(&mut wrong[34..]).set_checksum(0x1234);
+    let mut frames = vec![
+        udp(9, b"nobody's"),
+        udp_to(HOST_MAC, Ipv4Address::new(10, 0, 0, 99), ECHO, b"for another host"),
+        wrong,
+        arp_request(),
+    ];
+    for n in 0..14_u8 {
+        frames.push(udp(ECHO, &[n; 18]));
+        frames.push(udp(SLOW, &[n; 18]));
+    }
+    frames
+}
+
+fn configs() -> Vec<Config> {
+    let small = |config| Config { socket_queue_pkts: 16, channel_pkts: 16, ip_queue_pkts: 16, ..config };
+    let mut configs: Vec<_> = Architecture::ALL.map(|a| small(Config::of(a))).into();
+    let soft_lrp = &Config::of(Architecture::SoftLrp);
+    configs.push(small(Config { soft_lrp_device: DeviceWork::Interrupt, ..soft_lrp.clone() }));
+    configs.push(small(Config { feedback: None, ..soft_lrp.clone() }));
+    configs.push(small(Config { feedback: None, ..Config::of(Architecture::Polled) }));
+    configs
+}
+
+/// Keeps what the host sends from filling the wire, without allocating.
+fn discard_sent(bench: &mut Bench) -> u64 {
+    let mut sent = 0;
+    while let Some(frame) = bench.take() {
+        bench.pool.recycle(frame);
+        sent += 1;
+    }
+    sent
+}
+
+#[test]
+fn no_architecture_allocates_once_it_is_warm() {
+    for config in configs() {
+        let what = format!("{}, {:?}, {:?}", config.architecture, config.soft_lrp_device, config.feedback);
+        let mut bench = Bench::new(config);
+        for (port, nap) in [(ECHO, Duration::ZERO), (SLOW, Duration::from_micros(500))] {
+            bench.host.spawn("echo", 0, Box::new(Echo { port, nap, socket: None }));
+        }
+        bench.settle();
+        let frames = frames();
+        let mut sent = 0;
+        let mut batch = || {
+            bench.send(&frames);
+            bench.run(Duration::from_micros(400));
+            sent += discard_sent(&mut bench);
+        };
+        (0..WARM_UP).for_each(|_| batch());
+        let allocated = measure(|| (0..BATCHES).for_each(|_| batch()));
+        assert_eq!(allocated.count_total, 0, "{what}: {allocated:?}");
+        let ledger = bench.host.ledger();
+        assert!(ledger.delivered > 500 && sent > 500, "{what}: {ledger:?}, {sent} sent");
+    }
+}

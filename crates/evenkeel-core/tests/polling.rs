@@ -1,0 +1,142 @@
+//! The polling thread between the receive and the transmit side of one interface (Mogul and Ramakrishnan, TOCS 1997, section 6.6).
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use common::{HOST, HOST_MAC, PEER, PEER_MAC, UNIT, arp_request};
+use evenkeel_core::drop::LinkDrop;
+use evenkeel_core::frame::{Frame, Pool};
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Packet, Icmpv4Repr, IpCidr,
+    IpProtocol, Ipv4Packet, Ipv4Repr,
+};
+
+/// Frames the transmit ring holds until their buffers are reclaimed.
+const TRANSMIT_RING: usize = 16;
+
+/// An interface that always has another ping, and whose transmit ring is freed by nobody but the host.
+#[derive(Debug)]
+struct Flooded {
+    next: Vec<u8>,
+    ping: Vec<u8>,
+    sent: Vec<Frame>,
+}
+
+impl RxQueue for Flooded {
+    fn pending(&self) -> usize {
+        1
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        let frame = pool.take_copy(&self.next);
+        self.next.clone_from(&self.ping);
+        frame
+    }
+
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    fn shed(&self) -> u64 {
+        0
+    }
+}
+
+impl Interface for Flooded {
+    fn name(&self) -> &'static str {
+        "flooded"
+    }
+
+    fn address(&self) -> EthernetAddress {
+        HOST_MAC
+    }
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn queues(&self) -> usize {
+        1
+    }
+
+    fn queue(&mut self, _index: usize) -> &mut dyn RxQueue {
+        self
+    }
+
+    fn transmit(&mut self, frame: Frame, _pool: &mut Pool) -> Result<(), Frame> {
+        if self.sent.len() == TRANSMIT_RING {
+            return Err(frame);
+        }
+        self.sent.push(frame);
+        Ok(())
+    }
+
+    fn unreclaimed(&self) -> usize {
+        self.sent.len()
+    }
+
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        let count = self.sent.len().min(limit_pkts);
+        self.sent.drain(..count).for_each(|frame| pool.recycle(frame));
+        count
+    }
+}
+
+fn ping() -> Vec<u8> {
+    let echo = Icmpv4Repr::EchoRequest { ident: 1, seq_no: 1, data: b"again" };
+    let len = echo.buffer_len();
+    let ip = Ipv4Repr {
+        src_addr: PEER,
+        dst_addr: HOST,
+        next_header: IpProtocol::Icmp,
+        payload_len: len,
+        hop_limit: 64,
+    };
+    let mut frame = vec![0; 34 + len];
+    let ethernet = EthernetRepr { src_addr: PEER_MAC, dst_addr: HOST_MAC, ethertype: EthernetProtocol::Ipv4 };
+    ethernet.emit(&mut EthernetFrame::new_unchecked(&mut frame[..]));
+    let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
+    ip.emit(&mut packet, &Default::default());
+    echo.emit(&mut Icmpv4Packet::new_unchecked(packet.payload_mut()), &Default::default());
+    frame
+}
+
+/// Runs `polled` under endless input; gives the frames sent, and those the transmit ring had no room for.
+fn flood(quota_pkts: usize) -> (u64, u64) {
+    let mut host = Host::new(Config { quota_pkts, ..Config::of(Architecture::Polled) }).unwrap();
+    let interface = Flooded { next: arp_request(), ping: ping(), sent: Vec::new() };
+    host.add_interface(Box::new(interface), &[IpCidr::new(HOST.into(), 24)], Instant::ZERO).unwrap();
+    let mut now = Instant::ZERO;
+    for _ in 0..2_000 {
+        let ran = host.turn(now).unwrap();
+        now += UNIT;
+        host.charge(&ran, UNIT);
+        host.finish(&ran, now);
+    }
+    host.check().unwrap();
+    (host.ledger().transmitted, host.ledger().output_drops(LinkDrop::TransmitFull))
+}
+
+#[test]
+fn with_a_quota_the_transmit_side_gets_its_turn() {
+    let (sent, dropped) = flood(8);
+    assert!(sent > 5_000, "{sent}");
+    assert_eq!(dropped, 0);
+}
+
+#[test]
+fn without_a_quota_input_starves_it_and_output_stops() {
+    let (sent, dropped) = flood(usize::MAX);
+    assert!(sent < 100, "{sent}");
+    assert!(dropped > 5_000, "{dropped}");
+}
+
+#[test]
+fn a_quota_beyond_the_transmit_ring_wastes_work() {
+    let (sent, dropped) = flood(64);
+    assert!(dropped > sent, "{sent} sent, {dropped} dropped after all their work");
+}

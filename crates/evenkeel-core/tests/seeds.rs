@@ -1,0 +1,58 @@
+//! The fuzz targets over their seeds: what fuzzing has found stays found, on the stable toolchain and in every run of the tests.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use evenkeel_core::drop::{IpDrop, LinkDrop, QueueDrop, Reason};
+use evenkeel_core::ledger::Ledger;
+
+#[path = "../../../fuzz/src/lib.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the seeds are read here, and written there")]
+mod fuzz;
+
+/// Runs every seed of a target, in the order of their names.
+fn seeds<T>(target: &str, run: fn(&[u8]) -> T) -> Vec<T> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let entries = fs::read_dir(folder).expect("the folder of the seeds");
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("a seed").path()).collect();
+    files.sort();
+    files
+        .iter()
+        .map(|file| {
+            // What is shown if the test fails says which seed it was.
+            eprintln!("{}", file.display());
+            run(&fs::read(file).expect("a seed that can be read"))
+        })
+        .collect()
+}
+
+fn reasons(books: &[Ledger]) -> BTreeSet<Reason> {
+    books.iter().flat_map(Ledger::drops).map(|(reason, ..)| reason).collect()
+}
+
+#[test]
+fn demux() {
+    assert!(seeds("demux", fuzz::demux::run).len() >= 10);
+}
+
+/// Seeds that no longer get anywhere would find nothing: they deliver, and reach nearly every way a frame can end.
+#[test]
+fn ip_input() {
+    let books = seeds("ip_input", fuzz::ip_input::run);
+    assert!(books.iter().map(|b| b.delivered).sum::<u64>() > 25);
+    let missing: Vec<_> = Reason::all()
+        .filter(|r| matches!(r, Reason::Ip(_) | Reason::Udp(_)) && !reasons(&books).contains(r))
+        .collect();
+    assert_eq!(missing, [IpDrop::NoRoute, IpDrop::TooBig].map(Reason::from));
+}
+
+#[test]
+fn host() {
+    let books = seeds("host", fuzz::host::run);
+    assert!(books.iter().map(|b| b.delivered).sum::<u64>() > 25);
+    for queue in QueueDrop::ALL {
+        assert!(reasons(&books).contains(&Reason::Queue(*queue)), "{queue:?}");
+    }
+    assert!(!reasons(&books).contains(&LinkDrop::NoBuffer.into()), "every queue has its own buffers");
+}

@@ -1,0 +1,297 @@
+//! Throughput against offered load for the four systems of the LRP paper: Druschel and Banga, OSDI 1996, figure 3.
+//!
+//! One host receives 14-byte UDP datagrams in a process that discards them; what it receives is plotted over what is sent to it.
+
+use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::Ipv4Address;
+use evenkeel_sim::workload::{Sink, Tally};
+use evenkeel_sim::world::{HostId, SourceId, World};
+
+use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::lrp_testbed::{add_blaster, add_machine};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    id: "o96-fig3",
+    title: "UDP throughput against offered load",
+    source: "Druschel and Banga, Lazy Receiver Processing, OSDI 1996, figure 3",
+    modes: &[Mode::Virtual],
+    measure,
+};
+
+/// The four systems, under the names of our architectures.
+const SYSTEMS: [Architecture; 4] =
+    [Architecture::Eager, Architecture::EarlyDemux, Architecture::SoftLrp, Architecture::NiLrp];
+
+/// What the paper says.
+mod paper {
+    pub(super) const BSD_PEAK: f64 = 7380.0;
+    pub(super) const SOFT_PEAK: f64 = 9760.0;
+    pub(super) const NI_PEAK: f64 = 11163.0;
+    pub(super) const BSD_LIVELOCK: f64 = 20_000.0;
+    pub(super) const BSD_IP_DROPS: f64 = 15_000.0;
+    pub(super) const BSD_MLFRR: f64 = 6380.0;
+    pub(super) const SOFT_MLFRR: f64 = 9210.0;
+}
+
+const PORT: u16 = 5001;
+
+/// One point of a curve.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    offered_pps: f64,
+    delivered_pps: f64,
+    lost: f64,
+    ip_queue: f64,
+    socket: f64,
+    channel: f64,
+    ring: f64,
+}
+
+/// The receiver, and the load on it.
+struct Bench {
+    world: World,
+    host: HostId,
+    source: SourceId,
+    received: Tally,
+}
+
+/// What has been counted up to some time.
+#[derive(Clone, Copy)]
+struct Snapshot {
+    sent: u64,
+    received: u64,
+    ip_queue: u64,
+    socket: u64,
+    channel: u64,
+    ring: u64,
+}
+
+impl Bench {
+    fn new(architecture: Architecture, rate_pps: u64, seed: u64) -> Self {
+        let mut world = World::new(seed);
+        let segment = world.add_segment();
+        let host = add_machine(&mut world, segment, architecture, ADDRESS);
+        let (sink, received) = Sink::new(PORT, Duration::ZERO);
+        world.host_mut(host).spawn("sink", 0, Box::new(sink));
+        let source = add_blaster(&mut world, segment, (host, ADDRESS, PORT), rate_pps, START);
+        Self { world, host, source, received }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let host = self.world.host(self.host);
+        let drops = |reason: Reason| host.ledger().input_drops(reason);
+        let shed = self.world.arrivals_shed();
+        let ni = host.config().architecture == Architecture::NiLrp;
+        Snapshot {
+            sent: self.world.sent(self.source),
+            received: self.received.get(),
+            ip_queue: drops(QueueDrop::IpQueue.into()),
+            socket: drops(QueueDrop::Socket.into()),
+            // An adaptor that demultiplexes sheds what finds its channel full; any other sheds at its receive ring.
+            channel: drops(QueueDrop::Channel.into()) + if ni { shed } else { 0 },
+            ring: drops(LinkDrop::RingFull.into()) + if ni { 0 } else { shed },
+        }
+    }
+
+    fn measure(&mut self, warm_up: Duration, time: Duration) -> Measured {
+        let start = self.world.now() + warm_up;
+        self.world.run_until(start);
+        let before = self.snapshot();
+        self.world.run_until(start + time);
+        let after = self.snapshot();
+        let per_s =
+            |count: fn(&Snapshot) -> u64| (count(&after) - count(&before)) as f64 / time.as_secs_f64();
+        Measured {
+            offered_pps: per_s(|s| s.sent),
+            delivered_pps: per_s(|s| s.received),
+            lost: per_s(|s| s.ip_queue + s.socket + s.channel + s.ring),
+            ip_queue: per_s(|s| s.ip_queue),
+            socket: per_s(|s| s.socket),
+            channel: per_s(|s| s.channel),
+            ring: per_s(|s| s.ring),
+        }
+    }
+}
+
+const ADDRESS: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
+/// When the load starts: the receiver has long been waiting.
+const START: Instant = Instant::from_millis(1);
+
+/// Closer together where the peaks are.
+fn rates() -> Vec<u64> {
+    let coarse = (1_000..=25_000).step_by(1_000);
+    let fine = (6_750..8_000).step_by(250).chain((9_250..11_000).step_by(250));
+    let half = (14_500..21_000).step_by(1_000);
+    let mut rates: Vec<u64> = coarse.chain(fine).chain(half).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    rates
+}
+
+fn measure(seed: u64) -> Outcome {
+    let curves: Vec<Curve> = SYSTEMS.into_iter().map(|a| Curve::measure(a, seed)).collect();
+    let points = curves.iter().flat_map(Curve::points).collect();
+    let [eager, early, soft, ni] =
+        curves.try_into().unwrap_or_else(|_| unreachable!("one curve for each system"));
+    let checks = [
+        peaks(&eager, &soft, &ni),
+        overload(&eager, &early, &soft, &ni),
+        onsets(&eager),
+        loss_free(seed),
+        places(&eager, &soft, &ni),
+    ];
+    Outcome {
+        x: "offered (packets/s)",
+        y: "received (packets/s)",
+        y_max: None,
+        points,
+        checks: checks.into_iter().flatten().collect(),
+    }
+}
+
+struct Curve {
+    architecture: Architecture,
+    measured: Vec<(u64, Measured)>,
+}
+
+const WARM_UP: Duration = Duration::from_millis(500);
+const TIME: Duration = Duration::from_secs(2);
+
+impl Curve {
+    fn measure(architecture: Architecture, seed: u64) -> Self {
+        let run = |rate| (rate, Bench::new(architecture, rate, seed ^ rate).measure(WARM_UP, TIME));
+        Self { architecture, measured: rates().into_iter().map(run).collect() }
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let point = |(_, m): &(u64, Measured)| Point {
+            series: self.architecture.name().into(),
+            x: m.offered_pps,
+            y: m.delivered_pps,
+            more: [
+                ("ip_queue_drops", m.ip_queue),
+                ("socket_drops", m.socket),
+                ("channel_drops", m.channel),
+                ("ring_drops", m.ring),
+            ]
+            .into(),
+        };
+        self.measured.iter().map(point).collect()
+    }
+
+    fn peak(&self) -> f64 {
+        self.measured.iter().map(|(_, m)| m.delivered_pps).fold(0.0, f64::max)
+    }
+
+    fn at(&self, rate: u64) -> Measured {
+        let nearest = self.measured.iter().min_by_key(|(r, _)| r.abs_diff(rate));
+        nearest.expect("there are points").1
+    }
+
+    /// The lowest rate beyond the peak from which on `is` holds.
+    fn onset(&self, is: impl Fn(&Measured) -> bool) -> f64 {
+        let last_not = self.measured.iter().rposition(|(_, m)| !is(m)).map_or(0, |i| i + 1);
+        self.measured.get(last_not).map_or(f64::NAN, |(rate, _)| *rate as f64)
+    }
+}
+
+fn peaks(eager: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
+    vec![
+        Check::near("peak of 4.4BSD (packets/s)", paper::BSD_PEAK, eager.peak(), 0.05),
+        Check::near("peak of SOFT-LRP (packets/s)", paper::SOFT_PEAK, soft.peak(), 0.05),
+        Check::near("peak of NI-LRP (packets/s)", paper::NI_PEAK, ni.peak(), 0.05),
+    ]
+}
+
+fn overload(eager: &Curve, early: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
+    let share = |rate: u64| early.at(rate).delivered_pps / soft.at(rate).delivered_pps;
+    let shares: Vec<f64> = rates().into_iter().filter(|&r| r >= 10_000).map(share).collect();
+    let flat: Vec<f64> =
+        rates().into_iter().filter(|&r| r >= 12_000).map(|r| ni.at(r).delivered_pps / ni.peak()).collect();
+    let mut order: Vec<(&str, f64)> =
+        [("4.4BSD", eager), ("Early-Demux", early), ("SOFT-LRP", soft), ("NI-LRP", ni)]
+            .map(|(name, curve)| (name, curve.at(20_000).delivered_pps))
+            .into();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let order: Vec<&str> = order.into_iter().map(|(name, _)| name).collect();
+    vec![
+        Check::within(
+            "SOFT-LRP at 20000/s, share of 4.4BSD's peak",
+            [0.88, 1.0],
+            &[soft.at(20_000).delivered_pps / eager.peak()],
+        ),
+        Check::within("Early-Demux, share of SOFT-LRP, 10000/s and more", [0.40, 0.65], &shares),
+        Check::within("NI-LRP, share of its peak, 12000/s and more", [0.98, 1.0], &flat),
+        Check::within(
+            "SOFT-LRP at 25000/s, share of its peak: no livelock",
+            [0.25, 1.0],
+            &[soft.at(25_000).delivered_pps / soft.peak()],
+        ),
+        Check::equal("order at 20000/s", "NI-LRP, SOFT-LRP, Early-Demux, 4.4BSD", order.join(", ")),
+    ]
+}
+
+fn onsets(eager: &Curve) -> Vec<Check> {
+    let livelock = eager.onset(|m| m.delivered_pps < 0.05 * eager.peak());
+    let ip_queue = eager.onset(|m| m.ip_queue > 1e-4 * m.offered_pps);
+    vec![
+        Check::near(
+            "4.4BSD receives less than 5 % of its peak from (packets/s)",
+            paper::BSD_LIVELOCK,
+            livelock,
+            0.10,
+        ),
+        Check::near("4.4BSD drops at the IP queue from (packets/s)", paper::BSD_IP_DROPS, ip_queue, 0.10),
+    ]
+}
+
+fn loss_free(seed: u64) -> Vec<Check> {
+    let (bsd, soft) = (mlfrr(Architecture::Eager, seed), mlfrr(Architecture::SoftLrp, seed));
+    vec![
+        Check::near("highest loss-free rate of 4.4BSD (packets/s)", paper::BSD_MLFRR, bsd, 0.10),
+        Check::near("highest loss-free rate of SOFT-LRP (packets/s)", paper::SOFT_MLFRR, soft, 0.10),
+        Check::near("ratio of the two", paper::SOFT_MLFRR / paper::BSD_MLFRR, soft / bsd, 0.10),
+    ]
+}
+
+/// How long nothing may be lost at a rate that counts as loss-free.
+const LOSS_FREE_TIME: Duration = Duration::from_secs(4);
+/// Runs over which the highest loss-free rate is averaged: it depends on rare coincidences.
+const LOSS_FREE_RUNS: u64 = 5;
+const RATE_STEP: u64 = 20;
+
+fn mlfrr(architecture: Architecture, seed: u64) -> f64 {
+    let runs =
+        (0..LOSS_FREE_RUNS).map(|run| highest_loss_free(architecture, seed.wrapping_add(run << 32)) as f64);
+    runs.sum::<f64>() / LOSS_FREE_RUNS as f64
+}
+
+fn highest_loss_free(architecture: Architecture, seed: u64) -> u64 {
+    let loses = |rate: u64| Bench::new(architecture, rate, seed).measure(WARM_UP, LOSS_FREE_TIME).lost > 0.0;
+    let (mut free, mut lossy) = (1_000, 12_000);
+    while lossy - free > RATE_STEP {
+        let middle = (free + lossy) / 2;
+        if loses(middle) {
+            lossy = middle;
+        } else {
+            free = middle;
+        }
+    }
+    free
+}
+
+fn places(eager: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
+    let places = |m: Measured| {
+        let all =
+            [("IP queue", m.ip_queue), ("socket queue", m.socket), ("channel", m.channel), ("ring", m.ring)];
+        all.into_iter().filter(|(_, n)| *n > 0.0).map(|(place, _)| place).collect::<Vec<_>>().join(", ")
+    };
+    vec![
+        Check::equal("4.4BSD at 10000/s drops at", "socket queue", places(eager.at(10_000))),
+        Check::equal("4.4BSD at 18000/s drops at", "IP queue, socket queue", places(eager.at(18_000))),
+        Check::equal("SOFT-LRP at 20000/s drops at", "channel", places(soft.at(20_000))),
+        Check::equal("NI-LRP at 20000/s drops at", "channel", places(ni.at(20_000))),
+    ]
+}

@@ -1,0 +1,29 @@
+//! Capture files: pcap and pcapng, read, played and written.
+//!
+//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Reader and writer are our own, some hundred lines each: what was
+//! at hand allocates per frame, or mistakes time stamps in powers of two, or has had no release for years.
+
+mod dump;
+mod read;
+mod recorded;
+mod replay;
+
+pub use dump::{Direction, Dump, Totals};
+pub use read::{CaptureError, Reader};
+pub use recorded::{Recorded, Recording};
+pub use replay::{Pace, Replay, ReplayOptions};
+
+/// Block types of pcapng.
+mod block {
+    pub(super) const SECTION: u32 = 0x0a0d_0d0a;
+    pub(super) const INTERFACE: u32 = 1;
+    pub(super) const PACKET: u32 = 2;
+    pub(super) const SIMPLE_PACKET: u32 = 3;
+    pub(super) const STATISTICS: u32 = 5;
+    pub(super) const ENHANCED_PACKET: u32 = 6;
+    /// Says by its order in which order the section's octets are.
+    pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+}
+
+/// Link type of Ethernet frames without FCS.
+const LINKTYPE_ETHERNET: u16 = 1;

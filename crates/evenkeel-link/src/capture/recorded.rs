@@ -1,0 +1,263 @@
+//! An interface whose frames are recorded as they pass.
+
+use core::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use evenkeel_core::channel::ChannelId;
+use evenkeel_core::demux::Change;
+use evenkeel_core::frame::{Frame, Pool, PoolLimit};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::wire::EthernetAddress;
+
+use super::dump::{Direction, Dump, Totals};
+use crate::clock::Clock;
+use crate::device::{Device, Status};
+use crate::error::LinkError;
+
+/// Any interface, with what is taken from it and handed to it written to a pcapng file.
+///
+/// The file is completed when this is dropped. If it cannot be written any more (a full disk), recording ends and the
+/// interface goes on; the [`Recording`] knows.
+#[derive(Debug)]
+pub struct Recorded<I: Interface + ?Sized> {
+    name: String,
+    recording: Recording,
+    /// The ring that was last asked for.
+    current: usize,
+    /// A ring answers questions by shared reference, and is reached by exclusive reference only.
+    inner: RefCell<Box<I>>,
+}
+
+/// How a recording is getting on; copies see the same.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    tape: Arc<Mutex<Tape>>,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+struct Tape {
+    dump: Dump<BufWriter<File>>,
+    clock: Clock,
+    begin: u64,
+    received: u64,
+    recorded: u64,
+    failure: Option<io::Error>,
+}
+
+impl<I: Interface + ?Sized> Recorded<I> {
+    /// Records `inner` to a new file at `path`, in place of what was there.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn new(inner: Box<I>, path: &Path, clock: Clock) -> Result<Self, LinkError> {
+        let fail = |error: io::Error| LinkError::Capture { path: path.to_owned(), what: error.to_string() };
+        let output = BufWriter::with_capacity(1 << 16, File::create(path).map_err(fail)?);
+        let dump = Dump::new(output, inner.name(), inner.address()).map_err(fail)?;
+        let begin = clock.wall_nanos(clock.now());
+        let tape = Tape { dump, clock, begin, received: 0, recorded: 0, failure: None };
+        let recording = Recording { tape: Arc::new(Mutex::new(tape)), path: path.to_owned() };
+        Ok(Self { name: inner.name().to_owned(), recording, current: 0, inner: RefCell::new(inner) })
+    }
+
+    /// A handle by which to ask about the recording, also after this has been handed to a host.
+    #[must_use]
+    pub fn recording(&self) -> Recording {
+        self.recording.clone()
+    }
+}
+
+impl<I: Interface + ?Sized> Drop for Recorded<I> {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut();
+        let shed = (0..inner.queues()).map(|index| inner.queue(index).shed()).sum();
+        self.recording.tape().finish(shed);
+    }
+}
+
+impl Recording {
+    /// Frames recorded so far.
+    ///
+    /// # Errors
+    /// What ended the recording before its time.
+    pub fn frames(&self) -> Result<u64, LinkError> {
+        let tape = self.tape();
+        match &tape.failure {
+            None => Ok(tape.recorded),
+            Some(error) => Err(LinkError::Capture { path: self.path.clone(), what: error.to_string() }),
+        }
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        // Nothing that holds it panics; and a tape half written is still a tape.
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tape {
+    fn record(&mut self, direction: Direction, frame: &Frame) {
+        self.received += u64::from(direction == Direction::Inbound);
+        let time = self.clock.wall_nanos(self.clock.now());
+        self.attempt(|tape| {
+            tape.dump.frame(direction, time, frame.bytes())?;
+            tape.recorded += 1;
+            Ok(())
+        });
+    }
+
+    fn finish(&mut self, shed: u64) {
+        let end = self.clock.wall_nanos(self.clock.now());
+        let totals = Totals { begin: self.begin, end, received: self.received + shed, shed };
+        self.attempt(|tape| tape.dump.finish(totals).map(|_| ()));
+    }
+
+    fn attempt(&mut self, write: impl FnOnce(&mut Self) -> io::Result<()>) {
+        if self.failure.is_none() {
+            self.failure = write(self).err();
+        }
+    }
+}
+
+impl<I: Interface + ?Sized> Interface for Recorded<I> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn address(&self) -> EthernetAddress {
+        self.inner.borrow().address()
+    }
+
+    fn mtu(&self) -> usize {
+        self.inner.borrow().mtu()
+    }
+
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        self.inner.get_mut().attach(pool)
+    }
+
+    fn queues(&self) -> usize {
+        self.inner.borrow().queues()
+    }
+
+    fn queue(&mut self, index: usize) -> &mut dyn RxQueue {
+        self.current = index;
+        self
+    }
+
+    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
+        // Before it is handed over, because afterwards it is gone; a frame that is handed back was not sent, but is on the tape.
+        self.recording.tape().record(Direction::Outbound, &frame);
+        self.inner.get_mut().transmit(frame, pool)
+    }
+
+    fn flush(&mut self) {
+        self.inner.get_mut().flush();
+    }
+
+    fn unreclaimed(&self) -> usize {
+        self.inner.borrow().unreclaimed()
+    }
+
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        self.inner.get_mut().reclaim(pool, limit_pkts)
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        self.inner.get_mut().demultiplexer()?;
+        Some(self)
+    }
+
+    fn set_readable(&mut self) {
+        self.inner.get_mut().set_readable();
+    }
+}
+
+impl<I: Device + ?Sized> Device for Recorded<I> {
+    fn fd(&self) -> Arc<OwnedFd> {
+        self.inner.borrow().fd()
+    }
+
+    fn status(&self) -> Status {
+        self.inner.borrow().status()
+    }
+}
+
+/// The ring that was asked for last.
+impl<I: Interface + ?Sized> RxQueue for Recorded<I> {
+    fn pending(&self) -> usize {
+        self.inner.borrow_mut().queue(self.current).pending()
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        let frame = self.inner.get_mut().queue(self.current).take(pool)?;
+        self.recording.tape().record(Direction::Inbound, &frame);
+        Some(frame)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.get_mut().queue(self.current).arm()
+    }
+
+    fn shed(&self) -> u64 {
+        self.inner.borrow_mut().queue(self.current).shed()
+    }
+}
+
+impl<I: Interface + ?Sized> Demultiplexer for Recorded<I> {
+    fn open(
+        &mut self,
+        channel: ChannelId,
+        capacity_pkts: usize,
+        pool: &mut Pool,
+    ) -> Option<Box<dyn RxQueue>> {
+        let inner = self.inner.get_mut().demultiplexer()?.open(channel, capacity_pkts, pool)?;
+        Some(Box::new(RecordedRing { recording: self.recording.clone(), inner }))
+    }
+
+    fn close(&mut self, channel: ChannelId) {
+        if let Some(inner) = self.inner.get_mut().demultiplexer() {
+            inner.close(channel);
+        }
+    }
+
+    fn update(&mut self, change: Change) {
+        if let Some(inner) = self.inner.get_mut().demultiplexer() {
+            inner.update(change);
+        }
+    }
+
+    fn interrupt(&mut self) -> Option<ChannelId> {
+        self.inner.get_mut().demultiplexer()?.interrupt()
+    }
+}
+
+/// The ring of a channel.
+#[derive(Debug)]
+struct RecordedRing {
+    recording: Recording,
+    inner: Box<dyn RxQueue>,
+}
+
+impl RxQueue for RecordedRing {
+    fn pending(&self) -> usize {
+        self.inner.pending()
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        let frame = self.inner.take(pool)?;
+        self.recording.tape().record(Direction::Inbound, &frame);
+        Some(frame)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn shed(&self) -> u64 {
+        self.inner.shed()
+    }
+}

@@ -1,0 +1,352 @@
+//! `pcap:FILE`: a capture file, played as if its frames came in now.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evenkeel_core::frame::{Frame, Pool, PoolLimit};
+use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::EthernetAddress;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use super::read::{CaptureError, Reader};
+use crate::clock::Clock;
+use crate::device::{Device, IN_TRANSIT_PKTS, Standing, Status};
+use crate::error::LinkError;
+use crate::netdev::own_address;
+
+/// How a capture is played.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReplayOptions {
+    /// How fast.
+    pub pace: Pace,
+    /// The hardware address of the interface. Default: the one that the capture's first frame is addressed to, if it is one station's.
+    pub address: Option<EthernetAddress>,
+}
+
+/// How fast a capture is played.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// With the spacing it was captured with.
+    #[default]
+    Captured,
+    /// One frame at this interval.
+    Every(Duration),
+    /// All frames wait from the start: as fast as the host takes them.
+    AtOnce,
+}
+
+/// A capture file, as an interface with one receive ring. What is transmitted goes nowhere.
+///
+/// It plays from the moment a host takes it. At the end, or where the file is damaged, its [`Status`] says so. In an arrangement
+/// with a halt its descriptor is a timer, set to the next frame's time.
+#[derive(Debug)]
+pub struct Replay {
+    path: PathBuf,
+    name: String,
+    address: EthernetAddress,
+    queue: Player,
+}
+
+#[derive(Debug)]
+struct Player {
+    reader: Reader<BufReader<File>>,
+    pace: Pace,
+    clock: Clock,
+    start: Instant,
+    /// Time of the first frame, as captured.
+    first: u64,
+    /// Frames played, or passed over because no buffer could hold them.
+    played: u64,
+    oversized: u64,
+    timer: Arc<OwnedFd>,
+    status: Status,
+}
+
+impl Replay {
+    /// Opens a pcap or pcapng file with Ethernet frames.
+    ///
+    /// # Errors
+    /// [`LinkError::Capture`] says what is wrong with it.
+    pub fn open(path: &Path, options: &ReplayOptions, clock: Clock) -> Result<Self, LinkError> {
+        let fail =
+            |error: CaptureError| LinkError::Capture { path: path.to_owned(), what: error.to_string() };
+        let file = File::open(path).map_err(|error| fail(error.into()))?;
+        let mut reader = Reader::new(BufReader::with_capacity(1 << 16, file)).map_err(fail)?;
+        let status = Status::default();
+        if !reader.advance().map_err(fail)? {
+            status.set(Standing::Ended);
+        }
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);
+        let timer =
+            timer.map_err(|error| LinkError::Os { what: "make a timer".into(), source: error.into() })?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let address = options.address.or_else(|| destination(reader.frame()));
+        let address = address.unwrap_or_else(|| own_address(&name, EthernetAddress::default()));
+        let queue = Player {
+            first: reader.time(),
+            reader,
+            pace: options.pace,
+            clock,
+            start: clock.now(),
+            played: 0,
+            oversized: 0,
+            timer: Arc::new(timer),
+            status,
+        };
+        Ok(Self { path: path.to_owned(), name, address, queue })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The station a frame is addressed to, if it is one.
+fn destination(frame: &[u8]) -> Option<EthernetAddress> {
+    frame.first_chunk().map(|&octets| EthernetAddress(octets)).filter(EthernetAddress::is_unicast)
+}
+
+impl Interface for Replay {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn address(&self) -> EthernetAddress {
+        self.address
+    }
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        self.queue.start = self.queue.clock.now();
+        pool.grow(IN_TRANSIT_PKTS)
+    }
+
+    fn queues(&self) -> usize {
+        1
+    }
+
+    fn queue(&mut self, _index: usize) -> &mut dyn RxQueue {
+        &mut self.queue
+    }
+
+    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
+        pool.recycle(frame);
+        Ok(())
+    }
+}
+
+impl Device for Replay {
+    fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.queue.timer)
+    }
+
+    fn status(&self) -> Status {
+        self.queue.status.clone()
+    }
+}
+
+impl Player {
+    /// When the frame at the front is to come in; never if there is none.
+    fn due(&self) -> Instant {
+        if self.status.standing() != Standing::Running {
+            return Instant::NEVER;
+        }
+        match self.pace {
+            Pace::Captured => {
+                self.start + Duration::from_nanos(self.reader.time().saturating_sub(self.first))
+            }
+            Pace::Every(interval) => {
+                let nanos = interval.as_nanos().saturating_mul(self.played.into());
+                self.start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            }
+            Pace::AtOnce => self.start,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let due = self.due();
+        due != Instant::NEVER && due <= self.clock.now()
+    }
+
+    fn advance(&mut self) {
+        self.played += 1;
+        match self.reader.advance() {
+            Ok(true) => {}
+            Ok(false) => self.status.set(Standing::Ended),
+            Err(error) => self.status.fail(error.to_string()),
+        }
+    }
+
+    /// Lets the descriptor become readable at `due`; at no time if that is never.
+    fn set_timer(&self, due: Instant) {
+        let wait = match due {
+            Instant::NEVER => Duration::ZERO,
+            due => due.since(self.clock.now()).max(Duration::from_nanos(1)),
+        };
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: wait.subsec_nanos().into(),
+            },
+        };
+        // Fails for arguments out of range only, and these are in range.
+        let _ = timerfd_settime(&*self.timer, TimerfdTimerFlags::empty(), &once);
+    }
+}
+
+impl RxQueue for Player {
+    fn pending(&self) -> usize {
+        usize::from(self.is_due())
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        while self.is_due() {
+            let mut frame = pool.take()?;
+            let bytes = self.reader.frame();
+            let fits = frame.resize(bytes.len());
+            if fits {
+                frame.bytes_mut().copy_from_slice(bytes);
+            }
+            self.advance();
+            if fits {
+                return Some(frame);
+            }
+            self.oversized += 1;
+            pool.recycle(frame);
+        }
+        None
+    }
+
+    fn arm(&mut self) -> bool {
+        let due = self.due();
+        self.set_timer(due);
+        self.is_due()
+    }
+
+    fn shed(&self) -> u64 {
+        self.oversized
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::read::tests::Octets;
+    use crate::{Halt, Woken};
+
+    /// A file that is removed again.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str, bytes: &[u8]) -> Self {
+            let path = std::env::temp_dir().join(format!("evenkeel-{name}-{}.pcap", std::process::id()));
+            std::fs::write(&path, bytes).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn play(file: &Scratch, pace: Pace) -> (Vec<(Duration, Vec<u8>)>, Status) {
+        let clock = Clock::start();
+        let mut replay = Replay::open(&file.0, &ReplayOptions { pace, address: None }, clock).unwrap();
+        let mut pool = Pool::with_limit(IN_TRANSIT_PKTS);
+        replay.attach(&mut pool).unwrap();
+        let mut halt = Halt::new().unwrap();
+        halt.watch(replay.fd());
+        let (mut frames, start) = (Vec::new(), clock.now());
+        while replay.status().standing() == Standing::Running {
+            let queue = replay.queue(0);
+            while let Some(frame) = queue.take(&mut pool) {
+                frames.push((clock.now().since(start), frame.bytes().to_vec()));
+                pool.recycle(frame);
+            }
+            if !queue.arm() && replay.status().standing() == Standing::Running {
+                let woken = halt.until(&clock, start + Duration::from_secs(20)).unwrap();
+                assert_eq!(woken, Woken::Readable, "the timer did not fire");
+            }
+        }
+        assert_eq!(pool.available(), pool.capacity());
+        (frames, replay.status())
+    }
+
+    #[test]
+    fn frames_come_at_their_time_and_in_full() {
+        let file =
+            Octets::little().classic(&[(5_000_000, &[1; 60]), (5_002_000, &[2; 61]), (5_030_000, &[3; 62])]);
+        let file = Scratch::new("captured", &file.0);
+        let (frames, status) = play(&file, Pace::Captured);
+        let lengths: Vec<usize> = frames.iter().map(|(_, frame)| frame.len()).collect();
+        assert_eq!(lengths, [60, 61, 62]);
+        for ((time, _), due) in frames.iter().zip([0, 2, 30]) {
+            // Playing begins when the host takes the interface, a moment before the test looks at the clock.
+            assert!(
+                *time + Duration::from_millis(1) >= Duration::from_millis(due),
+                "{time:?}, due after {due} ms"
+            );
+        }
+        assert_eq!(status.standing(), Standing::Ended);
+    }
+
+    #[test]
+    fn a_pace_can_be_given() {
+        let frames: Vec<(u64, &[u8])> = (0..50).map(|n| (n * 3_600_000_000, &[7; 60][..])).collect();
+        let file = Scratch::new("pace", &Octets::little().classic(&frames).0);
+        assert_eq!(play(&file, Pace::AtOnce).0.len(), 50);
+        let (played, _) = play(&file, Pace::Every(Duration::from_micros(200)));
+        assert!(played[49].0 + Duration::from_millis(1) >= Duration::from_micros(49 * 200));
+    }
+
+    #[test]
+    fn damage_ends_the_play_with_a_reason() {
+        let mut bytes = Octets::little().classic(&[(0, &[1; 60]), (1, &[2; 60])]).0;
+        bytes.truncate(bytes.len() - 1);
+        let (frames, status) = play(&Scratch::new("damage", &bytes), Pace::AtOnce);
+        assert_eq!((frames.len(), status.standing()), (1, Standing::Failed));
+        assert!(status.reason().unwrap().contains("cut off"));
+    }
+
+    #[test]
+    fn what_no_buffer_holds_is_counted() {
+        let large = vec![9; 4000];
+        let file = Scratch::new("large", &Octets::little().classic(&[(0, &large), (1, &[2; 60])]).0);
+        let clock = Clock::start();
+        let options = ReplayOptions { pace: Pace::AtOnce, address: None };
+        let mut replay = Replay::open(&file.0, &options, clock).unwrap();
+        let mut pool = Pool::new(1);
+        assert_eq!(replay.queue(0).take(&mut pool).unwrap().len(), 60);
+        assert_eq!(replay.queue(0).shed(), 1);
+    }
+
+    #[test]
+    fn files_that_cannot_be_played_say_why() {
+        let clock = Clock::start();
+        let open =
+            |path: &Path| Replay::open(path, &ReplayOptions::default(), clock).unwrap_err().to_string();
+        assert!(open(Path::new("/no/such/file")).contains("/no/such/file: No such file"));
+        assert!(open(&Scratch::new("text", b"hello, I am a text").0).contains("not a pcap"));
+    }
+
+    #[test]
+    fn an_empty_capture_has_ended_at_once() {
+        let file = Scratch::new("empty", &Octets::little().classic(&[]).0);
+        let (frames, status) = play(&file, Pace::Captured);
+        assert_eq!((frames.len(), status.standing()), (0, Standing::Ended));
+    }
+}

@@ -1,0 +1,93 @@
+//! What the loop that runs a host needs of a device beyond the core's [`Interface`].
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use evenkeel_core::frame::{BUFFER_BYTES, HEADROOM};
+use evenkeel_core::interface::Interface;
+
+/// Buffers that a device has the host's pool grow by: for frames between the device and their queue, either way.
+pub(crate) const IN_TRANSIT_PKTS: usize = 128;
+
+/// The largest IP packet that a frame buffer can hold, with an Ethernet header and a VLAN tag in front, and an octet to spare: a
+/// read that fills the buffer is taken to be cut off.
+const MTU_MAX: usize = BUFFER_BYTES - HEADROOM - 14 - 4 - 1;
+
+/// The MTU to use on a device: its own, as far as our buffers go. Larger packets that come in are counted as shed.
+pub(crate) fn usable_mtu(device_mtu: usize) -> usize {
+    device_mtu.min(MTU_MAX)
+}
+
+/// An interface of the operating system.
+///
+/// Take [`Device::fd`] and [`Device::status`] before handing it to a host: both outlive the hand-over.
+pub trait Device: Interface {
+    /// Readable while frames wait. To be watched by a [`crate::Halt`]; when that reports it, call [`Interface::set_readable`].
+    ///
+    /// What the device has in the kernel goes away with the last holder of the descriptor.
+    fn fd(&self) -> Arc<OwnedFd>;
+
+    /// How the device is doing.
+    fn status(&self) -> Status;
+}
+
+/// A handle on how a device is doing; copies see the same.
+#[derive(Debug, Clone, Default)]
+pub struct Status(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    standing: AtomicU8,
+    refused: AtomicU64,
+    reason: OnceLock<String>,
+}
+
+/// Whether frames may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Frames may come.
+    Running,
+    /// No frame will come any more, as foreseen: a capture has been played to its end.
+    Ended,
+    /// No frame will come any more, because the device was removed or its capture cannot be read further.
+    Failed,
+}
+
+impl Status {
+    /// Whether frames may come.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match self.0.standing.load(Ordering::Relaxed) {
+            0 => Standing::Running,
+            1 => Standing::Ended,
+            _ => Standing::Failed,
+        }
+    }
+
+    /// Frames given to the operating system for transmission that it did not take: the device was down, gone or out of memory.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Why it is [`Standing::Failed`].
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.0.reason.get().map(String::as_str)
+    }
+
+    pub(crate) fn fail(&self, reason: String) {
+        // The first reason is the one that counts.
+        let _ = self.0.reason.set(reason);
+        self.set(Standing::Failed);
+    }
+
+    pub(crate) fn set(&self, standing: Standing) {
+        self.0.standing.store(standing as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_refused(&self, frames: u64) {
+        self.0.refused.fetch_add(frames, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,96 @@
+//! What can go wrong with a link, and what the user can do about it. Every message is one line.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A link could not be opened. The message says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The process lacks a capability.
+    #[error(
+        "no permission to {what}: run as root, give the program {capability} (setcap {capability}+ep FILE), or use the link `cable`, which needs none"
+    )]
+    Privilege {
+        /// What was tried.
+        what: String,
+        /// The capability that allows it.
+        capability: &'static str,
+    },
+    /// There is no device of that name.
+    #[error(
+        "no network device is called `{name}`: `ip link` lists them; to make one: ip link add {name} type veth peer name {name}-peer"
+    )]
+    NoDevice {
+        /// The name looked for.
+        name: String,
+    },
+    /// The device is down.
+    #[error("`{name}` is down: ip link set {name} up")]
+    Down {
+        /// The device.
+        name: String,
+    },
+    /// Another program has it.
+    #[error("`{name}` is in use by another program: stop that one, or choose another name")]
+    Busy {
+        /// The device.
+        name: String,
+    },
+    /// The name cannot be a device's.
+    #[error("`{name}` cannot be a network device's name: 1 to 15 octets, no `/`, no space")]
+    BadName {
+        /// The name given.
+        name: String,
+    },
+    /// There is a device of that name, but of another kind.
+    #[error("`{name}` exists and is not {wanted}")]
+    WrongKind {
+        /// The device.
+        name: String,
+        /// What it should have been.
+        wanted: &'static str,
+    },
+    /// The kernel has no TAP devices, or the container has no access to them.
+    #[error(
+        "/dev/net/tun is missing: load the kernel module (modprobe tun), or give the container the device (--device /dev/net/tun)"
+    )]
+    NoTun,
+    /// The device was there already, so its addresses are not ours to set.
+    #[error("`{name}` exists already; set its address by hand: ip addr add {address} dev {name}")]
+    AddressOfExisting {
+        /// The device.
+        name: String,
+        /// The address asked for.
+        address: String,
+    },
+    /// A capture file cannot be played or written.
+    #[error("{path}: {what}")]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Anything else the operating system says.
+    #[error("cannot {what}: {source}")]
+    Os {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl LinkError {
+    /// The error for a failed system call that was to do `what` to device `name` and needs `capability`.
+    pub(crate) fn of_device(name: &str, what: &str, capability: &'static str, source: io::Error) -> Self {
+        let (name, full) = (name.to_owned(), format!("{what} `{name}`"));
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Privilege { what: full, capability },
+            Some(libc::ENODEV | libc::ENXIO) => Self::NoDevice { name },
+            Some(libc::EBUSY) => Self::Busy { name },
+            _ => Self::Os { what: full, source },
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Every system call of evenkeel, and every unsafe block: the machine's clock, halting a thread, and the network devices.
+//!
+//! The core is given frames and the time; here is where both come from. A device is named by a [`LinkSpec`]
+//! (`tap:NAME`, `packet:NAME`, `pcap:FILE`) and gives a [`Device`]: an [`evenkeel_core::interface::Interface`] with a descriptor that a
+//! [`Halt`] can wait for. Whatever is opened here is undone when it is dropped.
+#![cfg(target_os = "linux")]
+
+pub mod capture;
+mod clock;
+mod cpu;
+mod device;
+mod error;
+mod namespace;
+mod netdev;
+mod packet;
+mod ring;
+mod spec;
+mod stop;
+mod sys;
+mod tap;
+mod wait;
+
+pub use clock::Clock;
+pub use cpu::{cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_time};
+pub use device::{Device, Standing, Status};
+pub use error::LinkError;
+pub use namespace::enter_new_network;
+pub use packet::{Address, Packet, PacketOptions};
+pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, SpecError, open};
+pub use stop::Stop;
+pub use tap::{Tap, TapOptions};
+pub use wait::{Halt, Notifier, Woken};

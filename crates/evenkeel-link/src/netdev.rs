@@ -1,0 +1,252 @@
+//! A network device of the kernel: its addresses and flags, and what the kernel counted for it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use evenkeel_core::wire::{EthernetAddress, IpCidr};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::error::LinkError;
+use crate::sys;
+
+/// A device known by name, and a socket through which the kernel is asked about it, in the network namespace it was opened in.
+#[derive(Debug)]
+pub(crate) struct NetDevice {
+    name: DeviceName,
+    control: OwnedFd,
+}
+
+/// A name that the kernel would allow a network device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeviceName(String);
+
+impl DeviceName {
+    /// By the rules of the kernel's `dev_valid_name`.
+    pub(crate) fn new(name: &str) -> Result<Self, LinkError> {
+        let reserved = name.is_empty() || name == "." || name == "..";
+        let bad = |byte: u8| {
+            matches!(byte, b'/' | b':' | 0x0b) || byte.is_ascii_whitespace() || byte.is_ascii_control()
+        };
+        if reserved || name.len() >= libc::IFNAMSIZ || name.bytes().any(bad) {
+            return Err(LinkError::BadName { name: name.to_owned() });
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// An otherwise empty argument for an ioctl about this device.
+    pub(crate) fn request(&self) -> libc::ifreq {
+        sys::ifreq(self.0.as_bytes())
+    }
+}
+
+impl NetDevice {
+    /// # Errors
+    /// [`LinkError::BadName`], [`LinkError::NoDevice`].
+    pub(crate) fn open(name: &str) -> Result<Self, LinkError> {
+        let device = Self { name: DeviceName::new(name)?, control: control(AddressFamily::INET)? };
+        device.index()?;
+        Ok(device)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// The kernel's number for it, as a socket address wants it.
+    pub(crate) fn index(&self) -> Result<i32, LinkError> {
+        let request = self.ask(libc::SIOCGIFINDEX, "find")?;
+        // SAFETY: SIOCGIFINDEX filled this member of the union; any bit pattern is an integer.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+    }
+
+    pub(crate) fn mtu(&self) -> Result<usize, LinkError> {
+        let request = self.ask(libc::SIOCGIFMTU, "read the MTU of")?;
+        // SAFETY: SIOCGIFMTU filled this member of the union; any bit pattern is an integer.
+        Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+    }
+
+    /// The hardware address that the kernel has there.
+    pub(crate) fn address(&self) -> Result<EthernetAddress, LinkError> {
+        let request = self.ask(libc::SIOCGIFHWADDR, "read the address of")?;
+        // SAFETY: SIOCGIFHWADDR filled this member of the union; any bit pattern is a family and octets.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        if address.sa_family != libc::ARPHRD_ETHER {
+            return Err(LinkError::WrongKind { name: self.name().to_owned(), wanted: "an Ethernet device" });
+        }
+        let [a, b, c, d, e, f, ..] = address.sa_data.map(|octet| octet as u8);
+        Ok(EthernetAddress([a, b, c, d, e, f]))
+    }
+
+    pub(crate) fn is_up(&self) -> Result<bool, LinkError> {
+        Ok(self.flags()? & libc::IFF_UP as libc::c_short != 0)
+    }
+
+    /// Brings the device up or down.
+    pub(crate) fn set_up(&self, up: bool) -> Result<(), LinkError> {
+        let flags = self.flags()?;
+        let bit = libc::IFF_UP as libc::c_short;
+        let mut request = self.name.request();
+        request.ifr_ifru.ifru_flags = if up { flags | bit } else { flags & !bit };
+        let result = sys::ioctl(self.control.as_fd(), libc::SIOCSIFFLAGS, &mut request);
+        result.map_err(|e| LinkError::of_device(self.name(), "bring up", "CAP_NET_ADMIN", e))
+    }
+
+    fn flags(&self) -> Result<libc::c_short, LinkError> {
+        let request = self.ask(libc::SIOCGIFFLAGS, "read the flags of")?;
+        // SAFETY: SIOCGIFFLAGS filled this member of the union; any bit pattern is an integer.
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
+    }
+
+    /// Gives the kernel's side of the device an address, with the route to its network that comes with it.
+    pub(crate) fn set_ip(&self, cidr: IpCidr) -> Result<(), LinkError> {
+        let result = match cidr {
+            IpCidr::Ipv4(cidr) => self.set_ipv4(cidr.address(), cidr.netmask()),
+            IpCidr::Ipv6(cidr) => self.set_ipv6(cidr.address(), cidr.prefix_len()),
+        };
+        result.map_err(|e| LinkError::of_device(self.name(), "set the address of", "CAP_NET_ADMIN", e))
+    }
+
+    fn set_ipv4(&self, address: Ipv4Addr, netmask: Ipv4Addr) -> io::Result<()> {
+        for (ioctl, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, netmask)] {
+            let mut request = self.name.request();
+            request.ifr_ifru.ifru_addr = socket_address(value);
+            sys::ioctl(self.control.as_fd(), ioctl, &mut request)?;
+        }
+        Ok(())
+    }
+
+    fn set_ipv6(&self, address: Ipv6Addr, prefix_len: u8) -> io::Result<()> {
+        let index = self.index().map_err(io::Error::other)?;
+        let mut request = libc::in6_ifreq {
+            ifr6_addr: libc::in6_addr { s6_addr: address.octets() },
+            ifr6_prefixlen: prefix_len.into(),
+            ifr6_ifindex: index,
+        };
+        let control = control(AddressFamily::INET6).map_err(io::Error::other)?;
+        sys::ioctl(control.as_fd(), libc::SIOCSIFADDR, &mut request)
+    }
+
+    fn ask(&self, ioctl: libc::Ioctl, what: &str) -> Result<libc::ifreq, LinkError> {
+        let mut request = self.name.request();
+        let result = sys::ioctl(self.control.as_fd(), ioctl, &mut request);
+        result.map_err(|e| LinkError::of_device(self.name(), what, "CAP_NET_ADMIN", e))?;
+        Ok(request)
+    }
+}
+
+fn control(family: AddressFamily) -> Result<OwnedFd, LinkError> {
+    socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(|e| LinkError::Os { what: "open a socket".into(), source: e.into() })
+}
+
+/// A `sockaddr_in` in the room of a `sockaddr`: port, then the address in network order.
+fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
+    let mut data = [0; 14];
+    for (to, from) in data.iter_mut().skip(2).zip(address.octets()) {
+        *to = from as libc::c_char;
+    }
+    libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
+}
+
+/// A locally administered address of our own for the device called `name`: the same every time, another one on every machine.
+///
+/// The kernel has its own address on the same device; ours differs, so that each side knows which frames are meant for it.
+pub(crate) fn own_address(name: &str, kernel: EthernetAddress) -> EthernetAddress {
+    let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
+    let hash = fnv1a(machine.iter().chain(name.as_bytes()));
+    let [_, _, _, b, c, d, e, f] = hash.to_be_bytes();
+    // Octet 0: locally administered, unicast.
+    let own = EthernetAddress([0x02, b, c, d, e, f]);
+    if own == kernel { EthernetAddress([0x06, b, c, d, e, f]) } else { own }
+}
+
+/// FNV-1a, 64 bits: the same in every build, which the standard library's hasher does not promise.
+fn fnv1a<'a>(octets: impl Iterator<Item = &'a u8>) -> u64 {
+    octets.fold(0xcbf2_9ce4_8422_2325, |hash, &octet| {
+        (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// What the kernel has counted for a device, read when asked for. Bound to the network namespace it was opened in.
+#[derive(Debug)]
+pub(crate) struct KernelCounters {
+    table: Option<File>,
+    name: String,
+}
+
+impl KernelCounters {
+    pub(crate) fn open(name: &str) -> Self {
+        Self { table: File::open("/proc/thread-self/net/dev").ok(), name: name.to_owned() }
+    }
+
+    /// Frames for the device that the kernel dropped, because its queue was full; zero if that cannot be read.
+    pub(crate) fn tx_dropped(&self) -> u64 {
+        self.read().unwrap_or(0)
+    }
+
+    fn read(&self) -> Option<u64> {
+        let mut table = self.table.as_ref()?;
+        let mut text = String::new();
+        table.seek(SeekFrom::Start(0)).ok()?;
+        table.read_to_string(&mut text).ok()?;
+        tx_dropped(&text, &self.name)
+    }
+}
+
+/// Finds the transmit drops of `name` in the table `/proc/net/dev`: `name: 8 receive counters, bytes packets errors drops ...`.
+fn tx_dropped(table: &str, name: &str) -> Option<u64> {
+    const TX_DROPPED: usize = 11;
+    let row = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    row.split_whitespace().nth(TX_DROPPED)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_held_to_the_kernels_rules() {
+        for good in ["ek0", "eth0.100", "fifteen-octets-"] {
+            assert!(DeviceName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-octets--", "nul\0"] {
+            assert!(matches!(DeviceName::new(bad), Err(LinkError::BadName { .. })), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_loopback_device_can_be_asked() {
+        let lo = NetDevice::open("lo").unwrap();
+        assert!(lo.index().unwrap() > 0);
+        assert!(lo.mtu().unwrap() > 1000);
+        assert!(matches!(lo.address(), Err(LinkError::WrongKind { .. })));
+        assert!(matches!(NetDevice::open("no-such-dev"), Err(LinkError::NoDevice { .. })));
+        assert_eq!(KernelCounters::open("lo").tx_dropped(), 0);
+    }
+
+    #[test]
+    fn our_address_is_stable_local_and_not_the_kernels() {
+        let kernel = EthernetAddress([2, 0, 0, 0, 0, 1]);
+        let own = own_address("ek0", kernel);
+        assert_eq!(own, own_address("ek0", kernel));
+        assert_ne!(own, own_address("ek1", kernel));
+        assert!(own.is_unicast());
+        assert_eq!(own.0[0] & 2, 2);
+        assert_ne!(own_address("ek0", own), own);
+    }
+
+    #[test]
+    fn drops_are_found_in_the_kernels_table() {
+        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n  ek0: 1 2 3 4 5 6 7 8 9 10 11 12 13\n ek01: 0 0 0 0 0 0 0 0 0 0 0 99 0\n";
+        assert_eq!(tx_dropped(table, "ek0"), Some(12));
+        assert_eq!(tx_dropped(table, "ek01"), Some(99));
+        assert_eq!(tx_dropped(table, "ek"), None);
+        assert_eq!(tx_dropped("ek0:", "ek0"), None);
+    }
+}

@@ -1,0 +1,376 @@
+//! `packet:NAME`: an existing network device, through packet sockets (`AF_PACKET`).
+//!
+//! **Receive** is a memory-mapped ring, `TPACKET_V2`. Version 3 gathers frames into blocks and hands a block over when it is full or a timer
+//! fires, at the soonest after 1 ms; its gain in throughput was 15 %. Version 2 hands over each frame at once, and its
+//! ring is a ring of frames: full means so many frames, as the drop counters and the feedback want it.
+//!
+//! **Transmit** gathers up to 64 frames for one `sendmmsg`, on a second socket that bypasses the queueing discipline. That
+//! was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a second). Bypassing also means
+//! that `tcpdump` on the same device does not see what we send; on the far end of a veth it does.
+//!
+//! **The device is ours.** The socket sees copies: the kernel's own stack gets every frame too. Give us a device end without IP address
+//! (one end of a veth, a spare adaptor), where that stack has nothing to say. Our hardware address is one of our own by
+//! default, for which the device is made promiscuous, so that the kernel discards unicast frames for us as somebody else's.
+//!
+//! **What senders leave to the adaptor** arrives undone when sender and receiver share a kernel, as over a veth. Unfinished
+//! checksums are completed here. Frames to be segmented are not: TCP and UDP segmentation offload must be off at the
+//! sender (`ethtool -K PEER tso off tx-udp-segmentation off`; `gso off` does not do it), and generic receive offload at this device
+//! (`gro off`); such frames are counted as shed.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool, PoolLimit};
+use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::wire::EthernetAddress;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+
+use crate::device::{Device, IN_TRANSIT_PKTS, Status, usable_mtu};
+use crate::error::LinkError;
+use crate::netdev::{NetDevice, own_address};
+use crate::ring::{Received, Ring, SLOT_OVERHEAD, Slot, complete};
+use crate::sys::{self, Mapping, SEND_BATCH};
+
+/// How a device is opened.
+#[derive(Debug, Clone)]
+pub struct PacketOptions {
+    /// Frames the receive ring holds, rounded up to a power of two; 2 KiB of memory each. Default 1024; from 32 to 65 536.
+    pub ring_pkts: usize,
+    /// Our hardware address.
+    pub address: Address,
+}
+
+/// Which hardware address we use on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Address {
+    /// A locally administered one, derived from the machine and the device's name.
+    Own,
+    /// That of the device. Needed where the network accepts no other: wireless, and adaptors of most clouds.
+    Device,
+    /// This one.
+    Fixed(EthernetAddress),
+}
+
+impl Default for PacketOptions {
+    fn default() -> Self {
+        Self { ring_pkts: 1024, address: Address::Own }
+    }
+}
+
+/// A network device of the kernel, as an interface with one receive ring.
+#[derive(Debug)]
+pub struct Packet {
+    device: NetDevice,
+    index: i32,
+    /// The device went down. It may come up again, or be gone.
+    down: bool,
+    address: EthernetAddress,
+    mtu: usize,
+    status: Status,
+    receive: Receive,
+    transmit: Transmit,
+}
+
+#[derive(Debug)]
+struct Receive {
+    ring: Ring<Mapping>,
+    socket: Arc<OwnedFd>,
+    /// Shed by the kernel because the ring was full, as far as its counter has been read.
+    lost: Cell<u64>,
+    /// Shed here: larger than a buffer, to be segmented, or malformed.
+    unusable: u64,
+}
+
+#[derive(Debug)]
+struct Transmit {
+    socket: OwnedFd,
+    /// Waiting to be sent, oldest first.
+    waiting: Vec<Frame>,
+    /// Sent; their buffers wait to be reclaimed.
+    sent: Vec<Frame>,
+}
+
+const SLOT_BYTES: usize = 2048;
+const _: () =
+    assert!(SLOT_BYTES - SLOT_OVERHEAD >= BUFFER_BYTES - HEADROOM, "what a buffer holds, a slot holds");
+
+/// Slots lie in blocks of this size, a power of two and no less than a page anywhere.
+const BLOCK_BYTES: usize = 1 << 16;
+
+/// Sent frames may hold this much kernel memory before the socket pushes back.
+const SEND_BUFFER_BYTES: usize = 4 << 20;
+
+impl Packet {
+    /// Takes over the device called `name`, which must be up.
+    ///
+    /// # Errors
+    /// Each says what to do; nothing is left behind.
+    pub fn open(name: &str, options: &PacketOptions) -> Result<Self, LinkError> {
+        let device = NetDevice::open(name)?;
+        let (index, kernel_address) = (device.index()?, device.address()?);
+        if !device.is_up()? {
+            return Err(LinkError::Down { name: name.to_owned() });
+        }
+        let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
+        let receive = Receive::open(index, options.ring_pkts).map_err(fail)?;
+        let transmit = Transmit::open(index).map_err(fail)?;
+        let address = match options.address {
+            Address::Own => own_address(name, kernel_address),
+            Address::Device => kernel_address,
+            Address::Fixed(address) => address,
+        };
+        let mtu = usable_mtu(device.mtu()?);
+        Ok(Self { device, index, down: false, address, mtu, status: Status::default(), receive, transmit })
+    }
+
+    /// A device that is removed goes down first, and that is all the socket reports: whether it still exists has to be looked up.
+    fn look_after_device(&mut self) {
+        if self.down && !self.device.index().is_ok_and(|index| index == self.index) {
+            self.status.fail("the device was removed".to_owned());
+        }
+    }
+}
+
+impl Interface for Packet {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    fn address(&self) -> EthernetAddress {
+        self.address
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        pool.grow(IN_TRANSIT_PKTS)
+    }
+
+    fn queues(&self) -> usize {
+        1
+    }
+
+    fn queue(&mut self, _index: usize) -> &mut dyn RxQueue {
+        self
+    }
+
+    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
+        if self.transmit.waiting.len() == SEND_BATCH {
+            self.transmit.send(&self.status);
+            self.reclaim(pool, usize::MAX);
+        }
+        if self.transmit.waiting.len() == SEND_BATCH {
+            return Err(frame);
+        }
+        self.transmit.waiting.push(frame);
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.transmit.send(&self.status);
+    }
+
+    fn unreclaimed(&self) -> usize {
+        self.transmit.sent.len()
+    }
+
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        let count = self.transmit.sent.len().min(limit_pkts);
+        self.transmit.sent.drain(..count).for_each(|frame| pool.recycle(frame));
+        count
+    }
+
+    fn set_readable(&mut self) {
+        // Readable with an empty ring: the socket has an error for us, and stays readable until it is fetched.
+        if self.receive.ring.ready() {
+            self.down = false;
+        } else if let Ok(Err(_)) = sockopt::socket_error(&*self.receive.socket) {
+            self.down = true;
+        }
+    }
+}
+
+impl Device for Packet {
+    fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.receive.socket)
+    }
+
+    fn status(&self) -> Status {
+        self.status.clone()
+    }
+}
+
+impl RxQueue for Packet {
+    fn pending(&self) -> usize {
+        usize::from(self.receive.ring.ready())
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        self.receive.take(pool)
+    }
+
+    fn arm(&mut self) -> bool {
+        // Frames that the socket would not take yet are tried again before anybody sleeps on them.
+        self.transmit.send(&self.status);
+        self.look_after_device();
+        self.receive.ring.ready() || !self.transmit.waiting.is_empty()
+    }
+
+    /// Asks the kernel: one system call.
+    fn shed(&self) -> u64 {
+        self.receive.count_lost() + self.receive.unusable
+    }
+}
+
+impl Receive {
+    fn open(index: i32, ring_pkts: usize) -> io::Result<Self> {
+        // Protocol zero until everything is set: no frame of another device gets in.
+        let socket = packet_socket()?;
+        let fd = socket.as_fd();
+        sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
+        sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
+        sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        let slots = ring_pkts.clamp(BLOCK_BYTES / SLOT_BYTES, 1 << 16).next_power_of_two();
+        let bytes = slots * SLOT_BYTES;
+        let request = libc::tpacket_req {
+            tp_block_size: BLOCK_BYTES as libc::c_uint,
+            tp_block_nr: (bytes / BLOCK_BYTES) as libc::c_uint,
+            tp_frame_size: SLOT_BYTES as libc::c_uint,
+            tp_frame_nr: slots as libc::c_uint,
+        };
+        sys::set_packet_option(fd, libc::PACKET_RX_RING, request)?;
+        let ring = Ring::new(Mapping::new(fd, bytes)?, SLOT_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
+        sys::bind_packet(fd, index, libc::ETH_P_ALL as u16)?;
+        let promiscuous = libc::packet_mreq {
+            mr_ifindex: index,
+            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        // Ends with the socket.
+        sys::set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, promiscuous)?;
+        Ok(Self { ring, socket: Arc::new(socket), lost: Cell::new(0), unusable: 0 })
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        while let Some(slot) = self.ring.front() {
+            let Slot::Frame(received) = slot else {
+                self.ring.release();
+                self.unusable += 1;
+                continue;
+            };
+            let mut frame = pool.take()?;
+            let usable = copy(&received, &mut frame);
+            self.ring.release();
+            if usable {
+                return Some(frame);
+            }
+            self.unusable += 1;
+            pool.recycle(frame);
+        }
+        None
+    }
+
+    fn count_lost(&self) -> u64 {
+        if let Ok(news) = sys::packet_statistics(self.socket.as_fd()) {
+            self.lost.set(self.lost.get() + u64::from(news.tp_drops));
+        }
+        self.lost.get()
+    }
+}
+
+/// Copies a frame out of its slot, puts its VLAN tag back and completes its checksum. False if it does not fit or makes no sense.
+fn copy(received: &Received<'_>, frame: &mut Frame) -> bool {
+    const ADDRESSES: usize = 12;
+    let tag = received.vlan.as_ref().map_or(&[][..], |tag| tag);
+    if !frame.resize(received.bytes.len() + tag.len()) {
+        return false;
+    }
+    let (addresses, rest) = received.bytes.split_at(received.bytes.len().min(ADDRESSES));
+    let (to_addresses, to_rest) = frame.bytes_mut().split_at_mut(addresses.len());
+    let (to_tag, to_rest) = to_rest.split_at_mut(tag.len());
+    to_addresses.copy_from_slice(addresses);
+    to_tag.copy_from_slice(tag);
+    to_rest.copy_from_slice(rest);
+    let Some(mut unfinished) = received.unfinished else { return true };
+    // The kernel counts from the start of the frame without its tag.
+    unfinished.start += tag.len();
+    complete(frame.bytes_mut(), unfinished)
+}
+
+impl Transmit {
+    fn open(index: i32) -> io::Result<Self> {
+        let socket = packet_socket()?;
+        sys::set_packet_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, 1)?;
+        // More than a user may have, if we may; else as much as a user may have.
+        if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
+            sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
+        }
+        sys::bind_packet(socket.as_fd(), index, 0)?;
+        Ok(Self { socket, waiting: Vec::with_capacity(SEND_BATCH), sent: Vec::with_capacity(2 * SEND_BATCH) })
+    }
+
+    /// Sends what waits, as far as the socket takes it. A frame it refuses is counted, and gone: the device is down, or its ring full.
+    fn send(&mut self, status: &Status) {
+        while !self.waiting.is_empty() {
+            let result = sys::send_all(self.socket.as_fd(), self.waiting.iter().map(Frame::bytes));
+            let done = match result {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    status.count_refused(1);
+                    1
+                }
+            };
+            self.sent.extend(self.waiting.drain(..done.min(self.waiting.len())));
+        }
+    }
+}
+
+fn packet_socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(
+        AddressFamily::PACKET,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::Unfinished;
+
+    const TAG: [u8; 4] = [0x81, 0, 0x20, 7];
+
+    #[test]
+    fn a_tag_goes_back_behind_the_addresses_and_the_checksum_is_found_behind_it() {
+        let mut frame = Pool::new(1).take().unwrap();
+        let bytes: Vec<u8> = (0..64).collect();
+        let unfinished = Some(Unfinished { start: 34, offset: 6 });
+        assert!(copy(&Received { bytes: &bytes, vlan: None, unfinished }, &mut frame));
+        let untagged = frame.bytes().to_vec();
+        assert_ne!(untagged[40..42], bytes[40..42]);
+        assert!(copy(&Received { bytes: &bytes, vlan: Some(TAG), unfinished }, &mut frame));
+        assert_eq!(frame.bytes(), [&untagged[..12], &TAG, &untagged[12..]].concat());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut frame = Pool::new(1).take().unwrap();
+        let room = vec![0; frame.capacity()];
+        assert!(copy(&Received { bytes: &room, vlan: None, unfinished: None }, &mut frame));
+        assert!(!copy(&Received { bytes: &room, vlan: Some(TAG), unfinished: None }, &mut frame));
+        let outside = Some(Unfinished { start: 60, offset: 16 });
+        assert!(!copy(&Received { bytes: &[0; 60], vlan: None, unfinished: outside }, &mut frame));
+        for short in 0..14 {
+            assert!(copy(&Received { bytes: &room[..short], vlan: Some(TAG), unfinished: None }, &mut frame));
+            assert_eq!(frame.len(), short + 4);
+        }
+    }
+}

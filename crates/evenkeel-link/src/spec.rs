@@ -1,0 +1,168 @@
+//! Links as they are named on the command line.
+
+use core::fmt;
+use core::str::FromStr;
+use std::path::PathBuf;
+
+use crate::capture::{Replay, ReplayOptions};
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::error::LinkError;
+use crate::netdev::DeviceName;
+use crate::packet::{Packet, PacketOptions};
+use crate::tap::{Tap, TapOptions};
+
+/// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME` or `pcap:FILE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkSpec {
+    /// In memory, between two hosts of one process; with so many receive rings at each end.
+    Cable {
+        /// Receive rings.
+        queues: usize,
+    },
+    /// A device of the operating system.
+    Device(DeviceSpec),
+}
+
+/// A link that is opened, see [`open`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceSpec {
+    /// A TAP device.
+    Tap(String),
+    /// An existing network device, through packet sockets.
+    Packet(String),
+    /// A capture file, played.
+    Pcap(PathBuf),
+}
+
+/// Receive rings that a cable can have at most.
+pub const CABLE_QUEUES_MAX: usize = 64;
+
+/// A link's name that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// Not the name of a kind of link.
+    #[error(
+        "`{0}` names no link; expected `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME` or `pcap:FILE`"
+    )]
+    Unknown(String),
+    /// The part after the colon is missing.
+    #[error("`{kind}` needs a {what}: {kind}:{example}")]
+    Incomplete {
+        /// The kind of link.
+        kind: &'static str,
+        /// What is missing.
+        what: &'static str,
+        /// For example.
+        example: &'static str,
+    },
+    /// Not a number of queues.
+    #[error("`cable:{0}`: expected a number of queues from 1 to {CABLE_QUEUES_MAX}")]
+    Queues(String),
+    /// Not a name that a network device can have.
+    #[error("{0}")]
+    BadName(String),
+    /// To come.
+    #[error("`xdp:{0}`: AF_XDP is not in this version; use packet:{0}")]
+    Xdp(String),
+}
+
+impl FromStr for LinkSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
+        let device = |kind: &'static str, example: &'static str| {
+            let name = rest.filter(|name| !name.is_empty());
+            let name = name.ok_or(SpecError::Incomplete { kind, what: "device name", example })?;
+            let name = DeviceName::new(name).map_err(|error| SpecError::BadName(error.to_string()))?;
+            Ok(name.as_str().to_owned())
+        };
+        match kind {
+            "cable" => Ok(Self::Cable { queues: rest.map_or(Ok(1), queues)? }),
+            "tap" => Ok(Self::Device(DeviceSpec::Tap(device("tap", "ek0")?))),
+            "packet" => Ok(Self::Device(DeviceSpec::Packet(device("packet", "eth1")?))),
+            "pcap" => {
+                let file = rest.filter(|file| !file.is_empty());
+                let missing = SpecError::Incomplete { kind: "pcap", what: "file", example: "capture.pcapng" };
+                Ok(Self::Device(DeviceSpec::Pcap(file.ok_or(missing)?.into())))
+            }
+            "xdp" => Err(SpecError::Xdp(device("xdp", "eth1")?)),
+            _ => Err(SpecError::Unknown(text.to_owned())),
+        }
+    }
+}
+
+fn queues(text: &str) -> Result<usize, SpecError> {
+    let queues = text.parse().ok().filter(|queues| (1..=CABLE_QUEUES_MAX).contains(queues));
+    queues.ok_or_else(|| SpecError::Queues(text.to_owned()))
+}
+
+impl fmt::Display for LinkSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cable { queues: 1 } => f.write_str("cable"),
+            Self::Cable { queues } => write!(f, "cable:{queues}"),
+            Self::Device(device) => device.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for DeviceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tap(name) => write!(f, "tap:{name}"),
+            Self::Packet(name) => write!(f, "packet:{name}"),
+            Self::Pcap(path) => write!(f, "pcap:{}", path.display()),
+        }
+    }
+}
+
+/// Opens a device with the default options of its kind. `clock` is the one that the host will be run by.
+///
+/// # Errors
+/// [`LinkError`] says what to do; nothing is left behind.
+pub fn open(spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, LinkError> {
+    Ok(match spec {
+        DeviceSpec::Tap(name) => Box::new(Tap::open(name, &TapOptions::default())?),
+        DeviceSpec::Packet(name) => Box::new(Packet::open(name, &PacketOptions::default())?),
+        DeviceSpec::Pcap(path) => Box::new(Replay::open(path, &ReplayOptions::default(), clock)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_shown_alike() {
+        let device = LinkSpec::Device;
+        for (text, spec) in [
+            ("cable", LinkSpec::Cable { queues: 1 }),
+            ("cable:4", LinkSpec::Cable { queues: 4 }),
+            ("tap:ek0", device(DeviceSpec::Tap("ek0".into()))),
+            ("packet:eth0.100", device(DeviceSpec::Packet("eth0.100".into()))),
+            ("pcap:/tmp/a:b.pcapng", device(DeviceSpec::Pcap("/tmp/a:b.pcapng".into()))),
+        ] {
+            assert_eq!(text.parse(), Ok(spec.clone()));
+            assert_eq!(spec.to_string(), text);
+        }
+        assert_eq!("cable:1".parse(), Ok(LinkSpec::Cable { queues: 1 }));
+    }
+
+    #[test]
+    fn what_is_wrong_and_what_was_expected_is_said() {
+        let error = |text: &str| text.parse::<LinkSpec>().unwrap_err().to_string();
+        assert!(error("tun:ek0").contains("`tun:ek0` names no link; expected `cable`"));
+        assert!(error("").contains("expected"));
+        assert_eq!(error("tap"), "`tap` needs a device name: tap:ek0");
+        assert_eq!(error("packet:"), "`packet` needs a device name: packet:eth1");
+        assert_eq!(error("pcap:"), "`pcap` needs a file: pcap:capture.pcapng");
+        for bad in ["cable:0", "cable:65", "cable:", "cable:x"] {
+            assert!(error(bad).contains("from 1 to 64"), "{bad}");
+        }
+        assert!(error("tap:a/b").contains("cannot be a network device's name"));
+        assert_eq!(error("xdp:eth1"), "`xdp:eth1`: AF_XDP is not in this version; use packet:eth1");
+    }
+}

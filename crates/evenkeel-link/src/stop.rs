@@ -1,0 +1,92 @@
+//! Ctrl-C and SIGTERM: asked to end, a program returns from its loop and drops what it holds, so nothing is left behind.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::sys;
+
+/// The process-wide wish to end.
+///
+/// A [`crate::Halt`] that watches [`Stop::fd`] wakes up on it. The descriptor stays readable: no halt sleeps once it is set.
+#[derive(Debug)]
+pub struct Stop {
+    event: Arc<OwnedFd>,
+}
+
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+static EVENT: AtomicI32 = AtomicI32::new(-1);
+static STOP: OnceLock<Stop> = OnceLock::new();
+
+impl Stop {
+    /// Turns SIGINT and SIGTERM into this flag, from the first call on. A second signal of the same kind ends the process at once.
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors.
+    pub fn on_signals() -> io::Result<&'static Self> {
+        if STOP.get().is_none() {
+            let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+            let stop = STOP.get_or_init(|| Self { event });
+            EVENT.store(stop.event.as_raw_fd(), Ordering::Release);
+            sys::on_signal(libc::SIGINT, on_signal)?;
+            sys::on_signal(libc::SIGTERM, on_signal)?;
+        }
+        STOP.get().ok_or_else(|| io::ErrorKind::Other.into())
+    }
+
+    /// Whether the process was asked to end. One load: it may be asked after every unit of work.
+    #[inline]
+    #[must_use]
+    pub fn requested(&self) -> bool {
+        REQUESTED.load(Ordering::Relaxed)
+    }
+
+    /// Asks for the end from inside the program.
+    pub fn request(&self) {
+        REQUESTED.store(true, Ordering::Relaxed);
+        // Fails only when it is readable already.
+        let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
+    }
+
+    /// Becomes readable, and stays so, when the end is asked for.
+    #[must_use]
+    pub fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.event)
+    }
+}
+
+/// Runs in a signal handler: nothing but an atomic store and a `write` is allowed here (signal-safety(7)).
+extern "C" fn on_signal(_signal: libc::c_int) {
+    REQUESTED.store(true, Ordering::Relaxed);
+    sys::notify_in_signal_handler(EVENT.load(Ordering::Acquire));
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::time::{Duration, Instant};
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+    use crate::{Clock, Halt, Woken};
+
+    /// One test for the whole life, because the flag is the process's.
+    #[test]
+    fn a_signal_sets_the_flag_and_ends_every_sleep() {
+        let stop = Stop::on_signals().unwrap();
+        let (mut halt, clock) = (Halt::new().unwrap(), Clock::start());
+        halt.watch(stop.fd());
+        assert!(!stop.requested());
+        assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline);
+        kill_process(getpid(), Signal::TERM).unwrap();
+        let deadline = clock.now() + Duration::from_secs(10);
+        while halt.until(&clock, deadline).unwrap() != Woken::Readable {
+            assert!(clock.now() < deadline, "the signal did not arrive");
+        }
+        assert!(stop.requested());
+        assert_eq!(halt.until(&clock, Instant::NEVER).unwrap(), Woken::Readable, "stays readable");
+        assert!(Stop::on_signals().unwrap().requested(), "there is one flag only");
+    }
+}

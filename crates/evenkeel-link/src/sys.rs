@@ -1,0 +1,219 @@
+//! The system calls that no safe wrapper offers: each function here is safe to call and checks what the kernel answers.
+
+use core::mem;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::ptr;
+
+use evenkeel_core::time::Duration;
+
+use crate::ring::Memory;
+
+/// Sleeps until one of `fds` is ready or `timeout` has passed (`None`: for ever). A signal ends it early, without error.
+pub(crate) fn ppoll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout.map(|t| libc::timespec {
+        tv_sec: t.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: t.subsec_nanos().into(),
+    });
+    let timeout_ptr = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: `fds` is valid for writing `fds.len()` entries, the timeout is null or outlives the call, and no signal mask is set.
+    let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ptr, ptr::null()) };
+    if ready >= 0 {
+        return Ok(());
+    }
+    // The kernel leaves the results untouched when it fails.
+    fds.iter_mut().for_each(|fd| fd.revents = 0);
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+}
+
+/// Lets `handler` run on `signal`, once; the next one of its kind has its default effect.
+pub(crate) fn on_signal(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+    // SAFETY: all-zero is a valid `sigaction`: no flags, an empty mask, the default action.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = handler as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+    // SAFETY: `action` is initialised and lives through the call; without SA_SIGINFO the kernel calls the handler with the
+    // one argument that its type says.
+    check(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) })
+}
+
+/// Makes eventfd `fd` readable. Async-signal-safe: one `write`, and `errno` is what it was.
+pub(crate) fn notify_in_signal_handler(fd: RawFd) {
+    let one = 1_u64.to_ne_bytes();
+    // SAFETY: `write` reads 8 bytes of a live array; a bad descriptor is an error, not a fault. `__errno_location` gives this
+    // thread's own errno, valid for its whole life.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::write(fd, one.as_ptr().cast(), one.len());
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// An argument of a network-device ioctl: plain C data, all of it valid when zero.
+///
+/// # Safety
+/// The type is `repr(C)`, any bit pattern is a valid value, and it is at least as large as what the kernel copies for the
+/// requests it is used with.
+pub(crate) unsafe trait IoctlArgument {}
+
+// SAFETY: plain C structure of integers and unions of integers and unused pointers; the size that SIOC[GS]IF* and TUN[GS]ETIFF copy.
+unsafe impl IoctlArgument for libc::ifreq {}
+// SAFETY: plain C structure of integers; the size that SIOCSIFADDR copies on an AF_INET6 socket.
+unsafe impl IoctlArgument for libc::in6_ifreq {}
+
+/// `ioctl` with an argument that the kernel reads or writes, and of which it keeps no pointer.
+pub(crate) fn ioctl<T: IoctlArgument>(
+    fd: BorrowedFd<'_>,
+    request: libc::Ioctl,
+    argument: &mut T,
+) -> io::Result<()> {
+    // SAFETY: the descriptor is open; the argument is large enough by the contract of `IoctlArgument`, and exclusively ours.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), request, ptr::from_mut(argument)) })
+}
+
+/// An `ifreq` for the device called `name`, of which at most 15 octets are used: the last one of the field ends the C string.
+pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {
+    // SAFETY: an all-zero `ifreq` is an empty name and zeros.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, &from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+/// The name in an `ifreq`.
+pub(crate) fn ifreq_name(request: &libc::ifreq) -> String {
+    let octets = request.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0);
+    String::from_utf8_lossy(&octets.collect::<Vec<_>>()).into_owned()
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A value of a socket option: plain C data of any bit pattern.
+///
+/// # Safety
+/// As for [`IoctlArgument`]; and it has no padding that must not be shown to the kernel uninitialised.
+pub(crate) unsafe trait OptionValue: Copy {}
+
+// SAFETY: an integer.
+unsafe impl OptionValue for libc::c_int {}
+// SAFETY: four integers of equal size.
+unsafe impl OptionValue for libc::tpacket_req {}
+// SAFETY: two integers of equal size.
+unsafe impl OptionValue for libc::tpacket_stats {}
+// SAFETY: integers and octets, without padding: 4 + 2 + 2 + 8.
+unsafe impl OptionValue for libc::packet_mreq {}
+
+/// Sets an option of a packet socket.
+pub(crate) fn set_packet_option<T: OptionValue>(
+    fd: BorrowedFd<'_>,
+    option: libc::c_int,
+    value: T,
+) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    let value = (&raw const value).cast();
+    // SAFETY: `value` points to `len` initialised octets that live through the call.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, value, len) })
+}
+
+/// The counters of a packet socket since the last call: reading them sets them to zero.
+pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<libc::tpacket_stats> {
+    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    let value = (&raw mut stats).cast();
+    // SAFETY: `value` points to `len` octets that are ours; any bit pattern the kernel leaves there is valid.
+    check(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &raw mut len)
+    })?;
+    Ok(stats)
+}
+
+/// Binds a packet socket to the device with this index. With `protocol` zero it receives nothing, and only sends.
+pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: i32, protocol: u16) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::c_ushort,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: index,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `address` is `len` initialised octets that live through the call.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })
+}
+
+/// Messages that one call of [`send_all`] hands to the kernel at most.
+pub(crate) const SEND_BATCH: usize = 64;
+
+/// Sends the first of `messages` by one system call, without blocking. Returns how many the kernel took, at least one.
+///
+/// # Errors
+/// What it said about the very first message, when it took none.
+pub(crate) fn send_all<'a>(
+    fd: BorrowedFd<'_>,
+    messages: impl Iterator<Item = &'a [u8]>,
+) -> io::Result<usize> {
+    // SAFETY: all-zero is a valid `iovec` and a valid `mmsghdr`: null pointers and lengths of zero.
+    let (mut parts, mut headers): ([libc::iovec; SEND_BATCH], [libc::mmsghdr; SEND_BATCH]) =
+        unsafe { mem::zeroed() };
+    let mut count = 0;
+    for ((message, part), header) in messages.zip(&mut parts).zip(&mut headers) {
+        // The kernel only reads through this pointer.
+        *part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
+        header.msg_hdr.msg_iov = ptr::from_mut(part);
+        header.msg_hdr.msg_iovlen = 1;
+        count += 1;
+    }
+    let headers = headers.as_mut_ptr();
+    // SAFETY: the first `count` headers each point to one of `parts`, which point to borrowed messages; all outlive the call.
+    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count, libc::MSG_DONTWAIT) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Memory shared with the kernel through a descriptor, unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: ptr::NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and this is its only owner.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` octets behind `fd` for reading and writing.
+    pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
+        let base =
+            unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = ptr::NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` mapped; nothing borrowed from it can be alive any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+// SAFETY: `len` octets at `base` stay mapped, page-aligned, until drop; only this owner and the kernel know them.
+unsafe impl Memory for Mapping {
+    fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}

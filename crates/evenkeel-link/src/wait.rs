@@ -1,0 +1,269 @@
+//! Halting a thread until one of its devices has something, a deadline comes, or somebody wakes it.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Wake, Waker};
+
+use evenkeel_core::time::{Duration, Instant};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::clock::Clock;
+use crate::sys;
+
+/// Where one thread sleeps: "interrupts enabled".
+///
+/// It holds the descriptors of the thread's devices. Readiness is level-triggered: a device that still has frames ends
+/// the next sleep too. A wake-up that comes before the sleep is not lost, it prevents it. Sleeping allocates nothing.
+#[derive(Debug)]
+pub struct Halt {
+    notifier: Arc<Notifier>,
+    /// Kept open for as long as they are in `polled`.
+    watched: Vec<Watched>,
+    /// The notifier's eventfd, then `watched` in the same order.
+    polled: Vec<libc::pollfd>,
+}
+
+/// Why a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// A watched descriptor is ready: [`Halt::readable`] says which. (There may have been a wake-up as well.)
+    Readable,
+    /// A [`Waker`] or [`Notifier`] was used, before the sleep or during it.
+    Notified,
+    /// The deadline has come, or the sleep ended early for no reason that matters (a signal): look at the clock.
+    Deadline,
+}
+
+#[derive(Debug)]
+struct Watched {
+    fd: Arc<OwnedFd>,
+    /// Sleeps in a row that this descriptor ended with an error and nothing to read.
+    errors: u8,
+}
+
+/// After so many errors in a row a descriptor is no longer waited for, so that a device that went away does not turn
+/// sleeping into spinning. (A link that merely goes down reports one error.)
+const ERRORS_MAX: u8 = 16;
+
+/// `poll` passes over descriptors that are negative.
+const UNWATCHED: i32 = -1;
+
+impl Halt {
+    /// A place to sleep with nothing to watch yet.
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors.
+    pub fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let polled = vec![interest(&event)];
+        let notifier = Arc::new(Notifier { event, state: AtomicU8::new(AWAKE) });
+        Ok(Self { notifier, watched: Vec::new(), polled })
+    }
+
+    /// Ends the sleep when `fd` becomes readable. Returns its index, as [`Halt::readable`] reports it.
+    pub fn watch(&mut self, fd: Arc<OwnedFd>) -> usize {
+        self.polled.push(interest(&fd));
+        self.watched.push(Watched { fd, errors: 0 });
+        self.watched.len() - 1
+    }
+
+    /// Ends this thread's sleep, from any thread.
+    #[must_use]
+    pub fn notifier(&self) -> Arc<Notifier> {
+        Arc::clone(&self.notifier)
+    }
+
+    /// The same as a task's waker.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        Waker::from(self.notifier())
+    }
+
+    /// Sleeps until a descriptor is readable, a wake-up comes, or `clock` shows `deadline` ([`Instant::NEVER`]: no deadline).
+    ///
+    /// With a deadline in the past, or after a wake-up, it only looks at the descriptors.
+    ///
+    /// # Errors
+    /// Only if the kernel is out of memory.
+    pub fn until(&mut self, clock: &Clock, deadline: Instant) -> io::Result<Woken> {
+        let timeout =
+            if self.notifier.fall_asleep() { remaining(clock, deadline) } else { Some(Duration::ZERO) };
+        let polled = sys::ppoll(&mut self.polled, timeout);
+        let notified = self.notifier.rise();
+        polled?;
+        self.count_errors();
+        Ok(match (self.readable().next(), notified) {
+            (Some(_), _) => Woken::Readable,
+            (None, true) => Woken::Notified,
+            (None, false) => Woken::Deadline,
+        })
+    }
+
+    /// The descriptors that ended the last sleep, by index. One in error counts as readable: reading brings it to light.
+    pub fn readable(&self) -> impl Iterator<Item = usize> {
+        let devices = self.polled.iter().skip(1);
+        devices.enumerate().filter(|(_, polled)| polled.revents != 0).map(|(index, _)| index)
+    }
+
+    fn count_errors(&mut self) {
+        for (polled, watched) in self.polled.iter_mut().skip(1).zip(&mut self.watched) {
+            let failed = polled.revents != 0 && polled.revents & libc::POLLIN == 0;
+            watched.errors = if failed { watched.errors + 1 } else { 0 };
+            if watched.errors >= ERRORS_MAX {
+                polled.fd = UNWATCHED;
+            }
+        }
+    }
+
+    /// Whether the descriptor with this index is still waited for: not if it has reported nothing but errors for a while.
+    #[must_use]
+    pub fn is_watched(&self, index: usize) -> bool {
+        let (fd, polled) = (self.watched.get(index), self.polled.get(index + 1));
+        fd.zip(polled).is_some_and(|(watched, polled)| watched.fd.as_raw_fd() == polled.fd)
+    }
+}
+
+/// Ends the sleep of the thread whose [`Halt`] it came from. A wake-up is one atomic swap, and a system call only if it sleeps.
+#[derive(Debug)]
+pub struct Notifier {
+    event: OwnedFd,
+    state: AtomicU8,
+}
+
+const AWAKE: u8 = 0;
+const ASLEEP: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+impl Notifier {
+    /// Ends the sleep, or prevents the next one.
+    pub fn notify(&self) {
+        // Release: what the waker wrote before is seen by the thread that wakes up.
+        if self.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
+            // Fails only when the counter is at its limit; then the descriptor is readable already.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Declares the thread asleep; false if a wake-up has come since it was last awake.
+    fn fall_asleep(&self) -> bool {
+        self.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Declares the thread awake; says whether a wake-up has come.
+    ///
+    /// A waker that saw ASLEEP may write after this has read; its write then ends one later sleep for nothing, which is harmless.
+    fn rise(&self) -> bool {
+        let notified = self.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED;
+        if notified {
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        }
+        notified
+    }
+}
+
+impl Wake for Notifier {
+    fn wake(self: Arc<Self>) {
+        self.notify();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.notify();
+    }
+}
+
+fn interest(fd: &OwnedFd) -> libc::pollfd {
+    libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+fn remaining(clock: &Clock, deadline: Instant) -> Option<Duration> {
+    (deadline != Instant::NEVER).then(|| deadline.since(clock.now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+    use std::thread;
+
+    use rustix::pipe::pipe;
+
+    use super::*;
+
+    fn halt() -> (Halt, Clock) {
+        (Halt::new().unwrap(), Clock::start())
+    }
+
+    #[test]
+    fn sleeps_until_the_deadline() {
+        let (mut halt, clock) = halt();
+        let deadline = clock.now() + Duration::from_millis(5);
+        while clock.now() < deadline {
+            assert_eq!(halt.until(&clock, deadline).unwrap(), Woken::Deadline);
+        }
+        assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline, "in the past: only looks");
+    }
+
+    #[test]
+    fn a_wake_up_before_the_sleep_prevents_it_once() {
+        let (mut halt, clock) = halt();
+        halt.waker().wake();
+        halt.notifier().notify();
+        assert_eq!(halt.until(&clock, Instant::NEVER).unwrap(), Woken::Notified);
+        assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline);
+    }
+
+    #[test]
+    fn readiness_is_level_triggered() {
+        let (mut halt, clock) = halt();
+        let ((near, far), (quiet, _kept)) = (pipe().unwrap(), pipe().unwrap());
+        assert_eq!(halt.watch(Arc::new(quiet)), 0);
+        assert_eq!(halt.watch(Arc::new(near)), 1);
+        rustix::io::write(&far, &[1]).unwrap();
+        for _ in 0..3 {
+            assert_eq!(halt.until(&clock, Instant::NEVER).unwrap(), Woken::Readable);
+            assert_eq!(halt.readable().collect::<Vec<_>>(), [1]);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_that_only_fails_is_given_up() {
+        let (mut halt, clock) = halt();
+        let (near, far) = pipe().unwrap();
+        halt.watch(Arc::new(near));
+        drop(far);
+        for _ in 0..ERRORS_MAX {
+            assert!(halt.is_watched(0));
+            assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Readable);
+        }
+        assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline);
+        assert!(!halt.is_watched(0));
+    }
+
+    /// Each wake-up is a hand-over: if one were lost, the sleeper would sleep until the far deadline and the count would be short.
+    #[test]
+    fn no_wake_up_is_lost_between_looking_and_sleeping() {
+        const TURNS: u32 = 20_000;
+        let (mut halt, clock) = halt();
+        let (turn, notifier) = (Arc::new(AtomicU32::new(0)), halt.notifier());
+        let theirs = Arc::clone(&turn);
+        let other = thread::spawn(move || {
+            for next in (1..TURNS).step_by(2) {
+                while theirs.load(Ordering::Acquire) != next {
+                    thread::yield_now();
+                }
+                theirs.store(next + 1, Ordering::Release);
+                notifier.notify();
+            }
+        });
+        let end = clock.now() + Duration::from_secs(60);
+        for next in (0..TURNS).step_by(2) {
+            while turn.load(Ordering::Acquire) != next {
+                halt.until(&clock, end).unwrap();
+                assert!(clock.now() < end, "lost at turn {next}");
+            }
+            turn.store(next + 1, Ordering::Release);
+        }
+        other.join().unwrap();
+    }
+}

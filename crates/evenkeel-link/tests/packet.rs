@@ -1,0 +1,330 @@
+//! Packet sockets on a veth pair in a namespace of its own, against each other and against the kernel's stack.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod support;
+
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use evenkeel_core::interface::Interface;
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::{EthernetAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
+use evenkeel_link::{Address, Device, LinkError, Packet, PacketOptions, Standing};
+use support::{Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run};
+
+const US: [u8; 4] = [10, 77, 0, 2];
+
+/// A veth pair: `kernel0` with addresses, `ek0` without any, for us.
+fn veth() {
+    run("ip link add kernel0 type veth peer name ek0");
+    for name in ["kernel0", "ek0"] {
+        run(&format!("sysctl -qw net.ipv6.conf.{name}.accept_dad=0"));
+    }
+    run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
+    run("ip addr add 10.77.0.1/24 dev kernel0");
+    run("ip addr add fd77::1/64 dev kernel0 nodad");
+    run("ip link set kernel0 up");
+    run("ip link set ek0 up");
+}
+
+fn open(name: &str) -> Bench<Packet> {
+    Bench::new(Packet::open(name, &PacketOptions::default()).unwrap())
+}
+
+/// A veth pair, our end open, and the kernel told where `10.77.0.2` and `fd77::2` are.
+fn veth_with_neighbour() -> Bench<Packet> {
+    veth();
+    let bench = open("ek0");
+    let mac = bench.device.address().to_string().replace('-', ":");
+    run(&format!("ip neigh add 10.77.0.2 lladdr {mac} dev kernel0"));
+    run(&format!("ip neigh add fd77::2 lladdr {mac} dev kernel0"));
+    bench
+}
+
+#[test]
+fn the_kernel_resolves_and_pings_us() {
+    in_namespace(|| {
+        veth();
+        let mut bench = open("ek0");
+        let mac = bench.device.address().0;
+        let ping =
+            Command::new("ping").args(["-c1", "-W10", "10.77.0.2"]).stdout(Stdio::piped()).spawn().unwrap();
+        let request = bench.expect("ARP request", |frame| is_arp_request(frame, US));
+        bench.send(&arp_reply(request.bytes(), mac));
+        let echo = bench.expect("echo request", |frame| is_ipv4(frame, 1));
+        assert_eq!(echo.bytes()[..6], mac, "addressed to the MAC we gave, which is not the device's");
+        bench.send(&echo_reply(echo.bytes()));
+        let output = ping.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    });
+}
+
+#[test]
+fn frames_cross_from_end_to_end_unchanged_and_in_order() {
+    in_namespace(|| {
+        veth();
+        let (mut left, mut right) = (open("kernel0"), open("ek0"));
+        let ours = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
+        for number in 0..1000_u16 {
+            // Local experimental Ethertype (IEEE 802), every length from the shortest to the longest.
+            let len = 60 + usize::from(number) % 1455;
+            let mut frame = vec![number as u8; len];
+            frame[..14].copy_from_slice(&[2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8, 0x88, 0xb5]);
+            frame[14..16].copy_from_slice(&number.to_be_bytes());
+            left.send(&frame);
+            let got = right.expect("frame", ours);
+            assert_eq!(got.bytes(), frame);
+            right.pool.recycle(got);
+        }
+        assert_eq!(left.pool.available(), left.pool.capacity());
+        assert_eq!(right.pool.available(), right.pool.capacity());
+        assert!(
+            left.frame_within(Duration::from_millis(50), ours).is_none(),
+            "what we send does not come back to us"
+        );
+    });
+}
+
+/// Over a veth the kernel leaves the checksum to an adaptor that is not there; smoltcp's check is independent of ours.
+#[test]
+fn datagrams_of_the_kernel_have_a_right_checksum() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        for len in [0, 1, 2, 3, 18, 100, 999, 1472] {
+            for to in ["10.77.0.2:4242", "[fd77::2]:4242"] {
+                let to: SocketAddr = to.parse().unwrap();
+                let from = if to.is_ipv4() { "10.77.0.1:0" } else { "[fd77::1]:0" };
+                let payload: Vec<u8> =
+                    (0..if to.is_ipv4() { len } else { len.min(1452) }).map(|i| i as u8).collect();
+                UdpSocket::bind(from).unwrap().send_to(&payload, to).unwrap();
+                let frame = bench.expect("datagram", |frame| is_udp(frame, to.is_ipv4()));
+                assert!(checksum_is_right(frame.bytes()), "{to}, {len} octets");
+                bench.pool.recycle(frame);
+            }
+        }
+    });
+}
+
+#[test]
+fn segments_of_the_kernel_have_a_right_checksum() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let client = thread::spawn(|| {
+            TcpStream::connect_timeout(&"10.77.0.2:80".parse().unwrap(), Duration::from_secs(1))
+        });
+        let frame = bench.expect("SYN", |frame| is_ipv4(frame, 6));
+        let ip = Ipv4Packet::new_checked(&frame.bytes()[14..]).unwrap();
+        let tcp = TcpPacket::new_checked(ip.payload()).unwrap();
+        assert!(tcp.syn() && tcp.verify_checksum(&ip.src_addr().into(), &ip.dst_addr().into()));
+        let _ = client.join();
+    });
+}
+
+fn is_udp(frame: &[u8], v4: bool) -> bool {
+    if v4 {
+        is_ipv4(frame, 17)
+    } else {
+        frame.get(12..14) == Some(&[0x86, 0xdd]) && frame.get(20) == Some(&17)
+    }
+}
+
+fn checksum_is_right(frame: &[u8]) -> bool {
+    if frame[12] == 8 {
+        let ip = Ipv4Packet::new_checked(&frame[14..]).unwrap();
+        let udp = UdpPacket::new_checked(ip.payload()).unwrap();
+        assert!(udp.checksum() != 0 && ip.next_header() == IpProtocol::Udp);
+        udp.verify_checksum(&ip.src_addr().into(), &ip.dst_addr().into())
+    } else {
+        let ip = Ipv6Packet::new_checked(&frame[14..]).unwrap();
+        let udp = UdpPacket::new_checked(ip.payload()).unwrap();
+        udp.verify_checksum(&ip.src_addr().into(), &ip.dst_addr().into())
+    }
+}
+
+/// The kernel takes the tag out of a frame on its way in, and keeps it beside.
+#[test]
+fn vlan_tags_are_where_they_were_on_the_wire() {
+    in_namespace(|| {
+        veth();
+        let (mut left, mut right) = (open("kernel0"), open("ek0"));
+        for tpid in [[0x81, 0], [0x88, 0xa8]] {
+            let header = [&[2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8][..], &tpid, &[0x20, 7, 0x88, 0xb5]].concat();
+            let frame = [&header[..], &[5; 80]].concat();
+            left.send(&frame);
+            assert_eq!(right.expect("tagged frame", |frame| frame.starts_with(&header)).bytes(), frame);
+        }
+    });
+}
+
+#[test]
+fn a_flood_is_shed_by_the_ring_and_counted() {
+    in_namespace(|| {
+        veth();
+        run("sysctl -qw net.ipv6.conf.kernel0.disable_ipv6=1");
+        run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev kernel0");
+        let options = PacketOptions { ring_pkts: 128, address: Address::Own };
+        let mut bench = Bench::new(Packet::open("ek0", &options).unwrap());
+        assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
+        let quiet = bench.device.queue(0).shed();
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        for _ in 0..1000 {
+            socket.send_to(&[0; 100], "10.77.0.2:9").unwrap();
+        }
+        let mut taken = 0;
+        while let Some(frame) = bench.frame_within(Duration::from_millis(200), |frame| is_ipv4(frame, 17)) {
+            taken += 1;
+            bench.pool.recycle(frame);
+        }
+        assert_eq!(
+            (taken, bench.device.queue(0).shed() - quiet),
+            (128, 872),
+            "the ring holds what was asked for, the rest is counted"
+        );
+        assert_eq!(bench.pool.available(), bench.pool.capacity());
+    });
+}
+
+/// UDP segmentation offload: one large frame, to be split by an adaptor.
+#[test]
+fn frames_left_to_be_segmented_are_counted_and_harmless() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        set_udp_option(&socket, UDP_SEGMENT, 500);
+        let quiet = bench.device.queue(0).shed();
+        socket.send_to(&[1; 1200], "10.77.0.2:9").unwrap();
+        socket.send_to(&[1; 12_000], "10.77.0.2:9").unwrap();
+        set_udp_option(&socket, UDP_SEGMENT, 0);
+        socket.send_to(&[2; 10], "10.77.0.2:9").unwrap();
+        let frame = bench.expect("datagram", |frame| is_ipv4(frame, 17));
+        assert_eq!(frame.len(), 14 + 20 + 8 + 10);
+        assert_eq!(bench.device.queue(0).shed() - quiet, 2);
+    });
+}
+
+/// What the module's description tells users to do about it.
+#[test]
+fn without_offload_the_kernel_segments() {
+    if !support::has("ethtool") {
+        return support::skip("needs ethtool");
+    }
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        run("ethtool -K kernel0 tso off tx-udp-segmentation off");
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        set_udp_option(&socket, UDP_SEGMENT, 500);
+        socket.send_to(&[1; 1200], "10.77.0.2:9").unwrap();
+        for len in [500, 500, 200] {
+            let frame = bench.expect("segment", |frame| is_ipv4(frame, 17));
+            assert_eq!(frame.len(), 14 + 20 + 8 + len);
+            bench.pool.recycle(frame);
+        }
+    });
+}
+
+const UDP_SEGMENT: i32 = 103;
+
+fn set_udp_option(socket: &UdpSocket, option: i32, value: i32) {
+    use std::os::fd::AsRawFd;
+    let len = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: a live descriptor, and four octets that live through the call.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_UDP, option, (&raw const value).cast(), len)
+    };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn frames_larger_than_a_slot_are_counted_and_harmless() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        run("ip link set kernel0 mtu 9000");
+        run("ip link set ek0 mtu 9000");
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        let quiet = bench.device.queue(0).shed();
+        socket.send_to(&[7; 8000], "10.77.0.2:9").unwrap();
+        socket.send_to(&[7; 1400], "10.77.0.2:9").unwrap();
+        assert_eq!(bench.expect("datagram", |frame| is_ipv4(frame, 17)).len(), 14 + 20 + 8 + 1400);
+        assert_eq!(bench.device.queue(0).shed() - quiet, 1);
+    });
+}
+
+#[test]
+fn an_empty_pool_loses_nothing() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let held: Vec<_> = std::iter::from_fn(|| bench.pool.take()).collect();
+        UdpSocket::bind("10.77.0.1:0").unwrap().send_to(b"wait", "10.77.0.2:9").unwrap();
+        let deadline = bench.clock.now() + Duration::from_secs(10);
+        while bench.device.queue(0).pending() == 0 && bench.clock.now() < deadline {}
+        assert!(bench.device.queue(0).take(&mut bench.pool).is_none());
+        assert_eq!(bench.device.queue(0).pending(), 1);
+        held.into_iter().for_each(|frame| bench.pool.recycle(frame));
+        bench.expect("datagram", |frame| is_ipv4(frame, 17));
+    });
+}
+
+#[test]
+fn a_device_that_goes_down_may_come_back_and_one_that_is_removed_has_failed() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        let status = bench.device.status();
+        run("ip link set ek0 down");
+        assert!(bench.frame_within(Duration::from_millis(200), |_| false).is_none());
+        assert_eq!(status.standing(), Standing::Running);
+        bench.send(&[0; 60]);
+        assert_eq!(status.refused(), 1);
+        run("ip link set ek0 up");
+        let mac = bench.device.address().to_string().replace('-', ":");
+        run(&format!("ip neigh replace 10.77.0.2 lladdr {mac} dev kernel0"));
+        UdpSocket::bind("10.77.0.1:0").unwrap().send_to(b"again", "10.77.0.2:9").unwrap();
+        bench.expect("datagram", |frame| is_ipv4(frame, 17));
+        run("ip link del kernel0");
+        for _ in 0..2 {
+            assert!(bench.frame_within(Duration::from_millis(100), |_| false).is_none());
+        }
+        assert_eq!(status.standing(), Standing::Failed);
+    });
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    in_namespace(|| {
+        veth();
+        let bench = open("ek0");
+        assert!(run("ip -d link show ek0").contains("promiscuity 1"));
+        drop(bench);
+        assert!(run("ip -d link show ek0").contains("promiscuity 0"));
+        assert_eq!(run("cat /proc/thread-self/net/packet").lines().count(), 1, "no packet socket is left");
+    });
+}
+
+#[test]
+fn the_address_is_as_asked_for() {
+    in_namespace(|| {
+        veth();
+        let address = |address| {
+            Packet::open("ek0", &PacketOptions { address, ..PacketOptions::default() }).unwrap().address()
+        };
+        let fixed = EthernetAddress([2, 1, 2, 3, 4, 5]);
+        assert_eq!(address(Address::Fixed(fixed)), fixed);
+        let device = address(Address::Device);
+        assert!(run("ip link show ek0").contains(&device.to_string().replace('-', ":")));
+        assert_ne!(address(Address::Own), device);
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    in_namespace(|| {
+        let open = |name| Packet::open(name, &PacketOptions::default()).unwrap_err();
+        assert!(matches!(open("ek0"), LinkError::NoDevice { .. }));
+        assert!(matches!(open("lo"), LinkError::WrongKind { .. }));
+        veth();
+        run("ip link set ek0 down");
+        assert!(matches!(open("ek0"), LinkError::Down { .. }));
+        assert!(attempt("ip link del ek0").0);
+    });
+}

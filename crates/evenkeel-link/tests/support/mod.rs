@@ -1,0 +1,156 @@
+//! Network namespaces for tests on real devices.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::io::{self, Write};
+use std::panic;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use evenkeel_core::frame::{Frame, Pool};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::{Clock, Device, Halt};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if the test fails.
+///
+/// Without the privilege for that, says so on stderr and returns.
+pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    let isolated = thread::Builder::new().name(name).spawn(move || {
+        // SAFETY: only the network namespace of this thread changes; no descriptor table or address space is unshared.
+        if let Err(error) = unsafe { unshare_unsafe(UnshareFlags::NEWNET) } {
+            return skip(&format!("needs root: no network namespace: {error}"));
+        }
+        if !has("ip") {
+            return skip("needs iproute2: there is no `ip`");
+        }
+        run("ip link set lo up");
+        test();
+    });
+    if let Err(panic) = isolated.unwrap().join() {
+        panic::resume_unwind(panic);
+    }
+}
+
+/// Says aloud that a test did not run: past the test harness, which would keep it to itself.
+pub fn skip(why: &str) {
+    let test = thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(io::stderr(), "SKIPPED ({why}): {test}");
+}
+
+/// Whether a program can be run.
+pub fn has(program: &str) -> bool {
+    Command::new(program).arg("-h").output().is_ok()
+}
+
+/// Runs a command in this thread's namespace; gives its output, and fails with it.
+pub fn run(command: &str) -> String {
+    let (done, text) = attempt(command);
+    assert!(done, "{command}: {text}");
+    text
+}
+
+/// Runs a command in this thread's namespace; says whether it succeeded, and what it printed.
+pub fn attempt(command: &str) -> (bool, String) {
+    let mut words = command.split_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// One device with what is needed to drive it by hand.
+pub struct Bench<D: ?Sized> {
+    pub pool: Pool,
+    pub clock: Clock,
+    halt: Halt,
+    pub device: Box<D>,
+}
+
+impl<D: Device> Bench<D> {
+    pub fn new(device: D) -> Self {
+        Self::boxed(Box::new(device))
+    }
+}
+
+impl<D: Device + ?Sized> Bench<D> {
+    pub fn boxed(device: Box<D>) -> Self {
+        let mut halt = Halt::new().unwrap();
+        halt.watch(Arc::clone(&device.fd()));
+        Self { pool: Pool::new(64), clock: Clock::start(), halt, device }
+    }
+
+    /// The next frame for which `wanted` holds, within ten seconds; others are dropped.
+    pub fn expect(&mut self, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Frame {
+        self.frame_within(Duration::from_secs(10), wanted).unwrap_or_else(|| panic!("no {what} came"))
+    }
+
+    /// The next frame for which `wanted` holds, if it comes in time; others are dropped.
+    pub fn frame_within(&mut self, time: Duration, wanted: impl Fn(&[u8]) -> bool) -> Option<Frame> {
+        let deadline = self.clock.now() + time;
+        while let Some(frame) = self.next(deadline) {
+            if wanted(frame.bytes()) {
+                return Some(frame);
+            }
+            self.pool.recycle(frame);
+        }
+        None
+    }
+
+    fn next(&mut self, deadline: Instant) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.device.queue(0).take(&mut self.pool) {
+                return Some(frame);
+            }
+            if self.clock.now() >= deadline {
+                return None;
+            }
+            if !self.device.queue(0).arm() {
+                self.halt.until(&self.clock, deadline).unwrap();
+            }
+            self.device.set_readable();
+        }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        let frame = self.pool.take_copy(bytes).unwrap();
+        self.device.transmit(frame, &mut self.pool).unwrap();
+        self.device.flush();
+        self.device.reclaim(&mut self.pool, usize::MAX);
+    }
+}
+
+/// Whether a frame is IPv4 with this protocol number (no VLAN tag).
+pub fn is_ipv4(frame: &[u8], protocol: u8) -> bool {
+    frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&protocol)
+}
+
+/// Whether a frame is an ARP request for the IPv4 address.
+pub fn is_arp_request(frame: &[u8], target: [u8; 4]) -> bool {
+    frame.get(12..14) == Some(&[8, 6])
+        && frame.get(20..22) == Some(&[0, 1])
+        && frame.get(38..42) == Some(&target)
+}
+
+/// The answer to an ARP request: that we, at `mac`, have the address asked for (RFC 826).
+pub fn arp_reply(request: &[u8], mac: [u8; 6]) -> Vec<u8> {
+    let (asker_mac, asker, target) = (&request[22..28], &request[28..32], &request[38..42]);
+    let header = [asker_mac, &mac, &[8, 6]].concat();
+    let body = [&[0, 1, 8, 0, 6, 4, 0, 2], &mac[..], target, asker_mac, asker].concat();
+    [header, body].concat()
+}
+
+/// The answer to an ICMP echo request (RFC 792): addresses exchanged, type 0, the checksum adjusted by what the type was.
+pub fn echo_reply(request: &[u8]) -> Vec<u8> {
+    let mut reply = request.to_vec();
+    reply[..6].copy_from_slice(&request[6..12]);
+    reply[6..12].copy_from_slice(&request[..6]);
+    reply[26..30].copy_from_slice(&request[30..34]);
+    reply[30..34].copy_from_slice(&request[26..30]);
+    reply[34] = 0;
+    let sum = u32::from(u16::from_be_bytes([request[36], request[37]])) + 0x0800;
+    let folded = (sum & 0xffff) + (sum >> 16);
+    reply[36..38].copy_from_slice(&(folded as u16).to_be_bytes());
+    reply
+}

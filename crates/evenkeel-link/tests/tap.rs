@@ -1,0 +1,140 @@
+//! A TAP in a namespace of its own, against the kernel's stack.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod support;
+
+use std::process::{Command, Stdio};
+
+use evenkeel_core::interface::Interface;
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::IpCidr;
+use evenkeel_link::{Device, LinkError, Standing, Tap, TapOptions};
+use support::{Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run};
+
+const US: [u8; 4] = [10, 77, 0, 2];
+
+fn tap_with_address() -> Bench<Tap> {
+    let kernel_addresses =
+        ["10.77.0.1/24", "fd77::1/64"].map(|cidr| cidr.parse::<IpCidr>().unwrap()).to_vec();
+    Bench::new(Tap::open("ek0", &TapOptions { kernel_addresses, address: None }).unwrap())
+}
+
+#[test]
+fn the_kernel_resolves_and_pings_us() {
+    in_namespace(|| {
+        let mut bench = tap_with_address();
+        let mac = bench.device.address().0;
+        let ping =
+            Command::new("ping").args(["-c1", "-W10", "10.77.0.2"]).stdout(Stdio::piped()).spawn().unwrap();
+        let request = bench.expect("ARP request", |frame| is_arp_request(frame, US));
+        bench.send(&arp_reply(request.bytes(), mac));
+        let echo = bench.expect("echo request", |frame| is_ipv4(frame, 1));
+        assert_eq!(echo.bytes()[..6], mac, "addressed to the MAC we gave");
+        bench.send(&echo_reply(echo.bytes()));
+        let output = ping.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let neighbours = run("ip neigh show dev ek0");
+        assert!(
+            neighbours.contains(
+                &format!("10.77.0.2 lladdr {}", bench.device.address()).to_lowercase().replace('-', ":")
+            ),
+            "{neighbours}"
+        );
+    });
+}
+
+#[test]
+fn a_tap_that_we_made_goes_away_and_its_addresses_are_set() {
+    in_namespace(|| {
+        let bench = tap_with_address();
+        let shown = run("ip addr show dev ek0");
+        assert!(
+            shown.contains("10.77.0.1/24") && shown.contains("fd77::1/64") && shown.contains("UP"),
+            "{shown}"
+        );
+        assert_eq!(bench.device.mtu(), 1500);
+        drop(bench);
+        assert!(!attempt("ip link show ek0").0);
+    });
+}
+
+#[test]
+fn a_persistent_tap_is_used_and_left_as_it_was() {
+    in_namespace(|| {
+        run("ip tuntap add dev keep0 mode tap");
+        let tap = Tap::open("keep0", &TapOptions::default()).unwrap();
+        assert!(run("ip link show keep0").contains(",UP"));
+        drop(tap);
+        assert!(!run("ip link show keep0").contains("UP"));
+        let options = TapOptions { kernel_addresses: vec!["10.77.0.1/24".parse().unwrap()], address: None };
+        assert!(matches!(Tap::open("keep0", &options), Err(LinkError::AddressOfExisting { .. })));
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    in_namespace(|| {
+        let options = TapOptions::default();
+        let _held = Tap::open("ek0", &options).unwrap();
+        assert!(matches!(Tap::open("ek0", &options), Err(LinkError::Busy { .. })));
+        assert!(matches!(Tap::open("lo", &options), Err(LinkError::WrongKind { .. })));
+        assert!(matches!(Tap::open("much-too-long-a-name", &options), Err(LinkError::BadName { .. })));
+    });
+}
+
+#[test]
+fn a_flood_is_shed_by_the_device_and_counted() {
+    in_namespace(|| {
+        let mut bench = tap_with_address();
+        run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
+        run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev ek0");
+        assert!(bench.frame_within(Duration::from_millis(200), |_| false).is_none());
+        let socket = std::net::UdpSocket::bind("10.77.0.1:0").unwrap();
+        let sent = 2000;
+        for _ in 0..sent {
+            let _ = socket.send_to(&[0; 100], "10.77.0.2:9");
+        }
+        let mut taken = 0;
+        while let Some(frame) = bench.frame_within(Duration::from_millis(200), |frame| is_ipv4(frame, 17)) {
+            taken += 1;
+            bench.pool.recycle(frame);
+        }
+        assert_eq!(taken + bench.device.queue(0).shed(), sent);
+        assert!(taken >= 400, "{taken} of a queue of 500");
+        assert_eq!(bench.pool.available(), bench.pool.capacity());
+    });
+}
+
+#[test]
+fn larger_frames_than_a_buffer_are_counted_and_harmless() {
+    in_namespace(|| {
+        run("ip tuntap add dev ek0 mode tap");
+        run("ip link set ek0 mtu 9000 up");
+        run("ip addr add 10.77.0.1/24 dev ek0");
+        let mut bench = Bench::new(Tap::open("ek0", &TapOptions::default()).unwrap());
+        assert!((1500..2048).contains(&bench.device.mtu()), "what our buffers hold");
+        run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev ek0");
+        let socket = std::net::UdpSocket::bind("10.77.0.1:0").unwrap();
+        socket.send_to(&[7; 8000], "10.77.0.2:9").unwrap();
+        socket.send_to(&[7; 1400], "10.77.0.2:9").unwrap();
+        let frame = bench.expect("datagram", |frame| is_ipv4(frame, 17));
+        assert_eq!(frame.len(), 14 + 20 + 8 + 1400);
+        assert_eq!(bench.device.queue(0).shed(), 1);
+    });
+}
+
+#[test]
+fn a_device_removed_under_us_is_noticed_and_does_not_spin() {
+    in_namespace(|| {
+        run("ip tuntap add dev gone0 mode tap");
+        let mut bench = Bench::new(Tap::open("gone0", &TapOptions::default()).unwrap());
+        let status = bench.device.status();
+        run("ip link del gone0");
+        assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
+        assert_eq!(status.standing(), Standing::Failed);
+        bench.send(&[0; 60]);
+        assert_eq!(status.refused(), 1);
+        assert_eq!(bench.device.queue(0).pending(), 0);
+    });
+}

@@ -1,0 +1,248 @@
+//! Machine models: what each kind of work costs on a machine. Data files, every number with its source.
+//!
+//! A model gives nanoseconds per piece of work ([`Work`]), and where one receive architecture's code differs from the others', a cost
+//! for that architecture alone. A kind that a model does not name costs nothing. See `docs/machine-models.md`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::time::Duration;
+use evenkeel_core::work::{Work, WorkLog};
+use serde::Deserialize;
+
+/// A machine's costs.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    name: String,
+    about: String,
+    base: Costs,
+    architectures: Vec<(Architecture, Costs)>,
+}
+
+/// Nanoseconds per piece of work, for one machine under one architecture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    nanos: [u64; Work::ALL.len()],
+}
+
+impl Costs {
+    /// A machine on which everything is free, but for the nanosecond that every unit takes.
+    pub const FREE: Self = Self { nanos: [0; Work::ALL.len()] };
+
+    /// What one piece of `work` costs.
+    #[must_use]
+    pub fn of(&self, work: Work) -> Duration {
+        Duration::from_nanos(self.nanos[work as usize])
+    }
+
+    /// What a unit that did this costs. At least a nanosecond, so that time passes whatever programs do.
+    #[must_use]
+    pub fn total(&self, log: &WorkLog) -> Duration {
+        let work: u64 = log.iter().map(|(work, count)| self.nanos[work as usize] * u64::from(count)).sum();
+        (Duration::from_nanos(work) + log.compute).max(Duration::from_nanos(1))
+    }
+}
+
+/// A machine model is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineError {
+    file: String,
+    field: String,
+    problem: String,
+}
+
+impl fmt::Display for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "machine model {}: {}: {}", self.file, self.field, self.problem)
+    }
+}
+
+impl std::error::Error for MachineError {}
+
+/// The models that come with evenkeel: file name and text.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("sparcstation-20.toml", include_str!("../machines/sparcstation-20.toml")),
+    ("decstation-3100.toml", include_str!("../machines/decstation-3100.toml")),
+    ("decstation-3000-300.toml", include_str!("../machines/decstation-3000-300.toml")),
+];
+
+impl Machine {
+    /// A model that comes with evenkeel, by the name in it.
+    ///
+    /// # Errors
+    /// [`MachineError`] naming those there are, or what is wrong with the file.
+    pub fn built_in(name: &str) -> Result<Self, MachineError> {
+        let wanted = format!("{name}.toml");
+        let Some((file, text)) = BUILT_IN.iter().find(|(file, _)| *file == wanted) else {
+            let names: Vec<_> = Self::names().collect();
+            let problem = format!("no such model; there are {}", names.join(", "));
+            return Err(MachineError { file: wanted, field: "name".into(), problem });
+        };
+        Self::parse(file, text)
+    }
+
+    /// The names of the models that come with evenkeel.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(file, _)| file.trim_end_matches(".toml"))
+    }
+
+    /// Reads a model from the text of a file; `file` is for messages.
+    ///
+    /// # Errors
+    /// [`MachineError`] with the field that is wrong and what would be right.
+    pub fn parse(file: &str, text: &str) -> Result<Self, MachineError> {
+        let fail =
+            |field: &str, problem: String| MachineError { file: file.into(), field: field.into(), problem };
+        let model: Model =
+            toml::from_str(text).map_err(|e| fail("syntax", e.to_string().trim().replace('\n', "; ")))?;
+        if model.about.trim().is_empty() {
+            return Err(fail("about", "must say which machine this is".into()));
+        }
+        let base = Costs::FREE.with("cost", &model.cost).map_err(|(field, problem)| fail(&field, problem))?;
+        let mut architectures = Vec::new();
+        for (name, costs) in &model.architecture {
+            let architecture: Architecture =
+                name.parse().map_err(|e: evenkeel_core::receive::UnknownArchitecture| {
+                    fail(&format!("architecture.{name}"), e.to_string())
+                })?;
+            let table = format!("architecture.{name}");
+            let costs = base.with(&table, costs).map_err(|(field, problem)| fail(&field, problem))?;
+            architectures.push((architecture, costs));
+        }
+        Ok(Self { name: model.name, about: model.about, base, architectures })
+    }
+
+    /// The name of the model.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Which machine it is, in words.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Its costs under `architecture`.
+    #[must_use]
+    pub fn costs(&self, architecture: Architecture) -> Costs {
+        self.architectures.iter().find(|(a, _)| *a == architecture).map_or(self.base, |(_, costs)| *costs)
+    }
+}
+
+impl Costs {
+    /// These costs, with those of a table of the file put over them.
+    fn with(mut self, table: &str, entries: &BTreeMap<String, Entry>) -> Result<Self, (String, String)> {
+        for (kind, entry) in entries {
+            let field = format!("{table}.{kind}");
+            let Some(work) = Work::ALL.iter().find(|w| w.name() == kind) else {
+                let kinds: Vec<_> = Work::ALL.iter().map(|w| w.name()).collect();
+                return Err((field, format!("no such kind of work; there are {}", kinds.join(", "))));
+            };
+            entry.check().map_err(|problem| (field, problem))?;
+            self.nanos[*work as usize] = entry.ns;
+        }
+        Ok(self)
+    }
+}
+
+/// A model file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Model {
+    name: String,
+    about: String,
+    #[serde(default)]
+    cost: BTreeMap<String, Entry>,
+    #[serde(default)]
+    architecture: BTreeMap<String, BTreeMap<String, Entry>>,
+}
+
+/// One cost and where it comes from.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    ns: u64,
+    source: String,
+}
+
+/// A piece of work that takes longer than this is a slip of the pen.
+const NS_MAX: u64 = 1_000_000_000;
+
+/// What a source may begin with: a paper's key, arithmetic on such figures (`D.`), or a fit to them.
+const SOURCES: &[&str] = &["L96.", "L97.", "O96.", "S98.", "T00.", "D.", "fit: "];
+
+impl Entry {
+    fn check(&self) -> Result<(), String> {
+        if self.ns > NS_MAX {
+            return Err(format!("ns = {} is more than a second (0 to {NS_MAX})", self.ns));
+        }
+        if !SOURCES.iter().any(|s| self.source.starts_with(s) && self.source.len() > s.len()) {
+            return Err(format!("source = {:?} must begin with one of {}", self.source, SOURCES.join(" ")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_model_is_sound_and_named_after_its_file() {
+        for name in Machine::names() {
+            let machine = Machine::built_in(name).unwrap();
+            assert_eq!(machine.name(), name);
+            assert!(machine.costs(Architecture::Eager).of(Work::Receive) > Duration::ZERO, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_architecture_overrides_the_base_and_only_there() {
+        let text = r#"
+            name = "m"
+            about = "a machine"
+            [cost]
+            receive = { ns = 10, source = "fit: 10" }
+            transmit = { ns = 20, source = "fit: 20" }
+            [architecture.ni-lrp]
+            receive = { ns = 3, source = "fit: 3" }
+        "#;
+        let machine = Machine::parse("m.toml", text).unwrap();
+        let of = |a, w| machine.costs(a).of(w).as_nanos();
+        assert_eq!((of(Architecture::Eager, Work::Receive), of(Architecture::NiLrp, Work::Receive)), (10, 3));
+        assert_eq!(
+            (of(Architecture::Eager, Work::Transmit), of(Architecture::NiLrp, Work::Transmit)),
+            (20, 20)
+        );
+        let mut log = WorkLog::default();
+        log.add(Work::Receive);
+        log.add(Work::Receive);
+        log.compute = Duration::from_nanos(5);
+        assert_eq!(machine.costs(Architecture::Eager).total(&log), Duration::from_nanos(25));
+        assert_eq!(Costs::FREE.total(&WorkLog::default()), Duration::from_nanos(1));
+    }
+
+    #[test]
+    fn errors_name_file_field_and_remedy() {
+        let error = |cost: &str| {
+            let text = format!("name = \"m\"\nabout = \"a machine\"\n{cost}");
+            Machine::parse("m.toml", &text).unwrap_err().to_string()
+        };
+        let unknown = error("[cost]\nrecieve = { ns = 1, source = \"fit: 1\" }");
+        assert!(unknown.starts_with("machine model m.toml: cost.recieve: no such kind of work"), "{unknown}");
+        assert!(unknown.contains("soft-interrupt"), "{unknown}");
+        let source = error("[architecture.eager]\nreceive = { ns = 1, source = \"a guess\" }");
+        assert!(
+            source.contains("architecture.eager.receive: source = \"a guess\" must begin with"),
+            "{source}"
+        );
+        let big = error("[cost]\nreceive = { ns = 2000000000, source = \"fit: 1\" }");
+        assert!(big.contains("more than a second"), "{big}");
+        assert!(error("[architecture.bsd]").contains("expected one of"), "{}", error("[architecture.bsd]"));
+        assert!(error("[cost]\nreceive = { ns = 1 }").contains("missing field `source`"));
+        assert!(Machine::built_in("vax").unwrap_err().to_string().contains("sparcstation-20"));
+    }
+}

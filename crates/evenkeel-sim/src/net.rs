@@ -1,0 +1,291 @@
+//! The network emulator: what a link does to frames, one direction at a time. Sans-IO: frames and the time go in, frames come out.
+
+use std::collections::VecDeque;
+
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::event::Events;
+use crate::rng::{Ratio, Rng};
+
+/// The conditions of one direction of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conditions {
+    /// Bits per second at which frames are put on the wire; `None` is no limit.
+    pub rate_bps: Option<u64>,
+    /// Propagation delay, of every frame.
+    pub delay: Duration,
+    /// A further delay of each frame, uniform from zero to this. Frames stay in order.
+    pub jitter: Duration,
+    /// Frames that may wait for the wire; one more is dropped. Not used without a rate.
+    pub queue_pkts: usize,
+    /// Frames that vanish.
+    pub loss: Ratio,
+    /// Frames delivered twice, the copy directly behind the original.
+    pub duplication: Ratio,
+    /// Frames in which one bit is flipped, anywhere.
+    pub corruption: Ratio,
+    /// Frames held back by [`Conditions::reordering_delay`], so that later ones overtake them.
+    pub reordering: Ratio,
+    /// How long they are held back.
+    pub reordering_delay: Duration,
+}
+
+impl Conditions {
+    /// A perfect wire: no delay, no limit, no fault.
+    pub const PERFECT: Self = Self {
+        rate_bps: None,
+        delay: Duration::ZERO,
+        jitter: Duration::ZERO,
+        queue_pkts: 0,
+        loss: Ratio::ZERO,
+        duplication: Ratio::ZERO,
+        corruption: Ratio::ZERO,
+        reordering: Ratio::ZERO,
+        reordering_delay: Duration::ZERO,
+    };
+
+    /// A wire of `rate_bps` and `delay`, with room for `queue_pkts` frames in front of it, and no faults.
+    #[must_use]
+    pub const fn wire(rate_bps: u64, delay: Duration, queue_pkts: usize) -> Self {
+        Self { rate_bps: Some(rate_bps), delay, queue_pkts, ..Self::PERFECT }
+    }
+
+    /// The same rate, delay and queue, without faults.
+    #[must_use]
+    pub const fn without_faults(self) -> Self {
+        Self {
+            loss: Ratio::ZERO,
+            duplication: Ratio::ZERO,
+            corruption: Ratio::ZERO,
+            reordering: Ratio::ZERO,
+            ..self
+        }
+    }
+}
+
+/// What one direction of a link did to frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames put in.
+    pub offered: u64,
+    /// Frames that came out.
+    pub delivered: u64,
+    /// Frames that vanished.
+    pub lost: u64,
+    /// Frames dropped because too many waited for the wire.
+    pub overflowed: u64,
+    /// Frames added as copies.
+    pub duplicated: u64,
+    /// Frames with a flipped bit.
+    pub corrupted: u64,
+    /// Frames held back.
+    pub reordered: u64,
+}
+
+/// One direction of a link.
+///
+/// Call [`Path::handle_frame`] for each frame that enters, at the time it enters; then, whenever [`Path::poll_timeout`] is reached,
+/// [`Path::poll_frame`] until it gives nothing.
+#[derive(Debug)]
+pub struct Path {
+    conditions: Conditions,
+    rng: Rng,
+    /// When the wire has put out the last frame it accepted.
+    wire_free: Instant,
+    /// When each frame that waits for the wire will have left the queue.
+    waiting: VecDeque<Instant>,
+    last_arrival: Instant,
+    flying: Events<Vec<u8>>,
+    counters: Counters,
+}
+
+impl Path {
+    /// A path with these conditions, its faults drawn from `rng`.
+    #[must_use]
+    pub fn new(conditions: Conditions, rng: Rng) -> Self {
+        Self {
+            conditions,
+            rng,
+            wire_free: Instant::ZERO,
+            waiting: VecDeque::new(),
+            last_arrival: Instant::ZERO,
+            flying: Events::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Changes the conditions from now on; frames under way are not affected.
+    pub fn set_conditions(&mut self, conditions: Conditions) {
+        self.conditions = conditions;
+    }
+
+    /// The present conditions.
+    #[must_use]
+    pub const fn conditions(&self) -> Conditions {
+        self.conditions
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Frames under way.
+    #[must_use]
+    pub fn flying(&self) -> usize {
+        self.flying.len()
+    }
+
+    /// A frame enters, from the Ethernet header on.
+    pub fn handle_frame(&mut self, now: Instant, mut frame: Vec<u8>) {
+        self.counters.offered += 1;
+        if self.rng.chance(self.conditions.loss) {
+            self.counters.lost += 1;
+            return;
+        }
+        if self.rng.chance(self.conditions.corruption) {
+            self.counters.corrupted += 1;
+            flip_a_bit(&mut frame, &mut self.rng);
+        }
+        let copies = if self.rng.chance(self.conditions.duplication) { 2 } else { 1 };
+        self.counters.duplicated += copies - 1;
+        for _ in 1..copies {
+            self.send(now, frame.clone());
+        }
+        self.send(now, frame);
+    }
+
+    fn send(&mut self, now: Instant, frame: Vec<u8>) {
+        let Some(left) = self.serialize(now, frame.len()) else {
+            self.counters.overflowed += 1;
+            return;
+        };
+        let arrival = left + self.conditions.delay + self.rng.duration(self.conditions.jitter);
+        if self.rng.chance(self.conditions.reordering) {
+            self.counters.reordered += 1;
+            self.flying.schedule(arrival + self.conditions.reordering_delay, frame);
+            return;
+        }
+        self.last_arrival = self.last_arrival.max(arrival);
+        self.flying.schedule(self.last_arrival, frame);
+    }
+
+    /// When the frame has left, or `None` if too many wait already.
+    fn serialize(&mut self, now: Instant, len_bytes: usize) -> Option<Instant> {
+        let Some(rate) = self.conditions.rate_bps else { return Some(now) };
+        while self.waiting.front().is_some_and(|&start| start <= now) {
+            self.waiting.pop_front();
+        }
+        if self.wire_free > now {
+            if self.waiting.len() >= self.conditions.queue_pkts {
+                return None;
+            }
+            self.waiting.push_back(self.wire_free);
+        }
+        let bits = (len_bytes as u64 + ETHERNET_OVERHEAD_BYTES) * 8;
+        let time = Duration::from_nanos(bits * 1_000_000_000 / rate.max(1));
+        self.wire_free = self.wire_free.max(now) + time;
+        Some(self.wire_free)
+    }
+
+    /// The next frame that has arrived by `now`.
+    pub fn poll_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let frame = self.flying.pop_due(now)?;
+        self.counters.delivered += 1;
+        Some(frame)
+    }
+
+    /// When the next frame arrives; [`Instant::NEVER`] if none is under way.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Instant {
+        self.flying.next_due()
+    }
+}
+
+/// Preamble, start delimiter, frame check sequence and the gap between frames (IEEE 802.3): on the wire, but not in a frame here.
+const ETHERNET_OVERHEAD_BYTES: u64 = 8 + 4 + 12;
+
+fn flip_a_bit(frame: &mut [u8], rng: &mut Rng) {
+    let bit = rng.below(frame.len() as u64 * 8);
+    if let Some(byte) = frame.get_mut((bit / 8) as usize) {
+        *byte ^= 1 << (bit % 8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(path: &mut Path, now: Instant) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| path.poll_frame(now)).collect()
+    }
+
+    #[test]
+    fn a_frame_takes_its_time_on_the_wire_and_then_the_delay() {
+        // 126 + 24 octets at 1.2 Mbit/s: 1 ms.
+        let mut path = Path::new(Conditions::wire(1_200_000, Duration::from_millis(5), 10), Rng::new(0));
+        path.handle_frame(Instant::ZERO, vec![1; 126]);
+        path.handle_frame(Instant::ZERO, vec![2; 126]);
+        assert_eq!(path.poll_timeout(), Instant::from_millis(6));
+        assert_eq!(frames(&mut path, Instant::from_millis(6)), [vec![1; 126]]);
+        assert_eq!(path.poll_timeout(), Instant::from_millis(7));
+        assert_eq!(frames(&mut path, Instant::from_millis(7)), [vec![2; 126]]);
+        assert_eq!(path.poll_timeout(), Instant::NEVER);
+    }
+
+    #[test]
+    fn the_queue_in_front_of_the_wire_is_bounded() {
+        let mut path = Path::new(Conditions::wire(1_200_000, Duration::ZERO, 3), Rng::new(0));
+        for _ in 0..10 {
+            path.handle_frame(Instant::ZERO, vec![0; 126]);
+        }
+        assert_eq!(path.counters().overflowed, 6, "one on the wire, three waiting");
+        path.handle_frame(Instant::from_millis(1), vec![0; 126]);
+        assert_eq!(path.counters().overflowed, 6, "room for one after one has left");
+        assert_eq!(frames(&mut path, Instant::from_millis(5)).len(), 5);
+    }
+
+    #[test]
+    fn faults_come_at_their_rates() {
+        let conditions = Conditions {
+            loss: Ratio::percent(10),
+            duplication: Ratio::percent(20),
+            corruption: Ratio::percent(30),
+            reordering: Ratio::percent(5),
+            reordering_delay: Duration::from_millis(1),
+            ..Conditions::PERFECT
+        };
+        let mut path = Path::new(conditions, Rng::new(3));
+        for _ in 0..10_000 {
+            path.handle_frame(Instant::ZERO, vec![0; 64]);
+        }
+        let c = path.counters();
+        assert!((900..1100).contains(&c.lost), "{c:?}");
+        assert!((1650..1950).contains(&c.duplicated), "{c:?}");
+        assert!((2550..2850).contains(&c.corrupted), "{c:?}");
+        assert!((450..630).contains(&c.reordered), "{c:?}");
+        let got = frames(&mut path, Instant::from_millis(1));
+        assert_eq!(got.len() as u64, c.offered - c.lost + c.duplicated);
+        assert!(got.iter().all(|f| f.iter().map(|b| b.count_ones()).sum::<u32>() <= 1), "one bit at most");
+    }
+
+    #[test]
+    fn jitter_keeps_the_order_and_reordering_breaks_it() {
+        let order = |conditions| {
+            let mut path = Path::new(conditions, Rng::new(4));
+            for n in 0..100_u8 {
+                path.handle_frame(Instant::from_micros(u64::from(n)), vec![n; 60]);
+            }
+            frames(&mut path, Instant::from_millis(10)).iter().map(|f| f[0]).collect::<Vec<_>>()
+        };
+        let jitter = Conditions { jitter: Duration::from_millis(1), ..Conditions::PERFECT };
+        assert!(order(jitter).is_sorted());
+        let reordering = Conditions {
+            reordering: Ratio::percent(10),
+            reordering_delay: Duration::from_micros(10),
+            ..Conditions::PERFECT
+        };
+        assert!(!order(reordering).is_sorted());
+    }
+}

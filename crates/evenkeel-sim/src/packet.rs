@@ -1,0 +1,85 @@
+//! UDP datagrams as frames: what traffic sources send, made once and then only numbered.
+
+use evenkeel_core::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Address, Ipv4Packet, UdpPacket,
+};
+
+/// One end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Station {
+    /// Hardware address.
+    pub hardware: EthernetAddress,
+    /// IPv4 address.
+    pub address: Ipv4Address,
+    /// UDP port.
+    pub port: u16,
+}
+
+/// Octets in front of the payload: Ethernet, IPv4 without options, UDP.
+pub const HEADERS_BYTES: usize = 14 + 20 + 8;
+/// The shortest Ethernet frame, without frame check sequence.
+const FRAME_BYTES_MIN: usize = 60;
+
+/// A frame with one UDP datagram from `from` to `to`, from the Ethernet header on.
+#[must_use]
+pub fn udp_frame(from: Station, to: Station, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; (HEADERS_BYTES + payload.len()).max(FRAME_BYTES_MIN)];
+    let mut ethernet = EthernetFrame::new_unchecked(&mut bytes[..]);
+    ethernet.set_dst_addr(to.hardware);
+    ethernet.set_src_addr(from.hardware);
+    ethernet.set_ethertype(EthernetProtocol::Ipv4);
+    let mut ip = Ipv4Packet::new_unchecked(ethernet.payload_mut());
+    ip.set_version(4);
+    ip.set_header_len(20);
+    ip.set_total_len((20 + 8 + payload.len()) as u16);
+    ip.set_dont_frag(true);
+    ip.set_hop_limit(64);
+    ip.set_next_header(IpProtocol::Udp);
+    ip.set_src_addr(from.address);
+    ip.set_dst_addr(to.address);
+    ip.fill_checksum();
+    let mut udp = UdpPacket::new_unchecked(ip.payload_mut());
+    udp.set_src_port(from.port);
+    udp.set_dst_port(to.port);
+    udp.set_len((8 + payload.len()) as u16);
+    write_payload(&mut bytes, from.address, to.address, payload);
+    bytes
+}
+
+/// Overwrites the start of the payload of a frame made by [`udp_frame`], and brings the checksum up to date.
+pub fn write_payload(frame: &mut [u8], from: Ipv4Address, to: Ipv4Address, payload: &[u8]) {
+    let Some(datagram) = frame.get_mut(HEADERS_BYTES - 8..) else { return };
+    let mut udp = UdpPacket::new_unchecked(datagram);
+    if let Some(place) = udp.payload_mut().get_mut(..payload.len()) {
+        place.copy_from_slice(payload);
+    }
+    udp.fill_checksum(&from.into(), &to.into());
+}
+
+/// The hardware address a frame is sent to, if it is long enough to have one.
+#[must_use]
+pub fn destination(frame: &[u8]) -> Option<EthernetAddress> {
+    frame.first_chunk().copied().map(EthernetAddress)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_can_be_read() {
+        let station = |n: u8| Station {
+            hardware: EthernetAddress([2, 0, 0, 0, 0, n]),
+            address: Ipv4Address::new(10, 0, 0, n),
+            port: 1000 + u16::from(n),
+        };
+        let frame = udp_frame(station(1), station(2), b"fourteen bytes");
+        assert_eq!(frame.len(), 60);
+        assert_eq!(destination(&frame), Some(station(2).hardware));
+        assert!(Ipv4Packet::new_checked(&frame[14..]).unwrap().verify_checksum());
+        let udp = UdpPacket::new_checked(&frame[34..]).unwrap();
+        assert_eq!((udp.src_port(), udp.dst_port(), udp.payload()), (1001, 1002, &b"fourteen bytes"[..]));
+        assert!(udp.verify_checksum(&station(1).address.into(), &station(2).address.into()));
+        assert_eq!(destination(&frame[..5]), None);
+    }
+}

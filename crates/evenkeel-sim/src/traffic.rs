@@ -1,0 +1,207 @@
+//! Traffic sources: frames on the wire at a rate, whatever becomes of them (the generators of the papers, W1 and W6).
+
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::packet::{Station, udp_frame, write_payload};
+use crate::rng::{Ratio, Rng};
+
+/// How frames are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// One every so often, as exact as can be.
+    Constant,
+    /// Independent of each other: exponential gaps.
+    Poisson,
+    /// Bursts that are independent of each other, of geometrically distributed length.
+    Bursts {
+        /// Mean length of a burst in frames, at least 1.
+        mean_pkts: Ratio,
+        /// Time from one frame of a burst to the next.
+        gap: Duration,
+    },
+    /// One burst of `pkts` frames, `gap` apart, then nothing.
+    Once {
+        /// Its length.
+        pkts: u32,
+        /// Time from one frame to the next.
+        gap: Duration,
+    },
+}
+
+/// What a source sends, and when.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    /// Where the datagrams say they come from.
+    pub from: Station,
+    /// Where they go.
+    pub to: Station,
+    /// Octets of payload; the first eight are a sequence number, as far as there is room.
+    pub payload_bytes: usize,
+    /// Mean rate.
+    pub rate_pps: u64,
+    /// How the frames are spread.
+    pub pattern: Pattern,
+    /// When it starts.
+    pub start: Instant,
+    /// When it stops.
+    pub stop: Instant,
+}
+
+/// A source that follows its [`Flow`]. Sans-IO: [`Source::poll_frame`] when [`Source::poll_timeout`] is reached.
+#[derive(Debug)]
+pub struct Source {
+    flow: Flow,
+    rng: Rng,
+    frame: Vec<u8>,
+    sent: u64,
+    /// Start of the burst that is being sent.
+    burst: Instant,
+    left_in_burst: u32,
+    next: Instant,
+}
+
+impl Source {
+    /// A source, its dice from `rng`.
+    #[must_use]
+    pub fn new(flow: Flow, rng: Rng) -> Self {
+        let frame = udp_frame(flow.from, flow.to, &vec![0; flow.payload_bytes]);
+        let mut source =
+            Self { frame, rng, sent: 0, burst: flow.start, left_in_burst: 0, next: flow.start, flow };
+        source.begin_burst();
+        source
+    }
+
+    /// Its flow.
+    #[must_use]
+    pub const fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Frames sent so far.
+    #[must_use]
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// When the next frame is due; [`Instant::NEVER`] after the end.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Instant {
+        if self.next < self.flow.stop { self.next } else { Instant::NEVER }
+    }
+
+    /// The next frame, if it is due by `now`.
+    pub fn poll_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if self.poll_timeout() > now || self.poll_timeout() == Instant::NEVER {
+            return None;
+        }
+        self.number_frame();
+        self.sent += 1;
+        self.advance();
+        Some(self.frame.clone())
+    }
+
+    fn number_frame(&mut self) {
+        let number = self.sent.to_be_bytes();
+        let len = self.flow.payload_bytes.min(number.len());
+        let (from, to) = (self.flow.from.address, self.flow.to.address);
+        write_payload(&mut self.frame, from, to, &number[..len]);
+    }
+
+    fn advance(&mut self) {
+        let gap = match self.flow.pattern {
+            Pattern::Bursts { gap, .. } | Pattern::Once { gap, .. } => gap,
+            Pattern::Constant | Pattern::Poisson => Duration::ZERO,
+        };
+        self.left_in_burst -= 1;
+        if self.left_in_burst > 0 {
+            self.next += gap;
+            return;
+        }
+        // A burst that is due before the last one is out waits for it.
+        let free = self.next + gap;
+        let wait = self.time_to_next_burst();
+        self.burst += wait;
+        self.next = self.burst.max(free);
+        self.begin_burst();
+    }
+
+    fn begin_burst(&mut self) {
+        self.left_in_burst = match self.flow.pattern {
+            Pattern::Constant | Pattern::Poisson => 1,
+            Pattern::Bursts { mean_pkts, .. } => {
+                self.rng.geometric(Ratio::new(mean_pkts.denominator(), mean_pkts.numerator()))
+            }
+            Pattern::Once { pkts, .. } => pkts.max(1),
+        };
+    }
+
+    fn time_to_next_burst(&mut self) -> Duration {
+        let gap = |pkts: u64| Duration::from_nanos(pkts * 1_000_000_000 / self.flow.rate_pps.max(1));
+        match self.flow.pattern {
+            Pattern::Constant => gap(1),
+            Pattern::Poisson => self.rng.exponential(gap(1)),
+            Pattern::Bursts { mean_pkts: mean, .. } => {
+                self.rng.exponential(gap(u64::from(mean.numerator())) / mean.denominator())
+            }
+            Pattern::Once { .. } => Duration::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
+
+    fn source(pattern: Pattern, rate_pps: u64) -> Source {
+        let station =
+            Station { hardware: EthernetAddress([2; 6]), address: Ipv4Address::new(10, 0, 0, 1), port: 1 };
+        let (start, stop) = (Instant::from_millis(1), Instant::from_millis(10_001));
+        let flow = Flow { from: station, to: station, payload_bytes: 14, rate_pps, pattern, start, stop };
+        Source::new(flow, Rng::new(5))
+    }
+
+    fn times(source: &mut Source) -> Vec<u64> {
+        let mut times = Vec::new();
+        while source.poll_timeout() < Instant::NEVER {
+            let now = source.poll_timeout();
+            assert!(source.poll_frame(now).is_some());
+            times.push(now.as_nanos());
+        }
+        times
+    }
+
+    #[test]
+    fn every_pattern_keeps_its_mean_rate() {
+        let gap = Duration::from_micros(50);
+        for pattern in
+            [Pattern::Constant, Pattern::Poisson, Pattern::Bursts { mean_pkts: Ratio::new(4, 1), gap }]
+        {
+            let count = times(&mut source(pattern, 5_000)).len();
+            assert!((48_000..=52_000).contains(&count), "{pattern:?}: {count}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_what_they_say() {
+        let gaps = |pattern| -> Vec<u64> {
+            times(&mut source(pattern, 1_000)).windows(2).map(|w| w[1] - w[0]).collect()
+        };
+        assert!(gaps(Pattern::Constant).iter().all(|&g| g == 1_000_000));
+        let short = gaps(Pattern::Poisson).iter().filter(|&&g| g < 1_000_000).count();
+        assert!((6_000..6_640).contains(&short), "1 - 1/e of the gaps are below the mean: {short}");
+        let inside = gaps(Pattern::Bursts { mean_pkts: Ratio::new(4, 1), gap: Duration::from_micros(50) });
+        assert!(inside.iter().filter(|&&g| g == 50_000).count() > 7_000);
+        let once = times(&mut source(Pattern::Once { pkts: 3, gap: Duration::from_micros(108) }, 1));
+        assert_eq!(once, [1_000_000, 1_108_000, 1_216_000]);
+    }
+
+    #[test]
+    fn frames_are_numbered() {
+        let mut source = source(Pattern::Constant, 1_000);
+        let number = |frame: Vec<u8>| u64::from_be_bytes(frame[42..50].try_into().unwrap());
+        assert_eq!(source.poll_frame(Instant::ZERO), None);
+        assert_eq!(source.poll_frame(Instant::from_millis(9)).map(number), Some(0));
+        assert_eq!(source.poll_frame(Instant::from_millis(9)).map(number), Some(1));
+    }
+}

@@ -1,0 +1,376 @@
+//! Hosts on simulated CPUs, Ethernet segments between them, traffic sources, and one virtual clock for all.
+
+use std::fmt;
+
+use evenkeel_core::cable::{self, Options};
+use evenkeel_core::host::{AddInterfaceError, Config, Host, PoolLimit};
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::{EthernetAddress, IpCidr};
+
+use crate::cpu::Cpu;
+use crate::machine::Costs;
+use crate::net::{Conditions, Counters, Path};
+use crate::packet::destination;
+use crate::rng::Rng;
+use crate::trace::Trace;
+use crate::traffic::{Flow, Source};
+
+/// Names a host of a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostId(pub usize);
+
+/// Names a segment of a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentId(pub usize);
+
+/// Names a traffic source of a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceId(pub usize);
+
+/// A host's interface on a segment.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// The segment.
+    pub segment: SegmentId,
+    /// The host's addresses there.
+    pub addresses: Vec<IpCidr>,
+    /// Conditions from the host to the segment's switch.
+    pub up: Conditions,
+    /// Conditions from the switch to the host.
+    pub down: Conditions,
+    /// Frames the interface's receive ring holds.
+    pub ring_pkts: usize,
+}
+
+impl Port {
+    /// An interface on a perfect wire, with a receive ring of 64 frames.
+    #[must_use]
+    pub fn new(segment: SegmentId, address: IpCidr) -> Self {
+        let wire = Conditions::PERFECT;
+        Self { segment, addresses: vec![address], up: wire, down: wire, ring_pkts: 64 }
+    }
+
+    /// The same over wires with these conditions, in both directions.
+    #[must_use]
+    pub fn with_conditions(self, conditions: Conditions) -> Self {
+        Self { up: conditions, down: conditions, ..self }
+    }
+}
+
+/// A host could not be set up.
+#[derive(Debug)]
+pub enum SetupError {
+    /// Its configuration allows too little memory.
+    Memory(PoolLimit),
+    /// It does not take an interface.
+    Interface(AddInterfaceError),
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(error) => error.fmt(f),
+            Self::Interface(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SetupError {}
+
+/// Who is at the end of a segment's wire.
+#[derive(Debug, Clone, Copy)]
+enum Who {
+    Host { host: usize, interface: usize },
+    Source(usize),
+}
+
+/// A station's place on a segment: its wires to and from the switch.
+#[derive(Debug)]
+struct Attachment {
+    who: Who,
+    hardware: EthernetAddress,
+    up: Path,
+    down: Path,
+}
+
+/// An Ethernet with a switch in the middle that takes no time and knows where everybody is.
+#[derive(Debug, Default)]
+struct Segment {
+    attachments: Vec<Attachment>,
+}
+
+/// A simulated world. The same seed and the same calls give the same run.
+#[derive(Debug)]
+pub struct World {
+    now: Instant,
+    rng: Rng,
+    trace: Trace,
+    hosts: Vec<Cpu>,
+    sources: Vec<Source>,
+    segments: Vec<Segment>,
+    arrivals_shed: u64,
+}
+
+impl World {
+    /// An empty world.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            now: Instant::ZERO,
+            rng: Rng::new(seed),
+            trace: Trace::new(),
+            hosts: Vec::new(),
+            sources: Vec::new(),
+            segments: Vec::new(),
+            arrivals_shed: 0,
+        }
+    }
+
+    /// Adds a segment with nobody on it.
+    pub fn add_segment(&mut self) -> SegmentId {
+        self.segments.push(Segment::default());
+        SegmentId(self.segments.len() - 1)
+    }
+
+    /// Adds a host with interfaces on `ports`.
+    ///
+    /// # Errors
+    /// [`SetupError`] if the configuration cannot be.
+    pub fn add_host(&mut self, config: Config, costs: Costs, ports: &[Port]) -> Result<HostId, SetupError> {
+        let number = self.hosts.len();
+        let demultiplexes = config.architecture == evenkeel_core::receive::Architecture::NiLrp;
+        let mut host = Host::new(config).map_err(SetupError::Memory)?;
+        let mut wires = Vec::new();
+        for (interface, port) in ports.iter().enumerate() {
+            let hardware = hardware_address(number, interface);
+            let name = format!("h{number}i{interface}");
+            let inside = Options {
+                address: hardware,
+                ring_pkts: port.ring_pkts,
+                demultiplexes,
+                ..Options::new(&name, 0)
+            };
+            let (inside, outside) = cable::pair(inside, Options::new("wire", 0));
+            host.add_interface(Box::new(inside), &port.addresses, self.now).map_err(SetupError::Interface)?;
+            wires.push(outside);
+            let who = Who::Host { host: number, interface };
+            self.attach(port.segment, who, hardware, port.up, port.down);
+        }
+        self.hosts.push(Cpu::new(host, costs, wires));
+        Ok(HostId(number))
+    }
+
+    /// Adds a traffic source on a segment; its frames reach the switch over a wire with these conditions.
+    pub fn add_source(&mut self, segment: SegmentId, flow: Flow, conditions: Conditions) -> SourceId {
+        let number = self.sources.len();
+        self.attach(segment, Who::Source(number), flow.from.hardware, conditions, Conditions::PERFECT);
+        let rng = self.rng.fork();
+        self.sources.push(Source::new(flow, rng));
+        SourceId(number)
+    }
+
+    fn attach(
+        &mut self,
+        segment: SegmentId,
+        who: Who,
+        hardware: EthernetAddress,
+        up: Conditions,
+        down: Conditions,
+    ) {
+        let (up, down) = (Path::new(up, self.rng.fork()), Path::new(down, self.rng.fork()));
+        self.segments[segment.0].attachments.push(Attachment { who, hardware, up, down });
+    }
+
+    /// The time.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Dice for whoever sets up the world.
+    #[must_use]
+    pub fn fork_rng(&mut self) -> Rng {
+        self.rng.fork()
+    }
+
+    /// A host's CPU.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    #[must_use]
+    pub fn cpu(&self, id: HostId) -> &Cpu {
+        &self.hosts[id.0]
+    }
+
+    /// A host.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    #[must_use]
+    pub fn host(&self, id: HostId) -> &Host {
+        self.hosts[id.0].host()
+    }
+
+    /// A host, to start programs on it.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    #[must_use]
+    pub fn host_mut(&mut self, id: HostId) -> &mut Host {
+        self.hosts[id.0].host_mut()
+    }
+
+    /// All hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = (HostId, &Host)> {
+        self.hosts.iter().enumerate().map(|(n, cpu)| (HostId(n), cpu.host()))
+    }
+
+    /// Frames that a source has sent.
+    ///
+    /// # Panics
+    /// If there is no such source.
+    #[must_use]
+    pub fn sent(&self, id: SourceId) -> u64 {
+        self.sources[id.0].sent()
+    }
+
+    /// Frames that reached a host and found no room in its interface, or were nobody's for an interface that demultiplexes.
+    #[must_use]
+    pub const fn arrivals_shed(&self) -> u64 {
+        self.arrivals_shed
+    }
+
+    /// What the wires of a segment did, both directions of all together.
+    ///
+    /// # Panics
+    /// If there is no such segment.
+    #[must_use]
+    pub fn wires(&self, id: SegmentId) -> Counters {
+        let paths = self.segments[id.0].attachments.iter().flat_map(|a| [&a.up, &a.down]);
+        paths.map(Path::counters).fold(Counters::default(), |a, b| Counters {
+            offered: a.offered + b.offered,
+            delivered: a.delivered + b.delivered,
+            lost: a.lost + b.lost,
+            overflowed: a.overflowed + b.overflowed,
+            duplicated: a.duplicated + b.duplicated,
+            corrupted: a.corrupted + b.corrupted,
+            reordered: a.reordered + b.reordered,
+        })
+    }
+
+    /// Ends all faults: from now on every wire keeps its rate and delay, and loses, changes, doubles and overtakes nothing.
+    pub fn stop_faults(&mut self) {
+        for attachment in self.segments.iter_mut().flat_map(|s| &mut s.attachments) {
+            for path in [&mut attachment.up, &mut attachment.down] {
+                path.set_conditions(path.conditions().without_faults());
+            }
+        }
+    }
+
+    /// What happened so far, in words and as a hash.
+    #[must_use]
+    pub const fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Lets time pass until `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        // Programs that were started, and frames that hosts sent while they were set up.
+        for host in 0..self.hosts.len() {
+            self.run_host(host);
+        }
+        loop {
+            let next = self.next_event();
+            if next > until {
+                break;
+            }
+            self.now = self.now.max(next);
+            self.step();
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn next_event(&self) -> Instant {
+        let wires = self.segments.iter().flat_map(|s| &s.attachments);
+        let wires = wires.map(|a| a.up.poll_timeout().min(a.down.poll_timeout()));
+        let sources = self.sources.iter().map(Source::poll_timeout);
+        let hosts = self.hosts.iter().map(Cpu::deadline);
+        wires.chain(sources).chain(hosts).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Everything that is due now, in a fixed order.
+    fn step(&mut self) {
+        for segment in 0..self.segments.len() {
+            self.step_segment(segment);
+        }
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].deadline() <= self.now {
+                self.run_host(host);
+            }
+        }
+    }
+
+    fn step_segment(&mut self, segment: usize) {
+        for index in 0..self.segments[segment].attachments.len() {
+            if let Who::Source(source) = self.segments[segment].attachments[index].who {
+                while let Some(frame) = self.sources[source].poll_frame(self.now) {
+                    self.segments[segment].attachments[index].up.handle_frame(self.now, frame);
+                }
+            }
+            while let Some(frame) = self.segments[segment].attachments[index].up.poll_frame(self.now) {
+                self.switch(segment, index, &frame);
+            }
+        }
+        for index in 0..self.segments[segment].attachments.len() {
+            while let Some(frame) = self.segments[segment].attachments[index].down.poll_frame(self.now) {
+                self.arrive(segment, index, &frame);
+            }
+        }
+    }
+
+    /// To the station with that hardware address; to all others if it is nobody's, or everybody's.
+    fn switch(&mut self, segment: usize, from: usize, frame: &[u8]) {
+        let Some(to) = destination(frame) else { return };
+        let attachments = &mut self.segments[segment].attachments;
+        if let Some(attachment) = attachments.iter_mut().find(|a| a.hardware == to) {
+            attachment.down.handle_frame(self.now, frame.to_vec());
+            return;
+        }
+        for (index, attachment) in attachments.iter_mut().enumerate() {
+            if index != from {
+                attachment.down.handle_frame(self.now, frame.to_vec());
+            }
+        }
+    }
+
+    fn arrive(&mut self, segment: usize, index: usize, frame: &[u8]) {
+        let Who::Host { host, interface } = self.segments[segment].attachments[index].who else { return };
+        self.trace.note_bytes(self.now, "arrive", frame);
+        if !self.hosts[host].arrive(interface, frame) {
+            self.arrivals_shed += 1;
+        }
+        self.run_host(host);
+    }
+
+    fn run_host(&mut self, host: usize) {
+        self.hosts[host].run(self.now);
+        while let Some((interface, frame)) = self.hosts[host].poll_frame() {
+            self.trace.note_bytes(self.now, "depart", &frame);
+            self.depart(host, interface, frame);
+        }
+    }
+
+    fn depart(&mut self, host: usize, interface: usize, frame: Vec<u8>) {
+        let (now, attachments) = (self.now, self.segments.iter_mut().flat_map(|s| &mut s.attachments));
+        let is_it = |a: &&mut Attachment| matches!(a.who, Who::Host { host: h, interface: i } if (h, i) == (host, interface));
+        if let Some(attachment) = attachments.into_iter().find(is_it) {
+            attachment.up.handle_frame(now, frame);
+        }
+    }
+}
+
+/// The hardware address of a host's interface.
+#[must_use]
+pub const fn hardware_address(host: usize, interface: usize) -> EthernetAddress {
+    EthernetAddress([0x02, 0, 0, 0, host as u8, interface as u8])
+}

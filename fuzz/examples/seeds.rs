@@ -1,0 +1,327 @@
+//! Writes the seeds: `cargo run --example seeds`, in `fuzz/`. Each is a script that gets far; the fuzzers take it from there.
+//!
+//! Numbers are places in the lists of the targets (`src/frames.rs`), and zero is the plainest choice.
+
+use std::fs;
+use std::path::Path;
+
+use evenkeel_fuzz::{demux, host, ip_input};
+
+type Bytes = Vec<u8>;
+
+fn main() {
+    write("demux", &demux_seeds(), demux::run);
+    write("ip_input", &ip_input_seeds(), ip_input::run);
+    write("host", &host_seeds(), host::run);
+}
+
+fn write<T>(target: &str, seeds: &[(String, Bytes)], run: fn(&[u8]) -> T) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    fs::create_dir_all(&folder).expect("a folder for the seeds");
+    for (name, bytes) in seeds {
+        run(bytes);
+        fs::write(folder.join(name), bytes).expect("a seed");
+    }
+}
+
+fn named(seeds: Vec<(&str, Vec<Bytes>)>) -> Vec<(String, Bytes)> {
+    seeds.into_iter().map(|(name, parts)| (name.to_owned(), parts.concat())).collect()
+}
+
+// --- Frames: kind, how it is spoiled, and what the kind wants ---
+
+fn udp(to: u8, port: u8) -> Bytes {
+    vec![0, 0, 0, to, port, 18]
+}
+
+fn udp_v6(to: u8, port: u8) -> Bytes {
+    vec![1, 0, 0, to, port, 18]
+}
+
+/// A piece of a UDP datagram; `size` and `piece` are places in the lists of sizes.
+fn fragment(kind: u8, id: u8, size: u8, piece: u8, place: u8) -> Bytes {
+    vec![kind, 0, 0, 0, id, size, piece, place, 0]
+}
+
+/// A spoiled frame: `edits` are places and values.
+fn spoiled(mut frame: Bytes, spoil: u8, edits: &[u8]) -> Bytes {
+    frame[1] = spoil;
+    frame.extend(edits);
+    frame
+}
+
+const UDP: u8 = 17;
+const V4: u8 = 2;
+const V6: u8 = 3;
+const ARP_REQUEST: [u8; 7] = [4, 0, 0, 0, 0, 1, 0];
+const ARP_REPLY: [u8; 7] = [4, 0, 1, 0, 0, 1, 1];
+const PING: [u8; 9] = [5, 0, 0, 0, 0, 0, 0, 1, 56];
+const PING_V6: [u8; 9] = [7, 0, 0, 0, 0, 0, 0, 1, 56];
+const UNREACHABLE: [u8; 9] = [5, 0, 0, 0, 1, 3, 0, 0, 0];
+/// The path's MTU is 600.
+const FRAGMENTATION_NEEDED: [u8; 9] = [5, 0, 0, 0, 1, 4, 2, 0x58, 0];
+const PACKET_TOO_BIG: [u8; 9] = [7, 0, 0, 0, 2, 0, 5, 0xdc, 0];
+const SOLICITATION: [u8; 9] = [6, 0, 0, 3, 0, 0, 0, 1, 0];
+const ADVERTISEMENT: [u8; 9] = [6, 0, 0, 0, 0, 1, 0x61, 2, 0];
+const IGMP_QUERY: [u8; 8] = [8, 0, 0, 4, 7, 0, 10, 1];
+const MLD_QUERY: [u8; 9] = [7, 0, 1, 2, 5, 0, 0, 10, 7];
+
+/// Any protocol, flags and offset, without options.
+fn anything_v4(protocol: u8, flags_offset: u16, body: &[u8]) -> Bytes {
+    let mut frame = vec![9, 0, 0, 0, protocol, 0, 1];
+    frame.extend(flags_offset.to_be_bytes());
+    frame.extend([0, body.len() as u8]);
+    frame.extend(body);
+    frame
+}
+
+fn options_v4() -> Bytes {
+    vec![9, 0, 0, 0, 17, 0, 1, 0, 0, 1, 0x94, 4, 0, 0, 12, 0, 1, 0, 7, 0, 12, 0, 0, 1, 2, 3, 4]
+}
+
+/// Hop-by-hop options, destination options, an atomic fragment.
+fn extension_headers() -> Bytes {
+    chain(&[0, 1, 3])
+}
+
+/// Extension headers of these kinds in front of a UDP datagram; options are padding.
+fn chain(kinds: &[u8]) -> Bytes {
+    let mut frame = vec![10, 0, 0, 0, kinds.len() as u8];
+    frame.extend(kinds);
+    for kind in kinds {
+        frame.extend(if *kind == 3 { [0; 6] } else { [1, 4, 0, 0, 0, 0] });
+    }
+    frame.push(0);
+    frame.extend([7; 32]);
+    frame
+}
+
+// --- The demultiplexing function ---
+
+/// A table with the host's addresses, port 0 of the list bound for any address, port 1 for one of each family.
+fn table() -> Bytes {
+    let changes: [[u8; 3]; 7] =
+        [[1, 0, 0], [9, 0, 0], [1, 3, 0], [9, 4, 0], [0, 0, 0], [16, 0, 1], [24, 0, 1]];
+    [&[7], &changes.concat()[..]].concat()
+}
+
+fn classify(frames: &[Bytes]) -> Vec<Bytes> {
+    let mut parts = vec![table(), vec![7]];
+    for frame in frames {
+        parts.push(vec![1]);
+        parts.push(frame.clone());
+    }
+    parts
+}
+
+fn demux_seeds() -> Vec<(String, Bytes)> {
+    let pieces = |family| (0..4).map(|place| fragment(family, 1, 1, 1, place)).collect::<Vec<_>>();
+    named(vec![
+        ("udp", classify(&[udp(0, 0), udp(0, 1), udp(0, 2), udp(3, 0), udp(5, 0)])),
+        ("udp-v6", classify(&[udp_v6(0, 0), udp_v6(0, 1), udp_v6(0, 2), udp_v6(4, 0), udp_v6(5, 0)])),
+        ("fragments", classify(&pieces(V4))),
+        ("fragments-v6", classify(&pieces(V6))),
+        ("later-fragments-first", classify(&[fragment(V4, 2, 1, 1, 2), fragment(V6, 2, 1, 1, 2)])),
+        ("neighbours", classify(&[ARP_REQUEST.into(), SOLICITATION.into(), ADVERTISEMENT.into()])),
+        ("control", classify(&[PING.into(), PING_V6.into(), IGMP_QUERY.into(), MLD_QUERY.into()])),
+        ("options", classify(&[options_v4(), extension_headers()])),
+        ("truncated", classify(&[spoiled(udp(0, 0), 16, &[80]), spoiled(udp_v6(0, 0), 16, &[90])])),
+        ("wrong-lengths", classify(&[spoiled(udp(0, 0), 1, &[17, 9]), spoiled(udp(0, 0), 1, &[14, 0x4f])])),
+        ("noise", vec![table(), vec![0], vec![0, 14], vec![2; 14], vec![0, 0, 0, 60], vec![0x45; 60]]),
+        ("no-table", vec![vec![0], vec![0], vec![1], udp(0, 0)]),
+    ])
+}
+
+// --- IP input ---
+
+fn input(frame: impl Into<Bytes>) -> Bytes {
+    [vec![0], frame.into(), vec![0]].concat()
+}
+
+/// The same, and no socket takes the datagram.
+fn refused(frame: impl Into<Bytes>) -> Bytes {
+    [vec![0], frame.into(), vec![1]].concat()
+}
+
+fn pass(step: u8) -> Bytes {
+    vec![6, step]
+}
+
+/// Two hundred and forty octets.
+fn send(family: u8, to: u8) -> Bytes {
+    vec![7, family, to, 0, 10]
+}
+
+fn pieces(family: u8, id: u8, size: u8, piece: u8, places: impl Iterator<Item = u8>) -> Bytes {
+    places.flat_map(|place| input(fragment(family, id, size, piece, place))).collect()
+}
+
+fn ip_input_seeds() -> Vec<(String, Bytes)> {
+    named(vec![
+        ("udp", vec![input(udp(0, 0)), input(udp_v6(0, 0)), input(udp(1, 0)), input(udp_v6(2, 0))]),
+        ("nobody-listens", vec![input(ARP_REQUEST), refused(udp(0, 0)), refused(udp_v6(0, 0))]),
+        (
+            "wrong-checksum",
+            vec![input(spoiled(udp(0, 0), 4, &[45, 1])), input(spoiled(udp(0, 0), 4, &[25, 1]))],
+        ),
+        ("reassembly", vec![pieces(V4, 1, 1, 1, 0..4), pieces(V6, 1, 1, 1, 0..4)]),
+        ("reassembly-backwards", vec![pieces(V4, 1, 1, 1, (0..4).rev()), pieces(V6, 1, 1, 1, (0..4).rev())]),
+        ("reassembly-of-large-packets", vec![pieces(V4, 1, 3, 3, 0..3), pieces(V6, 1, 3, 3, 0..3)]),
+        ("overlap", vec![pieces(V4, 1, 1, 1, 0..2), pieces(V4, 1, 1, 4, 1..9), pieces(V6, 1, 1, 4, 0..3)]),
+        (
+            "fragment-too-big",
+            vec![input(anything_v4(UDP, 0x1fff, &[7; 20])), input(fragment(V6, 1, 5, 3, 46))],
+        ),
+        ("fragment-flood", (0..12).map(|n| pieces(V4, n, n % 5, n % 5, 1..3)).collect()),
+        ("fragments-time-out", vec![pieces(V4, 1, 1, 1, 0..2), pieces(V6, 1, 1, 1, 0..2), pass(6)]),
+        ("neighbours", vec![input(ARP_REQUEST), input(SOLICITATION), send(1, 0), send(0, 0)]),
+        ("packets-wait", vec![send(1, 0), send(1, 1), send(0, 0), input(ARP_REPLY), input(ADVERTISEMENT)]),
+        ("nobody-answers", vec![send(1, 0), send(0, 0), pass(1), pass(1), pass(1), pass(1)]),
+        (
+            "neighbour-grows-old",
+            vec![input(ARP_REQUEST), pass(4), send(1, 0), pass(5), pass(1), pass(1), pass(1)],
+        ),
+        ("ping", vec![input(ARP_REQUEST), input(PING), input(SOLICITATION), input(PING_V6)]),
+        (
+            "path-mtu",
+            vec![
+                input(ARP_REQUEST),
+                input(SOLICITATION),
+                input(FRAGMENTATION_NEEDED),
+                input(PACKET_TOO_BIG),
+                vec![7, 1, 0, 0, 90, 7, 0, 0, 0, 90],
+            ],
+        ),
+        ("unreachable", vec![input(UNREACHABLE)]),
+        (
+            "groups",
+            vec![vec![8, 1, 8, 0], input(IGMP_QUERY), input(MLD_QUERY), pass(1), pass(5), vec![9, 1, 9, 0]],
+        ),
+        ("options", vec![input(options_v4()), input(extension_headers())]),
+        (
+            "as-many-extension-headers-as-may-be",
+            vec![input(chain(&[1; 8])), input(chain(&[1, 1, 1, 1, 3, 1, 1, 1, 1]))],
+        ),
+        (
+            "for-somebody-else",
+            vec![input(udp(5, 0)), input(udp_v6(5, 0)), input(spoiled(udp(0, 0), 4, &[5, 9]))],
+        ),
+        ("unknown-protocol", vec![input(ARP_REQUEST), input(anything_v4(99, 0, &[1, 2, 3, 4]))]),
+        (
+            "wrong-lengths",
+            vec![input(spoiled(udp(0, 0), 1, &[39, 200])), input(spoiled(udp(0, 0), 1, &[17, 9]))],
+        ),
+        ("truncated", vec![input(spoiled(udp(0, 0), 16, &[80])), input(spoiled(udp_v6(0, 0), 16, &[90]))]),
+        (
+            "wrong-icmp",
+            vec![input(spoiled(PING.into(), 4, &[36, 1])), input(spoiled(PING_V6.into(), 4, &[56, 1]))],
+        ),
+        (
+            "many-errors",
+            vec![input(ARP_REQUEST), refused(udp(0, 0)).repeat(6), refused(udp_v6(0, 0)).repeat(6)],
+        ),
+        ("spoofed", (3..8).map(|from| input(vec![0, 0, from, 0, 0, 18])).collect()),
+    ])
+}
+
+// --- A host ---
+
+fn arrives(frame: impl Into<Bytes>) -> Bytes {
+    [vec![0], frame.into()].concat()
+}
+
+const REST: u8 = 7;
+
+fn call(puppet: u8, call: &[u8]) -> Bytes {
+    [&[12, puppet], call].concat()
+}
+
+fn bind(puppet: u8, address: u8, port: u8) -> Bytes {
+    call(puppet, &[0, address, port])
+}
+
+fn wait_and_receive(puppet: u8) -> Bytes {
+    [call(puppet, &[9, 0, 1]), call(puppet, &[3, 0])].concat()
+}
+
+/// Time passes, so that puppets look for their strings.
+fn later() -> Bytes {
+    vec![REST, 10, 2, REST]
+}
+
+fn scenes() -> Vec<(&'static str, Vec<Bytes>)> {
+    let echo = call(0, &[6, 1, 0, 0, 0, 2]);
+    let mut service = vec![bind(0, 0, 0), later(), arrives(ARP_REQUEST), vec![REST]];
+    for _ in 0..3 {
+        service.extend([wait_and_receive(0), echo.clone(), arrives(udp(0, 0)), later()]);
+    }
+    let mut flood = vec![bind(0, 0, 0), bind(1, 0, 1), later(), wait_and_receive(1)];
+    flood.extend((0..30).map(|n| arrives(udp(0, u8::from(n % 10 == 0)))));
+    flood.extend([vec![9, 30], later(), call(0, &[3, 0]), later(), call(0, &[8, 0]), later()]);
+    let fragments = [0, 2, 1, 3].map(|place| arrives(fragment(V4, 1, 1, 1, place)));
+    let late = [3, 2, 1].map(|place| arrives(fragment(V6, 2, 1, 1, place)));
+    let reassembly = vec![
+        bind(0, 0, 0),
+        later(),
+        wait_and_receive(0),
+        fragments.concat(),
+        later(),
+        late.concat(),
+        vec![10, 6, REST],
+        call(0, &[3, 0]),
+        later(),
+    ];
+    let groups = vec![
+        bind(0, 3, 0),
+        bind(1, 3, 0),
+        bind(2, 0, 0),
+        later(),
+        call(2, &[2, 0, 4]),
+        later(),
+        arrives(udp(3, 0)),
+        arrives(udp_v6(4, 0)),
+        arrives(IGMP_QUERY),
+        arrives(MLD_QUERY),
+        later(),
+        [0, 1, 2].map(|puppet| call(puppet, &[3, 0])).concat(),
+        later(),
+        vec![11, 0],
+        later(),
+    ];
+    let control =
+        [ARP_REQUEST.into(), PING.into(), SOLICITATION.into(), PING_V6.into(), udp(0, 2), udp_v6(0, 2)];
+    let ends = vec![
+        bind(0, 0, 0),
+        later(),
+        control.into_iter().map(|frame: Bytes| arrives(frame)).collect::<Vec<_>>().concat(),
+        arrives(udp(0, 0)),
+        vec![9, 5, 11, 0, 11, 0],
+        bind(0, 0, 0),
+        later(),
+    ];
+    vec![
+        ("service", service),
+        ("flood", flood),
+        ("reassembly", reassembly),
+        ("groups", groups),
+        ("control-and-ends", ends),
+    ]
+}
+
+fn host_seeds() -> Vec<(String, Bytes)> {
+    let hosts = [
+        ("eager", [0, 4, 0]),
+        ("early-demux", [1, 0, 0]),
+        ("polled", [2, 8, 1]),
+        ("soft-lrp", [3, 0, 2]),
+        ("soft-lrp-interrupt", [3, 1, 0]),
+        ("ni-lrp", [4, 0, 0]),
+    ];
+    let mut seeds = Vec::new();
+    for (architecture, config) in hosts {
+        for (scene, steps) in scenes() {
+            seeds.push((format!("{architecture}-{scene}"), [&config[..], &steps.concat()].concat()));
+        }
+    }
+    seeds
+}

@@ -1,0 +1,330 @@
+//! A whole host on a cable: the books balance after every step, it comes to rest, it still serves a newcomer whatever has happened to it,
+//! and in the end no buffer is missing.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use evenkeel_core::cable::{End, Options, pair};
+use evenkeel_core::frame::Pool;
+use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::interface::Interface;
+use evenkeel_core::ledger::Ledger;
+use evenkeel_core::poll::{CycleLimit, Feedback};
+use evenkeel_core::process::{ProcessId, Program, Step};
+use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::socket::SocketId;
+use evenkeel_core::stack::{self, Endpoint};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpAddress, IpCidr};
+
+use super::frames::{FROM_V4, FROM_V6, GROUP, GROUP_V6, HOST, HOST_V6, PORTS, datagram, frame, noise};
+use super::{Script, sent};
+
+const UNIT: Duration = Duration::from_micros(1);
+const MEMORY_PKTS: usize = 1024;
+const RING_PKTS: usize = 16;
+const PUPPETS: usize = 3;
+/// Frames sent to a newcomer; more than one, as input may be inhibited or a ring full when the first ones come.
+const CALLS: usize = 50;
+/// More units than any script can ask for between two moments of rest.
+const UNITS_TO_REST: usize = 100_000;
+
+/// Runs the script; gives the books, for those who want to know how far it got.
+pub fn run(input: &[u8]) -> Ledger {
+    let mut script = Script(input);
+    let mut world = World::new(&mut script);
+    while !script.is_over() {
+        world.act(&mut script);
+        world.check();
+    }
+    world.end();
+    world.host.ledger().clone()
+}
+
+fn config(script: &mut Script<'_>) -> Config {
+    let (architecture, options) = (script.pick(&Architecture::ALL), script.byte());
+    let base = Config::of(architecture);
+    Config {
+        soft_lrp_device: if options & 1 == 0 { DeviceWork::Polled } else { DeviceWork::Interrupt },
+        feedback: base.feedback.map(|f| Feedback { timeout: UNIT * 50, ..f }).filter(|_| options & 2 == 0),
+        batch_pkts: if options & 4 == 0 { 1 } else { 16 },
+        cycle_limit: (options & 8 != 0)
+            .then_some(CycleLimit { period: Duration::from_millis(10), percent: 50 }),
+        quota_pkts: 4,
+        ip_queue_pkts: 8,
+        socket_queue_pkts: 4,
+        channel_pkts: 4,
+        memory_pkts: MEMORY_PKTS,
+        stack: stack::Config {
+            neighbors: 4,
+            pending_per_neighbor_pkts: 3,
+            pending_pkts: 5,
+            reassembly_packets: 3,
+            fragments_per_packet: 50,
+            fragment_pkts: 60,
+            groups: 3,
+            ..stack::Config::default()
+        },
+        ..base
+    }
+}
+
+struct World {
+    host: Host,
+    wire: End,
+    pool: Pool,
+    now: Instant,
+    puppets: [Option<(ProcessId, Strings)>; PUPPETS],
+}
+
+impl World {
+    fn new(script: &mut Script<'_>) -> Self {
+        let config = config(script);
+        let queues = 1 + usize::from(script.byte() % 3);
+        let demultiplexes = config.architecture == Architecture::NiLrp;
+        let (mut wire, end) = pair(
+            Options::new("wire", 1),
+            Options { queues, demultiplexes, ring_pkts: RING_PKTS, ..Options::new("host", 2) },
+        );
+        let mut host = Host::new(config).expect("room for the host's own queues");
+        let addresses = [IpCidr::new(HOST.into(), 24), IpCidr::new(HOST_V6.into(), 64)];
+        host.add_interface(Box::new(end), &addresses, Instant::ZERO).expect("room for its rings");
+        let mut pool = Pool::with_limit(256);
+        wire.attach(&mut pool).expect("room for a ring");
+        let mut world = Self { host, wire, pool, now: Instant::ZERO, puppets: [const { None }; PUPPETS] };
+        (0..PUPPETS).for_each(|nth| world.spawn(nth));
+        world
+    }
+
+    fn spawn(&mut self, nth: usize) {
+        let strings = Strings::default();
+        let puppet = Puppet { strings: Arc::clone(&strings), sockets: Vec::new() };
+        self.puppets[nth] = Some((self.host.spawn("puppet", 0, Box::new(puppet)), strings));
+    }
+
+    fn act(&mut self, script: &mut Script<'_>) {
+        match script.byte() % 16 {
+            0..=5 => _ = self.wire.send(&frame(script).bytes),
+            6 => _ = self.wire.send(&noise(script)),
+            7 | 8 => {
+                self.wire.flush();
+                self.run_to_rest();
+            }
+            9 => {
+                self.wire.flush();
+                (0..script.byte() % 64).for_each(|_| _ = self.unit());
+            }
+            10 => {
+                let micros = [1_u64, 100, 1_000, 100_000, 1_000_000, 31_000_000, 61_000_000, 600_000_000];
+                self.now += Duration::from_micros(script.pick(&micros));
+            }
+            11 => {
+                let nth = usize::from(script.byte()) % PUPPETS;
+                if let Some((process, _)) = self.puppets[nth].take() {
+                    self.host.kill(process, self.now);
+                } else {
+                    self.spawn(nth);
+                }
+            }
+            _ => self.pull(script),
+        }
+        self.take_sent();
+    }
+
+    /// Tells a puppet what to do when it runs next.
+    fn pull(&mut self, script: &mut Script<'_>) {
+        let nth = usize::from(script.byte()) % PUPPETS;
+        let call = Call::of(script);
+        if let Some((_, strings)) = &self.puppets[nth] {
+            strings.lock().expect("nobody panicked").push_back(call);
+        }
+    }
+
+    fn unit(&mut self) -> bool {
+        let Some(ran) = self.host.turn(self.now) else { return false };
+        let elapsed = UNIT + self.host.work().compute;
+        self.now += elapsed;
+        self.host.charge(&ran, elapsed);
+        self.host.finish(&ran, self.now);
+        true
+    }
+
+    fn run_to_rest(&mut self) {
+        for _ in 0..UNITS_TO_REST {
+            if !self.unit() && self.host.halt(self.now) {
+                return;
+            }
+            self.take_sent();
+        }
+        panic!("the host never comes to rest");
+    }
+
+    fn take_sent(&mut self) {
+        while let Some(frame) = self.wire.queue(0).take(&mut self.pool) {
+            sent::check(frame.bytes());
+            self.pool.recycle(frame);
+        }
+    }
+
+    /// A program that comes now gets its datagrams, whatever the others have done.
+    fn serves_newcomers(&mut self, port: u16) {
+        let heard = Arc::new(AtomicBool::new(false));
+        let newcomer = self.host.spawn(
+            "newcomer",
+            0,
+            Box::new(Newcomer { port, socket: None, heard: Arc::clone(&heard) }),
+        );
+        for _ in 0..CALLS {
+            self.run_to_rest();
+            if heard.load(Ordering::Relaxed) || self.host.sockets_of(newcomer).is_empty() {
+                return self.host.kill(newcomer, self.now);
+            }
+            let _ = self.wire.send(&datagram(port));
+            self.wire.flush();
+            self.now += Duration::from_millis(1);
+        }
+        panic!("a newcomer hears nothing");
+    }
+
+    fn check(&self) {
+        self.host.check().expect("the books balance");
+        let (available, capacity) = self.host.pool();
+        assert!(available <= capacity && capacity <= MEMORY_PKTS);
+    }
+
+    /// All programs end, and time passes: nothing is queued or held any more, and the only buffers in use are those in rings.
+    fn end(&mut self) {
+        self.wire.flush();
+        self.serves_newcomers(1001);
+        for (process, _) in self.puppets.iter_mut().filter_map(Option::take) {
+            self.host.kill(process, self.now);
+        }
+        self.serves_newcomers(1002);
+        for _ in 0..60 {
+            self.run_to_rest();
+            self.now += Duration::from_secs(30);
+        }
+        self.run_to_rest();
+        self.check();
+        let waiting = (self.host.queued(), self.host.in_rings());
+        let (available, capacity) = self.host.pool();
+        let promised = if self.host.config().architecture == Architecture::NiLrp {
+            // Neighbours, control, fragments.
+            3 * self.host.config().channel_pkts
+        } else {
+            RING_PKTS * self.host.interface_mut(stack::InterfaceId(0)).map_or(0, |i| i.queues())
+        };
+        assert!(capacity - available <= promised, "{} of {capacity} buffers in use", capacity - available);
+        assert_eq!(waiting, (0, 0), "nothing waits for ever");
+    }
+}
+
+/// Opens a port, unless the host has no memory left for it, and says when it has heard something.
+#[derive(Debug)]
+struct Newcomer {
+    port: u16,
+    socket: Option<SocketId>,
+    heard: Arc<AtomicBool>,
+}
+
+impl Program for Newcomer {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(socket) = self.socket else {
+            self.socket = system.bind(None, self.port).ok();
+            return if self.socket.is_some() { Step::Again } else { Step::Exit };
+        };
+        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        system.recycle(datagram);
+        self.heard.store(true, Ordering::Relaxed);
+        Step::Again
+    }
+}
+
+type Strings = Arc<Mutex<VecDeque<Call>>>;
+
+/// A system call to come.
+#[derive(Debug, Clone)]
+enum Call {
+    Bind(Option<IpAddress>, u16),
+    Join(u8, IpAddress),
+    Receive(u8),
+    Send(u8, Endpoint, usize),
+    Close(u8),
+    Wait(u8, bool),
+    Compute,
+    Exit,
+}
+
+impl Call {
+    fn of(script: &mut Script<'_>) -> Self {
+        let address = |script: &mut Script<'_>| {
+            let addresses: [Option<IpAddress>; 6] = [
+                None,
+                Some(HOST.into()),
+                Some(HOST_V6.into()),
+                Some(GROUP.into()),
+                Some(GROUP_V6.into()),
+                Some(FROM_V4[0].into()),
+            ];
+            script.pick(&addresses)
+        };
+        match script.byte() % 12 {
+            0 | 1 => Self::Bind(address(script), script.pick(&PORTS)),
+            2 => Self::Join(script.byte(), address(script).unwrap_or(GROUP.into())),
+            3..=5 => Self::Receive(script.byte()),
+            6 | 7 => {
+                let to =
+                    if script.flag() { script.pick(&FROM_V4).into() } else { script.pick(&FROM_V6).into() };
+                let to = Endpoint::new(to, script.pick(&PORTS));
+                Self::Send(script.byte(), to, usize::from(script.byte()) * 24)
+            }
+            8 => Self::Close(script.byte()),
+            9 => Self::Wait(script.byte(), script.flag()),
+            10 => Self::Compute,
+            _ => Self::Exit,
+        }
+    }
+}
+
+/// A program that does what the script says. It remembers sockets that it has closed, and uses them; they may be somebody else's now.
+#[derive(Debug)]
+struct Puppet {
+    strings: Strings,
+    sockets: Vec<SocketId>,
+}
+
+impl Puppet {
+    fn socket(&self, nth: u8) -> SocketId {
+        // Without any: one that does not exist, or is somebody else's.
+        let count = self.sockets.len();
+        if count == 0 { SocketId(nth.into()) } else { self.sockets[usize::from(nth) % count] }
+    }
+}
+
+impl Program for Puppet {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let soon = system.now() + Duration::from_millis(1);
+        let Some(call) = self.strings.lock().expect("nobody panicked").pop_front() else {
+            return Step::Sleep(soon);
+        };
+        match call {
+            Call::Bind(address, port) => self.sockets.extend(system.bind(address, port)),
+            // Refusals are answers too.
+            Call::Join(nth, group) => _ = system.join(self.socket(nth), group),
+            Call::Receive(nth) => {
+                if let Some(datagram) = system.receive(self.socket(nth)) {
+                    assert_eq!(datagram.chunks().map(<[u8]>::len).sum::<usize>(), datagram.len());
+                    system.recycle(datagram);
+                }
+            }
+            Call::Send(nth, to, len) => _ = system.send(self.socket(nth), to, &vec![0; len]),
+            Call::Close(nth) => system.close(self.socket(nth)),
+            Call::Wait(nth, forever) if forever => return Step::Wait(self.socket(nth)),
+            Call::Wait(nth, _) => return Step::WaitUntil(self.socket(nth), soon),
+            Call::Compute => system.compute(Duration::from_micros(50)),
+            Call::Exit => return Step::Exit,
+        }
+        Step::Again
+    }
+}

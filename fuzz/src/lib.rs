@@ -1,0 +1,13 @@
+//! What the fuzz targets do with an input, as plain functions.
+//!
+//! An input is a script: octets say which call comes next and with what, so that mutated scripts stay meaningful and most frames have
+//! right checksums. The targets assert what must hold whatever arrives. The core's tests run the same functions over `seeds/`.
+
+pub mod demux;
+pub mod frames;
+pub mod host;
+pub mod ip_input;
+pub mod script;
+pub mod sent;
+
+use script::Script;
