@@ -4,6 +4,7 @@
 //! system call and has no randomness of its own, so the same code runs on a real core and in virtual time.
 #![forbid(unsafe_code)]
 
+pub mod bpf;
 pub mod cable;
 pub mod channel;
 pub mod demux;

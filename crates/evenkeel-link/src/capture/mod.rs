@@ -4,11 +4,13 @@
 //! at hand allocates per frame, or mistakes time stamps in powers of two, or has had no release for years.
 
 mod dump;
+mod libpcap;
 mod read;
 mod recorded;
 mod replay;
 
 pub use dump::{Direction, Dump, Totals};
+pub use libpcap::{Expression, FilterError};
 pub use read::{CaptureError, Reader};
 pub use recorded::{Recorded, Recording};
 pub use replay::{Pace, Replay, ReplayOptions};

@@ -1,0 +1,472 @@
+//! Classic BPF: packet filters as `tcpdump` compiles them, run without trusting them.
+//!
+//! McCanne and Jacobson, *The BSD Packet Filter* (USENIX 1993). A program is a list of instructions for a machine with an accumulator, an
+//! index register and sixteen words of memory; it returns how many octets of a frame to keep, none if the frame is not wanted. Jumps
+//! go forward only, so every program ends. What is read outside of the frame rejects it.
+
+use core::fmt;
+
+/// One instruction, as `struct bpf_insn` and `struct sock_filter` have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Instruction {
+    /// Class, size, mode or operation.
+    pub code: u16,
+    /// Instructions to pass over if the condition holds.
+    pub jt: u8,
+    /// Instructions to pass over if it does not.
+    pub jf: u8,
+    /// The constant.
+    pub k: u32,
+}
+
+/// A program that has been checked: it ends on every frame, and reads nothing but the frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    operations: Box<[Operation]>,
+    instructions: Box<[Instruction]>,
+}
+
+/// Why a list of instructions is no program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramError {
+    /// None, or more than 4096.
+    Length(usize),
+    /// The instruction at this place does not exist, or divides by zero, shifts too far or names a word of memory that is not there.
+    Instruction(usize),
+    /// The jump at this place leaves the program.
+    Jump(usize),
+    /// The last instruction does not return.
+    NoEnd,
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(len) => {
+                write!(f, "a filter of {len} instructions; expected 1 to {INSTRUCTIONS_MAX}")
+            }
+            Self::Instruction(at) => write!(f, "instruction {at} of the filter makes no sense"),
+            Self::Jump(at) => write!(f, "the jump at {at} leaves the filter"),
+            Self::NoEnd => f.write_str("the filter does not end in a return"),
+        }
+    }
+}
+
+impl core::error::Error for ProgramError {}
+
+/// As many as the Linux kernel takes (`BPF_MAXINSNS`).
+const INSTRUCTIONS_MAX: usize = 4096;
+
+/// Words of memory (`BPF_MEMWORDS`): a power of two.
+const MEMORY_WORDS: usize = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Load(Size, Where),
+    /// Four times the low half of an octet: the length of an IPv4 header.
+    LoadHeaderLength(u32),
+    Accumulator(Source),
+    Index(Source),
+    Store(Slot),
+    StoreIndex(Slot),
+    Arithmetic(Arithmetic, Operand),
+    Negate,
+    Jump(u32),
+    Branch(Condition, Operand, u8, u8),
+    Return(u32),
+    ReturnAccumulator,
+    AccumulatorToIndex,
+    IndexToAccumulator,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Word,
+    Half,
+    Octet,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Where {
+    At(u32),
+    FromIndex(u32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Constant(u32),
+    Memory(Slot),
+    Length,
+}
+
+/// A word of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slot(u8);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operand {
+    Constant(u32),
+    Index,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Equal,
+    Greater,
+    AtLeast,
+    AnyBit,
+}
+
+impl Program {
+    /// Checks a list of instructions.
+    ///
+    /// # Errors
+    /// [`ProgramError`]
+    pub fn new(instructions: &[Instruction]) -> Result<Self, ProgramError> {
+        let len = instructions.len();
+        if !(1..=INSTRUCTIONS_MAX).contains(&len) {
+            return Err(ProgramError::Length(len));
+        }
+        let decoded = instructions.iter().enumerate().map(|(at, &instruction)| {
+            let operation = decode(instruction).ok_or(ProgramError::Instruction(at))?;
+            // Those that are left to pass over.
+            let left = (len - 1 - at) as u32;
+            let farthest = match operation {
+                Operation::Jump(by) => by,
+                Operation::Branch(_, _, yes, no) => yes.max(no).into(),
+                _ => return Ok(operation),
+            };
+            if farthest < left { Ok(operation) } else { Err(ProgramError::Jump(at)) }
+        });
+        let operations: Box<[Operation]> = decoded.collect::<Result<_, _>>()?;
+        match operations.last() {
+            Some(Operation::Return(_) | Operation::ReturnAccumulator) => {
+                Ok(Self { operations, instructions: instructions.into() })
+            }
+            _ => Err(ProgramError::NoEnd),
+        }
+    }
+
+    /// The instructions, for a kernel that runs them too.
+    #[must_use]
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// Runs it on a frame: the octets to keep (which may be more than there are), zero if the frame is not wanted.
+    #[must_use]
+    pub fn run(&self, frame: &[u8]) -> u32 {
+        // What is read outside of the frame, or divided by zero, rejects it.
+        self.result(frame).unwrap_or(0)
+    }
+
+    fn result(&self, frame: &[u8]) -> Option<u32> {
+        let (mut a, mut x, mut memory) = (0_u32, 0_u32, [0_u32; MEMORY_WORDS]);
+        let mut next = 0;
+        loop {
+            // Checked: jumps stay inside, and the last one returns.
+            let operation = *self.operations.get(next)?;
+            next += 1;
+            match operation {
+                Operation::Load(size, place) => a = load(frame, size, place, x)?,
+                Operation::Branch(condition, operand, yes, no) => {
+                    let holds = condition.holds(a, operand.value(x));
+                    next += usize::from(if holds { yes } else { no });
+                }
+                Operation::Return(octets) => return Some(octets),
+                Operation::LoadHeaderLength(at) => {
+                    x = 4 * (load(frame, Size::Octet, Where::At(at), 0)? & 0xf);
+                }
+                Operation::Accumulator(source) => a = source.value(frame, &memory),
+                Operation::Index(source) => x = source.value(frame, &memory),
+                Operation::Store(slot) => *slot.of_mut(&mut memory) = a,
+                Operation::StoreIndex(slot) => *slot.of_mut(&mut memory) = x,
+                Operation::Arithmetic(what, operand) => a = what.apply(a, operand.value(x))?,
+                Operation::Negate => a = a.wrapping_neg(),
+                Operation::Jump(by) => next += by as usize,
+                Operation::ReturnAccumulator => return Some(a),
+                Operation::AccumulatorToIndex => x = a,
+                Operation::IndexToAccumulator => a = x,
+            }
+        }
+    }
+}
+
+#[inline]
+fn load(frame: &[u8], size: Size, place: Where, x: u32) -> Option<u32> {
+    let at = match place {
+        Where::At(at) => at,
+        Where::FromIndex(at) => x.checked_add(at)?,
+    };
+    let octets = frame.get(at as usize..)?;
+    Some(match size {
+        Size::Word => u32::from_be_bytes(*octets.first_chunk()?),
+        Size::Half => u16::from_be_bytes(*octets.first_chunk()?).into(),
+        Size::Octet => (*octets.first()?).into(),
+    })
+}
+
+impl Slot {
+    fn of(self, memory: &[u32; MEMORY_WORDS]) -> u32 {
+        memory[usize::from(self.0) % MEMORY_WORDS]
+    }
+
+    fn of_mut(self, memory: &mut [u32; MEMORY_WORDS]) -> &mut u32 {
+        &mut memory[usize::from(self.0) % MEMORY_WORDS]
+    }
+}
+
+impl Source {
+    fn value(self, frame: &[u8], memory: &[u32; MEMORY_WORDS]) -> u32 {
+        match self {
+            Self::Constant(k) => k,
+            Self::Memory(slot) => slot.of(memory),
+            Self::Length => frame.len() as u32,
+        }
+    }
+}
+
+impl Operand {
+    const fn value(self, x: u32) -> u32 {
+        match self {
+            Self::Constant(k) => k,
+            Self::Index => x,
+        }
+    }
+}
+
+impl Condition {
+    const fn holds(self, a: u32, b: u32) -> bool {
+        match self {
+            Self::Equal => a == b,
+            Self::Greater => a > b,
+            Self::AtLeast => a >= b,
+            Self::AnyBit => a & b != 0,
+        }
+    }
+}
+
+impl Arithmetic {
+    fn apply(self, a: u32, b: u32) -> Option<u32> {
+        Some(match self {
+            Self::Add => a.wrapping_add(b),
+            Self::Subtract => a.wrapping_sub(b),
+            Self::Multiply => a.wrapping_mul(b),
+            Self::Divide => a.checked_div(b)?,
+            Self::Remainder => a.checked_rem(b)?,
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Xor => a ^ b,
+            Self::ShiftLeft => a.checked_shl(b).unwrap_or(0),
+            Self::ShiftRight => a.checked_shr(b).unwrap_or(0),
+        })
+    }
+}
+
+/// What an instruction means (linux/filter.h, pcap/bpf.h). `None` if it is not one, or could go wrong whatever the frame.
+fn decode(Instruction { code, jt, jf, k }: Instruction) -> Option<Operation> {
+    const CLASS: u16 = 0x07;
+    // The eighth bit chooses between constant and index register; what is above nine bits does not exist.
+    let operand = if code & 0x08 == 0 { Operand::Constant(k) } else { Operand::Index };
+    Some(match (code & CLASS, code & !CLASS) {
+        (0x00, mode) => decode_load(mode, k)?,
+        (0x01, 0x00) => Operation::Index(Source::Constant(k)),
+        (0x01, 0x60) => Operation::Index(Source::Memory(slot(k)?)),
+        (0x01, 0x80) => Operation::Index(Source::Length),
+        (0x01, 0xb0) => Operation::LoadHeaderLength(k),
+        (0x02, 0x00) => Operation::Store(slot(k)?),
+        (0x03, 0x00) => Operation::StoreIndex(slot(k)?),
+        (0x04, 0x80) => Operation::Negate,
+        (0x04, operation) => Operation::Arithmetic(decode_arithmetic(operation & !0x08, operand)?, operand),
+        (0x05, 0x00) => Operation::Jump(k),
+        (0x05, condition) => {
+            let condition = match condition & !0x08 {
+                0x10 => Condition::Equal,
+                0x20 => Condition::Greater,
+                0x30 => Condition::AtLeast,
+                0x40 => Condition::AnyBit,
+                _ => return None,
+            };
+            Operation::Branch(condition, operand, jt, jf)
+        }
+        (0x06, 0x00) => Operation::Return(k),
+        (0x06, 0x10) => Operation::ReturnAccumulator,
+        (0x07, 0x00) => Operation::AccumulatorToIndex,
+        (0x07, 0x80) => Operation::IndexToAccumulator,
+        _ => return None,
+    })
+}
+
+fn decode_load(mode: u16, k: u32) -> Option<Operation> {
+    let size = match mode & 0x18 {
+        0x00 => Size::Word,
+        0x08 => Size::Half,
+        0x10 => Size::Octet,
+        _ => return None,
+    };
+    Some(match (mode & !0x18, size) {
+        (0x20, size) => Operation::Load(size, Where::At(k)),
+        (0x40, size) => Operation::Load(size, Where::FromIndex(k)),
+        (0x00, Size::Word) => Operation::Accumulator(Source::Constant(k)),
+        (0x60, Size::Word) => Operation::Accumulator(Source::Memory(slot(k)?)),
+        (0x80, Size::Word) => Operation::Accumulator(Source::Length),
+        _ => return None,
+    })
+}
+
+fn decode_arithmetic(operation: u16, operand: Operand) -> Option<Arithmetic> {
+    let what = match operation {
+        0x00 => Arithmetic::Add,
+        0x10 => Arithmetic::Subtract,
+        0x20 => Arithmetic::Multiply,
+        0x30 => Arithmetic::Divide,
+        0x40 => Arithmetic::Or,
+        0x50 => Arithmetic::And,
+        0x60 => Arithmetic::ShiftLeft,
+        0x70 => Arithmetic::ShiftRight,
+        0x90 => Arithmetic::Remainder,
+        0xa0 => Arithmetic::Xor,
+        _ => return None,
+    };
+    let sound = match (what, operand) {
+        (Arithmetic::Divide | Arithmetic::Remainder, Operand::Constant(k)) => k != 0,
+        (Arithmetic::ShiftLeft | Arithmetic::ShiftRight, Operand::Constant(k)) => k < u32::BITS,
+        _ => true,
+    };
+    sound.then_some(what)
+}
+
+fn slot(k: u32) -> Option<Slot> {
+    u8::try_from(k).ok().filter(|&k| usize::from(k) < MEMORY_WORDS).map(Slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn program(list: &[(u16, u8, u8, u32)]) -> Result<Program, ProgramError> {
+        let list: Vec<_> = list.iter().map(|&(code, jt, jf, k)| Instruction { code, jt, jf, k }).collect();
+        Program::new(&list)
+    }
+
+    /// What `tcpdump -dd udp port 9` prints.
+    const UDP_PORT_9: [(u16, u8, u8, u32); 20] = [
+        (0x28, 0, 0, 0x0000_000c),
+        (0x15, 0, 6, 0x0000_86dd),
+        (0x30, 0, 0, 0x0000_0014),
+        (0x15, 0, 15, 0x0000_0011),
+        (0x28, 0, 0, 0x0000_0036),
+        (0x15, 12, 0, 0x0000_0009),
+        (0x28, 0, 0, 0x0000_0038),
+        (0x15, 10, 11, 0x0000_0009),
+        (0x15, 0, 10, 0x0000_0800),
+        (0x30, 0, 0, 0x0000_0017),
+        (0x15, 0, 8, 0x0000_0011),
+        (0x28, 0, 0, 0x0000_0014),
+        (0x45, 6, 0, 0x0000_1fff),
+        (0xb1, 0, 0, 0x0000_000e),
+        (0x48, 0, 0, 0x0000_000e),
+        (0x15, 2, 0, 0x0000_0009),
+        (0x48, 0, 0, 0x0000_0010),
+        (0x15, 0, 1, 0x0000_0009),
+        (0x06, 0, 0, 0x0004_0000),
+        (0x06, 0, 0, 0x0000_0000),
+    ];
+
+    fn udp(header_words: u8, fragment: u16, to: u16) -> Vec<u8> {
+        let mut frame = vec![0; 14 + 4 * usize::from(header_words) + 8];
+        frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+        frame[14] = 0x40 | header_words;
+        frame[20..22].copy_from_slice(&fragment.to_be_bytes());
+        frame[23] = 17;
+        let ports = frame.len() - 8;
+        frame[ports + 2..ports + 4].copy_from_slice(&to.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn a_filter_of_tcpdump_finds_the_port_behind_options_and_not_in_fragments() {
+        let filter = program(&UDP_PORT_9).unwrap();
+        assert_eq!(filter.run(&udp(5, 0, 9)), 0x40000);
+        assert_eq!(filter.run(&udp(15, 0, 9)), 0x40000);
+        assert_eq!(filter.run(&udp(5, 0, 10)), 0);
+        assert_eq!(filter.run(&udp(5, 185, 9)), 0, "not the first fragment");
+        let cut = udp(5, 0, 9);
+        assert!((0..38).all(|len| filter.run(&cut[..len]) == 0), "what is read outside rejects");
+        assert_eq!(filter.run(&cut[..38]), 0x40000);
+    }
+
+    #[test]
+    fn a_program_that_could_go_wrong_is_refused() {
+        let ret = (0x06, 0, 0, 1);
+        assert_eq!(program(&[]), Err(ProgramError::Length(0)));
+        assert_eq!(program(&[ret; 4097]), Err(ProgramError::Length(4097)));
+        assert_eq!(program(&[(0x28, 0, 0, 12)]), Err(ProgramError::NoEnd));
+        assert_eq!(program(&[(0x05, 0, 0, 1), ret]), Err(ProgramError::Jump(0)));
+        assert_eq!(program(&[(0x05, 0, 0, u32::MAX), ret]), Err(ProgramError::Jump(0)));
+        assert_eq!(program(&[(0x15, 0, 1, 0), ret]), Err(ProgramError::Jump(0)));
+        let divide = (0x34, 0, 0, 0);
+        let shift = (0x64, 0, 0, 32);
+        let store = (0x02, 0, 0, 16);
+        for bad in [divide, shift, store, (0x00ff, 0, 0, 0), (0x18, 0, 0, 0), (0x0120, 0, 0, 0)] {
+            assert_eq!(program(&[bad, ret]), Err(ProgramError::Instruction(0)), "{bad:x?}");
+        }
+        assert!(program(&[(0x05, 0, 0, 0), ret]).is_ok());
+    }
+
+    #[test]
+    fn memory_arithmetic_and_length() {
+        // A := length; M[3] := A; A := 7; X := M[3]; A := A * X; A := A % 100; return A.
+        let list = [
+            (0x80, 0, 0, 0),
+            (0x02, 0, 0, 3),
+            (0x00, 0, 0, 7),
+            (0x61, 0, 0, 3),
+            (0x2c, 0, 0, 0),
+            (0x94, 0, 0, 100),
+            (0x16, 0, 0, 0),
+        ];
+        assert_eq!(program(&list).unwrap().run(&[0; 60]), 20);
+        // Divided by an index register of zero.
+        let by_zero = [(0x00, 0, 0, 7), (0x3c, 0, 0, 0), (0x06, 0, 0, 1)];
+        assert_eq!(program(&by_zero).unwrap().run(&[0; 60]), 0);
+    }
+
+    fn instruction() -> impl Strategy<Value = Instruction> {
+        let k = prop_oneof![0..64_u32, any::<u32>(), Just(u32::MAX)];
+        (0..0x100_u16, 0..8_u8, 0..8_u8, k).prop_map(|(code, jt, jf, k)| Instruction { code, jt, jf, k })
+    }
+
+    proptest! {
+        /// Whatever passes the check ends, and harms nobody, on any frame.
+        #[test]
+        fn a_checked_program_ends(
+            list in prop::collection::vec(instruction(), 0..12),
+            frame in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
+            // Instructions that do not exist are left out, so that many lists pass.
+            let mut list: Vec<_> = list.into_iter().filter(|&i| decode(i).is_some()).collect();
+            list.push(Instruction { code: 0x16, jt: 0, jf: 0, k: 0 });
+            if let Ok(program) = Program::new(&list) {
+                let _ = program.run(&frame);
+                prop_assert_eq!(program.instructions(), &list[..]);
+            }
+        }
+    }
+}
