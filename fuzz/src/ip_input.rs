@@ -10,7 +10,7 @@ use evenkeel_core::demux::{Binding, Change, Class, Table};
 use evenkeel_core::drop::UdpDrop;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::stack::{Config, Endpoint, InterfaceId, Io, Source, Stack};
+use evenkeel_core::stack::{Config, Endpoint, InterfaceId, Io, Received, Source, Stack};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 
@@ -129,7 +129,11 @@ impl Node {
         let Some(frame) = self.pool.take_copy(bytes) else { return };
         self.ledger.received += 1;
         let class = self.table.classify(bytes);
-        let Some(datagram) = self.with(|stack, io| stack.input(LAN, frame, io)) else { return };
+        let datagram = match self.with(|stack, io| stack.input(LAN, frame, io)) {
+            Some(Received::Datagram(datagram)) => datagram,
+            Some(Received::Transit(transit)) => panic!("a host forwards nothing: {transit:?}"),
+            None => return,
+        };
         assert_eq!(datagram.chunks().map(<[u8]>::len).sum::<usize>(), datagram.len());
         assert!(self.stack.is_local(&datagram.destination.addr), "{datagram:?}");
         assert!(!datagram.source.addr.is_multicast(), "{datagram:?}");

@@ -22,6 +22,9 @@ pub struct Books {
     pub delivered: u64,
     /// Frames that ended inside the host: ARP, NDP, ICMP, IGMP, MLD.
     pub consumed: u64,
+    /// Frames for somebody else that were sent on their way.
+    #[serde(default)]
+    pub forwarded: u64,
     /// Frames still on their way up.
     pub queued: u64,
     /// Frames this host made to be sent.
@@ -52,6 +55,7 @@ impl Books {
             duplicated: ledger.duplicated,
             delivered: ledger.delivered,
             consumed: ledger.consumed,
+            forwarded: ledger.forwarded,
             queued: host.queued(),
             originated: ledger.originated,
             transmitted: ledger.transmitted,

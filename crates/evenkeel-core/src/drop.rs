@@ -55,8 +55,13 @@ reasons! {
     IpDrop {
         Malformed => "ip-malformed", "bad version, length, option or extension header";
         Checksum => "ip-checksum", "bad IPv4 header checksum";
-        NotLocal => "ip-not-local", "not addressed to this host, which does not forward";
-        Martian => "ip-martian", "source address that no frame from outside can have";
+        NotLocal => "ip-not-local", "not addressed to this host, and not to be forwarded";
+        Martian => "ip-martian", "source or destination address that no packet from outside can have";
+        Scope => "ip-beyond-scope", "to be forwarded, but with a link-local address";
+        ReversePath => "ip-reverse-path", "to be forwarded, but the way back to its source leads elsewhere";
+        HopLimit => "hop-limit-exceeded", "to be forwarded, but its TTL or hop limit is used up";
+        RouteDiscards => "route-discards", "its route is a blackhole, or says unreachable or prohibited";
+        Refused => "refused", "to be forwarded, but screening refused it";
         UnknownProtocol => "ip-unknown-protocol", "no protocol above IP takes it";
         FragmentOverlap => "fragment-overlap", "overlaps a fragment already held; the whole datagram is discarded (RFC 5722)";
         FragmentTooBig => "fragment-too-big", "would make a datagram of more than 65 535 octets";
@@ -64,9 +69,9 @@ reasons! {
         FragmentLimit => "fragment-limit", "reassembly holds as many datagrams or fragments as it may";
         BadIcmp => "bad-icmp", "malformed ICMP, ICMPv6, IGMP or MLD message";
         RateLimited => "icmp-rate-limited", "an ICMP error was due but over its rate limit";
-        NoRoute => "no-route", "no route to the destination (output)";
+        NoRoute => "no-route", "no route to the destination";
         Unresolved => "neighbor-unresolved", "the next hop did not answer ARP or NDP, or too many packets wait for it (output)";
-        TooBig => "too-big", "needs fragmentation that is not allowed (output)";
+        TooBig => "too-big", "larger than the MTU of its way, and not to be fragmented";
     }
 }
 

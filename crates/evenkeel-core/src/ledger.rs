@@ -6,10 +6,11 @@ use crate::drop::Reason;
 
 /// Counts of what became of frames, kept so that the books can be balanced at any moment.
 ///
-/// Input: `received + duplicated = delivered + consumed + dropped(input reasons) + queued`.
-/// Output: `originated = transmitted + dropped(output reasons) + held`, where `held` waits for a neighbour.
+/// Input: `received + duplicated = delivered + consumed + forwarded + dropped(input reasons) + queued`.
+/// Output: `originated + forwarded = transmitted + dropped(output reasons) + held`, where `held` waits for a neighbour.
 ///
-/// A datagram of several fragments counts as its frames. `queued` and `held` are not counters: they are asked of the
+/// A packet for somebody else leaves the input side and enters the output side when it has its way: what is dropped before
+/// that is dropped on input. If it then leaves in fragments, those beyond the first are originated. A datagram of several fragments counts as its frames. `queued` and `held` are not counters: they are asked of the
 /// queues themselves when the books are checked.
 #[derive(Debug, Clone)]
 pub struct Ledger {
@@ -21,6 +22,8 @@ pub struct Ledger {
     pub delivered: u64,
     /// Frames that ended inside the host: ARP, NDP, ICMP, IGMP, MLD.
     pub consumed: u64,
+    /// Frames for somebody else that were sent on their way.
+    pub forwarded: u64,
     /// Frames this host made to be sent.
     pub originated: u64,
     /// Frames handed to an interface's transmit side.
@@ -36,6 +39,7 @@ impl Default for Ledger {
             duplicated: 0,
             delivered: 0,
             consumed: 0,
+            forwarded: 0,
             originated: 0,
             transmitted: 0,
             input_drops: [0; Reason::COUNT],
@@ -98,14 +102,16 @@ impl Ledger {
     /// # Errors
     /// [`Imbalance`] of the side that does not add up: a bug in evenkeel, never the fault of input.
     pub fn check(&self, queued: u64, held: u64) -> Result<(), Imbalance> {
-        let went = self.delivered + self.consumed + self.input_drops.iter().sum::<u64>() + queued;
+        let ended = self.delivered + self.consumed + self.forwarded;
+        let went = ended + self.input_drops.iter().sum::<u64>() + queued;
         let came = self.received + self.duplicated;
         if went != came {
             return Err(Imbalance { side: "input", came, went });
         }
         let went = self.transmitted + self.output_drops.iter().sum::<u64>() + held;
-        if went != self.originated {
-            return Err(Imbalance { side: "output", came: self.originated, went });
+        let came = self.originated + self.forwarded;
+        if went != came {
+            return Err(Imbalance { side: "output", came, went });
         }
         Ok(())
     }
@@ -126,5 +132,13 @@ mod tests {
         ledger.drop_output(IpDrop::NoRoute);
         assert_eq!(ledger.check(1, 0), Ok(()));
         assert_eq!(ledger.check(1, 1).unwrap_err().side, "output");
+    }
+
+    #[test]
+    fn a_forwarded_frame_is_in_both_books() {
+        let mut ledger = Ledger { received: 2, forwarded: 2, transmitted: 1, ..Ledger::default() };
+        assert_eq!(ledger.check(0, 1), Ok(()));
+        ledger.originated = 1;
+        assert_eq!(ledger.check(0, 1).unwrap_err().to_string(), "output: 3 frames came, 2 are accounted for");
     }
 }

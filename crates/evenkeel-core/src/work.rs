@@ -39,6 +39,7 @@ work! {
     PollRound => "poll-round", "the polling thread calls a device's callback";
     Input => "input", "IP and UDP input of a frame";
     Control => "control", "ARP, NDP, ICMP, IGMP or MLD input of a frame";
+    Forward => "forward", "routing a packet and putting it on its way";
     Append => "append", "a datagram is appended to a socket queue";
     Wakeup => "wakeup", "a sleeping process is made runnable";
     Switch => "switch", "switching to another process";

@@ -6,7 +6,7 @@ use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::poll::Sources;
 use crate::socket::{Socket, SocketId};
-use crate::stack::{Datagram, Endpoint, InterfaceId};
+use crate::stack::{Datagram, Endpoint, InterfaceId, Received};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -32,10 +32,15 @@ impl Net {
     /// IP input of one frame, to completion.
     pub(super) fn input(&mut self, interface: InterfaceId, frame: Frame, fed_by: Sources, now: Instant) {
         let consumed = self.ledger.consumed;
-        let datagram = self.with_stack(now, |stack, io| stack.input(interface, frame, io));
+        let received = self.with_stack(now, |stack, io| stack.input(interface, frame, io));
         self.work.add(if self.ledger.consumed > consumed { Work::Control } else { Work::Input });
-        if let Some(datagram) = datagram {
-            self.dispatch(datagram, fed_by, now);
+        match received {
+            Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
+            Some(Received::Transit(transit)) => {
+                self.work.add(Work::Forward);
+                self.with_stack(now, |stack, io| stack.forward(transit, io));
+            }
+            None => {}
         }
     }
 

@@ -78,6 +78,15 @@ fn is_martian_v6(source: Ipv6Address) -> bool {
     source.is_multicast() || source.is_loopback() || source.to_ipv4_mapped().is_some()
 }
 
+/// Whether no packet that a router forwards bears `address`, as source or destination (RFC 1812 4.2.2.11 and 5.3.7,
+/// RFC 4291 2.5.2, 2.5.3, 2.5.5.2).
+pub(crate) fn is_reserved(address: &IpAddress) -> bool {
+    match *address {
+        IpAddress::Ipv4(address) => address.is_unspecified() || is_martian_v4(address),
+        IpAddress::Ipv6(address) => address.is_unspecified() || is_martian_v6(address),
+    }
+}
+
 impl Stack {
     pub(super) fn attachment(&self, interface: InterfaceId) -> Option<&Attachment> {
         self.attachments.get(usize::from(interface.0))
@@ -104,6 +113,16 @@ impl Stack {
                     || self.attachments.iter().any(|attachment| attachment.broadcasts_to(source))
             }
             IpAddress::Ipv6(source) => is_martian_v6(source) || self.owns_v6(source, interface),
+        }
+    }
+
+    /// Whether `address` is the limited broadcast, or the directed one of any prefix of ours.
+    pub(super) fn is_broadcast(&self, address: &IpAddress) -> bool {
+        match *address {
+            IpAddress::Ipv4(address) => {
+                address.is_broadcast() || self.attachments.iter().any(|a| a.broadcasts_to(address))
+            }
+            IpAddress::Ipv6(_) => false,
         }
     }
 
@@ -151,6 +170,14 @@ impl Stack {
                 attachment.v6.iter().map(Ipv6Cidr::address).max_by_key(suits).map(IpAddress::Ipv6)
             }
         }
+    }
+}
+
+/// Whether `address` is link-local, of either family (RFC 3927, RFC 4291 2.5.6).
+pub(crate) fn is_link_local(address: &IpAddress) -> bool {
+    match *address {
+        IpAddress::Ipv4(address) => address.is_link_local(),
+        IpAddress::Ipv6(address) => address.is_unicast_link_local(),
     }
 }
 

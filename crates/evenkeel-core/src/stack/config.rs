@@ -8,6 +8,8 @@ use core::time::Duration;
 /// [`Stack::frames_held_max`](super::Stack::frames_held_max).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// Whether packets for somebody else are forwarded: whether this is a router. False (RFC 1122 3.3.1.1).
+    pub forwarding: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
     pub neighbors: usize,
     /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames of a
@@ -47,6 +49,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            forwarding: false,
             neighbors: 512,
             pending_per_neighbor_pkts: 64,
             pending_pkts: 256,

@@ -17,6 +17,19 @@ pub(super) enum Problem {
     Port,
     /// Nobody takes the protocol (IPv4).
     UnknownProtocol,
+    /// No route leads to the destination.
+    NoRoute,
+    /// It is not to go there: screening or a route says so.
+    Prohibited,
+    /// Its source address means nothing where it is going (IPv6).
+    BeyondScope,
+    /// It has passed as many routers as it may.
+    HopLimit,
+    /// It is larger than the next link takes, and must not be fragmented.
+    TooBig {
+        /// What the link takes, in octets.
+        mtu: u32,
+    },
     /// Fragments are missing and their time is over.
     ReassemblyTime,
     /// A header field is wrong (IPv6).
@@ -45,19 +58,30 @@ impl Problem {
     /// Type, code and the second word of the ICMP message; `None` if IPv4 has none.
     const fn v4(self) -> Option<(u8, u8, u32)> {
         match self {
+            Self::NoRoute => Some((3, 0, 0)),
             Self::UnknownProtocol => Some((3, 2, 0)),
             Self::Port => Some((3, 3, 0)),
+            Self::TooBig { mtu } => Some((3, 4, mtu)),
+            Self::Prohibited => Some((3, 13, 0)),
+            Self::HopLimit => Some((11, 0, 0)),
             Self::ReassemblyTime => Some((11, 1, 0)),
-            Self::Header { .. } | Self::NextHeader { .. } | Self::Option { .. } | Self::Incomplete { .. } => {
-                None
-            }
+            Self::BeyondScope
+            | Self::Header { .. }
+            | Self::NextHeader { .. }
+            | Self::Option { .. }
+            | Self::Incomplete { .. } => None,
         }
     }
 
     /// The same of ICMPv6.
     const fn v6(self) -> (u8, u8, u32) {
         match self {
+            Self::NoRoute => (1, 0, 0),
+            Self::Prohibited => (1, 1, 0),
+            Self::BeyondScope => (1, 2, 0),
             Self::Port => (1, 4, 0),
+            Self::TooBig { mtu } => (2, 0, mtu),
+            Self::HopLimit => (3, 0, 0),
             Self::ReassemblyTime => (3, 1, 0),
             Self::Header { pointer } => (4, 0, pointer),
             Self::NextHeader { pointer } => (4, 1, pointer),

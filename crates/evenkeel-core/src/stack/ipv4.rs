@@ -6,7 +6,7 @@ use super::icmp::Problem;
 use super::output::{ETHERNET, PACKET_MAX};
 use super::packet::{Payload, Piece};
 use super::reassembly::{Fragment, Key, Whole};
-use super::{Datagram, InterfaceId, Io, Packet, Stack};
+use super::{InterfaceId, Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
 use crate::wire::{IpAddress, IpProtocol, Ipv4Packet};
@@ -76,7 +76,7 @@ impl Stack {
         link: Cast,
         frame: Frame,
         io: &mut Io<'_>,
-    ) -> Option<Datagram> {
+    ) -> Option<Received> {
         let bytes = frame.bytes().get(ETHERNET..).unwrap_or_default();
         let header = match Header::parse(bytes) {
             Ok(header) => header,
@@ -86,7 +86,8 @@ impl Stack {
             }
         };
         let cast = match self.admit_v4(&header, interface, link) {
-            Ok(cast) => cast,
+            Ok(Some(cast)) => cast,
+            Ok(None) => return Some(Self::transit(interface, frame, header.total_len)),
             Err(reason) => {
                 io.drop_frame(frame, reason);
                 return None;
@@ -104,8 +105,8 @@ impl Stack {
         self.deliver_v4(protocol, packet, io)
     }
 
-    /// Whether a packet with this header is for us and of believable origin.
-    fn admit_v4(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Cast, IpDrop> {
+    /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded (then `None`).
+    fn admit_v4(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Option<Cast>, IpDrop> {
         if header.source.is_unspecified() {
             // "This host" as a source: hosts that have no address yet, and IGMP from switches (RFC 4541 2.1.1).
             if header.protocol != u8::from(IpProtocol::Igmp) {
@@ -114,12 +115,14 @@ impl Stack {
         } else if self.is_martian(&header.source, interface) {
             return Err(IpDrop::Martian);
         }
-        let cast = self.cast(&header.destination, interface).ok_or(IpDrop::NotLocal)?;
+        let Some(cast) = self.cast(&header.destination, interface) else {
+            return self.admit_transit(&header.source, &header.destination, link).map(|()| None);
+        };
         // A unicast packet in a link-layer broadcast: RFC 1122 3.3.6.
         if cast == Cast::Unicast && link != Cast::Unicast {
             return Err(IpDrop::NotLocal);
         }
-        Ok(cast)
+        Ok(Some(cast))
     }
 
     fn reassemble_v4(
@@ -149,9 +152,9 @@ impl Stack {
         self.reassembly.insert(key, interface, fragment, io)
     }
 
-    fn deliver_v4(&mut self, protocol: u8, packet: Packet, io: &mut Io<'_>) -> Option<Datagram> {
+    fn deliver_v4(&mut self, protocol: u8, packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         match IpProtocol::from(protocol) {
-            IpProtocol::Udp => return Self::input_udp(packet, io),
+            IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Icmp => self.input_icmp(packet, io),
             IpProtocol::Igmp => self.input_igmp(packet, io),
             _ => {

@@ -1,11 +1,11 @@
 //! IPv6 input and its extension headers (RFC 8200).
 
-use super::address::Cast;
+use super::address::{Cast, is_link_local};
 use super::icmp::Problem;
 use super::output::{ETHERNET, PACKET_MAX};
 use super::packet::{Payload, Piece};
 use super::reassembly::{Fragment, Key, Whole};
-use super::{Datagram, InterfaceId, Io, Packet, Stack};
+use super::{InterfaceId, Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
 use crate::wire::{IpAddress, IpProtocol, Ipv6Packet};
@@ -166,15 +166,19 @@ impl Stack {
         link: Cast,
         frame: Frame,
         io: &mut Io<'_>,
-    ) -> Option<Datagram> {
+    ) -> Option<Received> {
         let bytes = frame.bytes().get(ETHERNET..).unwrap_or_default();
         let Some(header) = Header::parse(bytes) else {
             io.drop_frame(frame, IpDrop::Malformed);
             return None;
         };
         let cast = match self.admit_v6(&header, interface, link) {
-            Ok(cast) => cast,
+            Ok(Some(cast)) => cast,
+            Ok(None) => return Some(Self::transit(interface, frame, header.total_len)),
             Err(reason) => {
+                if reason == IpDrop::Scope && !is_link_local(&header.destination) {
+                    self.report(interface, Some(&frame), Problem::BeyondScope, io);
+                }
                 io.drop_frame(frame, reason);
                 return None;
             }
@@ -202,16 +206,19 @@ impl Stack {
         }
     }
 
-    fn admit_v6(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Cast, IpDrop> {
+    /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded (then `None`).
+    fn admit_v6(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Option<Cast>, IpDrop> {
         // The unspecified address is a source in NDP and MLD only; `deliver_v6` sees to that.
         if !header.source.is_unspecified() && self.is_martian(&header.source, interface) {
             return Err(IpDrop::Martian);
         }
-        let cast = self.cast(&header.destination, interface).ok_or(IpDrop::NotLocal)?;
+        let Some(cast) = self.cast(&header.destination, interface) else {
+            return self.admit_transit(&header.source, &header.destination, link).map(|()| None);
+        };
         if cast == Cast::Unicast && link != Cast::Unicast {
             return Err(IpDrop::NotLocal);
         }
-        Ok(cast)
+        Ok(Some(cast))
     }
 
     fn refuse(&mut self, interface: InterfaceId, refusal: Refusal, frame: Frame, io: &mut Io<'_>) {
@@ -332,14 +339,14 @@ impl Stack {
         field: usize,
         packet: Packet,
         io: &mut Io<'_>,
-    ) -> Option<Datagram> {
+    ) -> Option<Received> {
         let protocol = IpProtocol::from(protocol);
         if packet.source.is_unspecified() && protocol != IpProtocol::Icmpv6 {
             io.drop_payload(packet.payload, IpDrop::Martian);
             return None;
         }
         match protocol {
-            IpProtocol::Udp => return Self::input_udp(packet, io),
+            IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Icmpv6 => self.input_icmpv6(packet, io),
             IpProtocol::Ipv6NoNxt => io.drop_payload(packet.payload, IpDrop::UnknownProtocol),
             _ => {

@@ -1,13 +1,14 @@
 //! Everything of IP below sockets: Ethernet, ARP, NDP, IPv4, IPv6, ICMP, group membership, routes, reassembly, UDP.
 //!
-//! [`Stack`] takes one received frame at a time and gives UDP datagrams; it takes datagrams and gives frames. Time comes
-//! in, deadlines go out. It holds frames in two places only, both bounded: fragments in reassembly, and frames that wait
+//! [`Stack`] takes one received frame at a time and gives UDP datagrams, and packets to forward; it takes datagrams and
+//! gives frames. Time comes in, deadlines go out. It holds frames in two places only, both bounded: fragments in reassembly, and frames that wait
 //! for a neighbour's hardware address.
 
 mod address;
 mod arp;
 mod checksum;
 mod config;
+mod forward;
 mod icmp;
 mod icmpv6;
 mod ipv4;
@@ -34,6 +35,7 @@ use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, I
 pub use crate::wire::IpEndpoint as Endpoint;
 use address::{Attachment, Cast, link_local_of, solicited_node};
 pub use config::Config;
+pub use forward::Transit;
 use icmp::Problem;
 use multicast::Groups;
 use neighbor::Neighbors;
@@ -50,7 +52,7 @@ pub struct InterfaceId(pub u8);
 
 /// What protocol work needs from the host around it.
 ///
-/// Every frame put into `out` counts in [`Ledger::originated`] already; the host counts [`Ledger::transmitted`] when an
+/// Every frame put into `out` counts in [`Ledger::originated`] or [`Ledger::forwarded`] already; the host counts [`Ledger::transmitted`] when an
 /// interface has taken it.
 #[derive(Debug)]
 pub struct Io<'a> {
@@ -106,6 +108,15 @@ pub enum GroupError {
     Full,
     /// To be left, but not joined.
     NotJoined,
+}
+
+/// What a received frame comes to, if it does not end inside.
+#[derive(Debug)]
+pub enum Received {
+    /// A whole datagram for a socket.
+    Datagram(Datagram),
+    /// A packet for somebody else; only if [`Config::forwarding`].
+    Transit(Transit),
 }
 
 /// A packet addressed to us, without its IP header.
@@ -244,8 +255,8 @@ impl Stack {
 
     /// Takes a received frame through everything below sockets. The frame has been counted as received.
     ///
-    /// Gives a datagram when one is complete. Everything else ends inside: consumed, dropped, or held in reassembly.
-    pub fn input(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) -> Option<Datagram> {
+    /// Gives a datagram when one is complete, or a packet to forward. Everything else ends inside: consumed, dropped, or held in reassembly.
+    pub fn input(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) -> Option<Received> {
         let Ok(ethernet) = EthernetFrame::new_checked(frame.bytes()) else {
             io.drop_frame(frame, LinkDrop::Truncated);
             return None;

@@ -204,7 +204,11 @@ impl Stack {
         }
     }
 
-    fn routed(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Result<Path, SendError> {
+    pub(super) fn routed(
+        &self,
+        destination: &IpAddress,
+        interface: Option<InterfaceId>,
+    ) -> Result<Path, SendError> {
         let hop = self.routes.lookup(destination, interface).ok_or(SendError::NoRoute)?;
         let interface = hop.interface;
         let is_broadcast = match *destination {
@@ -323,9 +327,15 @@ impl Stack {
         let _ = self.send_packet(header, path, len, &head, body, io);
     }
 
-    /// Hands an IP packet to the link, or lets it wait for the neighbour's hardware address.
+    /// Hands an IP packet of our own to the link.
     fn dispatch(&mut self, frame: Frame, path: Path, destination: IpAddress, io: &mut Io<'_>) {
         io.ledger.originated += 1;
+        self.hand_on(frame, path, destination, io);
+    }
+
+    /// Hands an IP packet to the link, or lets it wait for the neighbour's hardware address. It has been counted as originated
+    /// or forwarded.
+    pub(super) fn hand_on(&mut self, frame: Frame, path: Path, destination: IpAddress, io: &mut Io<'_>) {
         let protocol = match destination {
             IpAddress::Ipv4(_) => EthernetProtocol::Ipv4,
             IpAddress::Ipv6(_) => EthernetProtocol::Ipv6,
@@ -363,7 +373,7 @@ impl Stack {
         frames.into_iter().for_each(|frame| self.transmit(frame, interface, hardware, protocol, io));
     }
 
-    /// Puts the Ethernet header in front and the frame out. It has been counted as originated.
+    /// Puts the Ethernet header in front and the frame out. It has been counted as originated or forwarded.
     pub(super) fn transmit(
         &self,
         mut frame: Frame,

@@ -1,6 +1,7 @@
 //! Stacks on a wire: what the tests of every concern share. Every exchange ends with the books balanced.
 
 mod echo;
+mod forward;
 mod fragments;
 mod groups;
 mod hostile;
@@ -69,7 +70,10 @@ impl Node {
     pub(in crate::stack) fn receive(&mut self, bytes: &[u8]) -> Option<Datagram> {
         let frame = self.pool.take_copy(bytes).expect("a test's pool is large enough");
         self.ledger.received += 1;
-        self.with(|stack, io| stack.input(LAN, frame, io))
+        match self.with(|stack, io| stack.input(LAN, frame, io))? {
+            Received::Datagram(datagram) => Some(datagram),
+            Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
+        }
     }
 
     /// Receives a frame that gives a datagram; ends it as delivered.

@@ -1,0 +1,180 @@
+//! Packets for somebody else: which may be forwarded, and forwarding them (RFC 1812 5, RFC 8200 3).
+//!
+//! It happens in two steps, so that whoever screens packets can stand between them. [`Stack::input`] looks at the packet alone
+//! and gives a [`Transit`]; [`Stack::forward`] finds its way and sends it there, in the frame it came in.
+
+use super::address::{Cast, is_link_local, is_reserved};
+use super::icmp::Problem;
+use super::output::{ETHERNET, Path};
+use super::{InterfaceId, Io, Received, Stack};
+use crate::drop::IpDrop;
+use crate::frame::{Frame, Pool};
+use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
+
+/// A packet for somebody else: checked, not yet forwarded.
+///
+/// Its frame is part of the books: it ends in [`Stack::forward`], in [`Stack::refuse_transit`], or with whoever counts it as
+/// dropped and recycles it.
+#[derive(Debug)]
+pub struct Transit {
+    interface: InterfaceId,
+    frame: Frame,
+}
+
+impl Transit {
+    /// A packet of `len` octets behind the Ethernet header of `frame`; what comes after it, padding, is cut off.
+    fn new(interface: InterfaceId, mut frame: Frame, len: usize) -> Self {
+        // The header's length has been checked against the frame's.
+        let _ = frame.resize(ETHERNET + len);
+        Self { interface, frame }
+    }
+
+    /// The interface it came in by.
+    #[must_use]
+    pub const fn interface(&self) -> InterfaceId {
+        self.interface
+    }
+
+    /// The packet, from the IP header to its end.
+    #[must_use]
+    pub fn packet(&self) -> &[u8] {
+        self.frame.bytes().get(ETHERNET..).unwrap_or_default()
+    }
+
+    /// Gives its frame back. It must have been counted.
+    pub fn recycle(self, pool: &mut Pool) {
+        pool.recycle(self.frame);
+    }
+}
+
+/// What forwarding looks at in a header.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    destination: IpAddress,
+    hop_limit: u8,
+    len: usize,
+}
+
+impl Header {
+    fn of(packet: &[u8]) -> Option<Self> {
+        let len = packet.len();
+        match packet.first()? >> 4 {
+            4 => {
+                let packet = Ipv4Packet::new_checked(packet).ok()?;
+                let destination = packet.dst_addr().into();
+                Some(Self { destination, hop_limit: packet.hop_limit(), len })
+            }
+            _ => {
+                let packet = Ipv6Packet::new_checked(packet).ok()?;
+                let destination = packet.dst_addr().into();
+                Some(Self { destination, hop_limit: packet.hop_limit(), len })
+            }
+        }
+    }
+}
+
+/// Why a packet is not forwarded, and what its sender is told.
+#[derive(Debug, Clone, Copy)]
+struct Obstacle {
+    reason: IpDrop,
+    problem: Option<Problem>,
+}
+
+impl Obstacle {
+    const fn reported(reason: IpDrop, problem: Problem) -> Self {
+        Self { reason, problem: Some(problem) }
+    }
+}
+
+impl Stack {
+    /// Whether a packet that is not for us is one to forward, as far as its addresses say.
+    ///
+    /// Not forwarded are what came by link-layer broadcast or multicast (RFC 1812 5.3.4), multicasts (there is no multicast
+    /// routing) and broadcasts, directed ones included (RFC 2644), addresses that nobody can have (RFC 1812 5.3.7), and those
+    /// that mean something on one link only (RFC 3927 7, RFC 4291 2.5.6).
+    pub(super) fn admit_transit(
+        &self,
+        source: &IpAddress,
+        destination: &IpAddress,
+        link: Cast,
+    ) -> Result<(), IpDrop> {
+        if !self.config.forwarding || link != Cast::Unicast || destination.is_multicast() {
+            return Err(IpDrop::NotLocal);
+        }
+        if self.is_broadcast(destination) {
+            Err(IpDrop::NotLocal)
+        } else if is_reserved(source) || is_reserved(destination) {
+            Err(IpDrop::Martian)
+        } else if is_link_local(source) || is_link_local(destination) {
+            Err(IpDrop::Scope)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn transit(interface: InterfaceId, frame: Frame, len: usize) -> Received {
+        Received::Transit(Transit::new(interface, frame, len))
+    }
+
+    /// Sends a packet on its way: TTL, route, MTU, neighbour. It ends in [`Io::out`], held for a neighbour, or dropped; its
+    /// sender is told as RFC 1812 5.2.7 and RFC 4443 want it.
+    pub fn forward(&mut self, transit: Transit, io: &mut Io<'_>) {
+        let Some(header) = Header::of(transit.packet()) else {
+            return io.drop_frame(transit.frame, IpDrop::Malformed);
+        };
+        match self.way_of(&header) {
+            Ok(path) => self.pass_on(transit, path, &header, io),
+            Err(Obstacle { reason, problem }) => {
+                if let Some(problem) = problem {
+                    self.report(transit.interface, Some(&transit.frame), problem, io);
+                }
+                io.drop_frame(transit.frame, reason);
+            }
+        }
+    }
+
+    /// Drops a packet that screening refuses; tells its sender that it was refused if `report` (RFC 1812 5.2.7.1, RFC 4443 3.1).
+    pub fn refuse_transit(&mut self, transit: Transit, report: bool, io: &mut Io<'_>) {
+        if report {
+            self.report(transit.interface, Some(&transit.frame), Problem::Prohibited, io);
+        }
+        io.drop_frame(transit.frame, IpDrop::Refused);
+    }
+
+    fn way_of(&self, header: &Header) -> Result<Path, Obstacle> {
+        if header.hop_limit <= 1 {
+            return Err(Obstacle::reported(IpDrop::HopLimit, Problem::HopLimit));
+        }
+        let path = self
+            .routed(&header.destination, None)
+            .map_err(|_| Obstacle::reported(IpDrop::NoRoute, Problem::NoRoute))?;
+        let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
+        if header.len > mtu {
+            return Err(Obstacle::reported(IpDrop::TooBig, Problem::TooBig { mtu: mtu as u32 }));
+        }
+        Ok(path)
+    }
+
+    fn pass_on(&mut self, transit: Transit, path: Path, header: &Header, io: &mut Io<'_>) {
+        let mut frame = transit.frame;
+        let _ = frame.strip(ETHERNET);
+        count_hop(frame.bytes_mut());
+        io.ledger.forwarded += 1;
+        self.hand_on(frame, path, header.destination, io);
+    }
+}
+
+/// Takes one hop off the TTL, and off the header checksum what that changes (RFC 1624), or off the hop limit.
+fn count_hop(packet: &mut [u8]) {
+    match packet {
+        [first, _, _, _, _, _, _, _, ttl, _, sum_high, sum_low, ..] if *first >> 4 == 4 => {
+            *ttl = ttl.saturating_sub(1);
+            // HC' = ~(~HC + ~m + m') (RFC 1624 3), where m' - m is -0x0100: adding ~m + m' adds 0xfeff.
+            let sum = u32::from(!u16::from_be_bytes([*sum_high, *sum_low])) + 0xfeff;
+            let folded = (sum & 0xffff) + (sum >> 16);
+            [*sum_high, *sum_low] = (!(folded as u16)).to_be_bytes();
+        }
+        [_, _, _, _, _, _, _, hop_limit, ..] => *hop_limit = hop_limit.saturating_sub(1),
+        _ => {}
+    }
+}
