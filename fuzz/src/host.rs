@@ -10,7 +10,7 @@ use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::poll::{CycleLimit, Feedback};
+use evenkeel_core::poll::{CycleLimit, Feedback, Quota};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::SocketId;
@@ -46,12 +46,12 @@ fn config(script: &mut Script<'_>) -> Config {
     let (architecture, options) = (script.pick(&Architecture::ALL), script.byte());
     let base = Config::of(architecture);
     Config {
-        soft_lrp_device: if options & 1 == 0 { DeviceWork::Polled } else { DeviceWork::Interrupt },
+        device_work: if options & 1 == 0 { DeviceWork::Polled } else { DeviceWork::Interrupt },
         feedback: base.feedback.map(|f| Feedback { timeout: UNIT * 50, ..f }).filter(|_| options & 2 == 0),
         batch_pkts: if options & 4 == 0 { 1 } else { 16 },
         cycle_limit: (options & 8 != 0)
             .then_some(CycleLimit { period: Duration::from_millis(10), percent: 50 }),
-        quota_pkts: 4,
+        quota: Quota::Fixed(4),
         ip_queue_pkts: 8,
         socket_queue_pkts: 4,
         channel_pkts: 4,

@@ -99,6 +99,9 @@ pub fn place(reason: Reason) -> &'static str {
         Reason::Queue(QueueDrop::Channel) => "channel",
         Reason::Queue(QueueDrop::Socket) => "socket queue",
         Reason::Queue(QueueDrop::Closed) => "closed socket",
+        Reason::Queue(QueueDrop::Screen | QueueDrop::Unscreened) => "screening queue",
+        Reason::Queue(QueueDrop::Capture) => "capture queue",
+        Reason::Queue(QueueDrop::Output) => "output queue",
         Reason::Ip(_) => "IP input",
         Reason::Udp(_) => "UDP input",
     }

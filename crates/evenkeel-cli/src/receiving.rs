@@ -5,8 +5,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use evenkeel::core::Scheduling;
 use evenkeel::core::host::Config;
-use evenkeel::core::poll::{CycleLimit, Feedback, FeedbackScope};
+use evenkeel::core::poll::{CycleLimit, Feedback, FeedbackScope, Quota};
 use evenkeel::core::receive::{Architecture, DeviceWork};
+
+use crate::quantity::time;
 
 /// The period over which the cycle limit counts, as in its paper.
 const CYCLE_PERIOD: Duration = Duration::from_millis(10);
@@ -18,19 +20,34 @@ pub(crate) struct Receiving {
     /// The receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (on cable only).
     #[arg(long, help_heading = HEADING, value_name = "NAME", default_value = "soft-lrp")]
     architecture: Architecture,
-    /// For soft-lrp: where frames are taken from the interface and classified.
+    /// For soft-lrp and polled: where frames are taken from the interface. In the interrupt, polled processes packets to completion there.
     #[arg(long, help_heading = HEADING, value_name = "WHERE", value_enum, default_value_t = Where::Polled)]
     device_work: Where,
-    /// Frames the polling thread takes from one receive ring before it turns to the next, or none for no limit.
+    /// Frames the polling thread takes from one receive ring before it turns to the next: a number, dynamic (as many as do no harm), or
+    /// none for no limit.
     #[arg(long, help_heading = HEADING, value_name = "N", default_value = "8", value_parser = quota)]
     quota: Quota,
-    /// What a queue that is three quarters full holds back, until it has drained to one quarter [default: all for polled, else
-    /// feeding].
+    /// What a queue that is nearly full holds back until it has drained [default: all for polled, else feeding].
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum)]
     feedback: Option<Scope>,
-    /// Share of the core that the polling thread may take, such as 50% [default: no limit].
+    /// Shares of a queue's limit at which feedback sets in and ends.
+    #[arg(long, help_heading = HEADING, value_name = "HIGH,LOW", default_value = "75%,25%", value_parser = marks)]
+    feedback_marks: Marks,
+    /// The longest that feedback holds anything back, whatever becomes of the queue.
+    #[arg(long, help_heading = HEADING, value_name = "TIME", default_value = "977us", value_parser = time)]
+    feedback_timeout: Duration,
+    /// Let feedback end by its timeout only, not when the queue has drained.
+    #[arg(long, help_heading = HEADING)]
+    no_resume_on_space: bool,
+    /// Share of the core that taking packets in may use, such as 50% [default: no limit].
     #[arg(long, help_heading = HEADING, value_name = "PERCENT", value_parser = percent)]
     cycle_limit: Option<u8>,
+    /// Let feedback and the cycle limit hold back interrupts too, where there is no polling thread: an interrupt-rate limiter.
+    #[arg(long, help_heading = HEADING)]
+    limit_interrupts: bool,
+    /// Look for frames at this interval instead of taking interrupts [default: interrupts].
+    #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = time)]
+    clocked_interrupts: Option<Duration>,
     /// Which program runs next.
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_enum, default_value_t = Scheduler::Stride)]
     scheduler: Scheduler,
@@ -62,20 +79,37 @@ enum Scheduler {
     DecayUsage,
 }
 
-/// Frames per callback.
-#[derive(Debug, Clone, Copy)]
-struct Quota(usize);
-
 fn quota(text: &str) -> Result<Quota, String> {
-    if text == "none" {
-        return Ok(Quota(usize::MAX));
+    match text {
+        "none" => Ok(Quota::Unlimited),
+        "dynamic" => Ok(Quota::Dynamic),
+        _ => {
+            text.parse().ok().filter(|n| *n > 0).map(Quota::Fixed).ok_or_else(|| {
+                "expected a number of frames above 0, such as 8, or dynamic, or none".to_owned()
+            })
+        }
     }
-    let number = text.parse().ok().filter(|n| *n > 0).map(Quota);
-    number.ok_or_else(|| "expected a number of frames above 0, such as 8, or none".to_owned())
+}
+
+/// High and low mark, in percent.
+#[derive(Debug, Clone, Copy)]
+struct Marks(u8, u8);
+
+fn marks(text: &str) -> Result<Marks, String> {
+    let parts = text.split_once(',').and_then(|(high, low)| Some((share(high)?, share(low)?)));
+    let ordered = parts.filter(|(high, low)| high > low && *high > 0);
+    ordered
+        .map(|(high, low)| Marks(high, low))
+        .ok_or_else(|| "expected two shares, the higher first, such as 75%,25%".to_owned())
+}
+
+/// A share from 0% to 100%.
+fn share(text: &str) -> Option<u8> {
+    text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|n| *n <= 100)
 }
 
 fn percent(text: &str) -> Result<u8, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|n| (1..=100).contains(n));
+    let number = share(text).filter(|n| *n > 0);
     number.ok_or_else(|| "expected a share from 1% to 100%".to_owned())
 }
 
@@ -87,20 +121,30 @@ impl Receiving {
     /// The settings of a host that receives so.
     pub(crate) fn config(&self, seed: u64) -> Config {
         let defaults = Config::of(self.architecture);
-        let scoped = |scope| Some(Feedback { scope, ..Feedback::default() });
+        let scoped = |scope| {
+            Some(Feedback {
+                high_percent: self.feedback_marks.0,
+                low_percent: self.feedback_marks.1,
+                timeout: self.feedback_timeout,
+                resume_on_space: !self.no_resume_on_space,
+                scope,
+            })
+        };
         Config {
-            soft_lrp_device: match self.device_work {
+            device_work: match self.device_work {
                 Where::Polled => DeviceWork::Polled,
                 Where::Interrupt => DeviceWork::Interrupt,
             },
-            quota_pkts: self.quota.0,
+            quota: self.quota,
             feedback: match self.feedback {
-                None => defaults.feedback,
+                None => defaults.feedback.and_then(|feedback| scoped(feedback.scope)),
                 Some(Scope::Feeding) => scoped(FeedbackScope::Feeding),
                 Some(Scope::All) => scoped(FeedbackScope::All),
                 Some(Scope::Off) => None,
             },
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period: CYCLE_PERIOD, percent }),
+            limit_interrupts: self.limit_interrupts,
+            clocked_interrupts: self.clocked_interrupts,
             scheduler: match self.scheduler {
                 Scheduler::Stride => Scheduling::Stride,
                 Scheduler::DecayUsage => Scheduling::DecayUsage,

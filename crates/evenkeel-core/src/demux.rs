@@ -23,6 +23,8 @@ pub enum Binding {
     Control,
     /// The special channel of fragments whose first part has not come.
     Fragment,
+    /// Packets for somebody else, which the host forwards.
+    Forward,
 }
 
 /// A change of a [`Table`]. Interfaces that demultiplex apply the same changes to their copy.
@@ -81,6 +83,7 @@ pub struct Table {
     neighbor: ChannelId,
     control: ChannelId,
     fragment: ChannelId,
+    forward: ChannelId,
     fragments: Box<[Option<(FragmentKey, ChannelId)>]>,
     seed: u64,
 }
@@ -101,6 +104,7 @@ impl Table {
             addresses: Vec::new(),
             by_port: vec![0; 1 << 16].into_boxed_slice(),
             ports: vec![Port::default()],
+            forward: NO_CHANNEL,
             neighbor: NO_CHANNEL,
             control: NO_CHANNEL,
             fragment: NO_CHANNEL,
@@ -117,6 +121,8 @@ impl Table {
             Change::Bind(Binding::Neighbor, channel) => self.neighbor = channel,
             Change::Bind(Binding::Control, channel) => self.control = channel,
             Change::Bind(Binding::Fragment, channel) => self.fragment = channel,
+            Change::Bind(Binding::Forward, channel) => self.forward = channel,
+            Change::Unbind(Binding::Forward) => self.forward = NO_CHANNEL,
             Change::Unbind(Binding::Neighbor) => self.neighbor = NO_CHANNEL,
             Change::Unbind(Binding::Control) => self.control = NO_CHANNEL,
             Change::Unbind(Binding::Fragment) => self.fragment = NO_CHANNEL,
@@ -166,6 +172,7 @@ impl Table {
             (Binding::Neighbor, self.neighbor),
             (Binding::Control, self.control),
             (Binding::Fragment, self.fragment),
+            (Binding::Forward, self.forward),
         ];
         let mut changes: Vec<_> = self.addresses.iter().map(|&a| Change::AddAddress(a)).collect();
         changes
@@ -295,6 +302,14 @@ impl Table {
     }
 
     /// `payload` starts at the transport header unless `later` says this is a fragment that has none.
+    /// A packet for somebody else: for the forwarding daemon, if there is one.
+    fn in_transit(&self, destination: IpAddress) -> Class {
+        if self.forward == NO_CHANNEL || destination.is_multicast() || destination.is_broadcast() {
+            return Class::Discard(IpDrop::NotLocal.into());
+        }
+        Class::Channel(self.forward)
+    }
+
     fn classify_transport(
         &self,
         destination: IpAddress,
@@ -304,7 +319,7 @@ impl Table {
         later: bool,
     ) -> Class {
         if !self.addresses.contains(&destination) {
-            return Class::Discard(IpDrop::NotLocal.into());
+            return self.in_transit(destination);
         }
         if later {
             let known = fragment.and_then(|key| self.fragment_channel(&key));

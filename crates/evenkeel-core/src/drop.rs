@@ -36,7 +36,7 @@ reasons! {
         NotForUs => "not-for-us", "unicast to another hardware address";
         UnknownEtherType => "unknown-ethertype", "neither ARP, IPv4 nor IPv6";
         BadArp => "bad-arp", "malformed ARP packet, or one not for our addresses";
-        TransmitFull => "transmit-full", "the transmit ring was full";
+        ListenOnly => "listen-only", "the host only listens, and sends nothing (output)";
     }
 }
 
@@ -46,6 +46,10 @@ reasons! {
         IpQueue => "ip-queue-full", "the shared IP queue was full (eager architectures)";
         Channel => "channel-full", "the channel was full: early discard, before any protocol work";
         Socket => "socket-full", "the socket queue was full, after all protocol work";
+        Screen => "screen-full", "the screening queue was full: packets came faster than they were screened";
+        Unscreened => "unscreened", "packets are to be screened, and nobody does";
+        Capture => "capture-full", "the capture queue was full: a copy for a packet monitor";
+        Output => "output-queue-full", "the output queue of the interface was full, after all protocol work (output)";
         Closed => "closed", "the channel or socket was closed with frames in it";
     }
 }

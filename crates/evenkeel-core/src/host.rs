@@ -6,22 +6,23 @@
 
 use std::collections::BTreeSet;
 
+use crate::capture::CaptureCounters;
 use crate::channel::{self, ChannelId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
-use crate::net::Net;
-use crate::poll::{CycleLimit, Feedback, FeedbackScope, Resumes, Sources};
+use crate::net::{Net, Sides};
+use crate::poll::{CycleLimit, Feedback, FeedbackScope, Quota, Resumes, Sources};
 use crate::process::{Bill, Body, Process, ProcessId, Program, Sleep, Step};
-use crate::receive::{Architecture, DeviceWork};
+use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::{Policy, Scheduler};
-use crate::socket::{self, SocketId};
+use crate::socket::{self, Descriptor, SocketId};
 use crate::stack::{self, InterfaceId, RouteError};
 use crate::time::{Duration, Instant};
 use crate::wire::{IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
 pub use crate::frame::PoolLimit;
-pub use crate::net::AddInterfaceError;
+pub use crate::net::{AddInterfaceError, Transmit, TransmitService};
 pub use crate::system::System;
 
 /// The levels at which units run, highest first. A level runs only when those above it have nothing to do.
@@ -62,14 +63,32 @@ impl Level {
 pub struct Config {
     /// The receive architecture.
     pub architecture: Architecture,
-    /// Where `soft-lrp` does its device work. Default polled: the combination that both papers suggest.
-    pub soft_lrp_device: DeviceWork,
-    /// Frames that one callback of the polling thread may take. Default 8, the best in the paper; `usize::MAX` for none.
-    pub quota_pkts: usize,
-    /// Feedback from full queues to the polling thread. `None` switches it off. Default [`Feedback::default`].
+    /// Where `soft-lrp` and `polled` do their device work. Default polled; in the interrupt, `polled` processes packets to completion at
+    /// the highest level.
+    pub device_work: DeviceWork,
+    /// Frames that one callback of the polling thread may take. Default 8, the best in the paper.
+    pub quota: Quota,
+    /// Feedback from full queues to whatever takes frames in. `None` switches it off. Default [`Feedback::default`].
     pub feedback: Option<Feedback>,
-    /// Limit of the polling thread's share of the core. Default none.
+    /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence that input is the cause.
+    pub output_feedback: bool,
+    /// Limit of the share of the core that goes to taking packets in. Default none.
     pub cycle_limit: Option<CycleLimit>,
+    /// Whether feedback and cycle limit also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
+    /// interrupt-rate limiter. Default no, as in 4.2BSD.
+    pub limit_interrupts: bool,
+    /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
+    pub clocked_interrupts: Option<Duration>,
+    /// When frames are handed to an interface that is still sending. Default [`Transmit::Latency`].
+    pub transmit: Transmit,
+    /// How soon the transmit side gets its turn. Default [`TransmitService::InTurn`].
+    pub transmit_service: TransmitService,
+    /// Limit of each interface's output queue. Default 256.
+    pub output_queue_pkts: usize,
+    /// Ends every frame behind the packet filter: no protocol input, and nothing is ever sent. Default no.
+    pub listen_only: bool,
+    /// Nice value of the daemon that forwards under the lazy architectures. Default 0.
+    pub forward_nice: i8,
     /// Limit of the shared IP queue. Default 256.
     pub ip_queue_pkts: usize,
     /// Limit of each socket's queue of processed datagrams. Default 128.
@@ -93,10 +112,18 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             architecture: Architecture::SoftLrp,
-            soft_lrp_device: DeviceWork::Polled,
-            quota_pkts: 8,
+            device_work: DeviceWork::Polled,
+            quota: Quota::default(),
             feedback: Some(Feedback::default()),
+            output_feedback: false,
             cycle_limit: None,
+            limit_interrupts: false,
+            clocked_interrupts: None,
+            transmit: Transmit::default(),
+            transmit_service: TransmitService::default(),
+            output_queue_pkts: 256,
+            listen_only: false,
+            forward_nice: 0,
             ip_queue_pkts: 256,
             socket_queue_pkts: 128,
             channel_pkts: 128,
@@ -135,6 +162,8 @@ enum Unit {
     Device(usize),
     ChannelInterrupt,
     SoftInterrupt,
+    /// A transmit interrupt at a lower level than receive interrupts.
+    Transmitted(usize),
     Poll,
     Process(ProcessId),
     Idle,
@@ -144,7 +173,7 @@ impl Unit {
     const fn level(self) -> Level {
         match self {
             Self::Clock | Self::Device(_) | Self::ChannelInterrupt => Level::Interrupt,
-            Self::SoftInterrupt => Level::SoftInterrupt,
+            Self::SoftInterrupt | Self::Transmitted(_) => Level::SoftInterrupt,
             Self::Poll => Level::PollingThread,
             Self::Process(_) => Level::Process,
             Self::Idle => Level::Idle,
@@ -207,8 +236,8 @@ impl Host {
             cpu: [Duration::ZERO; Level::ALL.len()],
         };
         let daemons: Vec<_> = host.net.daemon_channels().collect();
-        for (name, channel) in daemons {
-            let process = host.admit(name, 0, Body::Daemon(channel));
+        for (name, nice, channel) in daemons {
+            let process = host.admit(name, nice, Body::Daemon(channel));
             host.net.set_daemon(channel, process);
         }
         Ok(host)
@@ -224,8 +253,32 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let id = self.net.add_interface(interface, addresses, now)?;
-        self.net.transmit();
+        self.add_interface_as(interface, addresses, self.net.plan, now)
+    }
+
+    /// The same for an interface whose driver knows nothing of polling: device work in the interrupt, and the shared IP queue, as in 4.2BSD,
+    /// beside interfaces that are polled. It can still livelock the host.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]
+    pub fn add_legacy_interface(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_interface_as(interface, addresses, Plan::LEGACY, now)
+    }
+
+    fn add_interface_as(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        plan: Plan,
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        let id = self.net.add_interface(interface, addresses, plan, now)?;
+        self.net.transmit(now);
         Ok(id)
     }
 
@@ -266,11 +319,16 @@ impl Host {
         if self.net.collect_channel_interrupts() {
             return Some(Unit::ChannelInterrupt);
         }
-        if let Some(port) = self.net.interrupting_port() {
+        if let Some(port) = self.device_interrupt() {
             return Some(Unit::Device(port));
         }
         if self.net.has_ip_queue() {
             return Some(Unit::SoftInterrupt);
+        }
+        if self.net.config.transmit_service == TransmitService::LowerLevel
+            && let Some(port) = self.net.interrupting_port(Sides::Transmit)
+        {
+            return Some(Unit::Transmitted(port));
         }
         if self.net.poller.is_runnable() {
             return Some(Unit::Poll);
@@ -283,6 +341,17 @@ impl Host {
             return Some(Unit::Poll);
         }
         self.net.has_idle_work().then_some(Unit::Idle)
+    }
+
+    fn device_interrupt(&mut self) -> Option<usize> {
+        match self.net.config.transmit_service {
+            TransmitService::InTurn => self.net.interrupting_port(Sides::All),
+            TransmitService::ReceiveFirst => {
+                let receive = self.net.interrupting_port(Sides::Receive);
+                receive.or_else(|| self.net.interrupting_port(Sides::Transmit))
+            }
+            TransmitService::LowerLevel => self.net.interrupting_port(Sides::Receive),
+        }
     }
 
     fn clock_deadline(&self) -> Instant {
@@ -309,7 +378,7 @@ impl Host {
         let interrupted = self.current.filter(|&p| self.scheduler.is_runnable(p));
         match unit {
             Unit::Clock => self.clock(now),
-            Unit::Device(ring) => self.net.device_interrupt(ring, now),
+            Unit::Device(port) | Unit::Transmitted(port) => self.net.device_interrupt(port, now),
             Unit::ChannelInterrupt => self.net.channel_interrupt(),
             Unit::SoftInterrupt => {
                 let dispatch = !core::mem::replace(&mut self.in_soft_interrupt, true);
@@ -319,7 +388,7 @@ impl Host {
             Unit::Process(process) => self.step(process, now)?,
             Unit::Idle => self.net.idle_input(now),
         }
-        self.net.transmit();
+        self.net.transmit(now);
         self.wake(now);
         let (level, process) = (unit.level(), if let Unit::Process(p) = unit { Some(p) } else { None });
         let payer = match level {
@@ -390,8 +459,8 @@ impl Host {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.remove(&(sleep.until, id));
-                if let Some(socket) = sleep.socket.and_then(|s| self.net.socket_mut(s)) {
-                    socket.waiter = None;
+                if let Some(descriptor) = sleep.socket.and_then(|s| self.net.descriptor_mut(s)) {
+                    *descriptor.waiter() = None;
                 }
                 self.scheduler.wake(id, now);
             }
@@ -401,7 +470,12 @@ impl Host {
     /// Charges time that a unit has taken: to its level, and to whoever pays for it.
     pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
-        if ran.level == Level::PollingThread {
+        let takes_in = match ran.level {
+            Level::PollingThread => true,
+            Level::Interrupt | Level::SoftInterrupt => self.net.config.limit_interrupts,
+            Level::Process | Level::Idle => false,
+        };
+        if takes_in {
             self.net.poller.charge(elapsed);
         }
         let Some(payer) = ran.payer else { return };
@@ -468,7 +542,7 @@ impl Host {
         for socket in self.net.sockets_of(id) {
             self.net.close(socket, now);
         }
-        self.net.transmit();
+        self.net.transmit(now);
         self.scheduler.retire(id);
         if let Some(process) = self.processes.get_mut(id.0 as usize) {
             *process = None;
@@ -499,13 +573,31 @@ impl Host {
     /// # Errors
     /// [`Imbalance`]: a bug.
     pub fn check(&self) -> Result<(), Imbalance> {
-        self.net.ledger.check(self.net.queued(), self.net.stack.held())
+        self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.output_queued())
     }
 
     /// Frames queued on the way up.
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.net.queued()
+    }
+
+    /// Frames on the way out: they wait for a neighbour's address or in an output queue, or have left and their buffers have not been taken back.
+    #[must_use]
+    pub fn waiting_to_leave(&self) -> u64 {
+        self.net.stack.held() + self.net.output_queued() + self.net.unreclaimed()
+    }
+
+    /// Device interrupts taken.
+    #[must_use]
+    pub fn interrupts(&self) -> u64 {
+        self.net.interrupts
+    }
+
+    /// Frames that one callback of the polling thread may take at present; `usize::MAX` without a quota.
+    #[must_use]
+    pub fn quota_pkts(&self) -> usize {
+        self.net.poller.quota_pkts()
     }
 
     /// Frames in the interfaces' receive rings: not taken yet, and so not in the ledger.
@@ -536,10 +628,20 @@ impl Host {
         self.processes.get(id.0 as usize)?.as_ref()
     }
 
-    /// Counters of a socket.
+    /// Counters of a UDP socket, or of the screening queue.
     #[must_use]
     pub fn socket_counters(&self, socket: SocketId) -> Option<socket::Counters> {
-        Some(self.net.socket(socket)?.counters)
+        match self.net.descriptor(socket)? {
+            Descriptor::Udp(socket) => Some(socket.counters),
+            Descriptor::Screen(screen) => Some(screen.counters),
+            Descriptor::Capture(_) => None,
+        }
+    }
+
+    /// Counters of a capture queue.
+    #[must_use]
+    pub fn capture_counters(&self, capture: SocketId) -> Option<CaptureCounters> {
+        self.net.capture_counters(capture)
     }
 
     /// Counters of a socket's own channel.

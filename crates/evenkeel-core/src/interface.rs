@@ -69,6 +69,16 @@ pub trait Interface: fmt::Debug + Send {
     /// Pushes out what [`Interface::transmit`] has gathered. A device that sends at once has nothing to do.
     fn flush(&mut self) {}
 
+    /// Whether the transmit side says when frames have left, by [`Interface::unreclaimed`]. One that sends at once has nothing to say.
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    /// Whether frames could not be sent though nothing will tell when they can: [`Interface::flush`] is to be tried again soon.
+    fn stalled(&self) -> bool {
+        false
+    }
+
     /// Frames that have left and whose buffers wait for [`Interface::reclaim`]: the transmit side's reason to interrupt.
     fn unreclaimed(&self) -> usize {
         0

@@ -6,6 +6,7 @@
 
 pub mod bpf;
 pub mod cable;
+pub mod capture;
 pub mod channel;
 pub mod demux;
 pub mod drop;
@@ -18,6 +19,7 @@ pub mod poll;
 pub mod process;
 pub mod receive;
 mod schedule;
+pub mod screen;
 pub mod socket;
 pub mod stack;
 mod system;

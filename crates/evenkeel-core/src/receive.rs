@@ -99,15 +99,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of an architecture. `soft_lrp_device` is where `soft-lrp` does its device work: in the interrupt, as in its paper,
-    /// or polled, as both papers suggest.
+    /// A driver that knows nothing of polling: 4.2BSD's, with the shared IP queue.
+    pub const LEGACY: Self = Self { device: DeviceWork::Interrupt, then: AfterDevice::IpQueue };
+
+    /// The plan of an architecture. Two of them leave open where device work is done: `soft-lrp` (in the interrupt, as in its paper, or
+    /// polled, as both papers suggest) and `polled` (all of it at interrupt level is the paper's alternative without a polling thread).
     #[must_use]
-    pub const fn of(architecture: Architecture, soft_lrp_device: DeviceWork) -> Self {
+    pub const fn of(architecture: Architecture, device_work: DeviceWork) -> Self {
         let (device, then) = match architecture {
-            Architecture::Eager => (DeviceWork::Interrupt, AfterDevice::IpQueue),
-            Architecture::Polled => (DeviceWork::Polled, AfterDevice::Input),
+            Architecture::Eager => return Self::LEGACY,
+            Architecture::Polled => (device_work, AfterDevice::Input),
             Architecture::EarlyDemux => (DeviceWork::Interrupt, AfterDevice::DemultiplexThenIpQueue),
-            Architecture::SoftLrp => (soft_lrp_device, AfterDevice::Channel),
+            Architecture::SoftLrp => (device_work, AfterDevice::Channel),
             Architecture::NiLrp => (DeviceWork::None, AfterDevice::Channel),
         };
         Self { device, then }

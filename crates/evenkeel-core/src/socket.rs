@@ -1,15 +1,16 @@
-//! UDP sockets: a queue of datagrams that are ready, and the channels that raw frames come from.
+//! What a program holds open: UDP sockets, the screening queue, capture queues.
 
 use std::collections::VecDeque;
 
+use crate::capture::CaptureQueue;
 use crate::channel::ChannelId;
 use crate::frame::PoolLimit;
-use crate::poll::Gate;
+use crate::poll::{Gate, Sources};
 use crate::process::ProcessId;
-use crate::stack::Datagram;
+use crate::stack::{Datagram, Transit};
 use crate::wire::IpAddress;
 
-/// Names a socket of one host.
+/// Names a socket of one host, or a queue that is read like one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub u32);
 
@@ -53,6 +54,116 @@ impl core::fmt::Display for BindError {
 
 impl core::error::Error for BindError {}
 
+/// A bounded queue that a process reads, and may sleep on.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    items: VecDeque<T>,
+    limit: usize,
+    /// Feedback to whatever fills it.
+    pub(crate) gate: Gate,
+    /// Who sleeps until there is something in it.
+    pub(crate) waiter: Option<ProcessId>,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new(limit: usize, gate: Gate) -> Self {
+        Self { items: VecDeque::with_capacity(limit), limit, gate, waiter: None }
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.items.len() < self.limit
+    }
+
+    /// Appends, and gives whom to wake. The caller has seen to it that there is room.
+    pub(crate) fn push(&mut self, item: T) -> Option<ProcessId> {
+        self.items.push_back(item);
+        self.waiter.take()
+    }
+
+    /// The oldest, and whether input may resume now that it is gone.
+    pub(crate) fn pop(&mut self) -> Option<(T, bool)> {
+        let item = self.items.pop_front()?;
+        Some((item, self.gate.on_dequeue(self.items.len())))
+    }
+
+    /// The gate's answer to an enqueue, or to the attempt.
+    pub(crate) fn inhibits(&mut self, fed_by: Sources) -> Option<Sources> {
+        if fed_by.is_empty() { None } else { self.gate.on_enqueue(self.items.len(), fed_by) }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.iter()
+    }
+
+    pub(crate) fn into_items(self) -> VecDeque<T> {
+        self.items
+    }
+}
+
+/// What stands behind a [`SocketId`].
+#[derive(Debug)]
+pub(crate) enum Descriptor {
+    Udp(Socket),
+    Screen(Screen),
+    Capture(CaptureQueue),
+}
+
+impl Descriptor {
+    pub(crate) fn owner(&self) -> Option<ProcessId> {
+        match self {
+            Self::Udp(socket) => socket.owner,
+            Self::Screen(screen) => Some(screen.owner),
+            Self::Capture(capture) => Some(capture.owner),
+        }
+    }
+
+    pub(crate) fn waiter(&mut self) -> &mut Option<ProcessId> {
+        match self {
+            Self::Udp(socket) => &mut socket.ready.waiter,
+            Self::Screen(screen) => &mut screen.queue.waiter,
+            Self::Capture(capture) => &mut capture.queue.waiter,
+        }
+    }
+
+    pub(crate) fn gate(&mut self) -> &mut Gate {
+        match self {
+            Self::Udp(socket) => &mut socket.ready.gate,
+            Self::Screen(screen) => &mut screen.queue.gate,
+            Self::Capture(capture) => &mut capture.queue.gate,
+        }
+    }
+
+    /// Whether a read gives something.
+    pub(crate) fn is_ready(&self) -> bool {
+        match self {
+            Self::Udp(socket) => !socket.ready.is_empty(),
+            Self::Screen(screen) => !screen.queue.is_empty(),
+            Self::Capture(capture) => !capture.queue.is_empty(),
+        }
+    }
+}
+
+/// The screening queue: packets that wait for a process's verdict.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    pub(crate) owner: ProcessId,
+    pub(crate) queue: Queue<Transit>,
+    pub(crate) counters: Counters,
+}
+
+/// A UDP socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) owner: Option<ProcessId>,
@@ -62,16 +173,12 @@ pub(crate) struct Socket {
     pub(crate) channels: Vec<(ChannelId, Option<IpAddress>)>,
     pub(crate) next_channel: usize,
     /// Datagrams on which all protocol work is done.
-    pub(crate) ready: VecDeque<Datagram>,
-    pub(crate) limit: usize,
-    /// Feedback to the polling thread, where that thread fills this queue.
-    pub(crate) gate: Gate,
-    pub(crate) waiter: Option<ProcessId>,
+    pub(crate) ready: Queue<Datagram>,
     pub(crate) counters: Counters,
 }
 
 impl Socket {
     pub(crate) fn has_room(&self) -> bool {
-        self.ready.len() < self.limit
+        self.ready.has_room()
     }
 }

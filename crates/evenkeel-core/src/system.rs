@@ -1,9 +1,11 @@
 //! The system calls: what a program may ask of its host.
 
+use crate::capture::{Capture, CaptureCounters, Captured};
 use crate::net::Net;
 use crate::process::ProcessId;
+use crate::screen::Verdict;
 use crate::socket::{BindError, SocketId};
-use crate::stack::{Datagram, Endpoint, SendError};
+use crate::stack::{Datagram, Endpoint, SendError, Transit};
 use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
 use crate::work::Work;
@@ -90,8 +92,53 @@ impl System<'_> {
         }
     }
 
+    /// Makes this process the one that screens: from now on every packet that the host is to forward waits in a queue of at most
+    /// `limit_pkts` for its verdict. If the process ends, nothing is forwarded until another one screens.
+    ///
+    /// # Errors
+    /// [`BindError::InUse`] if another process screens, or [`BindError::NoMemory`].
+    pub fn open_screen(&mut self, limit_pkts: usize) -> Result<SocketId, BindError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.open_screen(self.process, limit_pkts)
+    }
+
+    /// Screens the next packet: it is forwarded, or not, as `decide` says. Returns whether there was one; if not,
+    /// [`crate::process::Step::Wait`].
+    ///
+    /// Under the lazy architectures this is where IP input happens, on the caller's bill.
+    pub fn screen(&mut self, screen: SocketId, decide: impl FnOnce(&Transit) -> Verdict) -> bool {
+        self.net.work.add(Work::SystemCall);
+        self.owns(screen) && self.net.screen(screen, self.now, decide)
+    }
+
+    /// Opens a queue that gets copies of frames as `wanted` says, sent by anybody to anybody.
+    ///
+    /// # Errors
+    /// [`BindError::NoMemory`] if the host's memory limit does not allow the copies.
+    pub fn open_capture(&mut self, wanted: Capture) -> Result<SocketId, BindError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.open_capture(self.process, wanted)
+    }
+
+    /// The next captured frame, or `None`: then [`crate::process::Step::Wait`]. Give it back with [`System::recycle_captured`].
+    pub fn captured(&mut self, capture: SocketId) -> Option<Captured> {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(capture) { self.net.captured(capture) } else { None }
+    }
+
+    /// Gives back the buffer of a captured frame.
+    pub fn recycle_captured(&mut self, captured: Captured) {
+        self.net.pool.recycle(captured.copy);
+    }
+
+    /// Counters of a capture queue of this process.
+    #[must_use]
+    pub fn capture_counters(&self, capture: SocketId) -> Option<CaptureCounters> {
+        if self.owns(capture) { self.net.capture_counters(capture) } else { None }
+    }
+
     fn owns(&self, socket: SocketId) -> bool {
-        self.net.socket(socket).is_some_and(|s| s.owner == Some(self.process))
+        self.net.descriptor(socket).is_some_and(|d| d.owner() == Some(self.process))
     }
 
     /// The port a socket is bound to.

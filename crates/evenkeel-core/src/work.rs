@@ -40,7 +40,8 @@ work! {
     Input => "input", "IP and UDP input of a frame";
     Control => "control", "ARP, NDP, ICMP, IGMP or MLD input of a frame";
     Forward => "forward", "routing a packet and putting it on its way";
-    Append => "append", "a datagram is appended to a socket queue";
+    Filter => "filter", "a packet filter looks at a frame";
+    Append => "append", "a datagram, a packet or a copy is appended to a queue that a process reads";
     Wakeup => "wakeup", "a sleeping process is made runnable";
     Switch => "switch", "switching to another process";
     SystemCall => "system-call", "entering and leaving a system call";

@@ -82,7 +82,7 @@ fn work_is_done_at_the_levels_that_the_architecture_says() {
 #[test]
 fn soft_lrp_with_its_device_work_in_the_interrupt_needs_no_polling_thread() {
     let mut bench =
-        Bench::new(Config { soft_lrp_device: DeviceWork::Interrupt, ..Config::of(Architecture::SoftLrp) });
+        Bench::new(Config { device_work: DeviceWork::Interrupt, ..Config::of(Architecture::SoftLrp) });
     let (sink, seen) = Sink::new(7);
     bench.host.spawn("sink", 0, Box::new(sink));
     bench.settle();
@@ -142,7 +142,7 @@ fn soft_lrp_discards_early_and_with_feedback_not_at_all() {
     let (received, bench) = overload(small(Architecture::SoftLrp));
     assert!(received > 250, "{received}");
     assert!(bench.host.ledger().input_drops(QueueDrop::Channel) <= bench.host.resumes().timeout + 8);
-    let interrupt = Config { soft_lrp_device: DeviceWork::Interrupt, ..small(Architecture::SoftLrp) };
+    let interrupt = Config { device_work: DeviceWork::Interrupt, ..small(Architecture::SoftLrp) };
     let (_, bench) = overload(interrupt);
     assert!(
         bench.host.ledger().input_drops(QueueDrop::Channel) > 1_000,
@@ -166,7 +166,7 @@ fn ni_lrp_does_nothing_for_a_frame_that_is_shed() {
 
 #[test]
 fn a_flooded_socket_takes_nothing_from_another_under_lrp() {
-    let device = |d| Config { soft_lrp_device: d, ..small(Architecture::SoftLrp) };
+    let device = |d| Config { device_work: d, ..small(Architecture::SoftLrp) };
     for (config, queues) in
         [(device(DeviceWork::Interrupt), 1), (device(DeviceWork::Polled), 8), (small(Architecture::NiLrp), 1)]
     {
@@ -264,8 +264,7 @@ fn under_lrp_the_receiver_pays_and_under_eager_processing_whoever_is_hit() {
     let (eager, inputs) = bills(small(Architecture::Eager));
     assert_eq!(inputs, 2_000);
     assert!(eager >= Duration::from_micros(3_900), "device and protocol work hit whoever ran: {eager:?}");
-    let (lazy, inputs) =
-        bills(Config { soft_lrp_device: DeviceWork::Interrupt, ..small(Architecture::SoftLrp) });
+    let (lazy, inputs) = bills(Config { device_work: DeviceWork::Interrupt, ..small(Architecture::SoftLrp) });
     assert_eq!(inputs, 2_000);
     assert!(lazy <= Duration::from_micros(2_100), "only demultiplexing does: {lazy:?}");
 }

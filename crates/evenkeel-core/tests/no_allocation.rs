@@ -64,7 +64,7 @@ fn configs() -> Vec<Config> {
     let small = |config| Config { socket_queue_pkts: 16, channel_pkts: 16, ip_queue_pkts: 16, ..config };
     let mut configs: Vec<_> = Architecture::ALL.map(|a| small(Config::of(a))).into();
     let soft_lrp = &Config::of(Architecture::SoftLrp);
-    configs.push(small(Config { soft_lrp_device: DeviceWork::Interrupt, ..soft_lrp.clone() }));
+    configs.push(small(Config { device_work: DeviceWork::Interrupt, ..soft_lrp.clone() }));
     configs.push(small(Config { feedback: None, ..soft_lrp.clone() }));
     configs.push(small(Config { feedback: None, ..Config::of(Architecture::Polled) }));
     configs
@@ -83,7 +83,7 @@ fn discard_sent(bench: &mut Bench) -> u64 {
 #[test]
 fn no_architecture_allocates_once_it_is_warm() {
     for config in configs() {
-        let what = format!("{}, {:?}, {:?}", config.architecture, config.soft_lrp_device, config.feedback);
+        let what = format!("{}, {:?}, {:?}", config.architecture, config.device_work, config.feedback);
         let mut bench = Bench::new(config);
         for (port, nap) in [(ECHO, Duration::ZERO), (SLOW, Duration::from_micros(500))] {
             bench.host.spawn("echo", 0, Box::new(Echo { port, nap, socket: None }));

@@ -4,10 +4,11 @@
 mod common;
 
 use common::{HOST, HOST_MAC, PEER, PEER_MAC, UNIT, arp_request};
-use evenkeel_core::drop::LinkDrop;
+use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{
@@ -18,12 +19,14 @@ use evenkeel_core::wire::{
 /// Frames the transmit ring holds until their buffers are reclaimed.
 const TRANSMIT_RING: usize = 16;
 
-/// An interface that always has another ping, and whose transmit ring is freed by nobody but the host.
+/// An interface that always has another ping, and whose transmit ring is freed by nobody but the host. What it is given to send has left
+/// when the next ping has come.
 #[derive(Debug)]
 struct Flooded {
     next: Vec<u8>,
     ping: Vec<u8>,
     sent: Vec<Frame>,
+    left: usize,
 }
 
 impl RxQueue for Flooded {
@@ -32,6 +35,7 @@ impl RxQueue for Flooded {
     }
 
     fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        self.left = self.sent.len();
         let frame = pool.take_copy(&self.next);
         self.next.clone_from(&self.ping);
         frame
@@ -76,11 +80,12 @@ impl Interface for Flooded {
     }
 
     fn unreclaimed(&self) -> usize {
-        self.sent.len()
+        self.left
     }
 
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        let count = self.sent.len().min(limit_pkts);
+        let count = self.left.min(limit_pkts);
+        self.left -= count;
         self.sent.drain(..count).for_each(|frame| pool.recycle(frame));
         count
     }
@@ -105,10 +110,10 @@ fn ping() -> Vec<u8> {
     frame
 }
 
-/// Runs `polled` under endless input; gives the frames sent, and those the transmit ring had no room for.
-fn flood(quota_pkts: usize) -> (u64, u64) {
-    let mut host = Host::new(Config { quota_pkts, ..Config::of(Architecture::Polled) }).unwrap();
-    let interface = Flooded { next: arp_request(), ping: ping(), sent: Vec::new() };
+/// Runs `polled` under endless input; gives the frames sent, and those the output queue had no room for.
+fn flood(quota: Quota) -> (u64, u64) {
+    let mut host = Host::new(Config { quota, ..Config::of(Architecture::Polled) }).unwrap();
+    let interface = Flooded { next: arp_request(), ping: ping(), sent: Vec::new(), left: 0 };
     host.add_interface(Box::new(interface), &[IpCidr::new(HOST.into(), 24)], Instant::ZERO).unwrap();
     let mut now = Instant::ZERO;
     for _ in 0..2_000 {
@@ -118,25 +123,25 @@ fn flood(quota_pkts: usize) -> (u64, u64) {
         host.finish(&ran, now);
     }
     host.check().unwrap();
-    (host.ledger().transmitted, host.ledger().output_drops(LinkDrop::TransmitFull))
+    (host.ledger().transmitted, host.ledger().output_drops(QueueDrop::Output))
 }
 
 #[test]
 fn with_a_quota_the_transmit_side_gets_its_turn() {
-    let (sent, dropped) = flood(8);
+    let (sent, dropped) = flood(Quota::Fixed(8));
     assert!(sent > 5_000, "{sent}");
     assert_eq!(dropped, 0);
 }
 
 #[test]
 fn without_a_quota_input_starves_it_and_output_stops() {
-    let (sent, dropped) = flood(usize::MAX);
+    let (sent, dropped) = flood(Quota::Unlimited);
     assert!(sent < 100, "{sent}");
     assert!(dropped > 5_000, "{dropped}");
 }
 
 #[test]
 fn a_quota_beyond_the_transmit_ring_wastes_work() {
-    let (sent, dropped) = flood(64);
+    let (sent, dropped) = flood(Quota::Fixed(64));
     assert!(dropped > sent, "{sent} sent, {dropped} dropped after all their work");
 }

@@ -32,7 +32,7 @@ pub(crate) fn add_machine(
 ) -> HostId {
     let config = Config {
         // As in the paper; polled device work is what evenkeel does by default.
-        soft_lrp_device: DeviceWork::Interrupt,
+        device_work: DeviceWork::Interrupt,
         feedback: None,
         ip_queue_pkts: IP_QUEUE_PKTS,
         socket_queue_pkts: SOCKET_QUEUE_PKTS,

@@ -174,6 +174,14 @@ impl Interface for Packet {
         self.transmit.send(&self.status);
     }
 
+    fn reports_sent(&self) -> bool {
+        true
+    }
+
+    fn stalled(&self) -> bool {
+        !self.transmit.waiting.is_empty()
+    }
+
     fn unreclaimed(&self) -> usize {
         self.transmit.sent.len()
     }

@@ -50,6 +50,8 @@ struct TapQueue {
     status: Status,
     /// Whether a read is worth trying: set when the system says so, cleared when a read finds nothing.
     readable: bool,
+    /// The kernel took no frame when last asked, and does not say when it will.
+    blocked: bool,
     /// Frames larger than a buffer.
     oversized: u64,
     counters: KernelCounters,
@@ -120,6 +122,10 @@ impl Interface for Tap {
         self.queue.write(frame, pool)
     }
 
+    fn stalled(&self) -> bool {
+        self.queue.blocked
+    }
+
     fn set_readable(&mut self) {
         self.queue.readable = self.queue.status.standing() == Standing::Running;
     }
@@ -141,7 +147,15 @@ impl TapQueue {
         let counted_before = counters.tx_dropped();
         let status = Status::default();
         // Readable to begin with: frames may have come since the device was brought up.
-        Self { fd: Arc::new(fd), status, readable: true, oversized: 0, counters, counted_before }
+        Self {
+            fd: Arc::new(fd),
+            status,
+            readable: true,
+            blocked: false,
+            oversized: 0,
+            counters,
+            counted_before,
+        }
     }
 
     /// Reads one frame into `frame`; false if there is none, or none that fits.
@@ -171,7 +185,10 @@ impl TapQueue {
             match rustix::io::write(&*self.fd, frame.bytes()) {
                 Ok(_) => break,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Err(frame),
+                Err(Errno::AGAIN) => {
+                    self.blocked = true;
+                    return Err(frame);
+                }
                 Err(error) => {
                     self.status.count_refused(1);
                     self.note(error);
@@ -179,6 +196,7 @@ impl TapQueue {
                 }
             }
         }
+        self.blocked = false;
         pool.recycle(frame);
         Ok(())
     }

@@ -120,7 +120,7 @@ fn beside_a_flood(architecture: Architecture, seed: u64) -> (u64, u64) {
     let mut world = World::new(seed);
     let segment = world.add_segment();
     let config = Config {
-        soft_lrp_device: evenkeel_core::receive::DeviceWork::Interrupt,
+        device_work: evenkeel_core::receive::DeviceWork::Interrupt,
         batch_pkts: 1,
         ip_queue_pkts: 50,
         ..Config::of(architecture)

@@ -225,9 +225,9 @@ struct Discard {
 }
 
 impl Discard {
-    fn of(soft_lrp_device: DeviceWork) -> Self {
+    fn of(device_work: DeviceWork) -> Self {
         // With feedback a full channel would stop the polling thread, and the frames would end in the ring.
-        let config = Config { soft_lrp_device, feedback: None, ..Config::of(Architecture::SoftLrp) };
+        let config = Config { device_work, feedback: None, ..Config::of(Architecture::SoftLrp) };
         let mut discard =
             Self { rig: Rig::new(config, Box::new(Sleeper { port: PORT })), frames: batch_of(|_| v4(0)) };
         for _ in 0..8 {

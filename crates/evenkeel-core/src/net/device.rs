@@ -8,13 +8,30 @@ use crate::frame::Frame;
 use crate::poll::Sources;
 use crate::process::ProcessId;
 use crate::receive::{AfterDevice, DeviceWork};
-use crate::stack::InterfaceId;
 use crate::time::Instant;
 use crate::work::Work;
 
+/// Which sides of interfaces are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sides {
+    All,
+    Receive,
+    Transmit,
+}
+
+impl Sides {
+    const fn have(self, side: Side) -> bool {
+        match self {
+            Self::All => true,
+            Self::Receive => matches!(side, Side::Receive(_)),
+            Self::Transmit => matches!(side, Side::Transmit),
+        }
+    }
+}
+
 impl Net {
-    /// A port whose interrupt is enabled and that has something to do. Ports take turns.
-    pub(crate) fn interrupting_port(&mut self) -> Option<usize> {
+    /// A port among `sides` whose interrupt is enabled and that has something to do. Ports take turns.
+    pub(crate) fn interrupting_port(&mut self, sides: Sides) -> Option<usize> {
         let ports = self.ports.len();
         let mut index = self.next_port_served;
         for _ in 0..ports {
@@ -22,12 +39,32 @@ impl Net {
             index = if index < ports { index } else { 0 };
             let port = self.ports[index];
             index += 1;
-            if self.poller.may_interrupt(port.source) && self.pending(port) {
+            if !sides.have(port.side) || !self.may_interrupt(port) {
+                continue;
+            }
+            if self.pending(port) {
                 self.next_port_served = index;
                 return Some(index - 1);
             }
+            // Under clocked interrupts: what comes from now on waits for the next tick.
+            self.ticked = self.ticked.without(port.source);
         }
         None
+    }
+
+    /// The tick of clocked interrupts: every source may interrupt until it is found empty.
+    pub(super) fn tick(&mut self, now: Instant) {
+        let Some(period) = self.config.clocked_interrupts else { return };
+        if now >= self.next_tick {
+            self.ticked = Sources::ALL;
+            self.next_tick = now + period;
+        }
+    }
+
+    pub(super) fn may_interrupt(&self, port: Port) -> bool {
+        self.poller.may_interrupt(port.source)
+            && !self.poller.is_inhibited(port.source)
+            && (self.config.clocked_interrupts.is_none() || self.ticked.contains(port.source))
     }
 
     fn pending(&mut self, port: Port) -> bool {
@@ -41,8 +78,10 @@ impl Net {
     /// The device interrupt: all device work here, or only a note for the polling thread.
     pub(crate) fn device_interrupt(&mut self, index: usize, now: Instant) {
         self.work.add(Work::Interrupt);
+        self.interrupts += 1;
         let Some(&port) = self.ports.get(index) else { return };
-        if self.plan.device == DeviceWork::Polled {
+        if port.plan.device == DeviceWork::Polled {
+            self.ticked = self.ticked.without(port.source);
             self.poller.interrupt(port.source);
         } else {
             self.device_work(port, self.config.batch_pkts, now);
@@ -52,7 +91,7 @@ impl Net {
     /// One turn of the polling thread: part of the callback of one source, at most its quota. Interfaces take turns, and so do
     /// the receive and transmit sides of each.
     pub(crate) fn poll(&mut self, now: Instant) {
-        let Some((source, left, begins)) = self.poller.turn() else { return };
+        let Some((source, left, begins)) = self.poller.turn(now) else { return };
         if begins {
             self.work.add(Work::PollRound);
         }
@@ -69,32 +108,34 @@ impl Net {
         match port.side {
             Side::Receive(queue) => {
                 for taken in 0..limit {
-                    let Some(frame) = self.take_frame(port.interface, queue) else { return taken };
+                    let Some(frame) = self.take_frame(port, queue, now) else { return taken };
                     self.after_device(port, frame, now);
                 }
                 limit
             }
-            Side::Transmit => {
-                let interface = self.interfaces.get_mut(usize::from(port.interface.0));
-                let reclaimed = interface.map_or(0, |i| i.reclaim(&mut self.pool, limit));
-                (0..reclaimed).for_each(|_| self.work.add(Work::Reclaim));
-                reclaimed
-            }
+            Side::Transmit => self.service_output(port.interface, limit),
         }
     }
 
-    fn take_frame(&mut self, interface: InterfaceId, queue: usize) -> Option<Frame> {
-        let interface = self.interfaces.get_mut(usize::from(interface.0))?;
+    fn take_frame(&mut self, port: Port, queue: usize, now: Instant) -> Option<Frame> {
+        let interface = self.interfaces.get_mut(usize::from(port.interface.0))?;
         let frame = interface.queue(queue).take(&mut self.pool)?;
         self.ledger.received += 1;
         self.work.add(Work::Receive);
+        if !self.captures.is_empty() {
+            self.sight(port.interface, &frame, Some(Sources::one(port.source)), now);
+        }
         Some(frame)
     }
 
     pub(super) fn after_device(&mut self, port: Port, frame: Frame, now: Instant) {
-        match self.plan.then {
-            AfterDevice::IpQueue => self.enqueue_ip(port.interface, frame),
-            AfterDevice::DemultiplexThenIpQueue => self.demultiplex_then_enqueue(port.interface, frame),
+        if self.config.listen_only {
+            self.ledger.consumed += 1;
+            return self.pool.recycle(frame);
+        }
+        match port.plan.then {
+            AfterDevice::IpQueue => self.enqueue_ip(port, frame, now),
+            AfterDevice::DemultiplexThenIpQueue => self.demultiplex_then_enqueue(port, frame, now),
             AfterDevice::Input => {
                 self.input(port.interface, frame, Sources::one(port.source), now);
             }
@@ -102,16 +143,20 @@ impl Net {
         }
     }
 
-    pub(super) fn enqueue_ip(&mut self, interface: InterfaceId, frame: Frame) {
+    pub(super) fn enqueue_ip(&mut self, port: Port, frame: Frame, now: Instant) {
         self.work.add(Work::Enqueue);
         if self.ip_queue.len() >= self.config.ip_queue_pkts {
             self.drop_input(frame, QueueDrop::IpQueue);
         } else {
-            self.ip_queue.push_back((interface, frame));
+            self.ip_queue.push_back((port.interface, frame));
+        }
+        let fed_by = self.config.scope(Sources::one(port.source));
+        if let Some(sources) = self.ip_queue_gate.on_enqueue(self.ip_queue.len(), fed_by) {
+            self.poller.inhibit(QueueId::IpQueue, sources, now);
         }
     }
 
-    pub(super) fn demultiplex_then_enqueue(&mut self, interface: InterfaceId, frame: Frame) {
+    pub(super) fn demultiplex_then_enqueue(&mut self, port: Port, frame: Frame, now: Instant) {
         self.work.add(Work::Demultiplex);
         let channel = match self.table.classify(frame.bytes()) {
             Class::Channel(channel) | Class::FirstFragment(channel, _) => Some(channel),
@@ -123,8 +168,10 @@ impl Net {
             !members.is_empty() && members.iter().all(|&m| self.socket(m).is_some_and(|s| !s.has_room()));
         if full {
             self.drop_input(frame, QueueDrop::Socket);
+        } else if channel.is_some() && channel == self.forward_channel && self.screen_is_full() {
+            self.drop_input(frame, QueueDrop::Screen);
         } else {
-            self.enqueue_ip(interface, frame);
+            self.enqueue_ip(port, frame, now);
         }
     }
 
@@ -174,6 +221,12 @@ impl Net {
     }
 
     pub(super) fn wake_receivers(&mut self, id: ChannelId) {
+        if self.forward_channel == Some(id)
+            && let Some(waiter) =
+                self.screen.and_then(|s| self.descriptor_mut(s)).and_then(|d| d.waiter().take())
+        {
+            return self.wake(waiter);
+        }
         if let Some(daemon) = self.daemon(id) {
             self.wake(daemon);
             return;
@@ -181,7 +234,7 @@ impl Net {
         let members = self.channel(id).map_or(0, |c| c.members.len());
         for nth in 0..members {
             let member = self.channel(id).and_then(|c| c.members.get(nth).copied());
-            let waiter = member.and_then(|m| self.socket_mut(m)).and_then(|s| s.waiter.take());
+            let waiter = member.and_then(|m| self.socket_mut(m)).and_then(|s| s.ready.waiter.take());
             if let Some(waiter) = waiter {
                 self.wake(waiter);
             }

@@ -5,7 +5,7 @@ use crate::channel::ChannelId;
 use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::poll::Sources;
-use crate::socket::{Socket, SocketId};
+use crate::socket::{Descriptor, Socket, SocketId};
 use crate::stack::{Datagram, Endpoint, InterfaceId, Received};
 use crate::time::Instant;
 use crate::work::Work;
@@ -25,23 +25,33 @@ impl Net {
         }
         for _ in 0..self.config.batch_pkts {
             let Some((interface, frame)) = self.ip_queue.pop_front() else { break };
-            self.input(interface, frame, Sources::NONE, now);
+            if self.ip_queue_gate.on_dequeue(self.ip_queue.len()) {
+                self.poller.resume(QueueId::IpQueue);
+            }
+            // From which ring it came is not known any more, so whatever it fills holds back all.
+            self.input(interface, frame, Sources::ALL, now);
         }
     }
 
     /// IP input of one frame, to completion.
     pub(super) fn input(&mut self, interface: InterfaceId, frame: Frame, fed_by: Sources, now: Instant) {
+        match self.input_frame(interface, frame, now) {
+            Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
+            Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
+            None => {}
+        }
+    }
+
+    pub(super) fn input_frame(
+        &mut self,
+        interface: InterfaceId,
+        frame: Frame,
+        now: Instant,
+    ) -> Option<Received> {
         let consumed = self.ledger.consumed;
         let received = self.with_stack(now, |stack, io| stack.input(interface, frame, io));
         self.work.add(if self.ledger.consumed > consumed { Work::Control } else { Work::Input });
-        match received {
-            Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
-            Some(Received::Transit(transit)) => {
-                self.work.add(Work::Forward);
-                self.with_stack(now, |stack, io| stack.forward(transit, io));
-            }
-            None => {}
-        }
+        received
     }
 
     /// Appends a datagram to the queues of the sockets it is for.
@@ -79,21 +89,16 @@ impl Net {
     pub(super) fn append(&mut self, id: SocketId, datagram: Datagram, fed_by: Sources, now: Instant) {
         self.work.add(Work::Append);
         let fed_by = self.config.scope(fed_by);
-        let Some(socket) = self.sockets.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
-        if !socket.has_room() {
+        let Some(Some(Descriptor::Udp(socket))) = self.sockets.get_mut(id.0 as usize) else { return };
+        if !socket.ready.has_room() {
             socket.counters.dropped += 1;
             self.ledger.drop_input(QueueDrop::Socket, datagram.frames());
             datagram.recycle(&mut self.pool);
-        } else {
-            socket.ready.push_back(datagram);
-            if let Some(waiter) = socket.waiter.take() {
-                self.work.add(Work::Wakeup);
-                self.wakeups.push(waiter);
-            }
+        } else if let Some(waiter) = socket.ready.push(datagram) {
+            self.work.add(Work::Wakeup);
+            self.wakeups.push(waiter);
         }
-        if !fed_by.is_empty()
-            && let Some(sources) = socket.gate.on_enqueue(socket.ready.len(), fed_by)
-        {
+        if let Some(sources) = socket.ready.inhibits(fed_by) {
             self.poller.inhibit(QueueId::Socket(id), sources, now);
         }
     }
@@ -103,12 +108,12 @@ impl Net {
         if self.plan.is_lazy() && self.socket(id)?.ready.is_empty() {
             self.input_for(id, now);
         }
-        let socket = self.sockets.get_mut(id.0 as usize)?.as_mut()?;
-        let datagram = socket.ready.pop_front()?;
+        let socket = self.socket_mut(id)?;
+        let (datagram, resume) = socket.ready.pop()?;
         socket.counters.received += 1;
         self.ledger.delivered += datagram.frames();
         self.work.add(Work::Deliver);
-        if socket.gate.on_dequeue(socket.ready.len()) {
+        if resume {
             self.poller.resume(QueueId::Socket(id));
         }
         Some(datagram)
@@ -117,7 +122,7 @@ impl Net {
     /// Protocol input for the socket's channels, round robin, until a datagram is ready.
     pub(super) fn input_for(&mut self, id: SocketId, now: Instant) {
         for _ in 0..FRAMES_PER_RECEIVE {
-            let Some((interface, frame)) = self.take_for_socket(id) else { return };
+            let Some((interface, frame)) = self.take_for_socket(id, now) else { return };
             self.input(interface, frame, Sources::NONE, now);
             if self.stack.reassembling() > 0 {
                 self.input_fragments(now);
@@ -128,35 +133,36 @@ impl Net {
         }
     }
 
-    pub(super) fn take_for_socket(&mut self, id: SocketId) -> Option<(InterfaceId, Frame)> {
+    pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<(InterfaceId, Frame)> {
         let channels = self.socket(id)?.channels.len();
         for _ in 0..channels {
             let socket = self.socket_mut(id)?;
             let (channel, _) = socket.channels.get(socket.next_channel % channels).copied()?;
             socket.next_channel = (socket.next_channel + 1) % channels;
-            if let Some(taken) = self.take_from_channel(channel) {
+            if let Some(taken) = self.take_from_channel(channel, now) {
                 return Some(taken);
             }
         }
         None
     }
 
-    pub(super) fn take_from_channel(&mut self, id: ChannelId) -> Option<(InterfaceId, Frame)> {
+    pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
         let channel = self.channels.get_mut(id.0 as usize)?.as_mut()?;
         let (interface, frame, from_ring) = channel.take(&mut self.pool)?;
+        if channel.gate.on_dequeue(channel.queued()) {
+            self.poller.resume(QueueId::Channel(id));
+        }
         if from_ring {
             self.ledger.received += 1;
             self.work.add(Work::Receive);
-        }
-        if channel.gate.on_dequeue(channel.queued()) {
-            self.poller.resume(QueueId::Channel(id));
+            self.sight(interface, &frame, Some(Sources::NONE), now);
         }
         Some((interface, frame))
     }
 
     /// One step of a proxy daemon: protocol input for one frame of its channel. Returns whether there was one.
     pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) -> bool {
-        let Some((interface, frame)) = self.take_from_channel(id) else { return false };
+        let Some((interface, frame)) = self.take_from_channel(id, now) else { return false };
         self.input(interface, frame, Sources::NONE, now);
         true
     }
@@ -165,7 +171,7 @@ impl Net {
     pub(super) fn input_fragments(&mut self, now: Instant) {
         let Some(id) = self.fragment_channel else { return };
         for _ in 0..self.config.channel_pkts {
-            let Some((interface, frame)) = self.take_from_channel(id) else { return };
+            let Some((interface, frame)) = self.take_from_channel(id, now) else { return };
             self.input(interface, frame, Sources::NONE, now);
         }
     }
@@ -180,7 +186,7 @@ impl Net {
         let room = self
             .channel(id)
             .is_some_and(|c| c.members.iter().all(|&m| self.socket(m).is_none_or(Socket::has_room)));
-        let taken = if room { self.take_from_channel(id) } else { None };
+        let taken = if room { self.take_from_channel(id, now) } else { None };
         match taken {
             Some((interface, frame)) => {
                 self.active.push_back(id);

@@ -1,37 +1,48 @@
 //! Everything of a host but its processes: interfaces, channels, sockets, protocol state, and the units of work on them.
 
+mod capture;
 mod device;
 mod input;
+mod output;
+mod screen;
 mod sockets;
 
 use std::collections::VecDeque;
 
 use crate::channel::{Channel, ChannelId};
 use crate::demux::{Binding, Change, Table};
-use crate::drop::{LinkDrop, Reason};
+use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
 use crate::host::Config;
 use crate::interface::Interface;
 use crate::ledger::Ledger;
-use crate::poll::{Poller, SourceId, Sources};
+use crate::poll::{Gate, Poller, SourceId, Sources};
 use crate::process::ProcessId;
-use crate::receive::{DeviceWork, Plan};
-use crate::socket::{Socket, SocketId};
-use crate::stack::{Datagram, Endpoint, InterfaceId, Io, SendError, Source, Stack};
+use crate::receive::{AfterDevice, DeviceWork, Plan};
+use crate::socket::{Descriptor, Socket, SocketId};
+use crate::stack::{Datagram, InterfaceId, Io, Stack};
 use crate::time::{Duration, Instant};
 use crate::wire::{IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
+pub(crate) use device::Sides;
+use output::Outlet;
+pub use output::{Transmit, TransmitService};
+
 /// Fragments without their first part are looked at this often while the core is busy.
 const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
-/// Frame buffers kept for sending.
+/// Frame buffers for what one unit of work sends.
 const OUTPUT_PKTS: usize = 256;
+/// An interface that cannot send, and will not say when it can, is tried again after this time.
+const STALL_PERIOD: Duration = Duration::from_millis(1);
 
 /// A queue that gives feedback to the polling thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueId {
     Socket(SocketId),
     Channel(ChannelId),
+    IpQueue,
+    Output(InterfaceId),
 }
 
 /// A side of an interface that the host serves.
@@ -40,6 +51,8 @@ struct Port {
     interface: InterfaceId,
     side: Side,
     source: SourceId,
+    /// How its frames are received. All ports of a host have the host's plan, but for those of legacy drivers.
+    plan: Plan,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +79,23 @@ pub(crate) struct Net {
     next_port_served: usize,
     table: Table,
     channels: Vec<Option<Channel>>,
-    sockets: Vec<Option<Socket>>,
+    sockets: Vec<Option<Descriptor>>,
+    captures: Vec<SocketId>,
+    screen: Option<SocketId>,
+    /// Somebody has asked for screening: from then on nothing passes unscreened.
+    screened: bool,
     ip_queue: VecDeque<(InterfaceId, Frame)>,
+    ip_queue_gate: Gate,
+    /// What the unit that runs sends.
     out: VecDeque<(InterfaceId, Frame)>,
+    /// Of each interface.
+    outlets: Vec<Outlet>,
+    retry_output_at: Instant,
+    /// Device interrupts taken.
+    pub(crate) interrupts: u64,
+    next_tick: Instant,
+    /// Sources that were given to by the last tick of clocked interrupts and are not empty yet.
+    ticked: Sources,
     /// Channels that have work for the idle level.
     active: VecDeque<ChannelId>,
     /// Channels on interfaces whose interrupt is not enabled.
@@ -78,6 +105,7 @@ pub(crate) struct Net {
     neighbor_channel: Option<ChannelId>,
     control_channel: Option<ChannelId>,
     fragment_channel: Option<ChannelId>,
+    forward_channel: Option<ChannelId>,
     /// The processes that read the channels of traffic without a socket.
     daemons: Vec<(ChannelId, ProcessId)>,
     next_fragment_look: Instant,
@@ -85,7 +113,7 @@ pub(crate) struct Net {
 }
 impl Net {
     pub(crate) fn new(config: Config) -> Result<Self, PoolLimit> {
-        let plan = Plan::of(config.architecture, config.soft_lrp_device);
+        let plan = Plan::of(config.architecture, config.device_work);
         let mut pool = Pool::with_limit(config.memory_pkts);
         pool.grow(config.ip_queue_pkts + OUTPUT_PKTS + Stack::frames_held_max(&config.stack))?;
         let timeout = config.feedback.map_or(Duration::MAX, |f| f.timeout);
@@ -95,7 +123,7 @@ impl Net {
             ledger: Ledger::default(),
             stack: Stack::new(config.stack.clone(), config.seed),
             work: WorkLog::default(),
-            poller: Poller::new(config.quota_pkts, timeout, config.cycle_limit),
+            poller: Poller::new(config.quota, timeout, config.cycle_limit),
             wakeups: Vec::new(),
             interfaces: Vec::new(),
             ports: Vec::new(),
@@ -103,14 +131,24 @@ impl Net {
             table: Table::new(config.seed),
             channels: Vec::new(),
             sockets: Vec::new(),
+            captures: Vec::new(),
+            screen: None,
+            screened: false,
             ip_queue: VecDeque::with_capacity(config.ip_queue_pkts),
+            ip_queue_gate: Gate::open(),
             out: VecDeque::with_capacity(OUTPUT_PKTS),
+            outlets: Vec::new(),
+            retry_output_at: Instant::NEVER,
+            interrupts: 0,
+            next_tick: if config.clocked_interrupts.is_some() { Instant::ZERO } else { Instant::NEVER },
+            ticked: Sources::NONE,
             active: VecDeque::new(),
             disarmed: Vec::new(),
             rung: VecDeque::new(),
             neighbor_channel: None,
             control_channel: None,
             fragment_channel: None,
+            forward_channel: None,
             daemons: Vec::new(),
             next_fragment_look: Instant::ZERO,
             next_port: sockets::EPHEMERAL_FIRST,
@@ -120,6 +158,14 @@ impl Net {
             net.neighbor_channel = Some(net.open_daemon_channel(Binding::Neighbor)?);
             net.control_channel = Some(net.open_daemon_channel(Binding::Control)?);
             net.fragment_channel = Some(net.open_daemon_channel(Binding::Fragment)?);
+        }
+        if net.config.stack.forwarding
+            && matches!(plan.then, AfterDevice::Channel | AfterDevice::DemultiplexThenIpQueue)
+        {
+            net.forward_channel = Some(net.open_daemon_channel(Binding::Forward)?);
+        }
+        if net.config.limit_interrupts {
+            net.ip_queue_gate = net.gate(net.config.ip_queue_pkts);
         }
         Ok(net)
     }
@@ -133,10 +179,12 @@ impl Net {
     }
 
     /// The channels of the proxy daemons, under the lazy architectures.
-    pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, ChannelId)> + use<> {
-        let neighbor = self.neighbor_channel.map(|c| ("arpd", c));
-        let control = self.control_channel.map(|c| ("icmpd", c));
-        neighbor.into_iter().chain(control)
+    pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, i8, ChannelId)> + use<> {
+        let neighbor = self.neighbor_channel.map(|c| ("arpd", 0, c));
+        let control = self.control_channel.map(|c| ("icmpd", 0, c));
+        let nice = self.config.forward_nice;
+        let forward = self.forward_channel.filter(|_| self.plan.is_lazy()).map(|c| ("forwardd", nice, c));
+        neighbor.into_iter().chain(control).chain(forward)
     }
 
     /// Makes `process` the reader of a daemon's channel.
@@ -154,6 +202,7 @@ impl Net {
         &mut self,
         mut interface: Box<dyn Interface>,
         addresses: &[IpCidr],
+        plan: Plan,
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let demultiplexes = interface.demultiplexer().is_some();
@@ -164,6 +213,10 @@ impl Net {
             return Err(AddInterfaceError::TooManyQueues);
         }
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
+        let limit = self.config.output_queue_pkts.max(1);
+        self.pool.grow(limit).map_err(AddInterfaceError::NoMemory)?;
+        let gate = if self.config.output_feedback { self.gate(limit) } else { Gate::open() };
+        self.outlets.push(Outlet::new(limit, gate));
         let id = self.stack.add_interface(interface.address(), interface.mtu());
         self.update(Change::Hardware(interface.address()));
         let queues = interface.queues();
@@ -172,10 +225,10 @@ impl Net {
             self.open_rings_on(id)?;
         } else {
             for queue in 0..queues {
-                self.serve(id, Side::Receive(queue))?;
+                self.serve(id, Side::Receive(queue), plan)?;
             }
         }
-        self.serve(id, Side::Transmit)?;
+        self.serve(id, Side::Transmit, plan)?;
         for &address in addresses {
             self.with_stack(now, |stack, io| stack.add_address(id, address, io));
         }
@@ -183,9 +236,9 @@ impl Net {
         Ok(id)
     }
 
-    fn serve(&mut self, interface: InterfaceId, side: Side) -> Result<(), AddInterfaceError> {
+    fn serve(&mut self, interface: InterfaceId, side: Side, plan: Plan) -> Result<(), AddInterfaceError> {
         let source = self.poller.register(side != Side::Transmit).ok_or(AddInterfaceError::TooManyQueues)?;
-        self.ports.push(Port { interface, side, source });
+        self.ports.push(Port { interface, side, source, plan });
         Ok(())
     }
 
@@ -241,56 +294,11 @@ impl Net {
         f(&mut self.stack, &mut io)
     }
 
-    // --- Channels and sockets ---
-
-    // --- Output ---
-
-    pub(crate) fn send(
-        &mut self,
-        id: SocketId,
-        to: Endpoint,
-        payload: &[u8],
-        now: Instant,
-    ) -> Result<(), SendError> {
-        let Some(socket) = self.sockets.get_mut(id.0 as usize).and_then(Option::as_mut) else {
-            return Err(SendError::NoAddress);
-        };
-        let address = socket.address.filter(|a| !a.is_multicast());
-        let source = Source { address, port: socket.port, ..Source::default() };
-        self.work.add(Work::Output);
-        let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: &mut self.out };
-        self.stack.send_udp(source, to, payload, &mut io)?;
-        socket.counters.sent += 1;
-        Ok(())
-    }
-
-    /// Hands frames that protocol work has produced to the interfaces.
-    pub(crate) fn transmit(&mut self) {
-        if self.out.is_empty() {
-            return;
-        }
-        while let Some((id, frame)) = self.out.pop_front() {
-            let Some(interface) = self.interfaces.get_mut(usize::from(id.0)) else { continue };
-            match interface.transmit(frame, &mut self.pool) {
-                Ok(()) => {
-                    self.work.add(Work::Transmit);
-                    self.ledger.transmitted += 1;
-                }
-                Err(frame) => {
-                    self.ledger.drop_output(LinkDrop::TransmitFull);
-                    self.pool.recycle(frame);
-                }
-            }
-        }
-        for interface in &mut self.interfaces {
-            interface.flush();
-        }
-    }
-
     // --- Time and books ---
 
     pub(crate) fn next_deadline(&self) -> Instant {
-        self.stack.next_deadline().min(self.poller.next_deadline())
+        let own = self.next_tick.min(self.retry_output_at);
+        self.stack.next_deadline().min(self.poller.next_deadline()).min(own)
     }
 
     /// Whether a look at the special fragment channel is due: only while the core is too busy for the idle level to look.
@@ -304,9 +312,17 @@ impl Net {
         self.work.add(Work::Clock);
         while let Some(queue) = self.poller.expire(now) {
             match queue {
-                QueueId::Socket(id) => self.socket_mut(id).into_iter().for_each(|s| s.gate.reopen()),
+                QueueId::Socket(id) => self.descriptor_mut(id).into_iter().for_each(|d| d.gate().reopen()),
                 QueueId::Channel(id) => self.channel_mut(id).into_iter().for_each(|c| c.gate.reopen()),
+                QueueId::IpQueue => self.ip_queue_gate.reopen(),
+                QueueId::Output(id) => {
+                    self.outlets.get_mut(usize::from(id.0)).into_iter().for_each(Outlet::reopen)
+                }
             }
+        }
+        self.tick(now);
+        if now >= self.retry_output_at {
+            self.retry_output(now);
         }
         if now >= self.stack.next_deadline() {
             self.with_stack(now, |stack, io| stack.tick(io));
@@ -320,9 +336,11 @@ impl Net {
     /// Enables every interrupt. Returns whether something is pending after all, so that the core must not halt.
     pub(crate) fn arm(&mut self) -> bool {
         let mut pending = false;
-        for port in &self.ports {
+        for index in 0..self.ports.len() {
+            let port = self.ports[index];
             if let Side::Receive(queue) = port.side
-                && self.poller.may_interrupt(port.source)
+                && self.config.clocked_interrupts.is_none()
+                && self.may_interrupt(port)
                 && let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0))
             {
                 pending |= interface.queue(queue).arm();
@@ -355,7 +373,7 @@ impl Net {
     /// Frames queued on the way up.
     pub(crate) fn queued(&self) -> u64 {
         let channels: u64 = self.channels.iter().flatten().map(|c| c.queued() as u64).sum();
-        let sockets: u64 = self.sockets.iter().flatten().flat_map(|s| &s.ready).map(Datagram::frames).sum();
+        let sockets: u64 = self.sockets.iter().flatten().map(queued_in).sum();
         self.ip_queue.len() as u64 + channels + sockets + self.stack.reassembling()
     }
 
@@ -375,6 +393,14 @@ impl Net {
 
     pub(crate) fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
         Some(&mut **self.interfaces.get_mut(usize::from(id.0))?)
+    }
+}
+
+fn queued_in(descriptor: &Descriptor) -> u64 {
+    match descriptor {
+        Descriptor::Udp(socket) => socket.ready.iter().map(Datagram::frames).sum(),
+        Descriptor::Screen(screen) => screen.queue.len() as u64,
+        Descriptor::Capture(capture) => capture.queue.len() as u64,
     }
 }
 

@@ -1,7 +1,5 @@
 //! Sockets and channels come and go.
 
-use std::collections::VecDeque;
-
 use super::{Net, QueueId};
 use crate::channel::{Channel, ChannelId};
 use crate::demux::{Binding, Change};
@@ -9,8 +7,8 @@ use crate::drop::QueueDrop;
 use crate::frame::PoolLimit;
 use crate::poll::Gate;
 use crate::process::ProcessId;
-use crate::receive::{AfterDevice, DeviceWork};
-use crate::socket::{BindError, Counters, Socket, SocketId};
+use crate::receive::DeviceWork;
+use crate::socket::{BindError, Counters, Descriptor, Queue, Socket, SocketId};
 use crate::stack::{InterfaceId, Io, Stack};
 use crate::time::Instant;
 use crate::wire::IpAddress;
@@ -39,7 +37,8 @@ impl Net {
     pub(super) fn promised_channel(&mut self) -> Result<Channel, PoolLimit> {
         let capacity = self.config.channel_pkts;
         self.pool.grow(capacity * self.rings_per_channel())?;
-        Ok(Channel::new(capacity, self.gate(capacity, DeviceWork::Polled, AfterDevice::Channel)))
+        let gate = if self.plan.is_lazy() { self.gate(capacity) } else { Gate::open() };
+        Ok(Channel::new(capacity, gate))
     }
 
     pub(super) fn free_channel_id(&self) -> ChannelId {
@@ -81,14 +80,23 @@ impl Net {
         }
     }
 
-    /// A gate that gives feedback, if that is configured and the architecture fills such queues from the polling thread.
-    pub(super) fn gate(&self, limit_pkts: usize, device: DeviceWork, then: AfterDevice) -> Gate {
+    /// The gate of a queue that device work fills: it gives feedback if that is configured, and if there is input to be held back.
+    pub(super) fn gate(&self, limit_pkts: usize) -> Gate {
+        let held_back = self.plan.device == DeviceWork::Polled || self.config.limit_interrupts;
         match self.config.feedback {
-            Some(feedback) if self.plan.device == device && self.plan.then == then => {
-                Gate::new(&feedback, limit_pkts)
-            }
+            Some(feedback) if held_back => Gate::new(&feedback, limit_pkts),
             _ => Gate::open(),
         }
+    }
+
+    /// Puts a descriptor into the first free place.
+    pub(super) fn install_descriptor(&mut self, descriptor: Descriptor) -> SocketId {
+        let index = self.sockets.iter().position(Option::is_none).unwrap_or(self.sockets.len());
+        if index == self.sockets.len() {
+            self.sockets.push(None);
+        }
+        self.sockets[index] = Some(descriptor);
+        SocketId(index as u32)
     }
 
     /// Opens a socket. Bound to a multicast group it joins the group, and shares the channel of the sockets that have.
@@ -109,29 +117,23 @@ impl Net {
         }
         let limit = self.config.socket_queue_pkts;
         self.pool.grow(limit).map_err(BindError::NoMemory)?;
-        let index = self.sockets.iter().position(Option::is_none).unwrap_or(self.sockets.len());
-        let id = SocketId(index as u32);
-        if index == self.sockets.len() {
-            self.sockets.push(None);
-        }
-        self.sockets[index] = Some(Socket {
+        // Under the lazy architectures receivers fill their own queues.
+        let gate = if self.plan.is_lazy() { Gate::open() } else { self.gate(limit) };
+        let id = self.install_descriptor(Descriptor::Udp(Socket {
             owner,
             address,
             port,
             channels: Vec::new(),
             next_channel: 0,
-            ready: VecDeque::with_capacity(limit),
-            limit,
-            gate: self.gate(limit, DeviceWork::Polled, AfterDevice::Input),
-            waiter: None,
+            ready: Queue::new(limit, gate),
             counters: Counters::default(),
-        });
+        }));
         let opened = match group {
             Some(group) => self.join(id, group, now),
             None => self.receive_at(id, address, None),
         };
         if let Err(error) = opened {
-            self.sockets[index] = None;
+            self.sockets[id.0 as usize] = None;
             self.pool.shrink(limit);
             return Err(error);
         }
@@ -160,7 +162,9 @@ impl Net {
     }
 
     pub(super) fn is_taken(&self, address: Option<IpAddress>, port: u16) -> bool {
-        self.sockets.iter().flatten().any(|s| s.port == port && s.address == address)
+        let udp =
+            |d| if let &Descriptor::Udp(ref s) = d { s.port == port && s.address == address } else { false };
+        self.sockets.iter().flatten().any(udp)
     }
 
     pub(super) fn ephemeral_port(&mut self, address: Option<IpAddress>) -> Result<u16, BindError> {
@@ -204,13 +208,34 @@ impl Net {
     }
 
     pub(crate) fn close(&mut self, id: SocketId, now: Instant) {
-        let Some(socket) = self.sockets.get_mut(id.0 as usize).and_then(Option::take) else { return };
-        for datagram in socket.ready {
+        let Some(descriptor) = self.sockets.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        self.poller.forget(QueueId::Socket(id));
+        match descriptor {
+            Descriptor::Udp(socket) => self.close_socket(id, socket, now),
+            Descriptor::Screen(screen) => {
+                self.screen = None;
+                self.pool.shrink(screen.queue.limit());
+                for transit in screen.queue.into_items() {
+                    self.ledger.drop_input(QueueDrop::Closed, 1);
+                    transit.recycle(&mut self.pool);
+                }
+            }
+            Descriptor::Capture(capture) => {
+                self.captures.retain(|&c| c != id);
+                self.pool.shrink(capture.queue.limit());
+                for captured in capture.queue.into_items() {
+                    self.drop_input(captured.copy, QueueDrop::Closed);
+                }
+            }
+        }
+    }
+
+    fn close_socket(&mut self, id: SocketId, socket: Socket, now: Instant) {
+        self.pool.shrink(socket.ready.limit());
+        for datagram in socket.ready.into_items() {
             self.ledger.drop_input(QueueDrop::Closed, datagram.frames());
             datagram.recycle(&mut self.pool);
         }
-        self.pool.shrink(socket.limit);
-        self.poller.forget(QueueId::Socket(id));
         for (channel, group) in socket.channels {
             if let Some(group) = group {
                 self.each_interface(
@@ -224,18 +249,16 @@ impl Net {
             let Some(members) = self.channel_mut(channel).map(|c| &mut c.members) else { continue };
             members.retain(|&m| m != id);
             if members.is_empty() {
-                self.close_channel(
-                    channel,
-                    Binding::Udp { address: group.or(socket.address), port: socket.port },
-                );
+                let binding = Binding::Udp { address: group.or(socket.address), port: socket.port };
+                self.close_channel(channel, binding, now);
             }
         }
         self.follow_addresses();
     }
 
-    pub(super) fn close_channel(&mut self, id: ChannelId, binding: Binding) {
+    pub(super) fn close_channel(&mut self, id: ChannelId, binding: Binding, now: Instant) {
         self.update(Change::Unbind(binding));
-        while let Some((_, frame)) = self.take_from_channel(id) {
+        while let Some((_, frame)) = self.take_from_channel(id, now) {
             self.drop_input(frame, QueueDrop::Closed);
         }
         let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) else { return };
@@ -248,12 +271,20 @@ impl Net {
         self.disarmed.retain(|&c| c != id);
     }
 
-    pub(crate) fn socket(&self, id: SocketId) -> Option<&Socket> {
+    pub(crate) fn descriptor(&self, id: SocketId) -> Option<&Descriptor> {
         self.sockets.get(id.0 as usize)?.as_ref()
     }
 
-    pub(crate) fn socket_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+    pub(crate) fn descriptor_mut(&mut self, id: SocketId) -> Option<&mut Descriptor> {
         self.sockets.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn socket(&self, id: SocketId) -> Option<&Socket> {
+        if let Descriptor::Udp(socket) = self.descriptor(id)? { Some(socket) } else { None }
+    }
+
+    pub(crate) fn socket_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        if let Descriptor::Udp(socket) = self.descriptor_mut(id)? { Some(socket) } else { None }
     }
 
     pub(crate) fn sockets_of(&self, owner: ProcessId) -> Vec<SocketId> {
@@ -261,7 +292,7 @@ impl Net {
             .sockets
             .iter()
             .enumerate()
-            .filter(|(_, s)| s.as_ref().is_some_and(|s| s.owner == Some(owner)));
+            .filter(|(_, d)| d.as_ref().is_some_and(|d| d.owner() == Some(owner)));
         ids.map(|(i, _)| SocketId(i as u32)).collect()
     }
 
@@ -275,21 +306,27 @@ impl Net {
 
     /// A process goes to sleep on the socket: its channels are armed. Returns whether there is input after all.
     pub(crate) fn arm_socket(&mut self, id: SocketId, waiter: ProcessId) -> bool {
-        let Some(socket) = self.sockets.get_mut(id.0 as usize).and_then(Option::as_mut) else { return true };
-        if !socket.ready.is_empty() || socket.owner != Some(waiter) {
+        let forward = self.forward_channel;
+        let Some(Some(descriptor)) = self.sockets.get_mut(id.0 as usize) else { return true };
+        if descriptor.is_ready() || descriptor.owner() != Some(waiter) {
             return true;
         }
-        socket.waiter = Some(waiter);
+        *descriptor.waiter() = Some(waiter);
         let mut waiting = false;
         if self.plan.is_lazy() {
-            for (channel, _) in &socket.channels {
+            let (own, screened) = match descriptor {
+                Descriptor::Udp(socket) => (socket.channels.as_slice(), None),
+                Descriptor::Screen(_) => (&[][..], forward),
+                Descriptor::Capture(_) => (&[][..], None),
+            };
+            for channel in own.iter().map(|&(channel, _)| channel).chain(screened) {
                 if let Some(Some(channel)) = self.channels.get_mut(channel.0 as usize) {
                     waiting |= channel.arm();
                 }
             }
         }
         if waiting {
-            socket.waiter = None;
+            *descriptor.waiter() = None;
         }
         waiting
     }

@@ -13,8 +13,7 @@ use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 
-use super::dump::Dump;
-use super::encode::{Direction, Totals};
+use super::dump::{Direction, Dump, Totals};
 use crate::clock::Clock;
 use crate::device::{Device, Status};
 use crate::error::LinkError;
@@ -112,8 +111,7 @@ impl Tape {
 
     fn finish(&mut self, shed: u64) {
         let end = self.clock.wall_nanos(self.clock.now());
-        let totals =
-            Totals { begin: self.begin, end, received: self.received + shed, shed, ..Totals::default() };
+        let totals = Totals { begin: self.begin, end, received: self.received + shed, shed };
         self.attempt(|tape| tape.dump.finish(totals).map(|_| ()));
     }
 

@@ -2,7 +2,7 @@
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::host::Config;
-use evenkeel_core::poll::Feedback;
+use evenkeel_core::poll::{Feedback, Quota};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::time::{Duration, Instant};
@@ -140,8 +140,8 @@ impl Scenario {
         let polled = self.rng.chance(Ratio::percent(50));
         let decay = self.rng.chance(Ratio::percent(50));
         Config {
-            soft_lrp_device: if polled { DeviceWork::Polled } else { DeviceWork::Interrupt },
-            quota_pkts: self.rng.between(1, 16) as usize,
+            device_work: if polled { DeviceWork::Polled } else { DeviceWork::Interrupt },
+            quota: Quota::Fixed(self.rng.between(1, 16) as usize),
             feedback: self.rng.chance(Ratio::percent(70)).then(Feedback::default),
             ip_queue_pkts: self.rng.between(8, 64) as usize,
             socket_queue_pkts: self.rng.between(8, 64) as usize,

@@ -2,163 +2,20 @@
 //!
 //! Source: Mogul and Ramakrishnan, *Eliminating receive livelock*, TOCS 1997, sections 6.4 to 7.
 
+mod cycle;
+mod feedback;
+mod quota;
+mod sources;
+
 use crate::time::{Duration, Instant};
 
-/// What a polling thread serves: the receive ring of one queue of one interface, or the transmit side of an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SourceId(pub u16);
+pub use cycle::CycleLimit;
+pub use feedback::{Feedback, FeedbackScope, Gate, Resumes};
+pub use quota::Quota;
+pub use sources::{SourceId, Sources};
 
-/// A set of sources. A host has at most [`Sources::MAX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sources(u64);
-
-impl Sources {
-    /// Most sources a set can hold.
-    pub const MAX: usize = 64;
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// All there can be.
-    pub const ALL: Self = Self(u64::MAX);
-
-    /// The set of one source.
-    #[must_use]
-    pub const fn one(source: SourceId) -> Self {
-        Self(1 << (source.0 as u64 % Self::MAX as u64))
-    }
-
-    /// Whether the source is in the set.
-    #[must_use]
-    pub const fn contains(self, source: SourceId) -> bool {
-        self.0 & Self::one(source).0 != 0
-    }
-
-    /// Whether the set is empty.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Both sets together.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// Which sources a full queue inhibits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FeedbackScope {
-    /// Every source, as in the paper: right when the queue's consumer is what the host is for.
-    All,
-    /// The sources whose frames filled the queue: right when traffic is separated, and receive rings separate flows.
-    #[default]
-    Feeding,
-}
-
-/// Settings of feedback from a bounded queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Feedback {
-    /// Input is inhibited when the queue reaches this share of its limit, in percent. Default 75.
-    pub high_percent: u8,
-    /// Input resumes when the queue has fallen to this share of its limit, in percent. Default 25.
-    pub low_percent: u8,
-    /// Input resumes after this time even so, lest a hung consumer block others for good. Default one tick of 1024 Hz.
-    pub timeout: Duration,
-    /// What is inhibited.
-    pub scope: FeedbackScope,
-}
-
-impl Default for Feedback {
-    fn default() -> Self {
-        Self {
-            high_percent: 75,
-            low_percent: 25,
-            timeout: Duration::from_nanos(976_562),
-            scope: FeedbackScope::default(),
-        }
-    }
-}
-
-/// Watches the occupancy of one bounded queue, with hysteresis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gate {
-    high_pkts: usize,
-    low_pkts: usize,
-    /// The sources inhibited on behalf of this queue.
-    closed: Sources,
-}
-
-impl Gate {
-    /// A gate that never closes.
-    #[must_use]
-    pub const fn open() -> Self {
-        Self { high_pkts: usize::MAX, low_pkts: 0, closed: Sources::NONE }
-    }
-
-    /// The gate of a queue that holds at most `limit_pkts`.
-    #[must_use]
-    pub fn new(feedback: &Feedback, limit_pkts: usize) -> Self {
-        let share = |percent: u8| limit_pkts * usize::from(percent) / 100;
-        Self {
-            high_pkts: share(feedback.high_percent).max(1),
-            low_pkts: share(feedback.low_percent),
-            closed: Sources::NONE,
-        }
-    }
-
-    /// After an enqueue (or the attempt): the sources to inhibit besides those inhibited already, if the high mark is reached.
-    pub fn on_enqueue(&mut self, occupancy_pkts: usize, fed_by: Sources) -> Option<Sources> {
-        if occupancy_pkts < self.high_pkts || self.closed.union(fed_by) == self.closed {
-            return None;
-        }
-        self.closed = self.closed.union(fed_by);
-        Some(self.closed)
-    }
-
-    /// After a dequeue: whether the low mark is reached and input may resume.
-    pub fn on_dequeue(&mut self, occupancy_pkts: usize) -> bool {
-        let resume = !self.closed.is_empty() && occupancy_pkts <= self.low_pkts;
-        if resume {
-            self.closed = Sources::NONE;
-        }
-        resume
-    }
-
-    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark.
-    pub fn reopen(&mut self) {
-        self.closed = Sources::NONE;
-    }
-}
-
-/// Why input resumed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resumes {
-    /// A queue fell to its low mark.
-    pub low_mark: u64,
-    /// The feedback timeout passed.
-    pub timeout: u64,
-    /// The cycle limit's period ended.
-    pub period: u64,
-    /// The core was idle.
-    pub idle: u64,
-}
-
-/// Limits the share of the core that the polling thread takes for input (TOCS 1997 section 7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CycleLimit {
-    /// Accounting period. Default 10 ms.
-    pub period: Duration,
-    /// Share of the period, in percent, after which input is inhibited until the period ends or the core is idle.
-    pub percent: u8,
-}
-
-#[derive(Debug)]
-struct CycleBudget {
-    limit: CycleLimit,
-    used: Duration,
-    period_ends: Instant,
-    spent: bool,
-}
+use cycle::Budget;
+use quota::Dynamic;
 
 /// A queue whose gate is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,34 +41,39 @@ struct Source {
 pub struct Poller<Q> {
     sources: Vec<Source>,
     quota_pkts: usize,
+    dynamic: Option<Dynamic>,
     current: usize,
     left_pkts: usize,
+    /// No frame has been taken yet in the callback that is due.
+    begins: bool,
     timeout: Duration,
     closed: Vec<Closed<Q>>,
     inhibited: Sources,
-    budget: Option<CycleBudget>,
+    budget: Option<Budget>,
     resumes: Resumes,
     interrupts: u64,
 }
 
 impl<Q: Copy + PartialEq> Poller<Q> {
-    /// A polling thread with no sources. `quota_pkts` is what one callback may take; `usize::MAX` for no quota.
+    /// A polling thread with no sources. `timeout` is the longest that feedback inhibits input.
     #[must_use]
-    pub fn new(quota_pkts: usize, timeout: Duration, cycle_limit: Option<CycleLimit>) -> Self {
+    pub fn new(quota: Quota, timeout: Duration, cycle_limit: Option<CycleLimit>) -> Self {
+        let (quota_pkts, dynamic) = match quota {
+            Quota::Fixed(pkts) => (pkts.max(1), None),
+            Quota::Unlimited => (usize::MAX, None),
+            Quota::Dynamic => (Dynamic::new().quota_pkts(), Some(Dynamic::new())),
+        };
         Self {
             sources: Vec::new(),
-            quota_pkts: quota_pkts.max(1),
+            quota_pkts,
+            dynamic,
             current: 0,
-            left_pkts: quota_pkts.max(1),
+            left_pkts: quota_pkts,
+            begins: true,
             timeout,
             closed: Vec::new(),
             inhibited: Sources::NONE,
-            budget: cycle_limit.map(|limit| CycleBudget {
-                limit,
-                used: Duration::ZERO,
-                period_ends: Instant::ZERO + limit.period,
-                spent: false,
-            }),
+            budget: cycle_limit.map(Budget::new),
             resumes: Resumes::default(),
             interrupts: 0,
         }
@@ -249,23 +111,27 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     fn may_serve(&self, index: usize) -> bool {
-        let inhibited = self.is_spent() || self.inhibited.contains(SourceId(index as u16));
-        self.sources.get(index).is_some_and(|s| s.wants && !(s.input && inhibited))
+        self.sources.get(index).is_some_and(|s| s.wants) && !self.is_inhibited(SourceId(index as u16))
     }
 
-    fn is_spent(&self) -> bool {
-        self.budget.as_ref().is_some_and(|b| b.spent)
+    /// Whether feedback or the cycle limit holds back the source. A transmit side never is.
+    #[must_use]
+    pub fn is_inhibited(&self, source: SourceId) -> bool {
+        let input = self.sources.get(usize::from(source.0)).is_some_and(|s| s.input);
+        input && (self.inhibited.contains(source) || self.budget.as_ref().is_some_and(Budget::is_spent))
     }
 
     /// The source to serve now, how many frames it may still give in this callback, and whether the callback begins here.
-    pub fn turn(&mut self) -> Option<(SourceId, usize, bool)> {
+    pub fn turn(&mut self, now: Instant) -> Option<(SourceId, usize, bool)> {
+        self.roll(now);
         for _ in 0..=self.sources.len() {
             if self.may_serve(self.current) && self.left_pkts > 0 {
                 let source = SourceId(self.current as u16);
-                return Some((source, self.left_pkts, self.left_pkts == self.quota_pkts));
+                return Some((source, self.left_pkts, core::mem::take(&mut self.begins)));
             }
             self.current = if self.current + 1 < self.sources.len() { self.current + 1 } else { 0 };
             self.left_pkts = self.quota_pkts;
+            self.begins = true;
         }
         None
     }
@@ -273,12 +139,28 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// The callback took `pkts` frames, and says whether the source has `more`. A source with no more gets its interrupt back.
     pub fn served(&mut self, source: SourceId, pkts: usize, more: bool) {
         self.left_pkts = self.left_pkts.saturating_sub(pkts);
+        let Some(s) = self.sources.get_mut(usize::from(source.0)) else { return };
         if !more {
             self.left_pkts = 0;
-            if let Some(s) = self.sources.get_mut(usize::from(source.0)) {
-                *s = Source { interrupts: true, wants: false, ..*s };
-            }
+            *s = Source { interrupts: true, wants: false, ..*s };
+        } else if let (true, 0, Some(dynamic)) = (s.input, self.left_pkts, &mut self.dynamic) {
+            dynamic.used_up();
+            self.quota_pkts = dynamic.quota_pkts();
         }
+    }
+
+    /// A frame that this thread took in died on its way out, all its work for nothing: what a dynamic quota goes by.
+    pub fn wasted(&mut self) {
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.wasted();
+            self.quota_pkts = dynamic.quota_pkts();
+        }
+    }
+
+    /// What a callback may take at present; `usize::MAX` without a quota.
+    #[must_use]
+    pub const fn quota_pkts(&self) -> usize {
+        self.quota_pkts
     }
 
     /// Inhibits `sources` on behalf of a queue that reached its high mark.
@@ -309,13 +191,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Ends the inhibitions whose timeout has passed, one call each, and the cycle limit's period. Returns a queue whose gate to reopen.
     pub fn expire(&mut self, now: Instant) -> Option<Q> {
-        if let Some(budget) = &mut self.budget
-            && now >= budget.period_ends
-        {
-            budget.used = Duration::ZERO;
-            budget.period_ends = now + budget.limit.period;
-            self.resumes.period += u64::from(core::mem::take(&mut budget.spent));
-        }
+        self.roll(now);
         let place = self.closed.iter().position(|c| now >= c.until)?;
         let closed = self.closed.swap_remove(place);
         self.resumes.timeout += 1;
@@ -323,28 +199,30 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         Some(closed.queue)
     }
 
+    /// A new period of the cycle limit, if the last one is over.
+    fn roll(&mut self, now: Instant) {
+        let resumed = self.budget.as_mut().is_some_and(|budget| budget.roll(now));
+        self.resumes.period += u64::from(resumed);
+    }
+
     /// When [`Poller::expire`] has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         let timeout = self.closed.iter().map(|c| c.until).min().unwrap_or(Instant::NEVER);
-        let period = self.budget.as_ref().filter(|b| b.spent).map_or(Instant::NEVER, |b| b.period_ends);
-        timeout.min(period)
+        timeout.min(self.budget.as_ref().map_or(Instant::NEVER, Budget::next_deadline))
     }
 
     /// Charges time the thread has used. Past the cycle limit, input is inhibited at once.
     pub fn charge(&mut self, elapsed: Duration) {
         if let Some(budget) = &mut self.budget {
-            budget.used += elapsed;
-            budget.spent |= budget.used > budget.limit.period * u32::from(budget.limit.percent) / 100;
+            budget.charge(elapsed);
         }
     }
 
     /// The core is idle: the cycle limit has nobody to protect.
     pub fn idle(&mut self) {
-        if let Some(budget) = &mut self.budget {
-            budget.used = Duration::ZERO;
-            self.resumes.idle += u64::from(core::mem::take(&mut budget.spent));
-        }
+        let resumed = self.budget.as_mut().is_some_and(Budget::refill);
+        self.resumes.idle += u64::from(resumed);
     }
 
     /// How often input resumed, by reason.
@@ -365,7 +243,7 @@ mod tests {
     use super::*;
 
     fn poller(quota: usize) -> Poller<u8> {
-        Poller::new(quota, Duration::from_millis(1), None)
+        Poller::new(Quota::Fixed(quota), Duration::from_millis(1), None)
     }
 
     #[test]
@@ -376,7 +254,7 @@ mod tests {
         poller.interrupt(b);
         let mut order = Vec::new();
         for _ in 0..6 {
-            let (source, left, _) = poller.turn().unwrap();
+            let (source, left, _) = poller.turn(Instant::ZERO).unwrap();
             assert!(left <= 2);
             poller.served(source, 1, true);
             order.push(source);
@@ -391,23 +269,11 @@ mod tests {
         assert!(poller.may_interrupt(a));
         poller.interrupt(a);
         assert!(!poller.may_interrupt(a) && poller.is_runnable());
-        let (source, _, first) = poller.turn().unwrap();
+        let (source, _, first) = poller.turn(Instant::ZERO).unwrap();
         assert!(first);
         poller.served(source, 3, false);
         assert!(poller.may_interrupt(a) && !poller.is_runnable());
-        assert_eq!(poller.turn(), None);
-    }
-
-    #[test]
-    fn feedback_inhibits_at_the_high_mark_and_resumes_at_the_low() {
-        let mut gate = Gate::new(&Feedback::default(), 32);
-        let source = Sources::one(SourceId(0));
-        assert_eq!(gate.on_enqueue(23, source), None);
-        assert_eq!(gate.on_enqueue(24, source), Some(source));
-        assert_eq!(gate.on_enqueue(25, source), None, "already inhibited");
-        assert!(!gate.on_dequeue(9));
-        assert!(gate.on_dequeue(8));
-        assert!(!gate.on_dequeue(7), "only once");
+        assert_eq!(poller.turn(Instant::ZERO), None);
     }
 
     #[test]
@@ -417,23 +283,23 @@ mod tests {
         poller.interrupt(a);
         poller.interrupt(b);
         poller.inhibit(7, Sources::one(a), Instant::ZERO);
-        assert_eq!(poller.turn().unwrap().0, b);
+        assert_eq!(poller.turn(Instant::ZERO).unwrap().0, b);
         poller.served(b, 0, false);
         assert!(!poller.is_runnable());
         poller.resume(7);
-        assert_eq!(poller.turn().unwrap().0, a);
+        assert_eq!(poller.turn(Instant::ZERO).unwrap().0, a);
     }
 
     #[test]
     fn neither_feedback_nor_the_cycle_limit_holds_back_the_transmit_side() {
         let limit = CycleLimit { period: Duration::from_millis(10), percent: 1 };
-        let mut poller: Poller<u8> = Poller::new(8, Duration::from_millis(1), Some(limit));
+        let mut poller: Poller<u8> = Poller::new(Quota::Fixed(8), Duration::from_millis(1), Some(limit));
         let (receive, transmit) = (poller.register(true).unwrap(), poller.register(false).unwrap());
         poller.interrupt(receive);
         poller.interrupt(transmit);
         poller.inhibit(7, Sources::ALL, Instant::ZERO);
         poller.charge(Duration::from_millis(5));
-        assert_eq!(poller.turn().unwrap().0, transmit);
+        assert_eq!(poller.turn(Instant::ZERO).unwrap().0, transmit);
         poller.served(transmit, 1, false);
         assert!(!poller.is_runnable());
     }
@@ -454,7 +320,7 @@ mod tests {
     #[test]
     fn the_cycle_limit_inhibits_input_until_the_period_ends_or_the_core_idles() {
         let limit = CycleLimit { period: Duration::from_millis(10), percent: 50 };
-        let mut poller: Poller<u8> = Poller::new(8, Duration::from_millis(1), Some(limit));
+        let mut poller: Poller<u8> = Poller::new(Quota::Fixed(8), Duration::from_millis(1), Some(limit));
         let a = poller.register(true).unwrap();
         poller.interrupt(a);
         poller.charge(Duration::from_millis(5));

@@ -1,0 +1,128 @@
+//! The packet filter: copies of frames for packet monitors (TOCS 1997, section 9).
+//!
+//! A capture queue gets a copy of every frame that its filter wants, as far as it is to be kept. The filter runs where frames are taken from
+//! the interface. A full queue drops copies, never the frames themselves, and gives feedback as other queues do.
+
+use core::fmt;
+
+use crate::frame::{Frame, Pool};
+use crate::process::ProcessId;
+use crate::socket::Queue;
+use crate::stack::InterfaceId;
+use crate::time::Instant;
+
+/// Decides which frames are wanted.
+pub trait Filter: fmt::Debug + Send {
+    /// How many octets of the frame, from the Ethernet header on, are to be kept; 0 if it is not wanted at all.
+    fn keep(&mut self, frame: &[u8]) -> usize;
+}
+
+/// What to capture.
+#[derive(Debug)]
+pub struct Capture {
+    /// Which frames; `None` for all.
+    pub filter: Option<Box<dyn Filter>>,
+    /// Octets kept of each frame at most. A frame buffer holds 1920.
+    pub snaplen: usize,
+    /// Frames the queue holds. The paper's has 32.
+    pub limit_pkts: usize,
+    /// On one interface; `None` for all.
+    pub interface: Option<InterfaceId>,
+    /// Frames that this host sends, too.
+    pub sent_too: bool,
+}
+
+impl Default for Capture {
+    fn default() -> Self {
+        Self { filter: None, snaplen: usize::MAX, limit_pkts: 1024, interface: None, sent_too: false }
+    }
+}
+
+/// Counters of a capture queue, in frames. `seen >= accepted = delivered + dropped + waiting`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CaptureCounters {
+    /// Shown to the filter.
+    pub seen: u64,
+    /// Wanted by it.
+    pub accepted: u64,
+    /// Of these, dropped because the queue was full, or no buffer free.
+    pub dropped: u64,
+    /// Handed to the program.
+    pub delivered: u64,
+}
+
+/// A captured frame.
+#[derive(Debug)]
+pub struct Captured {
+    /// Where it was seen.
+    pub interface: InterfaceId,
+    /// When it was taken from the interface, or handed to it.
+    pub at: Instant,
+    /// Sent by this host, not received.
+    pub sent: bool,
+    /// Its length before it was cut.
+    pub original_bytes: usize,
+    pub(crate) copy: Frame,
+}
+
+impl Captured {
+    /// What was kept of it, from the Ethernet header on.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.copy.bytes()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct CaptureQueue {
+    pub(crate) owner: ProcessId,
+    pub(crate) wanted: Capture,
+    pub(crate) queue: Queue<Captured>,
+    pub(crate) counters: CaptureCounters,
+}
+
+/// A sighting of a frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sighting<'a> {
+    pub(crate) interface: InterfaceId,
+    pub(crate) at: Instant,
+    pub(crate) sent: bool,
+    pub(crate) frame: &'a [u8],
+}
+
+/// What became of a sighting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    NotWanted,
+    /// Queued; this process is to be woken.
+    Queued(Option<ProcessId>),
+    Full,
+    NoBuffer,
+}
+
+impl CaptureQueue {
+    /// Shows a frame to the filter, and queues a copy if it is wanted.
+    pub(crate) fn see(&mut self, sighting: Sighting<'_>, pool: &mut Pool) -> Outcome {
+        let Sighting { interface, at, sent, frame } = sighting;
+        let elsewhere = self.wanted.interface.is_some_and(|wanted| wanted != interface);
+        if elsewhere || (sent && !self.wanted.sent_too) {
+            return Outcome::NotWanted;
+        }
+        self.counters.seen += 1;
+        let keep = self.wanted.filter.as_mut().map_or(usize::MAX, |filter| filter.keep(frame));
+        if keep == 0 {
+            return Outcome::NotWanted;
+        }
+        self.counters.accepted += 1;
+        if !self.queue.has_room() {
+            self.counters.dropped += 1;
+            return Outcome::Full;
+        }
+        let kept = frame.get(..keep.min(self.wanted.snaplen)).unwrap_or(frame);
+        let Some(copy) = pool.take_copy(kept) else {
+            self.counters.dropped += 1;
+            return Outcome::NoBuffer;
+        };
+        Outcome::Queued(self.queue.push(Captured { interface, at, sent, original_bytes: frame.len(), copy }))
+    }
+}

@@ -1,0 +1,198 @@
+//! The way out: a bounded queue in front of each interface's transmit ring.
+
+use std::collections::VecDeque;
+
+use super::{Net, QueueId, STALL_PERIOD};
+use crate::drop::{LinkDrop, QueueDrop};
+use crate::frame::{Frame, Pool};
+use crate::interface::Interface;
+use crate::poll::{Gate, Sources};
+use crate::socket::{Descriptor, SocketId};
+use crate::stack::{Endpoint, InterfaceId, Io, SendError, Source};
+use crate::time::Instant;
+use crate::work::Work;
+
+/// When frames are handed to an interface that is still sending others (TOCS 1997, section 8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transmit {
+    /// At once, as long as it has descriptors.
+    #[default]
+    Latency,
+    /// When it has said that earlier ones have left: 4.2BSD's *active* flag. Fewer calls of the driver for more frames each; under
+    /// polling a frame waits until the transmit side gets its turn.
+    Throughput,
+}
+
+/// How soon buffers of frames that have left are taken back: three ways in which transmitting can starve (TOCS 1997, section 4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TransmitService {
+    /// Transmit interrupts take turns with those of receive rings.
+    #[default]
+    InTurn,
+    /// At the same level, but only when no receive ring interrupts.
+    ReceiveFirst,
+    /// At a lower level than receive interrupts and the protocol work they cause.
+    LowerLevel,
+}
+
+/// The output queue of an interface.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    queue: VecDeque<Frame>,
+    limit_pkts: usize,
+    /// The interface is sending, and will say when it has sent.
+    active: bool,
+    gate: Gate,
+}
+
+impl Outlet {
+    pub(super) fn new(limit_pkts: usize, gate: Gate) -> Self {
+        Self { queue: VecDeque::with_capacity(limit_pkts), limit_pkts, active: false, gate }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn reopen(&mut self) {
+        self.gate.reopen();
+    }
+
+    /// Hands over what the interface has descriptors for. Says how many frames.
+    fn hand_over(&mut self, interface: &mut dyn Interface, pool: &mut Pool) -> usize {
+        let mut count = 0;
+        while let Some(frame) = self.queue.pop_front() {
+            if let Err(frame) = interface.transmit(frame, pool) {
+                self.queue.push_front(frame);
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+}
+
+impl Net {
+    pub(crate) fn send(
+        &mut self,
+        id: SocketId,
+        to: Endpoint,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), SendError> {
+        let Some(Some(Descriptor::Udp(socket))) = self.sockets.get_mut(id.0 as usize) else {
+            return Err(SendError::NoAddress);
+        };
+        let address = socket.address.filter(|a| !a.is_multicast());
+        let source = Source { address, port: socket.port, ..Source::default() };
+        self.work.add(Work::Output);
+        let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: &mut self.out };
+        self.stack.send_udp(source, to, payload, &mut io)?;
+        socket.counters.sent += 1;
+        Ok(())
+    }
+
+    /// Puts frames that protocol work has produced into the output queues, and hands them to the interfaces. To be called at the end of
+    /// every unit.
+    pub(crate) fn transmit(&mut self, now: Instant) {
+        if self.out.is_empty() {
+            return;
+        }
+        while let Some((id, frame)) = self.out.pop_front() {
+            self.enqueue_output(id, frame, now);
+        }
+        self.start_all(now);
+    }
+
+    fn start_all(&mut self, now: Instant) {
+        for index in 0..self.interfaces.len() {
+            self.start_output(index);
+            self.interfaces[index].flush();
+            if self.interfaces[index].stalled() {
+                self.retry_output_at = self.retry_output_at.min(now + STALL_PERIOD);
+            }
+        }
+    }
+
+    /// Tries interfaces again that could not send.
+    pub(super) fn retry_output(&mut self, now: Instant) {
+        self.retry_output_at = Instant::NEVER;
+        self.start_all(now);
+    }
+
+    fn enqueue_output(&mut self, id: InterfaceId, frame: Frame, now: Instant) {
+        if self.config.listen_only {
+            self.ledger.drop_output(LinkDrop::ListenOnly);
+            return self.pool.recycle(frame);
+        }
+        if !self.captures.is_empty() {
+            self.sight(id, &frame, None, now);
+        }
+        let Some(outlet) = self.outlets.get_mut(usize::from(id.0)) else { return self.pool.recycle(frame) };
+        if outlet.queue.len() >= outlet.limit_pkts {
+            // The last attempt before giving up: descriptors may be free that nobody has asked for yet.
+            self.start_output(usize::from(id.0));
+        }
+        let Some(outlet) = self.outlets.get_mut(usize::from(id.0)) else { return self.pool.recycle(frame) };
+        if outlet.queue.len() >= outlet.limit_pkts {
+            self.ledger.drop_output(QueueDrop::Output);
+            self.pool.recycle(frame);
+            self.poller.wasted();
+        } else {
+            outlet.queue.push_back(frame);
+        }
+        if let Some(sources) = outlet.gate.on_enqueue(outlet.queue.len(), Sources::ALL) {
+            self.poller.inhibit(QueueId::Output(id), sources, now);
+        }
+    }
+
+    /// Starts an interface, unless it is active and is to be left alone then.
+    fn start_output(&mut self, index: usize) {
+        if !(self.config.transmit == Transmit::Throughput && self.outlets[index].active) {
+            self.hand_over(index);
+        }
+    }
+
+    fn hand_over(&mut self, index: usize) {
+        let (Some(outlet), Some(interface)) = (self.outlets.get_mut(index), self.interfaces.get_mut(index))
+        else {
+            return;
+        };
+        if outlet.queue.is_empty() {
+            return;
+        }
+        let count = outlet.hand_over(&mut **interface, &mut self.pool);
+        outlet.active |= count > 0 && interface.reports_sent();
+        self.ledger.transmitted += count as u64;
+        (0..count).for_each(|_| self.work.add(Work::Transmit));
+        if outlet.gate.on_dequeue(outlet.queue.len()) {
+            self.poller.resume(QueueId::Output(InterfaceId(index as u8)));
+        }
+    }
+
+    /// The service of the transmit side: takes back the buffers of at most `limit` frames that have left, and hands over what waits.
+    pub(super) fn service_output(&mut self, id: InterfaceId, limit: usize) -> usize {
+        let index = usize::from(id.0);
+        let Some(interface) = self.interfaces.get_mut(index) else { return 0 };
+        let reclaimed = interface.reclaim(&mut self.pool, limit);
+        (0..reclaimed).for_each(|_| self.work.add(Work::Reclaim));
+        if let Some(outlet) = self.outlets.get_mut(index) {
+            outlet.active = false;
+        }
+        self.hand_over(index);
+        if let Some(interface) = self.interfaces.get_mut(index) {
+            interface.flush();
+        }
+        reclaimed
+    }
+
+    /// Frames in output queues.
+    pub(crate) fn output_queued(&self) -> u64 {
+        self.outlets.iter().map(|outlet| outlet.len() as u64).sum()
+    }
+
+    /// Frames that have left, and whose buffers have not been taken back.
+    pub(crate) fn unreclaimed(&self) -> u64 {
+        self.interfaces.iter().map(|interface| interface.unreclaimed() as u64).sum()
+    }
+}

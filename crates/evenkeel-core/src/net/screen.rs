@@ -1,0 +1,117 @@
+//! The screening queue: packets to be forwarded wait in it for a process's verdict.
+
+use super::{Net, QueueId};
+use crate::drop::QueueDrop;
+use crate::poll::Sources;
+use crate::process::ProcessId;
+use crate::screen::Verdict;
+use crate::socket::{BindError, Counters, Descriptor, Queue, Screen, SocketId};
+use crate::stack::{Received, Transit};
+use crate::time::Instant;
+use crate::work::Work;
+
+/// Frames of the forwarding channel that one call looks at, at most.
+const FRAMES_PER_CALL: usize = 64;
+
+impl Net {
+    pub(crate) fn open_screen(&mut self, owner: ProcessId, limit_pkts: usize) -> Result<SocketId, BindError> {
+        if self.screen.is_some() {
+            return Err(BindError::InUse);
+        }
+        let limit = limit_pkts.max(1);
+        self.pool.grow(limit).map_err(BindError::NoMemory)?;
+        let queue = Queue::new(limit, self.gate(limit));
+        let screen = Screen { owner, queue, counters: Counters::default() };
+        let id = self.install_descriptor(Descriptor::Screen(screen));
+        self.screen = Some(id);
+        self.screened = true;
+        Ok(id)
+    }
+
+    /// A packet for somebody else: forwarded at once, or put into the screening queue.
+    pub(super) fn transit(&mut self, transit: Transit, fed_by: Sources, now: Instant) {
+        if !self.screened {
+            return self.forward(transit, now);
+        }
+        let fed_by = self.config.scope(fed_by);
+        let screen = self.screen.and_then(|id| Some((id, self.sockets.get_mut(id.0 as usize)?.as_mut()?)));
+        let Some((id, Descriptor::Screen(screen))) = screen else {
+            // Whoever asked for screening is gone. Nothing passes until somebody screens again.
+            self.ledger.drop_input(QueueDrop::Unscreened, 1);
+            return transit.recycle(&mut self.pool);
+        };
+        self.work.add(Work::Append);
+        let mut refused = None;
+        let mut waiter = None;
+        if screen.queue.has_room() {
+            waiter = screen.queue.push(transit);
+        } else {
+            screen.counters.dropped += 1;
+            refused = Some(transit);
+        }
+        let inhibits = screen.queue.inhibits(fed_by);
+        if let Some(transit) = refused {
+            self.ledger.drop_input(QueueDrop::Screen, 1);
+            transit.recycle(&mut self.pool);
+        }
+        if let Some(waiter) = waiter {
+            self.wake(waiter);
+        }
+        if let Some(sources) = inhibits {
+            self.poller.inhibit(QueueId::Socket(id), sources, now);
+        }
+    }
+
+    pub(super) fn screen_is_full(&self) -> bool {
+        let screen = self.screen.and_then(|id| self.descriptor(id));
+        matches!(screen, Some(Descriptor::Screen(screen)) if !screen.queue.has_room())
+    }
+
+    pub(super) fn forward(&mut self, transit: Transit, now: Instant) {
+        self.work.add(Work::Forward);
+        self.with_stack(now, |stack, io| stack.forward(transit, io));
+    }
+
+    /// Takes a packet from the screening queue and does with it as `decide` says. Returns whether there was one.
+    pub(crate) fn screen(
+        &mut self,
+        id: SocketId,
+        now: Instant,
+        decide: impl FnOnce(&Transit) -> Verdict,
+    ) -> bool {
+        let Some(transit) = self.next_to_screen(id, now) else { return false };
+        self.work.add(Work::Deliver);
+        match decide(&transit) {
+            Verdict::Pass => self.forward(transit, now),
+            Verdict::Drop => self.with_stack(now, |stack, io| stack.refuse_transit(transit, false, io)),
+            Verdict::Reject => self.with_stack(now, |stack, io| stack.refuse_transit(transit, true, io)),
+        }
+        true
+    }
+
+    /// Under the lazy architectures IP input happens here, on the bill of the process that screens.
+    fn next_to_screen(&mut self, id: SocketId, now: Instant) -> Option<Transit> {
+        let Descriptor::Screen(screen) = self.descriptor_mut(id)? else { return None };
+        screen.counters.received += 1;
+        if let Some((transit, resume)) = screen.queue.pop() {
+            if resume {
+                self.poller.resume(QueueId::Socket(id));
+            }
+            return Some(transit);
+        }
+        let channel = self.forward_channel?;
+        for _ in 0..FRAMES_PER_CALL {
+            let Some((interface, frame)) = self.take_from_channel(channel, now) else { break };
+            match self.input_frame(interface, frame, now) {
+                Some(Received::Transit(transit)) => return Some(transit),
+                // Its destination became ours while it waited.
+                Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),
+                None => {}
+            }
+        }
+        if let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) {
+            screen.counters.received -= 1;
+        }
+        None
+    }
+}

@@ -1,0 +1,134 @@
+//! Feedback from full queues (TOCS 1997, section 6.6.1).
+
+use super::Sources;
+use crate::time::Duration;
+
+/// Which sources a full queue inhibits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FeedbackScope {
+    /// Every source, as in the paper: right when the queue's consumer is what the host is for.
+    All,
+    /// The sources whose frames filled the queue: right when traffic is separated, and receive rings separate flows.
+    #[default]
+    Feeding,
+}
+
+/// Settings of feedback from a bounded queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Feedback {
+    /// Input is inhibited when the queue reaches this share of its limit, in percent. Default 75.
+    pub high_percent: u8,
+    /// Input resumes when the queue has fallen to this share of its limit, in percent. Default 25.
+    pub low_percent: u8,
+    /// Input resumes after this time even so, lest a hung consumer block others for good. Default one tick of 1024 Hz.
+    pub timeout: Duration,
+    /// Whether input also resumes at the low mark. The paper's packet monitor has only the timeout (its section 9).
+    pub resume_on_space: bool,
+    /// What is inhibited.
+    pub scope: FeedbackScope,
+}
+
+impl Default for Feedback {
+    fn default() -> Self {
+        Self {
+            high_percent: 75,
+            low_percent: 25,
+            timeout: Duration::from_nanos(976_562),
+            resume_on_space: true,
+            scope: FeedbackScope::default(),
+        }
+    }
+}
+
+/// Watches the occupancy of one bounded queue, with hysteresis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gate {
+    high_pkts: usize,
+    /// `None`: only the timeout reopens it.
+    low_pkts: Option<usize>,
+    /// The sources inhibited on behalf of this queue.
+    closed: Sources,
+}
+
+impl Gate {
+    /// A gate that never closes.
+    #[must_use]
+    pub const fn open() -> Self {
+        Self { high_pkts: usize::MAX, low_pkts: None, closed: Sources::NONE }
+    }
+
+    /// The gate of a queue that holds at most `limit_pkts`.
+    #[must_use]
+    pub fn new(feedback: &Feedback, limit_pkts: usize) -> Self {
+        let share = |percent: u8| limit_pkts * usize::from(percent) / 100;
+        Self {
+            high_pkts: share(feedback.high_percent).max(1),
+            low_pkts: feedback.resume_on_space.then(|| share(feedback.low_percent)),
+            closed: Sources::NONE,
+        }
+    }
+
+    /// After an enqueue (or the attempt): the sources to inhibit besides those inhibited already, if the high mark is reached.
+    pub fn on_enqueue(&mut self, occupancy_pkts: usize, fed_by: Sources) -> Option<Sources> {
+        if occupancy_pkts < self.high_pkts || self.closed.union(fed_by) == self.closed {
+            return None;
+        }
+        self.closed = self.closed.union(fed_by);
+        Some(self.closed)
+    }
+
+    /// After a dequeue: whether the low mark is reached and input may resume.
+    pub fn on_dequeue(&mut self, occupancy_pkts: usize) -> bool {
+        let resume = !self.closed.is_empty() && self.low_pkts.is_some_and(|low| occupancy_pkts <= low);
+        if resume {
+            self.closed = Sources::NONE;
+        }
+        resume
+    }
+
+    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark.
+    pub fn reopen(&mut self) {
+        self.closed = Sources::NONE;
+    }
+}
+
+/// Why input resumed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resumes {
+    /// A queue fell to its low mark.
+    pub low_mark: u64,
+    /// The feedback timeout passed.
+    pub timeout: u64,
+    /// The cycle limit's period ended.
+    pub period: u64,
+    /// The core was idle.
+    pub idle: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SourceId;
+    use super::*;
+
+    #[test]
+    fn feedback_inhibits_at_the_high_mark_and_resumes_at_the_low() {
+        let mut gate = Gate::new(&Feedback::default(), 32);
+        let source = Sources::one(SourceId(0));
+        assert_eq!(gate.on_enqueue(23, source), None);
+        assert_eq!(gate.on_enqueue(24, source), Some(source));
+        assert_eq!(gate.on_enqueue(25, source), None, "already inhibited");
+        assert!(!gate.on_dequeue(9));
+        assert!(gate.on_dequeue(8));
+        assert!(!gate.on_dequeue(7), "only once");
+    }
+
+    #[test]
+    fn without_resuming_on_space_only_the_timeout_reopens() {
+        let mut gate = Gate::new(&Feedback { resume_on_space: false, ..Feedback::default() }, 32);
+        let source = Sources::one(SourceId(0));
+        assert_eq!(gate.on_enqueue(24, source), Some(source));
+        assert!(!gate.on_dequeue(0));
+        gate.reopen();
+        assert_eq!(gate.on_enqueue(24, source), Some(source));
+    }
+}

@@ -1,0 +1,48 @@
+//! What a polling thread serves.
+
+/// What a polling thread serves: the receive ring of one queue of one interface, or the transmit side of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub u16);
+
+/// A set of sources. A host has at most [`Sources::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sources(u64);
+
+impl Sources {
+    /// Most sources a set can hold.
+    pub const MAX: usize = 64;
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// All there can be.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// The set of one source.
+    #[must_use]
+    pub const fn one(source: SourceId) -> Self {
+        Self(1 << (source.0 as u64 % Self::MAX as u64))
+    }
+
+    /// Whether the source is in the set.
+    #[must_use]
+    pub const fn contains(self, source: SourceId) -> bool {
+        self.0 & Self::one(source).0 != 0
+    }
+
+    /// Whether the set is empty.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The set but for one source.
+    #[must_use]
+    pub const fn without(self, source: SourceId) -> Self {
+        Self(self.0 & !Self::one(source).0)
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
