@@ -41,7 +41,8 @@ work! {
     Control => "control", "ARP, NDP, ICMP, IGMP or MLD input of a frame";
     Forward => "forward", "routing a packet and putting it on its way";
     Filter => "filter", "a packet filter looks at a frame";
-    Append => "append", "a datagram, a packet or a copy is appended to a queue that a process reads";
+    Screen => "screen", "a packet to be forwarded is put before the screening process";
+    Append => "append", "a datagram or a copy is appended to a queue that a process reads";
     Wakeup => "wakeup", "a sleeping process is made runnable";
     Switch => "switch", "switching to another process";
     SystemCall => "system-call", "entering and leaving a system call";

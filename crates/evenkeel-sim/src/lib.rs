@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpu;
+pub mod daemons;
 pub mod event;
 pub mod machine;
 pub mod net;

@@ -1,7 +1,8 @@
 //! Machine models: what each kind of work costs on a machine. Data files, every number with its source.
 //!
 //! A model gives nanoseconds per piece of work ([`Work`]), and where one receive architecture's code differs from the others', a cost
-//! for that architecture alone. A kind that a model does not name costs nothing. See `docs/machine-models.md`.
+//! for that architecture alone; then what differs in a *variant* of the system, and what programs that the paper ran there take. A kind that
+//! a model does not name costs nothing. See `docs/machine-models.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,8 @@ pub struct Machine {
     about: String,
     base: Costs,
     architectures: Vec<(Architecture, Costs)>,
+    variants: BTreeMap<String, BTreeMap<String, Entry>>,
+    programs: BTreeMap<String, Duration>,
 }
 
 /// Nanoseconds per piece of work, for one machine under one architecture.
@@ -110,7 +113,22 @@ impl Machine {
             let costs = base.with(&table, costs).map_err(|(field, problem)| fail(&field, problem))?;
             architectures.push((architecture, costs));
         }
-        Ok(Self { name: model.name, about: model.about, base, architectures })
+        for (name, costs) in &model.variant {
+            base.with(&format!("variant.{name}"), costs).map_err(|(field, problem)| fail(&field, problem))?;
+        }
+        let mut programs = BTreeMap::new();
+        for (name, entry) in &model.program {
+            entry.check().map_err(|problem| fail(&format!("program.{name}"), problem))?;
+            programs.insert(name.clone(), Duration::from_nanos(entry.ns));
+        }
+        Ok(Self {
+            name: model.name,
+            about: model.about,
+            base,
+            architectures,
+            variants: model.variant,
+            programs,
+        })
     }
 
     /// The name of the model.
@@ -129,6 +147,33 @@ impl Machine {
     #[must_use]
     pub fn costs(&self, architecture: Architecture) -> Costs {
         self.architectures.iter().find(|(a, _)| *a == architecture).map_or(self.base, |(_, costs)| *costs)
+    }
+
+    /// Its costs under `architecture` in a variant of the system.
+    ///
+    /// # Errors
+    /// [`MachineError`] if it has no such variant.
+    pub fn variant(&self, name: &str, architecture: Architecture) -> Result<Costs, MachineError> {
+        let missing = || MachineError {
+            file: self.name.clone(),
+            field: format!("variant.{name}"),
+            problem: format!("no such variant; there are {:?}", self.variants.keys()),
+        };
+        let costs = self.variants.get(name).ok_or_else(missing)?;
+        let with = self.costs(architecture).with(name, costs);
+        with.map_err(|(field, problem)| MachineError { file: self.name.clone(), field, problem })
+    }
+
+    /// What a program that the paper ran on it takes for each thing it does.
+    ///
+    /// # Errors
+    /// [`MachineError`] if the model does not know the program.
+    pub fn program(&self, name: &str) -> Result<Duration, MachineError> {
+        self.programs.get(name).copied().ok_or_else(|| MachineError {
+            file: self.name.clone(),
+            field: format!("program.{name}"),
+            problem: format!("no such program; there are {:?}", self.programs.keys()),
+        })
     }
 }
 
@@ -158,10 +203,14 @@ struct Model {
     cost: BTreeMap<String, Entry>,
     #[serde(default)]
     architecture: BTreeMap<String, BTreeMap<String, Entry>>,
+    #[serde(default)]
+    variant: BTreeMap<String, BTreeMap<String, Entry>>,
+    #[serde(default)]
+    program: BTreeMap<String, Entry>,
 }
 
 /// One cost and where it comes from.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     ns: u64,
@@ -223,6 +272,32 @@ mod tests {
         log.compute = Duration::from_nanos(5);
         assert_eq!(machine.costs(Architecture::Eager).total(&log), Duration::from_nanos(25));
         assert_eq!(Costs::FREE.total(&WorkLog::default()), Duration::from_nanos(1));
+    }
+
+    #[test]
+    fn a_variant_comes_on_top_of_its_architecture_and_programs_have_their_time() {
+        let text = r#"
+            name = "m"
+            about = "a machine"
+            [cost]
+            receive = { ns = 10, source = "fit: 10" }
+            transmit = { ns = 20, source = "fit: 20" }
+            [architecture.eager]
+            transmit = { ns = 30, source = "fit: 30" }
+            [variant.slow]
+            receive = { ns = 11, source = "fit: 11" }
+            [program.tool]
+            ns = 7
+            source = "fit: 7"
+        "#;
+        let machine = Machine::parse("m.toml", text).unwrap();
+        let slow = machine.variant("slow", Architecture::Eager).unwrap();
+        assert_eq!((slow.of(Work::Receive).as_nanos(), slow.of(Work::Transmit).as_nanos()), (11, 30));
+        assert_eq!(machine.costs(Architecture::Eager).of(Work::Receive).as_nanos(), 10);
+        assert_eq!(machine.program("tool").unwrap(), Duration::from_nanos(7));
+        let missing = machine.program("saw").unwrap_err().to_string();
+        assert!(missing.contains("program.saw") && missing.contains("tool"), "{missing}");
+        assert!(machine.variant("fast", Architecture::Eager).unwrap_err().to_string().contains("slow"));
     }
 
     #[test]

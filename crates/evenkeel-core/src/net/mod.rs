@@ -123,7 +123,7 @@ impl Net {
             ledger: Ledger::default(),
             stack: Stack::new(config.stack.clone(), config.seed),
             work: WorkLog::default(),
-            poller: Poller::new(config.quota, timeout, config.cycle_limit),
+            poller: Poller::new(config.quota, timeout, config.cycle_limit).with_inhibition(config.inhibition),
             wakeups: Vec::new(),
             interfaces: Vec::new(),
             ports: Vec::new(),
@@ -234,17 +234,6 @@ impl Net {
         }
         self.follow_addresses();
         Ok(id)
-    }
-
-    pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
-        self.with_stack(now, |stack, io| stack.add_address(interface, address, io));
-        self.follow_addresses();
-    }
-
-    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
-        let removed = self.stack.remove_address(interface, address);
-        self.follow_addresses();
-        removed
     }
 
     fn serve(&mut self, interface: InterfaceId, side: Side, plan: Plan) -> Result<(), AddInterfaceError> {

@@ -40,7 +40,7 @@ impl Net {
             self.ledger.drop_input(QueueDrop::Unscreened, 1);
             return transit.recycle(&mut self.pool);
         };
-        self.work.add(Work::Append);
+        self.work.add(Work::Screen);
         let mut refused = None;
         let mut waiter = None;
         if screen.queue.has_room() {

@@ -13,6 +13,17 @@ pub enum FeedbackScope {
     Feeding,
 }
 
+/// When an inhibition of input takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Inhibition {
+    /// At once, in the middle of a callback: nothing more is taken from the ring, and what comes dies there, for free.
+    #[default]
+    AtOnce,
+    /// When the callback in progress has used its quota, as in the paper's packet monitor and cycle limit. With a quota above the room that
+    /// the high mark leaves, frames die in the full queue.
+    AfterCallback,
+}
+
 /// Settings of feedback from a bounded queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feedback {

@@ -10,7 +10,7 @@ mod sources;
 use crate::time::{Duration, Instant};
 
 pub use cycle::CycleLimit;
-pub use feedback::{Feedback, FeedbackScope, Gate, Resumes};
+pub use feedback::{Feedback, FeedbackScope, Gate, Inhibition, Resumes};
 pub use quota::Quota;
 pub use sources::{SourceId, Sources};
 
@@ -46,6 +46,7 @@ pub struct Poller<Q> {
     left_pkts: usize,
     /// No frame has been taken yet in the callback that is due.
     begins: bool,
+    inhibition: Inhibition,
     timeout: Duration,
     closed: Vec<Closed<Q>>,
     inhibited: Sources,
@@ -70,6 +71,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             current: 0,
             left_pkts: quota_pkts,
             begins: true,
+            inhibition: Inhibition::default(),
             timeout,
             closed: Vec::new(),
             inhibited: Sources::NONE,
@@ -77,6 +79,12 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             resumes: Resumes::default(),
             interrupts: 0,
         }
+    }
+
+    /// The same with inhibitions that take effect as `inhibition` says.
+    #[must_use]
+    pub fn with_inhibition(self, inhibition: Inhibition) -> Self {
+        Self { inhibition, ..self }
     }
 
     /// Registers a source; its interrupt is enabled. `None` when there are [`Sources::MAX`] already.
@@ -111,7 +119,10 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     fn may_serve(&self, index: usize) -> bool {
-        self.sources.get(index).is_some_and(|s| s.wants) && !self.is_inhibited(SourceId(index as u16))
+        let finishes = self.inhibition == Inhibition::AfterCallback && index == self.current && !self.begins;
+        let goes_on = finishes && self.left_pkts > 0;
+        let wants = self.sources.get(index).is_some_and(|s| s.wants);
+        wants && (goes_on || !self.is_inhibited(SourceId(index as u16)))
     }
 
     /// Whether feedback or the cycle limit holds back the source. A transmit side never is.
@@ -288,6 +299,24 @@ mod tests {
         assert!(!poller.is_runnable());
         poller.resume(7);
         assert_eq!(poller.turn(Instant::ZERO).unwrap().0, a);
+    }
+
+    #[test]
+    fn an_inhibition_can_let_the_callback_finish() {
+        for (inhibition, taken) in [(Inhibition::AtOnce, 1), (Inhibition::AfterCallback, 4)] {
+            let mut poller = poller(4).with_inhibition(inhibition);
+            let a = poller.register(true).unwrap();
+            poller.interrupt(a);
+            let mut count = 0;
+            while let Some((source, _, _)) = poller.turn(Instant::ZERO) {
+                count += 1;
+                poller.served(source, 1, true);
+                poller.inhibit(7, Sources::one(a), Instant::ZERO);
+            }
+            assert_eq!(count, taken, "{inhibition:?}");
+            poller.resume(7);
+            assert!(poller.is_runnable());
+        }
     }
 
     #[test]

@@ -1,0 +1,107 @@
+//! What runs on a router or a network monitor: `screend`, `tcpdump`, and what a system does besides.
+
+use evenkeel_core::capture::Capture;
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::screen::Verdict;
+use evenkeel_core::socket::SocketId;
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::workload::Tally;
+
+/// Screens packets, one by one, and lets all of them pass (W2).
+#[derive(Debug)]
+pub struct Screend {
+    queue_pkts: usize,
+    rules: Duration,
+    queue: Option<SocketId>,
+    passed: Tally,
+}
+
+impl Screend {
+    /// A screening process with a queue of at most `queue_pkts` that takes `rules` for each packet to find the rule that matches; and the
+    /// count of packets that passed.
+    #[must_use]
+    pub fn new(queue_pkts: usize, rules: Duration) -> (Self, Tally) {
+        let passed = Tally::default();
+        (Self { queue_pkts, rules, queue: None, passed: passed.clone() }, passed)
+    }
+}
+
+impl Program for Screend {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let queue = *self.queue.get_or_insert_with(|| match system.open_screen(self.queue_pkts) {
+            Ok(queue) => queue,
+            Err(error) => panic!("cannot screen: {error}"),
+        });
+        if !system.screen(queue, |_| Verdict::Pass) {
+            return Step::Wait(queue);
+        }
+        system.compute(self.rules);
+        self.passed.add_one();
+        Step::Again
+    }
+}
+
+/// Reads captured frames, all that wait at a time, and works on each (W5).
+#[derive(Debug)]
+pub struct Tcpdump {
+    wanted: Option<Capture>,
+    work: Duration,
+    queue: Option<SocketId>,
+    captured: Tally,
+}
+
+impl Tcpdump {
+    /// A packet monitor that takes `work` for each frame it reads; and the count of frames it read.
+    #[must_use]
+    pub fn new(wanted: Capture, work: Duration) -> (Self, Tally) {
+        let captured = Tally::default();
+        (Self { wanted: Some(wanted), work, queue: None, captured: captured.clone() }, captured)
+    }
+}
+
+impl Program for Tcpdump {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        if let Some(wanted) = self.wanted.take() {
+            match system.open_capture(wanted) {
+                Ok(queue) => self.queue = Some(queue),
+                Err(error) => panic!("cannot capture: {error}"),
+            }
+        }
+        let Some(queue) = self.queue else { return Step::Exit };
+        let mut read = false;
+        while let Some(captured) = system.captured(queue) {
+            system.recycle_captured(captured);
+            system.compute(self.work);
+            self.captured.add_one();
+            read = true;
+        }
+        if read { Step::Again } else { Step::Wait(queue) }
+    }
+}
+
+/// What a system does besides: computes for a while at every interval.
+#[derive(Debug, Clone, Copy)]
+pub struct Housekeeping {
+    interval: Duration,
+    busy: Duration,
+    next: Instant,
+}
+
+impl Housekeeping {
+    /// Housekeeping that takes `busy` out of every `interval`.
+    #[must_use]
+    pub const fn new(interval: Duration, busy: Duration) -> Self {
+        Self { interval, busy, next: Instant::ZERO }
+    }
+}
+
+impl Program for Housekeeping {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        system.compute(self.busy);
+        // What could not be done in time is not made up for.
+        self.next = (self.next + self.interval).max(system.now());
+        Step::Sleep(self.next)
+    }
+}
