@@ -13,7 +13,12 @@
 //! The adaptor steers each flow to one of its receive rings by a hash of the destination (receive-side scaling), or, opened with
 //! [`Options::demultiplexes`], to the ring of its channel: what `ni-lrp` asks of an adaptor.
 //!
+//! A frame has left its sender at once, unless the sender's adaptor was opened with [`Completion::ByPeer`]: then it occupies a descriptor of
+//! the transmit ring until the other end, which knows when the wire was free, says that it has left, and the host has reclaimed it.
+//!
 //! The two ends may live on two threads. Rings have a single producer and a single consumer, and no locks.
+
+mod transmit;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use core::task::Waker;
@@ -26,6 +31,9 @@ use crate::demux::{Change, Class, Table, steering_hash};
 use crate::frame::{Frame, HEADROOM, Pool, PoolLimit};
 use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::wire::EthernetAddress;
+
+pub use transmit::Completion;
+use transmit::{Left, TransmitRing};
 
 /// Channels that an adaptor which demultiplexes can have. Each rings its bell once per arming, so the bell has room for all.
 const CHANNELS_MAX: usize = 1 << 16;
@@ -48,6 +56,10 @@ pub struct Options {
     pub ring_pkts: usize,
     /// Whether the adaptor demultiplexes to channels. Default false.
     pub demultiplexes: bool,
+    /// When its frames have left. Default at once.
+    pub completion: Completion,
+    /// Descriptors of its transmit ring, with [`Completion::ByPeer`]. Default 256.
+    pub transmit_ring_pkts: usize,
 }
 
 impl Options {
@@ -61,6 +73,8 @@ impl Options {
             queues: 1,
             ring_pkts: 256,
             demultiplexes: false,
+            completion: Completion::AtOnce,
+            transmit_ring_pkts: 256,
         }
     }
 }
@@ -103,6 +117,9 @@ fn adaptor(options: &Options) -> (Adaptor, Rings) {
     } else {
         (None, None)
     };
+    let left = Left::default();
+    let transmit = (options.completion == Completion::ByPeer)
+        .then(|| TransmitRing::new(options.transmit_ring_pkts, Arc::clone(&left)));
     let adaptor = Adaptor {
         mtu: options.mtu,
         queues: outside,
@@ -111,8 +128,9 @@ fn adaptor(options: &Options) -> (Adaptor, Rings) {
         waker: Arc::clone(&waker),
         discarded: 0,
         accepted: 0,
+        left,
     };
-    (adaptor, Rings { queues: inside, control, waker })
+    (adaptor, Rings { queues: inside, control, waker, transmit })
 }
 
 /// What the two halves of a ring share besides frames.
@@ -306,6 +324,8 @@ struct Adaptor {
     waker: Arc<OnceLock<Waker>>,
     discarded: u64,
     accepted: u64,
+    /// Frames from there that have left.
+    left: Left,
 }
 
 impl Adaptor {
@@ -330,6 +350,18 @@ impl Adaptor {
             self.touched.push(number);
         }
         accepted
+    }
+
+    /// Frames of the end behind this adaptor have left: wakes its host if that asked for interrupts.
+    fn complete(&self, count: u64) {
+        self.left.0.fetch_add(count, Ordering::Release);
+        fence(Ordering::SeqCst);
+        // A host asks for the interrupts of all its rings when it halts; one whose adaptor demultiplexes asks by channel.
+        let asked =
+            self.demultiplexer.is_some() | self.queues.iter().fold(false, |any, q| any | q.interrupt());
+        if let (true, Some(waker)) = (asked, self.waker.get()) {
+            waker.wake_by_ref();
+        }
     }
 
     /// Raises the interrupts of rings that got frames and whose receiver asked for one.
@@ -368,6 +400,7 @@ struct Rings {
     queues: Vec<Outlet>,
     control: Option<Control>,
     waker: Arc<OnceLock<Waker>>,
+    transmit: Option<TransmitRing>,
 }
 
 #[derive(Debug)]
@@ -401,6 +434,12 @@ impl End {
             return false;
         }
         self.peer.deliver(frame)
+    }
+
+    /// Says that `count` further frames that were received here have left the other end, if that was opened with [`Completion::ByPeer`].
+    /// Its host is woken to reclaim them if it halts.
+    pub fn complete(&mut self, count: u64) {
+        self.peer.complete(count);
     }
 
     /// Who is woken when a frame arrives at an armed ring. Can be set once.
@@ -443,6 +482,9 @@ impl Interface for End {
     }
 
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        if let Some(ring) = &self.rings.transmit {
+            ring.attach(pool)?;
+        }
         if self.rings.control.is_some() {
             return Ok(());
         }
@@ -463,10 +505,29 @@ impl Interface for End {
     }
 
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
+        if self.rings.transmit.as_ref().is_some_and(TransmitRing::is_full) {
+            return Err(frame);
+        }
         // What the other end has no room for is lost on the wire, and counted there.
-        let _ = self.send(frame.bytes());
-        pool.recycle(frame);
+        let arrived = self.send(frame.bytes());
+        match &mut self.rings.transmit {
+            Some(ring) => {
+                ring.push(frame);
+                if !arrived {
+                    ring.lost();
+                }
+            }
+            None => pool.recycle(frame),
+        }
         Ok(())
+    }
+
+    fn unreclaimed(&self) -> usize {
+        self.rings.transmit.as_ref().map_or(0, TransmitRing::unreclaimed)
+    }
+
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        self.rings.transmit.as_mut().map_or(0, |ring| ring.reclaim(pool, limit_pkts))
     }
 
     fn flush(&mut self) {
@@ -549,6 +610,61 @@ mod tests {
         assert_eq!(a.steers_to(&frame_to(7)), a.steers_to(&frame_to(7)));
         let used: std::collections::BTreeSet<_> = (0..32).map(|port| a.steers_to(&frame_to(port))).collect();
         assert_eq!(used.len(), 4, "32 ports spread over 4 rings");
+    }
+
+    #[test]
+    fn a_descriptor_is_in_use_until_the_frame_has_left_and_is_reclaimed() {
+        let by_peer =
+            Options { completion: Completion::ByPeer, transmit_ring_pkts: 2, ..Options::new("a", 1) };
+        let (mut a, mut b) = pair(by_peer, Options { ring_pkts: 3, ..Options::new("b", 2) });
+        let (mut pool, mut far) = (Pool::with_limit(300), Pool::with_limit(8));
+        a.attach(&mut pool).unwrap();
+        b.attach(&mut far).unwrap();
+        pool.grow(1).unwrap();
+        let free = pool.available();
+        let send = |a: &mut End, pool: &mut Pool| {
+            let frame = pool.take_copy(&frame_to(7)).unwrap();
+            a.transmit(frame, pool).map_err(|frame| pool.recycle(frame)).is_ok()
+        };
+        assert!(send(&mut a, &mut pool) && send(&mut a, &mut pool));
+        assert!(!send(&mut a, &mut pool), "both descriptors are in use");
+        assert_eq!((a.unreclaimed(), a.reclaim(&mut pool, 8)), (0, 0), "nothing has left");
+        b.complete(1);
+        assert_eq!(a.unreclaimed(), 1);
+        assert!(!send(&mut a, &mut pool), "left, but not reclaimed");
+        assert_eq!(a.reclaim(&mut pool, 8), 1);
+        assert!(send(&mut a, &mut pool));
+        b.complete(2);
+        assert_eq!(a.reclaim(&mut pool, 1), 1, "no more than the limit");
+        assert_eq!(a.reclaim(&mut pool, 8), 1);
+        assert_eq!(pool.available(), free);
+        assert!(send(&mut a, &mut pool));
+        assert_eq!(
+            a.unreclaimed(),
+            1,
+            "the other end had no room: lost on the wire, of which nobody will tell"
+        );
+    }
+
+    #[test]
+    fn a_host_that_halts_is_woken_when_a_frame_has_left() {
+        #[derive(Default)]
+        struct Count(AtomicU64);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let woken = Arc::new(Count::default());
+        let (mut a, mut b) =
+            pair(Options { completion: Completion::ByPeer, ..Options::new("a", 1) }, Options::new("b", 2));
+        a.set_waker(Waker::from(Arc::clone(&woken)));
+        b.complete(1);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "it did not ask");
+        assert!(!a.queue(0).arm());
+        b.complete(1);
+        b.complete(1);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "once for each time it asked");
     }
 
     #[test]

@@ -1,21 +1,20 @@
 //! The simulated CPU: runs a host's units with preemptive-resume priorities and lets each take the time a machine model gives it.
 //!
-//! The effects of a unit happen when it starts; then the CPU is busy for its cost; frames that the host sent leave when it is over, or
-//! with later frames of a unit that is over sooner.
+//! The effects of a unit happen when it starts; then the CPU is busy for its cost; frames that the host sent go to the transmitter when it is
+//! over, or with later frames of a unit that is over sooner. The transmitter puts them on the wire one after the other.
 //! When something of a higher level becomes pending meanwhile, the rest of the unit is suspended until that is done. Equal levels do
 //! not preempt each other. A process is suspended in the middle of its step, and whenever the CPU returns from an interrupt the host's
 //! scheduler says which process goes on.
 
 use std::collections::VecDeque;
 
-use evenkeel_core::cable::End;
-use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Host, Level, Ran};
-use evenkeel_core::interface::Interface;
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::machine::Costs;
+use crate::timeline::{Stages, Timeline};
+use crate::wire::Wire;
 
 /// A host on a simulated CPU, with the outside ends of its cables.
 ///
@@ -38,6 +37,7 @@ pub struct Cpu {
     handed_over: u64,
     sent: VecDeque<(usize, Vec<u8>)>,
     counters: Counters,
+    timeline: Option<Timeline>,
 }
 
 /// What a CPU did.
@@ -51,31 +51,22 @@ pub struct Counters {
     pub halts: u64,
 }
 
-/// The outside end of a cable, as the network sees it.
-#[derive(Debug)]
-struct Wire {
-    end: End,
-    pool: Pool,
-}
-
 /// A unit whose time has not all passed.
 #[derive(Debug)]
 struct Busy {
     ran: Ran,
     left: Duration,
+    /// What it does in that time, if somebody wants to know.
+    stages: Stages,
     /// Frames that the host had sent when it had started, if it sent any itself: they leave when the unit is over.
     frames_up_to: Option<u64>,
 }
 
-/// Frames that the outside end of a cable can take during one unit.
-const WIRE_PKTS: usize = 512;
-
 impl Cpu {
-    /// `host` on a CPU with these costs. `wires` are the outside ends of the cables whose inside ends the host has as interfaces, in the
-    /// order in which they were added to it.
+    /// `host` on a CPU with these costs. `wires` are the cables that the host has as interfaces, in the order in which they were added to
+    /// it.
     #[must_use]
-    pub fn new(host: Host, costs: Costs, wires: Vec<End>) -> Self {
-        let wires = wires.into_iter().map(Wire::new).collect();
+    pub fn new(host: Host, costs: Costs, wires: Vec<Wire>) -> Self {
         Self {
             host,
             costs,
@@ -88,7 +79,19 @@ impl Cpu {
             handed_over: 0,
             sent: VecDeque::new(),
             counters: Counters::default(),
+            timeline: None,
         }
+    }
+
+    /// From now on notes what is done when.
+    pub fn record(&mut self) {
+        self.timeline = Some(Timeline::default());
+    }
+
+    /// What was done when, if that was asked for.
+    #[must_use]
+    pub const fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_ref()
     }
 
     /// The host.
@@ -111,10 +114,7 @@ impl Cpu {
 
     /// A frame reaches interface `index`. Returns whether there was room in its ring.
     pub fn arrive(&mut self, index: usize, frame: &[u8]) -> bool {
-        let Some(wire) = self.wires.get_mut(index) else { return false };
-        let accepted = wire.end.send(frame);
-        wire.end.flush();
-        accepted
+        self.wires.get_mut(index).is_some_and(|wire| wire.arrive(frame))
     }
 
     /// The next frame that has left the host, and the interface it left from.
@@ -126,19 +126,21 @@ impl Cpu {
     #[must_use]
     pub fn deadline(&self) -> Instant {
         let due = self.host.next_deadline();
-        match &self.running {
+        let own = match &self.running {
             // A deadline that has passed without preempting will be met when the unit is over.
             Some(busy) if due > self.now && busy.ran.level > Level::Interrupt => {
                 due.min(self.now + busy.left)
             }
             Some(busy) => self.now + busy.left,
             None => due,
-        }
+        };
+        self.wires.iter().map(Wire::poll_timeout).fold(own, Instant::min)
     }
 
     /// Lets time pass up to `now`, which must not be later than [`Cpu::deadline`], and starts what is to run then.
     pub fn run(&mut self, now: Instant) {
         self.pass(now);
+        self.transmit();
         loop {
             let Some((level, left)) = self.running.as_ref().map(|busy| (busy.ran.level, busy.left)) else {
                 if self.start() {
@@ -148,6 +150,7 @@ impl Cpu {
             };
             if left.is_zero() {
                 self.complete();
+                self.transmit();
             } else if self.host.peek(now).is_some_and(|next| next.level < level) {
                 self.suspend();
             } else {
@@ -164,6 +167,9 @@ impl Cpu {
             debug_assert!(elapsed <= busy.left, "the deadline was missed");
             busy.left = busy.left.saturating_sub(elapsed);
             self.host.charge(&busy.ran, elapsed);
+            if let Some(timeline) = &mut self.timeline {
+                busy.stages.pass(now, elapsed, timeline);
+            }
         }
     }
 
@@ -181,7 +187,18 @@ impl Cpu {
     fn release(&mut self, last: u64) {
         let first = self.handed_over - self.held.len() as u64;
         let count = last.saturating_sub(first) as usize;
-        self.sent.extend(self.held.drain(..count.min(self.held.len())));
+        for (index, frame) in self.held.drain(..count.min(self.held.len())) {
+            self.wires[index].send(frame, self.now);
+        }
+    }
+
+    /// Frames that have left the transmitters.
+    fn transmit(&mut self) {
+        for (index, wire) in self.wires.iter_mut().enumerate() {
+            while let Some(frame) = wire.poll_frame(self.now) {
+                self.sent.push_back((index, frame));
+            }
+        }
     }
 
     fn suspend(&mut self) {
@@ -212,8 +229,13 @@ impl Cpu {
         let Some(ran) = self.host.turn(self.now) else { return false };
         self.counters.units += 1;
         let left = self.costs.total(self.host.work());
+        let mut stages = Stages::default();
+        if let Some(timeline) = &mut self.timeline {
+            stages = Stages::of(self.host.work(), &self.costs);
+            stages.pass(self.now, Duration::ZERO, timeline);
+        }
         let frames_up_to = self.collect();
-        self.running = Some(Busy { ran, left, frames_up_to });
+        self.running = Some(Busy { ran, left, stages, frames_up_to });
         true
     }
 
@@ -226,7 +248,9 @@ impl Cpu {
         let Some(index) = self.steps.iter().position(|(p, _)| *p == process) else { return false };
         let (_, mut busy) = self.steps.remove(index);
         self.host.resume(process);
-        busy.left += self.costs.total(self.host.work());
+        let switch = self.costs.total(self.host.work());
+        busy.left += switch;
+        busy.stages.delay(switch);
         self.running = Some(busy);
         true
     }
@@ -244,22 +268,12 @@ impl Cpu {
     fn collect(&mut self) -> Option<u64> {
         let before = self.held.len();
         for (index, wire) in self.wires.iter_mut().enumerate() {
-            while let Some(frame) = wire.end.queue(0).take(&mut wire.pool) {
-                self.held.push_back((index, frame.bytes().to_vec()));
-                wire.pool.recycle(frame);
+            while let Some(frame) = wire.take() {
+                self.held.push_back((index, frame));
             }
         }
         let count = (self.held.len() - before) as u64;
         self.handed_over += count;
         (count > 0).then_some(self.handed_over)
-    }
-}
-
-impl Wire {
-    fn new(mut end: End) -> Self {
-        let mut pool = Pool::with_limit(2 * WIRE_PKTS);
-        // A cable whose outside ring is larger than that sheds some frames, which the cable counts.
-        let _ = end.attach(&mut pool);
-        Self { end, pool }
     }
 }

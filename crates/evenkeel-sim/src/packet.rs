@@ -18,7 +18,7 @@ pub struct Station {
 /// Octets in front of the payload: Ethernet, IPv4 without options, UDP.
 pub const HEADERS_BYTES: usize = 14 + 20 + 8;
 /// The shortest Ethernet frame, without frame check sequence.
-const FRAME_BYTES_MIN: usize = 60;
+pub(crate) const FRAME_BYTES_MIN: usize = 60;
 
 /// A frame with one UDP datagram from `from` to `to`, from the Ethernet header on.
 #[must_use]

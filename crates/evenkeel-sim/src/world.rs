@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evenkeel_core::cable::{self, Options};
+use evenkeel_core::cable::{self, Completion, Options};
 use evenkeel_core::host::{AddInterfaceError, Config, Host, PoolLimit};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
@@ -14,6 +14,7 @@ use crate::packet::destination;
 use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::traffic::{Flow, Source};
+use crate::wire::Wire;
 
 /// Names a host of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +41,9 @@ pub struct Port {
     pub down: Conditions,
     /// Frames the interface's receive ring holds.
     pub ring_pkts: usize,
+    /// Descriptors of its transmit ring. The adaptor then sends one frame at a time, at the rate of `up`, and interrupts when it has left.
+    /// `None` is an adaptor whose frames have left at once, into whatever queue `up` has.
+    pub transmit_ring_pkts: Option<usize>,
 }
 
 impl Port {
@@ -47,13 +51,40 @@ impl Port {
     #[must_use]
     pub fn new(segment: SegmentId, address: IpCidr) -> Self {
         let wire = Conditions::PERFECT;
-        Self { segment, addresses: vec![address], up: wire, down: wire, ring_pkts: 64 }
+        Self {
+            segment,
+            addresses: vec![address],
+            up: wire,
+            down: wire,
+            ring_pkts: 64,
+            transmit_ring_pkts: None,
+        }
     }
 
     /// The same over wires with these conditions, in both directions.
     #[must_use]
     pub fn with_conditions(self, conditions: Conditions) -> Self {
         Self { up: conditions, down: conditions, ..self }
+    }
+
+    /// The adaptor's half of the cable.
+    fn adaptor(&self, name: &str, hardware: EthernetAddress, demultiplexes: bool) -> Options {
+        let options =
+            Options { address: hardware, ring_pkts: self.ring_pkts, demultiplexes, ..Options::new(name, 0) };
+        match self.transmit_ring_pkts {
+            Some(transmit_ring_pkts) => {
+                Options { completion: Completion::ByPeer, transmit_ring_pkts, ..options }
+            }
+            None => options,
+        }
+    }
+
+    /// At which rate the adaptor sends, and what is left for the wire to do.
+    fn transmitter(&self) -> (Option<u64>, Conditions) {
+        match self.transmit_ring_pkts {
+            Some(_) => (self.up.rate_bps, Conditions { rate_bps: None, ..self.up }),
+            None => (None, self.up),
+        }
     }
 }
 
@@ -144,17 +175,13 @@ impl World {
         for (interface, port) in ports.iter().enumerate() {
             let hardware = hardware_address(number, interface);
             let name = format!("h{number}i{interface}");
-            let inside = Options {
-                address: hardware,
-                ring_pkts: port.ring_pkts,
-                demultiplexes,
-                ..Options::new(&name, 0)
-            };
+            let (rate_bps, up) = port.transmitter();
+            let inside = port.adaptor(&name, hardware, demultiplexes);
             let (inside, outside) = cable::pair(inside, Options::new("wire", 0));
             host.add_interface(Box::new(inside), &port.addresses, self.now).map_err(SetupError::Interface)?;
-            wires.push(outside);
+            wires.push(Wire::new(outside, rate_bps));
             let who = Who::Host { host: number, interface };
-            self.attach(port.segment, who, hardware, port.up, port.down);
+            self.attach(port.segment, who, hardware, up, port.down);
         }
         self.hosts.push(Cpu::new(host, costs, wires));
         Ok(HostId(number))

@@ -1,0 +1,68 @@
+//! The transmit ring of an adaptor that tells when frames have left.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::OwnLine;
+use crate::frame::{Frame, Pool, PoolLimit};
+
+/// When a frame that was handed to an adaptor has left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Completion {
+    /// At once: there is neither a transmit ring nor a transmit interrupt.
+    #[default]
+    AtOnce,
+    /// When the other end says so ([`End::complete`](super::End::complete)). Until then, and until the host has reclaimed it, the frame's
+    /// buffer occupies a descriptor of the transmit ring.
+    ByPeer,
+}
+
+/// Frames that have left so far; counted by both threads of a cable.
+pub(super) type Left = Arc<OwnLine<AtomicU64>>;
+
+/// Descriptors in use, and the buffers they hold.
+#[derive(Debug)]
+pub(super) struct TransmitRing {
+    frames: VecDeque<Frame>,
+    capacity_pkts: usize,
+    reclaimed: u64,
+    left: Left,
+}
+
+impl TransmitRing {
+    pub(super) fn new(capacity_pkts: usize, left: Left) -> Self {
+        let capacity_pkts = capacity_pkts.max(1);
+        Self { frames: VecDeque::with_capacity(capacity_pkts), capacity_pkts, reclaimed: 0, left }
+    }
+
+    pub(super) fn attach(&self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        pool.grow(self.capacity_pkts)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.frames.len() >= self.capacity_pkts
+    }
+
+    /// Keeps the buffer until the frame has left and is reclaimed.
+    pub(super) fn push(&mut self, frame: Frame) {
+        self.frames.push_back(frame);
+    }
+
+    /// One that nobody will tell of: it was lost on the wire.
+    pub(super) fn lost(&self) {
+        self.left.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn unreclaimed(&self) -> usize {
+        let left = self.left.0.load(Ordering::Acquire).saturating_sub(self.reclaimed);
+        self.frames.len().min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    pub(super) fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        let count = self.unreclaimed().min(limit_pkts);
+        self.frames.drain(..count).for_each(|frame| pool.recycle(frame));
+        self.reclaimed += count as u64;
+        count
+    }
+}

@@ -1,0 +1,68 @@
+//! When a CPU began each piece of work: what an instrumented kernel would note.
+
+use std::collections::VecDeque;
+
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::work::{Work, WorkLog};
+
+use crate::machine::Costs;
+
+/// Pieces of work in the order in which they were begun.
+#[derive(Debug, Default)]
+pub struct Timeline(Vec<(Instant, Work)>);
+
+impl Timeline {
+    /// When each piece of `work` was begun.
+    pub fn times(&self, work: Work) -> impl Iterator<Item = Instant> {
+        self.0.iter().filter(move |(_, w)| *w == work).map(|&(at, _)| at)
+    }
+
+    /// Everything, in order.
+    #[must_use]
+    pub fn all(&self) -> &[(Instant, Work)] {
+        &self.0
+    }
+}
+
+/// What is done before anything else in a unit: getting there, and the buffers that come back.
+const FIRST: [Work; 6] =
+    [Work::Interrupt, Work::Clock, Work::SoftInterrupt, Work::PollRound, Work::Switch, Work::Reclaim];
+
+/// The pieces of work of one unit that are not begun yet, each with the CPU time that passes before it.
+#[derive(Debug, Default)]
+pub(crate) struct Stages {
+    used: Duration,
+    ahead: VecDeque<(Duration, Work)>,
+}
+
+impl Stages {
+    /// The pieces of a unit. A log says how often each kind was done; they are taken to follow each other as a frame goes its way.
+    pub(crate) fn of(log: &WorkLog, costs: &Costs) -> Self {
+        let first = FIRST.iter().copied();
+        let rest = Work::ALL.iter().copied().filter(|work| !FIRST.contains(work));
+        let mut at = Duration::ZERO;
+        let mut ahead = VecDeque::new();
+        for work in first.chain(rest) {
+            for _ in 0..log.count(work) {
+                ahead.push_back((at, work));
+                at += costs.of(work);
+            }
+        }
+        Self { used: Duration::ZERO, ahead }
+    }
+
+    /// Something else comes before the rest.
+    pub(crate) fn delay(&mut self, time: Duration) {
+        self.ahead.iter_mut().for_each(|(at, _)| *at += time);
+    }
+
+    /// The unit has used the CPU for the time `elapsed` up to `now`.
+    pub(crate) fn pass(&mut self, now: Instant, elapsed: Duration, timeline: &mut Timeline) {
+        self.used += elapsed;
+        while let Some(&(at, work)) = self.ahead.front().filter(|(at, _)| *at <= self.used) {
+            let ago = self.used - at;
+            timeline.0.push((Instant::from_nanos(now.as_nanos() - ago.as_nanos() as u64), work));
+            self.ahead.pop_front();
+        }
+    }
+}

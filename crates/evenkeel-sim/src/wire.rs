@@ -1,0 +1,82 @@
+//! The outside end of a host's cable: the adaptor's transmitter, which puts one frame at a time on the wire and tells when it has left.
+
+use std::collections::VecDeque;
+
+use evenkeel_core::cable::End;
+use evenkeel_core::frame::Pool;
+use evenkeel_core::interface::Interface;
+use evenkeel_core::time::Instant;
+
+use crate::net::ethernet_time;
+
+/// Frames that the outside end of a cable can take during one unit.
+const WIRE_PKTS: usize = 512;
+
+/// A host's cable from outside.
+///
+/// A frame that the host has handed over is *taken* when it did, *sent* when the unit is over that did, and has *left* when the wire has put
+/// out its last bit. With no rate that is at once.
+#[derive(Debug)]
+pub struct Wire {
+    end: End,
+    pool: Pool,
+    rate_bps: Option<u64>,
+    /// Frames given to the transmitter; the first is on the wire.
+    sending: VecDeque<Vec<u8>>,
+    /// When the first has left.
+    leaves: Instant,
+}
+
+impl Wire {
+    /// The cable with this outside end; `rate_bps` is what the host's adaptor sends at.
+    #[must_use]
+    pub fn new(mut end: End, rate_bps: Option<u64>) -> Self {
+        let mut pool = Pool::with_limit(2 * WIRE_PKTS);
+        // A cable whose outside ring is larger than that sheds some frames, which the cable counts.
+        let _ = end.attach(&mut pool);
+        Self { end, pool, rate_bps, sending: VecDeque::new(), leaves: Instant::NEVER }
+    }
+
+    /// A frame reaches the host. Returns whether there was room in its ring.
+    pub(crate) fn arrive(&mut self, frame: &[u8]) -> bool {
+        let accepted = self.end.send(frame);
+        self.end.flush();
+        accepted
+    }
+
+    /// The next frame that the host has handed over.
+    pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
+        let frame = self.end.queue(0).take(&mut self.pool)?;
+        let bytes = frame.bytes().to_vec();
+        self.pool.recycle(frame);
+        Some(bytes)
+    }
+
+    /// The transmitter gets a frame.
+    pub(crate) fn send(&mut self, frame: Vec<u8>, now: Instant) {
+        if self.sending.is_empty() {
+            self.leaves = now + self.time_of(&frame);
+        }
+        self.sending.push_back(frame);
+    }
+
+    fn time_of(&self, frame: &[u8]) -> evenkeel_core::time::Duration {
+        self.rate_bps.map(|rate| ethernet_time(frame.len(), rate)).unwrap_or_default()
+    }
+
+    /// When the next frame has left; [`Instant::NEVER`] if there is none.
+    pub(crate) const fn poll_timeout(&self) -> Instant {
+        self.leaves
+    }
+
+    /// The next frame that has left by `now`. The host's adaptor learns of it.
+    pub(crate) fn poll_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if self.leaves > now {
+            return None;
+        }
+        let frame = self.sending.pop_front()?;
+        self.leaves = self.sending.front().map_or(Instant::NEVER, |next| self.leaves + self.time_of(next));
+        self.end.complete(1);
+        Some(frame)
+    }
+}
