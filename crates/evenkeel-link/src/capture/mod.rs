@@ -4,13 +4,19 @@
 //! at hand allocates per frame, or mistakes time stamps in powers of two, or has had no release for years.
 
 mod dump;
+pub mod encode;
+mod files;
 mod libpcap;
+mod output;
 mod read;
 mod recorded;
 mod replay;
 
-pub use dump::{Direction, Dump, Totals};
+pub use dump::Dump;
+pub use encode::{Direction, Totals};
+pub use files::Row;
 pub use libpcap::{Expression, FilterError};
+pub use output::{Output, Target, Writing, stdout_takes_a_capture};
 pub use read::{CaptureError, Reader};
 pub use recorded::{Recorded, Recording};
 pub use replay::{Pace, Replay, ReplayOptions};

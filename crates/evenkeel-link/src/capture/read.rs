@@ -14,6 +14,8 @@ pub struct Reader<R> {
     skipped: u64,
     /// Time of the last frame in nanoseconds since 1970.
     time: u64,
+    /// Octets that the last frame had on the wire.
+    original: u32,
     /// The block or record read last; the frame is a part of it. Kept from frame to frame, so nothing is allocated.
     block: Vec<u8>,
     frame: core::ops::Range<usize>,
@@ -90,6 +92,7 @@ impl<R: Read> Reader<R> {
             order: Order::Little,
             skipped: 0,
             time: 0,
+            original: 0,
             block: Vec::new(),
             frame: 0..0,
         };
@@ -125,6 +128,12 @@ impl<R: Read> Reader<R> {
         self.time
     }
 
+    /// Octets that the frame had on the wire: more than were captured, if it was cut to a snapshot length.
+    #[must_use]
+    pub const fn original_bytes(&self) -> u32 {
+        self.original
+    }
+
     /// Frames passed over, because they were not captured on Ethernet.
     #[must_use]
     pub const fn skipped(&self) -> u64 {
@@ -158,6 +167,7 @@ impl<R: Read> Reader<R> {
         }
         let (secs, fraction) = (self.u32_at(0)?, self.u32_at(4)?);
         let captured = self.u32_at(8)? as usize;
+        self.original = self.u32_at(12)?;
         self.time = nanos(u128::from(secs) * u128::from(units.per_second) + u128::from(fraction), units, 0);
         self.fill(captured)?;
         self.frame = 0..captured;
@@ -295,6 +305,7 @@ impl<R: Read> Reader<R> {
         let source = self.source(interface)?;
         let stamp = u64::from(self.u32_at(4)?) << 32 | u64::from(self.u32_at(8)?);
         let captured = self.u32_at(12)? as usize;
+        self.original = self.u32_at(16)?;
         self.time = nanos(stamp.into(), source.units, source.offset_secs);
         self.found(source, 20, captured)
     }
@@ -303,6 +314,7 @@ impl<R: Read> Reader<R> {
     fn simple_packet(&mut self) -> Result<bool, CaptureError> {
         let source = self.source(0)?;
         let original = self.u32_at(0)?;
+        self.original = original;
         let captured = if source.snaplen == 0 { original } else { original.min(source.snaplen) };
         self.found(source, 4, captured as usize)
     }

@@ -13,7 +13,8 @@ use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 
-use super::dump::{Direction, Dump, Totals};
+use super::dump::Dump;
+use super::encode::{Direction, Totals};
 use crate::clock::Clock;
 use crate::device::{Device, Status};
 use crate::error::LinkError;
@@ -111,7 +112,8 @@ impl Tape {
 
     fn finish(&mut self, shed: u64) {
         let end = self.clock.wall_nanos(self.clock.now());
-        let totals = Totals { begin: self.begin, end, received: self.received + shed, shed };
+        let totals =
+            Totals { begin: self.begin, end, received: self.received + shed, shed, ..Totals::default() };
         self.attempt(|tape| tape.dump.finish(totals).map(|_| ()));
     }
 

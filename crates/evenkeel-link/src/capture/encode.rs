@@ -1,0 +1,338 @@
+//! The blocks of pcapng (draft-ietf-opsawg-pcapng), appended to a buffer: time stamps in nanoseconds, little-endian order.
+//!
+//! ```text
+//!   section header │ interface 0 │ interface 1 │ … │ packet │ packet │ … │ statistics 0 │ statistics 1 │ …
+//! ```
+
+use evenkeel_core::wire::EthernetAddress;
+
+use super::{LINKTYPE_ETHERNET, block};
+
+/// Which way a frame went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Received.
+    Inbound = 1,
+    /// Sent.
+    Outbound = 2,
+}
+
+/// An interface as a capture describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// Its hardware address.
+    pub address: Option<EthernetAddress>,
+    /// The most octets of a frame that were kept; 0 for all.
+    pub snaplen: u32,
+    /// The filter expression that chose the frames; empty for none.
+    pub filter: String,
+}
+
+/// A frame as a capture records it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// The interface, by its place in the capture.
+    pub interface: u32,
+    /// Which way it went.
+    pub direction: Direction,
+    /// When, in nanoseconds since 1970.
+    pub time: u64,
+    /// Octets it had on the wire.
+    pub original_bytes: u32,
+    /// Frames that were lost between the one before and this one; 0 is not written.
+    pub dropped_before: u64,
+    /// What was kept of it.
+    pub bytes: &'a [u8],
+}
+
+/// Statistics of an interface, from the beginning of the capture. What is not known is not written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Nanoseconds since 1970 when the recording began.
+    pub begin: u64,
+    /// And when it ended.
+    pub end: u64,
+    /// Frames received, those shed included.
+    pub received: u64,
+    /// Of these, shed by the interface.
+    pub shed: u64,
+    /// Of those received and not shed, wanted by the filter.
+    pub accepted: Option<u64>,
+    /// Of these, lost on the way to the file.
+    pub dropped: Option<u64>,
+    /// Of these, delivered to the file.
+    pub delivered: Option<u64>,
+}
+
+/// Option codes.
+mod option {
+    pub(super) const END: u16 = 0;
+    pub(super) const SHB_OS: u16 = 3;
+    pub(super) const SHB_USERAPPL: u16 = 4;
+    pub(super) const IF_NAME: u16 = 2;
+    pub(super) const IF_MACADDR: u16 = 6;
+    pub(super) const IF_TSRESOL: u16 = 9;
+    pub(super) const IF_FILTER: u16 = 11;
+    pub(super) const EPB_FLAGS: u16 = 2;
+    pub(super) const EPB_DROPCOUNT: u16 = 4;
+    pub(super) const ISB_STARTTIME: u16 = 2;
+    pub(super) const ISB_ENDTIME: u16 = 3;
+    pub(super) const ISB_IFRECV: u16 = 4;
+    pub(super) const ISB_IFDROP: u16 = 5;
+    pub(super) const ISB_FILTERACCEPT: u16 = 6;
+    pub(super) const ISB_OSDROP: u16 = 7;
+    pub(super) const ISB_USRDELIV: u16 = 8;
+}
+
+const APPLICATION: &str = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
+
+/// Kind of a filter in `if_filter`: an expression of libpcap.
+const FILTER_EXPRESSION: u8 = 0;
+
+/// Octets of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options.
+pub const PACKET_OVERHEAD: usize = 32 + 3 + 8 + 12 + 4;
+
+/// Begins a file: its section and its interfaces. `system` is the operating system.
+pub fn begin(file: &mut Vec<u8>, system: &str, interfaces: &[Described]) {
+    block(file, block::SECTION, |file| {
+        file.extend(block::BYTE_ORDER_MAGIC.to_le_bytes());
+        file.extend([1, 0, 0, 0]); // version 1.0
+        file.extend(u64::MAX.to_le_bytes()); // section length not given
+        if !system.is_empty() {
+            add_option(file, option::SHB_OS, system.as_bytes());
+        }
+        add_option(file, option::SHB_USERAPPL, APPLICATION.as_bytes());
+        add_option(file, option::END, &[]);
+    });
+    for interface in interfaces {
+        describe(file, interface);
+    }
+}
+
+fn describe(file: &mut Vec<u8>, interface: &Described) {
+    block(file, block::INTERFACE, |file| {
+        file.extend(u32::from(LINKTYPE_ETHERNET).to_le_bytes());
+        file.extend(interface.snaplen.to_le_bytes());
+        add_option(file, option::IF_NAME, interface.name.as_bytes());
+        if let Some(address) = interface.address {
+            add_option(file, option::IF_MACADDR, &address.0);
+        }
+        add_option(file, option::IF_TSRESOL, &[9]);
+        if !interface.filter.is_empty() {
+            add_option(
+                file,
+                option::IF_FILTER,
+                &[&[FILTER_EXPRESSION], interface.filter.as_bytes()].concat(),
+            );
+        }
+        add_option(file, option::END, &[]);
+    });
+}
+
+/// Adds a packet. Of more than 4 GiB, the format takes 4 GiB.
+pub fn packet(file: &mut Vec<u8>, packet: &Packet<'_>) {
+    block(file, block::ENHANCED_PACKET, |file| {
+        let captured = u32::try_from(packet.bytes.len()).unwrap_or(u32::MAX);
+        let bytes = packet.bytes.get(..captured as usize).unwrap_or_default();
+        let mut fixed = [0; 20];
+        let fields = [
+            packet.interface,
+            (packet.time >> 32) as u32,
+            packet.time as u32,
+            captured,
+            packet.original_bytes.max(captured),
+        ];
+        for (to, field) in fixed.chunks_exact_mut(4).zip(fields) {
+            to.copy_from_slice(&field.to_le_bytes());
+        }
+        file.extend_from_slice(&fixed);
+        file.extend_from_slice(bytes);
+        pad(file, bytes.len());
+        add_option(file, option::EPB_FLAGS, &(packet.direction as u32).to_le_bytes());
+        if packet.dropped_before > 0 {
+            add_option(file, option::EPB_DROPCOUNT, &packet.dropped_before.to_le_bytes());
+        }
+        add_option(file, option::END, &[]);
+    });
+}
+
+/// Adds the statistics of an interface, which is given by its place in the capture.
+pub fn statistics(file: &mut Vec<u8>, interface: u32, totals: &Totals) {
+    block(file, block::STATISTICS, |file| {
+        file.extend(interface.to_le_bytes());
+        file.extend(halves(totals.end));
+        add_option(file, option::ISB_STARTTIME, &halves(totals.begin));
+        add_option(file, option::ISB_ENDTIME, &halves(totals.end));
+        let counters = [
+            (option::ISB_IFRECV, Some(totals.received)),
+            (option::ISB_IFDROP, Some(totals.shed)),
+            (option::ISB_FILTERACCEPT, totals.accepted),
+            (option::ISB_OSDROP, totals.dropped),
+            (option::ISB_USRDELIV, totals.delivered),
+        ];
+        for (code, counter) in counters {
+            if let Some(counter) = counter {
+                add_option(file, code, &counter.to_le_bytes());
+            }
+        }
+        add_option(file, option::END, &[]);
+    });
+}
+
+/// Adds a block: its type, its length, what `body` adds, its length again.
+fn block(file: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = file.len();
+    file.extend(kind.to_le_bytes());
+    file.extend([0; 4]);
+    body(file);
+    let total = ((file.len() - start + 4) as u32).to_le_bytes();
+    if let Some(length) = file.get_mut(start + 4..start + 8) {
+        length.copy_from_slice(&total);
+    }
+    file.extend(total);
+}
+
+fn add_option(file: &mut Vec<u8>, code: u16, value: &[u8]) {
+    // Only a filter expression could be longer than an option may be.
+    let value = value.get(..usize::from(u16::MAX)).unwrap_or(value);
+    file.extend(code.to_le_bytes());
+    file.extend((value.len() as u16).to_le_bytes());
+    file.extend_from_slice(value);
+    pad(file, value.len());
+}
+
+/// A time stamp: the upper half first, as the format wants it.
+fn halves(nanos: u64) -> [u8; 8] {
+    let mut octets = [0; 8];
+    let (upper, lower) = octets.split_at_mut(4);
+    upper.copy_from_slice(&((nanos >> 32) as u32).to_le_bytes());
+    lower.copy_from_slice(&(nanos as u32).to_le_bytes());
+    octets
+}
+
+/// To a multiple of four octets, after `len`.
+fn pad(file: &mut Vec<u8>, len: usize) {
+    let padding = [0; 3];
+    file.extend_from_slice(padding.get(..len.wrapping_neg() & 3).unwrap_or_default());
+}
+
+/// The octets of the whole blocks that `octets` begins with and that end within its first `limit`: as much of a file as may stay.
+///
+/// `octets` begin with a block, and hold nothing but blocks written here.
+pub(crate) fn whole_blocks(octets: &[u8], limit: usize) -> usize {
+    let mut end = 0;
+    while let Some(rest) = octets.get(end..) {
+        let next = end + whole_block(rest);
+        if next > limit {
+            break;
+        }
+        end = next;
+    }
+    end
+}
+
+/// The packets in the first `len` octets of `octets`, which end with a block.
+pub(crate) fn count_packets(octets: &[u8], len: usize) -> u64 {
+    let (mut at, mut packets) = (0, 0);
+    while at < len {
+        let kind = octets.get(at..).and_then(<[u8]>::first_chunk).copied();
+        packets += u64::from(kind.map(u32::from_le_bytes) == Some(block::ENHANCED_PACKET));
+        let rest = octets.get(at..).unwrap_or_default();
+        at += whole_block(rest);
+    }
+    packets
+}
+
+/// The length of the block that `octets` begins with.
+fn whole_block(octets: &[u8]) -> usize {
+    let length = octets.get(4..).and_then(<[u8]>::first_chunk).copied();
+    length.map_or(usize::MAX / 2, |length| u32::from_le_bytes(length) as usize).max(12)
+}
+
+#[cfg(test)]
+mod tests {
+    use prop::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::capture::Reader;
+
+    #[test]
+    fn the_longest_packet_block_is_as_long_as_said() {
+        let mut longest = 0;
+        for len in 0..8 {
+            let mut file = Vec::new();
+            let bytes = vec![0; len];
+            let lost = Packet {
+                interface: 0,
+                direction: Direction::Inbound,
+                time: 0,
+                original_bytes: 0,
+                dropped_before: 1,
+                bytes: &bytes,
+            };
+            packet(&mut file, &lost);
+            assert_eq!(file.len() % 4, 0);
+            longest = longest.max(file.len() - len);
+        }
+        assert_eq!(longest, PACKET_OVERHEAD);
+    }
+
+    proptest! {
+        /// What is written reads back, and cut at any place it is what was written up to there.
+        #[test]
+        fn what_is_written_reads_back(
+            frames in vec((vec(any::<u8>(), 0..200), any::<u64>(), 0..300_u32, 0..3_u64), 0..20),
+            filter in "[ -~]{0,70}",
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut file = Vec::new();
+            let interface = Described { name: "ek0".into(), address: None, snaplen: 96, filter };
+            begin(&mut file, "Linux", &[interface.clone(), interface]);
+            let mut ends = vec![file.len()];
+            for (number, (bytes, time, more, dropped)) in frames.iter().enumerate() {
+                packet(&mut file, &Packet {
+                    interface: number as u32 % 2,
+                    direction: if number % 3 == 0 { Direction::Inbound } else { Direction::Outbound },
+                    time: *time,
+                    original_bytes: bytes.len() as u32 + more,
+                    dropped_before: *dropped,
+                    bytes,
+                });
+                ends.push(file.len());
+            }
+            statistics(&mut file, 1, &Totals { accepted: Some(7), ..Totals::default() });
+            prop_assert_eq!(count_packets(&file, file.len()), frames.len() as u64);
+            let limit = cut.index(file.len() + 1);
+            let whole = whole_blocks(&file, limit);
+            let expected = ends.iter().skip(1).filter(|&&end| end <= limit).count();
+            for (octets, expected) in [(&file[..], frames.len()), (&file[..whole], expected)] {
+                if octets.len() < ends[0] {
+                    continue;
+                }
+                let mut reader = Reader::new(octets).unwrap();
+                for (bytes, time, more, _) in &frames[..expected] {
+                    prop_assert!(reader.advance().unwrap());
+                    prop_assert_eq!((reader.frame(), reader.time()), (&bytes[..], *time));
+                    prop_assert_eq!(reader.original_bytes(), bytes.len() as u32 + more);
+                }
+                prop_assert!(!reader.advance().unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_may_be_cut_between_blocks() {
+        let mut file = Vec::new();
+        begin(&mut file, "", &[Described::default()]);
+        let ends = [whole_blocks(&file, file.len() - 1), file.len()];
+        assert!(0 < ends[0] && ends[0] < ends[1]);
+        for limit in 0..=file.len() {
+            let end = whole_blocks(&file, limit);
+            let expected = [0, ends[0], ends[1]].into_iter().rfind(|&end| end <= limit);
+            assert_eq!(Some(end), expected);
+        }
+    }
+}

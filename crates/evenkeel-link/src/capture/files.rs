@@ -1,0 +1,115 @@
+//! A row of capture files: when one is full or old enough the next is begun, and the oldest may go.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use evenkeel_core::time::Duration;
+
+/// Files named as `dumpcap` names them, so that Wireshark knows them for a set: `NAME_00001_20261121130000.pcapng`, time in UTC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    name: PathBuf,
+    limit_bytes: u64,
+    limit_nanos: u64,
+    keep: usize,
+    number: u64,
+    /// Those that exist, oldest first; kept only if any is to be removed.
+    files: VecDeque<PathBuf>,
+}
+
+impl Row {
+    /// A row named after `name`. A file ends before it grows larger than `limit_bytes`, and when it is as old as `period`; `keep` files
+    /// are kept. What is not given is not limited.
+    #[must_use]
+    pub fn new(
+        name: PathBuf,
+        limit_bytes: Option<u64>,
+        period: Option<Duration>,
+        keep: Option<usize>,
+    ) -> Self {
+        let nanos = |period: Duration| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            name,
+            limit_bytes: limit_bytes.unwrap_or(u64::MAX),
+            limit_nanos: period.map_or(u64::MAX, nanos),
+            keep: keep.unwrap_or(usize::MAX).max(1),
+            number: 0,
+            files: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    pub(super) fn limit_nanos(&self) -> u64 {
+        self.limit_nanos
+    }
+
+    /// The next file, begun at `now` in nanoseconds since 1970, and the one to be removed for it.
+    pub(super) fn next(&mut self, now: u64) -> (PathBuf, Option<PathBuf>) {
+        self.number += 1;
+        let mut file = self.name.file_stem().unwrap_or_default().to_owned();
+        file.push(format!("_{:05}_{}", self.number, date(now / 1_000_000_000)));
+        if let Some(extension) = self.name.extension() {
+            file.push(OsString::from("."));
+            file.push(extension);
+        }
+        let next = self.name.with_file_name(file);
+        if self.keep == usize::MAX {
+            return (next, None);
+        }
+        self.files.push_back(next.clone());
+        let oldest = if self.files.len() > self.keep { self.files.pop_front() } else { None };
+        (next, oldest)
+    }
+}
+
+/// Date and time, UTC, as `YYYYMMDDhhmmss`.
+fn date(seconds: u64) -> String {
+    let (day, second) = (seconds / 86_400, seconds % 86_400);
+    // Days are counted from the first of March of the year 0, so that the leap day ends a year; 400 years have 146 097 days.
+    let days = day + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}{month:02}{day:02}{:02}{:02}{:02}", second / 3_600, second / 60 % 60, second % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        // From `date -u -d @N +%Y%m%d%H%M%S`.
+        for (seconds, expected) in [
+            (0, "19700101000000"),
+            (951_782_399, "20000228235959"),
+            (951_782_400, "20000229000000"),
+            (951_868_800, "20000301000000"),
+            (1_798_761_599, "20261231235959"),
+            (4_107_542_400, "21000301000000"),
+        ] {
+            assert_eq!(date(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn names_count_up_and_the_oldest_goes() {
+        let mut row = Row::new("/tmp/a.b.pcapng".into(), None, None, Some(2));
+        let mut next = || row.next(951_782_400_000_000_000);
+        let name = |n| PathBuf::from(format!("/tmp/a.b_0000{n}_20000229000000.pcapng"));
+        assert_eq!(next(), (name(1), None));
+        assert_eq!(next(), (name(2), None));
+        assert_eq!(next(), (name(3), Some(name(1))));
+        assert_eq!(next(), (name(4), Some(name(2))));
+        let mut plain = Row::new("capture".into(), Some(1), None, None);
+        assert_eq!(plain.next(0).0, PathBuf::from("capture_00001_19700101000000"));
+    }
+}
