@@ -16,9 +16,9 @@ use crate::process::{Bill, Body, Process, ProcessId, Program, Sleep, Step};
 use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::{Policy, Scheduler};
 use crate::socket::{self, Descriptor, SocketId};
-use crate::stack::{self, InterfaceId, RouteError};
+use crate::stack::{self, InterfaceId, Neighbor, NeighborError, Route, RouteError};
 use crate::time::{Duration, Instant};
-use crate::wire::{IpAddress, IpCidr};
+use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
 pub use crate::frame::PoolLimit;
@@ -296,6 +296,66 @@ impl Host {
         interface: InterfaceId,
     ) -> Result<(), RouteError> {
         self.net.stack.add_route(to, gateway, interface)
+    }
+
+    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next packet on.
+    ///
+    /// # Errors
+    /// [`RouteError`]; nothing is changed then.
+    pub fn set_route(&mut self, route: Route) -> Result<(), RouteError> {
+        self.net.stack.set_route(route)
+    }
+
+    /// Removes the route with the prefix, interface and metric of `route`; says whether there was one.
+    pub fn remove_route(&mut self, route: &Route) -> bool {
+        self.net.stack.remove_route(route)
+    }
+
+    /// Every route, those of the host's own prefixes included.
+    pub fn routes(&self) -> impl Iterator<Item = Route> {
+        self.net.stack.routes()
+    }
+
+    /// Gives a neighbour its hardware address, for good: it is never asked for, and never forgotten.
+    ///
+    /// # Errors
+    /// [`NeighborError`]; nothing is changed then.
+    pub fn set_neighbor(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddress,
+        hardware: EthernetAddress,
+        now: Instant,
+    ) -> Result<(), NeighborError> {
+        let set = self.net.with_stack(now, |stack, io| stack.set_neighbor(interface, address, hardware, io));
+        self.net.transmit(now);
+        set
+    }
+
+    /// Forgets what is known of a neighbour; says whether anything was. Packets that wait for it are dropped.
+    pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) -> bool {
+        self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io))
+    }
+
+    /// Every neighbour known or asked for, as it stands at `now`.
+    pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
+        self.net.stack.neighbors(now)
+    }
+
+    /// Gives an interface one more address; its prefix is on-link from now on.
+    pub fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
+        self.net.add_address(interface, address, now);
+        self.net.transmit(now);
+    }
+
+    /// Takes an address away from an interface; says whether it had it.
+    pub fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
+        self.net.remove_address(interface, address)
+    }
+
+    /// Sets the largest IP packet that leaves by an interface: 576 to 1920 octets.
+    pub fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
+        self.net.stack.set_mtu(interface, mtu);
     }
 
     /// Starts a program. `nice` from -20 to 20, as in UNIX.

@@ -236,6 +236,17 @@ impl Net {
         Ok(id)
     }
 
+    pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
+        self.with_stack(now, |stack, io| stack.add_address(interface, address, io));
+        self.follow_addresses();
+    }
+
+    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
+        let removed = self.stack.remove_address(interface, address);
+        self.follow_addresses();
+        removed
+    }
+
     fn serve(&mut self, interface: InterfaceId, side: Side, plan: Plan) -> Result<(), AddInterfaceError> {
         let source = self.poller.register(side != Side::Transmit).ok_or(AddInterfaceError::TooManyQueues)?;
         self.ports.push(Port { interface, side, source, plan });

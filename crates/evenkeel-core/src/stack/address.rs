@@ -29,6 +29,16 @@ impl Attachment {
         self.v6.iter().any(|cidr| cidr.address() == address)
     }
 
+    /// Whether an address has the prefix of `cidr`.
+    pub(crate) fn has_prefix(&self, cidr: &IpCidr) -> bool {
+        let same =
+            |other: IpCidr| other.prefix_len() == cidr.prefix_len() && other.contains_addr(&cidr.address());
+        match cidr {
+            IpCidr::Ipv4(_) => self.v4.iter().any(|other| same(IpCidr::Ipv4(*other))),
+            IpCidr::Ipv6(_) => self.v6.iter().any(|other| same(IpCidr::Ipv6(*other))),
+        }
+    }
+
     /// Whether `address` is the directed broadcast of a prefix of ours.
     pub(crate) fn broadcasts_to(&self, address: Ipv4Address) -> bool {
         self.v4.iter().any(|cidr| cidr.broadcast() == Some(address))

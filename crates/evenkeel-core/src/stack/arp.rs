@@ -55,7 +55,7 @@ impl Stack {
         let address = IpAddress::Ipv4(sender);
         sender.is_unspecified()
             || self.is_martian(&address, interface)
-            || self.routes.lookup(&address, Some(interface)).is_none_or(|hop| !hop.on_link)
+            || self.routes.hop(&address, Some(interface)).is_none_or(|hop| !hop.on_link)
     }
 
     fn arp_heard_of(

@@ -40,7 +40,8 @@ pub struct Config {
     pub groups: usize,
     /// Whether group membership is reported by IGMP and MLD. True; off for links that no router or switch listens on.
     pub report_groups: bool,
-    /// Static routes at most. 64; the table is searched in order.
+    /// Routes at most, of both families. 1 000 000, about the Internet's; memory is used as far as there are routes, some
+    /// 100 octets each.
     pub routes: usize,
     /// Destinations whose path MTU is remembered after "packet too big". 64; the oldest makes room.
     pub path_mtus: usize,
@@ -64,7 +65,7 @@ impl Default for Config {
             hop_limit: 64,
             groups: 64,
             report_groups: true,
-            routes: 64,
+            routes: 1_000_000,
             path_mtus: 64,
         }
     }

@@ -5,8 +5,8 @@
 
 use super::address::{Cast, is_link_local, is_reserved};
 use super::icmp::Problem;
-use super::output::{ETHERNET, Path};
-use super::{InterfaceId, Io, Received, Stack};
+use super::output::{ETHERNET, Next, Path};
+use super::{InterfaceId, Io, Received, Stack, Via};
 use crate::drop::IpDrop;
 use crate::frame::{Frame, Pool};
 use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
@@ -145,9 +145,17 @@ impl Stack {
         if header.hop_limit <= 1 {
             return Err(Obstacle::reported(IpDrop::HopLimit, Problem::HopLimit));
         }
-        let path = self
-            .routed(&header.destination, None)
-            .map_err(|_| Obstacle::reported(IpDrop::NoRoute, Problem::NoRoute))?;
+        let via = self
+            .routes
+            .lookup(&header.destination)
+            .ok_or(Obstacle::reported(IpDrop::NoRoute, Problem::NoRoute))?;
+        let path = match via {
+            Via::Link(interface) => Path { interface, next: Next::Neighbor(header.destination) },
+            Via::Gateway(interface, gateway) => Path { interface, next: Next::Neighbor(gateway) },
+            Via::Blackhole => return Err(Obstacle { reason: IpDrop::RouteDiscards, problem: None }),
+            Via::Unreachable => return Err(Obstacle::reported(IpDrop::RouteDiscards, Problem::RouteRejects)),
+            Via::Prohibit => return Err(Obstacle::reported(IpDrop::RouteDiscards, Problem::Prohibited)),
+        };
         let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
         if header.len > mtu {
             return Err(Obstacle::reported(IpDrop::TooBig, Problem::TooBig { mtu: mtu as u32 }));

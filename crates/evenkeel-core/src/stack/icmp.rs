@@ -19,6 +19,8 @@ pub(super) enum Problem {
     UnknownProtocol,
     /// No route leads to the destination.
     NoRoute,
+    /// The route to the destination says that it cannot be reached.
+    RouteRejects,
     /// It is not to go there: screening or a route says so.
     Prohibited,
     /// Its source address means nothing where it is going (IPv6).
@@ -59,6 +61,7 @@ impl Problem {
     const fn v4(self) -> Option<(u8, u8, u32)> {
         match self {
             Self::NoRoute => Some((3, 0, 0)),
+            Self::RouteRejects => Some((3, 1, 0)),
             Self::UnknownProtocol => Some((3, 2, 0)),
             Self::Port => Some((3, 3, 0)),
             Self::TooBig { mtu } => Some((3, 4, mtu)),
@@ -80,6 +83,7 @@ impl Problem {
             Self::Prohibited => (1, 1, 0),
             Self::BeyondScope => (1, 2, 0),
             Self::Port => (1, 4, 0),
+            Self::RouteRejects => (1, 6, 0),
             Self::TooBig { mtu } => (2, 0, mtu),
             Self::HopLimit => (3, 0, 0),
             Self::ReassemblyTime => (3, 1, 0),

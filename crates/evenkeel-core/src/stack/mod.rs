@@ -18,6 +18,7 @@ mod ndp;
 mod neighbor;
 mod output;
 mod packet;
+mod path_mtu;
 mod random;
 mod rate;
 mod reassembly;
@@ -39,11 +40,14 @@ pub use forward::Transit;
 use icmp::Problem;
 use multicast::Groups;
 use neighbor::Neighbors;
+pub use neighbor::{Neighbor, NeighborState};
 use packet::Payload;
+use path_mtu::PathMtus;
 use random::Random;
 use rate::RateLimit;
 use reassembly::Reassembly;
-use route::{PathMtus, Routes};
+use route::Routes;
+pub use route::{Route, Via};
 pub use udp::{Datagram, SendError, Source};
 
 /// Names an interface of one host.
@@ -95,6 +99,15 @@ pub enum RouteError {
     Interface,
     /// The table is full ([`Config::routes`]).
     Full,
+}
+
+/// Why a neighbour cannot be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeighborError {
+    /// No such interface.
+    Interface,
+    /// One of its addresses is not unicast.
+    NotUnicast,
 }
 
 /// Why a group cannot be joined or left.
@@ -198,6 +211,35 @@ impl Stack {
         self.tick_groups(io);
     }
 
+    /// Takes an address away from an interface, and its prefix off the link unless another address has the same. Says whether it was
+    /// there. Routes by gateways of that prefix stay.
+    pub fn remove_address(&mut self, interface: InterfaceId, cidr: IpCidr) -> bool {
+        let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return false };
+        let removed = match cidr {
+            IpCidr::Ipv4(cidr) => remove_one(&mut attachment.v4, cidr),
+            IpCidr::Ipv6(cidr) => remove_one(&mut attachment.v6, cidr),
+        };
+        if !removed {
+            return false;
+        }
+        if !attachment.has_prefix(&cidr) {
+            self.routes.remove_on_link(cidr, interface);
+        }
+        if let IpAddress::Ipv6(address) = cidr.address()
+            && !attachment.v6.iter().any(|other| solicited_node(other.address()) == solicited_node(address))
+        {
+            self.groups.unpin(IpAddress::Ipv6(solicited_node(address)), interface);
+        }
+        true
+    }
+
+    /// Sets an interface's MTU, within the bounds of [`Stack::add_interface`].
+    pub fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
+        if let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) {
+            attachment.mtu = mtu.clamp(MTU_MIN, MTU_MAX);
+        }
+    }
+
     fn put_address(&mut self, interface: InterfaceId, cidr: IpCidr, now: Instant) {
         let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return };
         let new = match cidr {
@@ -214,7 +256,8 @@ impl Stack {
         }
     }
 
-    /// Adds a route. The longest matching prefix wins; `0.0.0.0/0` and `::/0` lead to the default gateway.
+    /// Adds a route by a gateway, of metric zero. The longest matching prefix wins; `0.0.0.0/0` and `::/0` lead to the default
+    /// gateway.
     ///
     /// # Errors
     /// [`RouteError`]; nothing is changed then.
@@ -224,8 +267,7 @@ impl Stack {
         gateway: IpAddress,
         interface: InterfaceId,
     ) -> Result<(), RouteError> {
-        self.attachment(interface).ok_or(RouteError::Interface)?;
-        self.routes.add(destination, gateway, interface, self.config.routes)
+        self.set_route(Route { to: destination, via: Via::Gateway(interface, gateway), metric: 0 })
     }
 
     /// Whether a packet to `address` ends here: a unicast address of ours, a broadcast of ours, or a joined group.
@@ -377,6 +419,11 @@ fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) -> bool {
         list.push(item);
     }
     new
+}
+
+fn remove_one<T: PartialEq>(list: &mut Vec<T>, item: T) -> bool {
+    let place = list.iter().position(|other| *other == item);
+    place.map(|place| list.remove(place)).is_some()
 }
 
 #[cfg(test)]

@@ -126,6 +126,18 @@ impl Groups {
         }
     }
 
+    /// Undoes [`Groups::pin`]; nobody is told: reports of a solicited-node group only teach switches, whose memory fades.
+    pub(crate) fn unpin(&mut self, group: IpAddress, interface: InterfaceId) {
+        if let Some(place) = self.members.iter().position(|m| m.group == group && m.interface == interface) {
+            let Some(member) = self.members.get_mut(place) else { return };
+            member.pinned = false;
+            if member.users == 0 {
+                self.members.swap_remove(place);
+                self.reschedule();
+            }
+        }
+    }
+
     fn member(
         &mut self,
         group: IpAddress,

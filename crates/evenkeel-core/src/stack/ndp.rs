@@ -121,7 +121,7 @@ impl Stack {
 
     /// Whether `address` is on the link of `interface`, so that its hardware address is of use.
     fn is_neighbor(&self, address: &IpAddress, interface: InterfaceId) -> bool {
-        self.routes.lookup(address, Some(interface)).is_some_and(|hop| hop.on_link)
+        self.routes.hop(address, Some(interface)).is_some_and(|hop| hop.on_link)
     }
 
     /// Takes an advertisement in (RFC 4861 7.2.5). False if it breaks the rules.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Config, InterfaceId, Io};
+use super::{Config, InterfaceId, Io, NeighborError, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
 use crate::time::{Duration, Instant};
@@ -37,6 +37,38 @@ enum State {
     Delay,
     /// Being probed.
     Probe { asked: u8 },
+    /// Given by whoever runs the host: neither doubted, nor changed by what is heard, nor forgotten.
+    Static,
+}
+
+/// What the host knows of a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbor {
+    /// Whose link it is on.
+    pub interface: InterfaceId,
+    /// Its address.
+    pub address: IpAddress,
+    /// Its hardware address, if known.
+    pub hardware: Option<EthernetAddress>,
+    /// How well it is known.
+    pub state: NeighborState,
+}
+
+/// How well a neighbour is known (RFC 4861 7.3.2), by Linux's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeighborState {
+    /// Asked for, no answer yet.
+    Incomplete,
+    /// Has answered lately.
+    Reachable,
+    /// Has been heard of; when used it will be asked.
+    Stale,
+    /// In use, about to be asked.
+    Delay,
+    /// Being asked.
+    Probe,
+    /// Set by [`Stack::set_neighbor`].
+    Permanent,
 }
 
 #[derive(Debug)]
@@ -140,7 +172,7 @@ impl Neighbors {
             State::Known { confirmed_until } if confirmed_until <= now => {
                 self.enter(slot, State::Delay, now + DELAY);
             }
-            State::Known { .. } | State::Delay | State::Probe { .. } => {}
+            State::Known { .. } | State::Delay | State::Probe { .. } | State::Static => {}
         }
         self.entry(slot).map(|entry| entry.hardware)
     }
@@ -196,7 +228,8 @@ impl Neighbors {
             Some(slot) => {
                 let slot = *slot;
                 if self.entry(slot).is_some_and(|entry| {
-                    entry.hardware != hardware || matches!(entry.state, State::Incomplete { .. })
+                    entry.state != State::Static
+                        && (entry.hardware != hardware || matches!(entry.state, State::Incomplete { .. }))
                 }) {
                     self.set_hardware(slot, hardware);
                     self.enter(slot, State::Known { confirmed_until: io.now }, Instant::NEVER);
@@ -220,7 +253,7 @@ impl Neighbors {
         now: Instant,
     ) -> Option<(EthernetAddress, VecDeque<Frame>)> {
         let slot = *self.by_key.get(&key)?;
-        let entry = self.entry(slot)?;
+        let entry = self.entry(slot).filter(|entry| entry.state != State::Static)?;
         let known = !matches!(entry.state, State::Incomplete { .. });
         // What nobody asked for proves nothing, whatever it says of itself.
         let answers = said.solicited && matches!(entry.state, State::Incomplete { .. } | State::Probe { .. });
@@ -263,7 +296,7 @@ impl Neighbors {
         let (asked, next) = match entry.state {
             State::Incomplete { asked } => (asked, State::Incomplete { asked: asked + 1 }),
             State::Probe { asked } => (asked, State::Probe { asked: asked + 1 }),
-            State::Delay | State::Known { .. } => (0, State::Probe { asked: 1 }),
+            State::Delay | State::Known { .. } | State::Static => (0, State::Probe { asked: 1 }),
         };
         if asked >= SOLICITATIONS {
             self.remove(slot, io);
@@ -274,6 +307,43 @@ impl Neighbors {
         Some(Some(Solicitation { key, hardware: ask_it.then_some(hardware) }))
     }
 
+    /// Makes an entry that stays as it is. Returns the frames that waited for it.
+    pub(crate) fn set(&mut self, key: Key, hardware: EthernetAddress, io: &mut Io<'_>) -> VecDeque<Frame> {
+        let slot = match self.by_key.get(&key) {
+            Some(slot) => *slot,
+            None => self.create(key, State::Static, hardware, io),
+        };
+        let Some(entry) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return VecDeque::new() };
+        self.order.remove(&entry.rank(slot));
+        entry.hardware = hardware;
+        self.enter(slot, State::Static, Instant::NEVER);
+        self.release(slot)
+    }
+
+    /// Forgets one neighbour; says whether it was known or asked for. Frames that wait for it are dropped.
+    pub(crate) fn forget(&mut self, key: Key, io: &mut Io<'_>) -> bool {
+        let slot = self.by_key.get(&key).copied();
+        slot.into_iter().for_each(|slot| self.remove(slot, io));
+        slot.is_some()
+    }
+
+    /// Everybody, in order of interface and address.
+    pub(crate) fn iter(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
+        self.by_key.iter().filter_map(move |(&(interface, address), &slot)| {
+            let entry = self.slots.get(slot)?.as_ref()?;
+            let state = match entry.state {
+                State::Incomplete { .. } => NeighborState::Incomplete,
+                State::Known { confirmed_until } if confirmed_until > now => NeighborState::Reachable,
+                State::Known { .. } => NeighborState::Stale,
+                State::Delay => NeighborState::Delay,
+                State::Probe { .. } => NeighborState::Probe,
+                State::Static => NeighborState::Permanent,
+            };
+            let hardware = (state != NeighborState::Incomplete).then_some(entry.hardware);
+            Some(Neighbor { interface, address, hardware, state })
+        })
+    }
+
     /// Forgets everybody; frames that wait are dropped.
     pub(crate) fn drain(&mut self, io: &mut Io<'_>) {
         for slot in 0..self.slots.len() {
@@ -282,7 +352,8 @@ impl Neighbors {
     }
 
     fn create(&mut self, key: Key, state: State, hardware: EthernetAddress, io: &mut Io<'_>) -> usize {
-        if self.by_key.len() >= self.entries_max
+        // Static entries are not in `order`: they take no room from the others, and make none for them.
+        if self.order.len() >= self.entries_max
             && let Some((_, _, slot)) = self.order.first().copied()
         {
             self.remove(slot, io);
@@ -294,7 +365,9 @@ impl Neighbors {
         let due = Instant::NEVER;
         let entry =
             Entry { key, state, hardware, due, proven: false, used: io.now, waiting: VecDeque::new() };
-        self.order.insert(entry.rank(slot));
+        if state != State::Static {
+            self.order.insert(entry.rank(slot));
+        }
         self.by_key.insert(key, slot);
         if let Some(place) = self.slots.get_mut(slot) {
             *place = Some(entry);
@@ -340,7 +413,7 @@ impl Neighbors {
 
     fn touch(&mut self, slot: usize, now: Instant) {
         let Some(entry) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
-        if now.since(entry.used) >= USE_GRAIN {
+        if now.since(entry.used) >= USE_GRAIN && entry.state != State::Static {
             self.order.remove(&entry.rank(slot));
             entry.used = now;
             self.order.insert(entry.rank(slot));
@@ -355,6 +428,39 @@ impl Neighbors {
     }
 }
 
+impl Stack {
+    /// Gives a neighbour its hardware address, for good: it is not asked for, and what it says of itself changes nothing.
+    /// [`Config::neighbors`] does not count it.
+    ///
+    /// # Errors
+    /// [`NeighborError`]; nothing is changed then.
+    pub fn set_neighbor(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddress,
+        hardware: EthernetAddress,
+        io: &mut Io<'_>,
+    ) -> Result<(), NeighborError> {
+        self.attachment(interface).ok_or(NeighborError::Interface)?;
+        if !address.is_unicast() || !hardware.is_unicast() {
+            return Err(NeighborError::NotUnicast);
+        }
+        let waited = self.neighbors.set((interface, address), hardware, io);
+        self.unpark(waited, (interface, address), hardware, io);
+        Ok(())
+    }
+
+    /// Forgets what is known of a neighbour, however it became known; says whether anything was. Packets that wait for it are dropped.
+    pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, io: &mut Io<'_>) -> bool {
+        self.neighbors.forget((interface, address), io)
+    }
+
+    /// Every neighbour known or asked for, as it stands at `now`.
+    pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
+        self.neighbors.iter(now)
+    }
+}
+
 fn give_up(frame: Frame, io: &mut Io<'_>) {
     io.ledger.drop_output(IpDrop::Unresolved);
     io.pool.recycle(frame);
@@ -364,9 +470,10 @@ fn give_up(frame: Frame, io: &mut Io<'_>) {
 impl Neighbors {
     pub(crate) fn check_invariants(&self, config: &Config) {
         let entries = || self.slots.iter().flatten();
-        assert!(self.len() <= config.neighbors && self.slots.len() <= config.neighbors);
+        let fixed = entries().filter(|entry| entry.state == State::Static).count();
         assert_eq!(entries().count(), self.len());
-        assert_eq!(self.order.len(), self.len());
+        assert!(self.len() <= config.neighbors + fixed && self.slots.len() <= config.neighbors + fixed);
+        assert_eq!(self.order.len() + fixed, self.len());
         assert_eq!(entries().map(|entry| entry.waiting.len()).sum::<usize>(), self.waiting);
         assert!(self.waiting <= config.pending_pkts && self.arrivals.len() == self.waiting);
         assert!(entries().all(|entry| entry.waiting.len() <= config.pending_per_neighbor_pkts));
@@ -374,7 +481,7 @@ impl Neighbors {
         for (slot, entry) in self.slots.iter().enumerate() {
             let Some(entry) = entry else { continue };
             assert_eq!(self.by_key.get(&entry.key), Some(&slot));
-            assert!(self.order.contains(&entry.rank(slot)));
+            assert_eq!(self.order.contains(&entry.rank(slot)), entry.state != State::Static);
             let arrivals = self.arrivals.iter().filter(|arrival| **arrival == slot).count();
             assert_eq!(entry.waiting.len(), arrivals, "each waiting frame has its arrival");
         }

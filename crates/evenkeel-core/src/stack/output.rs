@@ -204,12 +204,8 @@ impl Stack {
         }
     }
 
-    pub(super) fn routed(
-        &self,
-        destination: &IpAddress,
-        interface: Option<InterfaceId>,
-    ) -> Result<Path, SendError> {
-        let hop = self.routes.lookup(destination, interface).ok_or(SendError::NoRoute)?;
+    fn routed(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Result<Path, SendError> {
+        let hop = self.routes.hop(destination, interface).ok_or(SendError::NoRoute)?;
         let interface = hop.interface;
         let is_broadcast = match *destination {
             IpAddress::Ipv4(address) => self.attachment(interface).is_some_and(|a| a.broadcasts_to(address)),
@@ -227,7 +223,7 @@ impl Stack {
         interface: Option<InterfaceId>,
     ) -> Result<InterfaceId, SendError> {
         let chosen = interface
-            .or_else(|| self.routes.lookup(destination, None).map(|hop| hop.interface))
+            .or_else(|| self.routes.hop(destination, None).map(|hop| hop.interface))
             .unwrap_or_default();
         self.attachment(chosen).map(|_| chosen).ok_or(SendError::NoRoute)
     }

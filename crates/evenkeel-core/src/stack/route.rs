@@ -1,18 +1,57 @@
-//! Static routes, and what has been learnt of path MTUs.
+//! The forwarding table: longest prefix first, then the lowest metric.
 
-use core::time::Duration;
-use std::collections::VecDeque;
+use prefix_trie::PrefixMap;
+use smallvec::SmallVec;
 
-use super::{InterfaceId, RouteError};
-use crate::time::Instant;
+use super::{InterfaceId, RouteError, Stack};
 use crate::wire::{IpAddress, IpCidr};
 
-#[derive(Debug)]
-struct Route {
-    destination: IpCidr,
-    /// `None` for a prefix that is on the link itself.
-    gateway: Option<IpAddress>,
-    interface: InterfaceId,
+/// A way for packets to a prefix.
+///
+/// Prefix, interface and metric together name it: there is one route of each such name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The destinations; `0.0.0.0/0` and `::/0` are all of a family.
+    pub to: IpCidr,
+    /// Where they are sent.
+    pub via: Via,
+    /// Of several routes to the same prefix the one with the lowest is taken; of equal ones, the oldest.
+    pub metric: u32,
+}
+
+/// Where a route leads. The kinds are those of Linux's `ip route`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    /// To neighbours on the link itself.
+    Link(InterfaceId),
+    /// To a gateway on a link.
+    Gateway(InterfaceId, IpAddress),
+    /// Nowhere, without a word.
+    Blackhole,
+    /// Nowhere; the sender is told that the host (over IPv6, the route) cannot be reached.
+    Unreachable,
+    /// Nowhere; the sender is told that it is prohibited.
+    Prohibit,
+}
+
+impl Via {
+    /// The interface it leaves by, if it leads anywhere.
+    #[must_use]
+    pub const fn interface(&self) -> Option<InterfaceId> {
+        match *self {
+            Self::Link(interface) | Self::Gateway(interface, _) => Some(interface),
+            Self::Blackhole | Self::Unreachable | Self::Prohibit => None,
+        }
+    }
+
+    /// The next hop of a packet to `destination`.
+    pub(crate) fn hop(&self, destination: &IpAddress) -> Option<Hop> {
+        match *self {
+            Self::Link(interface) => Some(Hop { interface, neighbor: *destination, on_link: true }),
+            Self::Gateway(interface, neighbor) => Some(Hop { interface, neighbor, on_link: false }),
+            Self::Blackhole | Self::Unreachable | Self::Prohibit => None,
+        }
+    }
 }
 
 /// Where a packet goes next.
@@ -23,85 +62,203 @@ pub(crate) struct Hop {
     pub(crate) on_link: bool,
 }
 
-/// Routes, longest prefix first, so that the first that matches is the one.
+/// One of the ways for a prefix.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    via: Via,
+    metric: u32,
+}
+
+/// All ways for a prefix, the best first. Nearly always there is one.
+type Choices = SmallVec<[Choice; 1]>;
+
+/// Routes of both families.
+///
+/// A lookup walks a tree bitmap (Eatherton, Varghese, Dittia), five bits a step, and so costs about the same for ten routes
+/// and for a hundred thousand.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    routes: Vec<Route>,
+    v4: PrefixMap<(u32, u8), Choices>,
+    v6: PrefixMap<(u128, u8), Choices>,
+    len: usize,
 }
 
 impl Routes {
     /// Adds the prefix of one of our own addresses.
-    pub(crate) fn add_on_link(&mut self, destination: IpCidr, interface: InterfaceId) {
-        self.insert(Route { destination, gateway: None, interface });
+    pub(crate) fn add_on_link(&mut self, to: IpCidr, interface: InterfaceId) {
+        let own = Self::on_link(to, interface);
+        if !self.contains(&own) {
+            self.put(own);
+        }
     }
 
-    pub(crate) fn add(
-        &mut self,
-        destination: IpCidr,
-        gateway: IpAddress,
-        interface: InterfaceId,
-        limit: usize,
-    ) -> Result<(), RouteError> {
-        if destination.address().version() != gateway.version() {
+    /// Removes the prefix of an address that was ours.
+    pub(crate) fn remove_on_link(&mut self, to: IpCidr, interface: InterfaceId) {
+        self.remove(&Self::on_link(to, interface));
+    }
+
+    const fn on_link(to: IpCidr, interface: InterfaceId) -> Route {
+        Route { to, via: Via::Link(interface), metric: 0 }
+    }
+
+    /// Adds a route or replaces the one of its name.
+    pub(crate) fn set(&mut self, route: Route, limit: usize) -> Result<(), RouteError> {
+        if let Via::Gateway(_, gateway) = route.via
+            && gateway.version() != route.to.address().version()
+        {
             return Err(RouteError::Family);
         }
-        if self.routes.iter().filter(|route| route.gateway.is_some()).count() >= limit {
+        if self.len >= limit && !self.contains(&route) {
             return Err(RouteError::Full);
         }
-        self.insert(Route { destination, gateway: Some(gateway), interface });
+        self.put(route);
         Ok(())
     }
 
-    fn insert(&mut self, route: Route) {
-        let length = route.destination.prefix_len();
-        let place = self.routes.partition_point(|other| other.destination.prefix_len() >= length);
-        self.routes.insert(place, route);
+    fn contains(&self, route: &Route) -> bool {
+        let choices = match key(&route.to) {
+            Key::V4(key) => self.v4.get(&key),
+            Key::V6(key) => self.v6.get(&key),
+        };
+        choices.is_some_and(|choices| choices.iter().any(|choice| choice.is(route)))
     }
 
-    /// The way to `destination`, by `interface` if one is asked for.
-    pub(crate) fn lookup(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Option<Hop> {
-        let route = self.routes.iter().find(|route| {
-            interface.is_none_or(|interface| interface == route.interface)
-                && route.destination.contains_addr(destination)
-        })?;
-        Some(Hop {
-            interface: route.interface,
-            neighbor: route.gateway.unwrap_or(*destination),
-            on_link: route.gateway.is_none(),
-        })
+    fn put(&mut self, route: Route) {
+        let choices = match key(&route.to) {
+            Key::V4(key) => self.v4.entry(key).or_default(),
+            Key::V6(key) => self.v6.entry(key).or_default(),
+        };
+        let new = Choice { via: route.via, metric: route.metric };
+        match choices.iter_mut().find(|choice| choice.is(&route)) {
+            Some(choice) => *choice = new,
+            None => {
+                let place = choices.partition_point(|choice| choice.metric <= new.metric);
+                choices.insert(place, new);
+                self.len += 1;
+            }
+        }
+    }
+
+    /// Removes the route of this name; says whether there was one.
+    pub(crate) fn remove(&mut self, route: &Route) -> bool {
+        let key = key(&route.to);
+        let choices = match key {
+            Key::V4(key) => self.v4.get_mut(&key),
+            Key::V6(key) => self.v6.get_mut(&key),
+        };
+        let Some(choices) = choices else { return false };
+        let Some(place) = choices.iter().position(|choice| choice.is(route)) else { return false };
+        choices.remove(place);
+        self.len -= 1;
+        if choices.is_empty() {
+            match key {
+                Key::V4(key) => drop(self.v4.remove(&key)),
+                Key::V6(key) => drop(self.v6.remove(&key)),
+            }
+        }
+        true
+    }
+
+    /// The best route for `destination`, wherever it leads.
+    pub(crate) fn lookup(&self, destination: &IpAddress) -> Option<Via> {
+        let choices = match *destination {
+            IpAddress::Ipv4(address) => self.v4.get_lpm(&(address.to_bits(), 32)).map(|(_, choices)| choices),
+            IpAddress::Ipv6(address) => {
+                self.v6.get_lpm(&(address.to_bits(), 128)).map(|(_, choices)| choices)
+            }
+        };
+        choices.and_then(|choices| choices.first()).map(|choice| choice.via)
+    }
+
+    /// The next hop on the way to `destination`, by `interface` if one is asked for.
+    pub(crate) fn hop(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Option<Hop> {
+        let via = match interface {
+            None => self.lookup(destination),
+            Some(interface) => self.lookup_by(destination, interface),
+        };
+        via.and_then(|via| via.hop(destination))
+    }
+
+    /// The best of the routes for `destination` that leave by `interface`.
+    fn lookup_by(&self, destination: &IpAddress, interface: InterfaceId) -> Option<Via> {
+        let by = |choices: &Choices| {
+            choices.iter().map(|choice| choice.via).find(|via| via.interface() == Some(interface))
+        };
+        match *destination {
+            IpAddress::Ipv4(address) => {
+                self.v4.cover(&(address.to_bits(), 32)).filter_map(|(_, choices)| by(choices)).last()
+            }
+            IpAddress::Ipv6(address) => {
+                self.v6.cover(&(address.to_bits(), 128)).filter_map(|(_, choices)| by(choices)).last()
+            }
+        }
+    }
+
+    /// Every route, in order of family, prefix and metric.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Route> {
+        let route = |to, choice: &Choice| Route { to, via: choice.via, metric: choice.metric };
+        let v4 = self.v4.iter().flat_map(move |((bits, length), choices)| {
+            let to = IpCidr::new(IpAddress::Ipv4(bits.into()), length);
+            choices.iter().map(move |choice| route(to, choice))
+        });
+        let v6 = self.v6.iter().flat_map(move |((bits, length), choices)| {
+            let to = IpCidr::new(IpAddress::Ipv6(bits.into()), length);
+            choices.iter().map(move |choice| route(to, choice))
+        });
+        v4.chain(v6)
     }
 }
 
-/// How long a reduced path MTU is believed (RFC 8201 5.3, RFC 1191 6.3).
-const PATH_MTU_LIFE: Duration = Duration::from_secs(600);
-
-/// Path MTUs that routers have reported, a few, the oldest forgotten first.
-#[derive(Debug, Default)]
-pub(crate) struct PathMtus {
-    known: VecDeque<(IpAddress, usize, Instant)>,
+impl Choice {
+    /// Whether it has the name of `route`, whose prefix it has.
+    fn is(&self, route: &Route) -> bool {
+        self.metric == route.metric && self.via.interface() == route.via.interface()
+    }
 }
 
-impl PathMtus {
-    pub(crate) fn learn(&mut self, destination: IpAddress, mtu: usize, now: Instant, limit: usize) {
-        self.known.retain(|(known, _, until)| *known != destination && *until > now);
-        if limit == 0 {
-            return;
+enum Key {
+    V4((u32, u8)),
+    V6((u128, u8)),
+}
+
+fn key(prefix: &IpCidr) -> Key {
+    match prefix {
+        IpCidr::Ipv4(cidr) => Key::V4((cidr.network().address().to_bits(), cidr.prefix_len())),
+        IpCidr::Ipv6(cidr) => {
+            let length = cidr.prefix_len();
+            let host = u128::MAX.checked_shr(length.into()).unwrap_or(0);
+            Key::V6((cidr.address().to_bits() & !host, length))
         }
-        while self.known.len() >= limit {
-            self.known.pop_front();
+    }
+}
+
+impl Stack {
+    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next packet on.
+    ///
+    /// # Errors
+    /// [`RouteError`]; nothing is changed then.
+    pub fn set_route(&mut self, route: Route) -> Result<(), RouteError> {
+        if let Some(interface) = route.via.interface() {
+            self.attachment(interface).ok_or(RouteError::Interface)?;
         }
-        self.known.push_back((destination, mtu, now + PATH_MTU_LIFE));
+        self.routes.set(route, self.config.routes)
     }
 
-    pub(crate) fn get(&self, destination: &IpAddress, now: Instant) -> Option<usize> {
-        let matches = |(known, _, until): &&(IpAddress, usize, Instant)| known == destination && *until > now;
-        self.known.iter().find(matches).map(|(_, mtu, _)| *mtu)
+    /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its gateway does not matter.
+    pub fn remove_route(&mut self, route: &Route) -> bool {
+        self.routes.remove(route)
+    }
+
+    /// Every route, those of our own prefixes included.
+    pub fn routes(&self) -> impl Iterator<Item = Route> {
+        self.routes.iter()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const LAN: InterfaceId = InterfaceId(0);
     const WAN: InterfaceId = InterfaceId(1);
@@ -110,40 +267,117 @@ mod tests {
         IpCidr::new(IpAddress::v4(a, b, 0, 0), length)
     }
 
+    fn by_gateway(to: IpCidr, gateway: IpAddress, interface: InterfaceId) -> Route {
+        Route { to, via: Via::Gateway(interface, gateway), metric: 0 }
+    }
+
     #[test]
     fn the_longest_prefix_wins_whatever_the_order() {
         let mut routes = Routes::default();
         let gateway = IpAddress::v4(10, 1, 0, 1);
-        routes.add(cidr(0, 0, 0), gateway, WAN, 8).unwrap();
+        routes.set(by_gateway(cidr(0, 0, 0), gateway, WAN), 8).unwrap();
         routes.add_on_link(cidr(10, 1, 16), LAN);
-        routes.add(cidr(10, 0, 8), IpAddress::v4(10, 1, 0, 2), LAN, 8).unwrap();
-        let to = |a, b| routes.lookup(&IpAddress::v4(a, b, 0, 9), None).unwrap();
+        routes.set(by_gateway(cidr(10, 0, 8), IpAddress::v4(10, 1, 0, 2), LAN), 8).unwrap();
+        let to = |a, b| routes.hop(&IpAddress::v4(a, b, 0, 9), None).unwrap();
         assert_eq!((to(8, 8).neighbor, to(8, 8).interface), (gateway, WAN));
         assert_eq!(to(10, 2).neighbor, IpAddress::v4(10, 1, 0, 2));
         assert_eq!((to(10, 1).neighbor, to(10, 1).on_link), (IpAddress::v4(10, 1, 0, 9), true));
-        assert_eq!(routes.lookup(&IpAddress::v4(10, 1, 0, 9), Some(WAN)).unwrap().neighbor, gateway);
-        assert_eq!(routes.lookup(&IpAddress::v6(1, 0, 0, 0, 0, 0, 0, 1), None), None);
+        assert_eq!(routes.hop(&IpAddress::v4(10, 1, 0, 9), Some(WAN)).unwrap().neighbor, gateway);
+        assert_eq!(routes.hop(&IpAddress::v6(1, 0, 0, 0, 0, 0, 0, 1), None), None);
+    }
+
+    #[test]
+    fn the_lowest_metric_wins_and_the_next_takes_over() {
+        let mut routes = Routes::default();
+        let gateway = |n| IpAddress::v4(10, 1, 0, n);
+        let route = |n, metric| Route { metric, ..by_gateway(cidr(192, 0, 8), gateway(n), LAN) };
+        let taken = |routes: &Routes| routes.hop(&IpAddress::v4(192, 9, 9, 9), None).map(|hop| hop.neighbor);
+        for (n, metric) in [(1, 20), (2, 10), (3, 30)] {
+            routes.set(route(n, metric), 8).unwrap();
+        }
+        assert_eq!(taken(&routes), Some(gateway(2)));
+        routes.set(route(4, 10), 8).unwrap();
+        assert_eq!(taken(&routes), Some(gateway(4)), "the same name: replaced");
+        assert!(routes.remove(&route(9, 10)));
+        assert_eq!(taken(&routes), Some(gateway(1)));
+        assert!(
+            !routes.remove(&route(1, 10)) && routes.remove(&route(1, 20)) && routes.remove(&route(3, 30))
+        );
+        assert_eq!((taken(&routes), routes.len, routes.iter().count()), (None, 0, 0));
     }
 
     #[test]
     fn the_table_is_bounded_and_of_one_family_a_route() {
         let mut routes = Routes::default();
         let gateway = IpAddress::v4(10, 1, 0, 1);
-        routes.add(cidr(1, 0, 8), gateway, LAN, 1).unwrap();
-        assert_eq!(routes.add(cidr(2, 0, 8), gateway, LAN, 1), Err(RouteError::Full));
+        routes.set(by_gateway(cidr(1, 0, 8), gateway, LAN), 1).unwrap();
+        routes.set(by_gateway(cidr(1, 0, 8), IpAddress::v4(10, 1, 0, 2), LAN), 1).unwrap();
+        assert_eq!(routes.set(by_gateway(cidr(2, 0, 8), gateway, LAN), 1), Err(RouteError::Full));
         let six = IpAddress::v6(1, 0, 0, 0, 0, 0, 0, 1);
-        assert_eq!(routes.add(cidr(2, 0, 8), six, LAN, 9), Err(RouteError::Family));
+        assert_eq!(routes.set(by_gateway(cidr(2, 0, 8), six, LAN), 9), Err(RouteError::Family));
     }
 
-    #[test]
-    fn path_mtus_age_and_are_bounded() {
-        let mut mtus = PathMtus::default();
-        let host = |n| IpAddress::v4(10, 0, 0, n);
-        for n in 0..10 {
-            mtus.learn(host(n), 1300 + n as usize, Instant::ZERO, 4);
+    /// Routes over few bits, so that they meet: prefixes of either family, three interfaces or none, few metrics.
+    fn any_route() -> impl Strategy<Value = Route> {
+        (any::<bool>(), 0..=8_u8, any::<u8>(), 0..4_u8, 0..3_u32).prop_map(
+            |(six, length, bits, out, metric)| {
+                let address = if six {
+                    IpAddress::v6(u16::from(bits) << 8, 0, 0, 0, 0, 0, 0, 7)
+                } else {
+                    IpAddress::v4(bits, 0, 0, 7)
+                };
+                let via = if out == 3 { Via::Blackhole } else { Via::Link(InterfaceId(out)) };
+                Route { to: IpCidr::new(address, length), via, metric }
+            },
+        )
+    }
+
+    /// What a table that is searched in order would say.
+    fn searched(table: &[Route], destination: &IpAddress, interface: Option<InterfaceId>) -> Option<Via> {
+        let matching = table.iter().filter(|route| {
+            route.to.contains_addr(destination)
+                && interface.is_none_or(|interface| route.via.interface() == Some(interface))
+        });
+        matching.min_by_key(|route| (u8::MAX - route.to.prefix_len(), route.metric)).map(|route| route.via)
+    }
+
+    fn same_name(a: &Route, b: &Route) -> bool {
+        let prefix = |route: &Route| (route.to.address().version(), route.to.prefix_len());
+        prefix(a) == prefix(b)
+            && a.to.contains_addr(&b.to.address())
+            && (a.via.interface(), a.metric) == (b.via.interface(), b.metric)
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_table_searched_in_order(
+            changes in proptest::collection::vec((any_route(), 0..4_u8), 0..60), probes in proptest::collection::vec(any::<u8>(), 20),
+        ) {
+            let (mut routes, mut table) = (Routes::default(), Vec::<Route>::new());
+            for (route, what) in changes {
+                let known = table.iter().position(|other| same_name(other, &route));
+                if what == 0 {
+                    prop_assert_eq!(routes.remove(&route), known.is_some());
+                    known.map(|place| table.remove(place));
+                } else {
+                    routes.set(route, usize::MAX).unwrap();
+                    match known {
+                        Some(place) => table[place] = route,
+                        None => table.push(route),
+                    }
+                }
+            }
+            prop_assert_eq!(routes.len, table.len());
+            prop_assert_eq!(routes.iter().count(), table.len());
+            for probe in probes {
+                for destination in [IpAddress::v4(probe, 1, 2, 3), IpAddress::v6(u16::from(probe) << 8, 1, 0, 0, 0, 0, 0, 1)] {
+                    prop_assert_eq!(routes.lookup(&destination), searched(&table, &destination, None));
+                    for interface in (0..3).map(InterfaceId) {
+                        let expected = searched(&table, &destination, Some(interface));
+                        prop_assert_eq!(routes.lookup_by(&destination, interface), expected);
+                    }
+                }
+            }
         }
-        assert_eq!(mtus.get(&host(5), Instant::ZERO), None);
-        assert_eq!(mtus.get(&host(9), Instant::from_millis(599_000)), Some(1309));
-        assert_eq!(mtus.get(&host(9), Instant::from_millis(601_000)), None);
     }
 }

@@ -1,0 +1,51 @@
+//! What has been learnt of path MTUs.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::time::Instant;
+use crate::wire::IpAddress;
+
+/// How long a reduced path MTU is believed (RFC 8201 5.3, RFC 1191 6.3).
+const PATH_MTU_LIFE: Duration = Duration::from_secs(600);
+
+/// Path MTUs that routers have reported, a few, the oldest forgotten first.
+#[derive(Debug, Default)]
+pub(crate) struct PathMtus {
+    known: VecDeque<(IpAddress, usize, Instant)>,
+}
+
+impl PathMtus {
+    pub(crate) fn learn(&mut self, destination: IpAddress, mtu: usize, now: Instant, limit: usize) {
+        self.known.retain(|(known, _, until)| *known != destination && *until > now);
+        if limit == 0 {
+            return;
+        }
+        while self.known.len() >= limit {
+            self.known.pop_front();
+        }
+        self.known.push_back((destination, mtu, now + PATH_MTU_LIFE));
+    }
+
+    pub(crate) fn get(&self, destination: &IpAddress, now: Instant) -> Option<usize> {
+        let matches = |(known, _, until): &&(IpAddress, usize, Instant)| known == destination && *until > now;
+        self.known.iter().find(matches).map(|(_, mtu, _)| *mtu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_mtus_age_and_are_bounded() {
+        let mut mtus = PathMtus::default();
+        let host = |n| IpAddress::v4(10, 0, 0, n);
+        for n in 0..10 {
+            mtus.learn(host(n), 1300 + n as usize, Instant::ZERO, 4);
+        }
+        assert_eq!(mtus.get(&host(5), Instant::ZERO), None);
+        assert_eq!(mtus.get(&host(9), Instant::from_millis(599_000)), Some(1309));
+        assert_eq!(mtus.get(&host(9), Instant::from_millis(601_000)), None);
+    }
+}
