@@ -10,6 +10,7 @@ pub mod latency;
 pub mod pace;
 pub mod quantity;
 pub mod requests;
+pub mod route;
 pub mod serve;
 pub mod service;
 pub mod site;

@@ -1,0 +1,66 @@
+//! What is wrong in a text that a user wrote, and where.
+
+use core::fmt;
+
+/// A mistake in a file: `rules.conf:7:12: expected an address, found `10.0.0``.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// The file, or what else the text is called.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+    /// What is wrong, and what was expected.
+    pub what: String,
+}
+
+impl Mistake {
+    /// A mistake at octet `at` of `text`, which is what `file` contains.
+    pub(crate) fn at(file: &str, text: &str, at: usize, what: impl Into<String>) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let column = before.get(line_start..).map_or(0, |line| line.chars().count()) + 1;
+        let line = before.matches('\n').count() + 1;
+        Self { file: file.to_owned(), line, column, what: what.into() }
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.what)
+    }
+}
+
+impl core::error::Error for Mistake {}
+
+/// `a`, `a or b`, `a, b or c`.
+pub(crate) fn alternatives<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = all.into_iter().collect();
+    match all.split_last() {
+        None => "nothing".to_owned(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_from_one_and_columns_in_characters() {
+        let text = "a\nµx y";
+        let place = |at| (Mistake::at("f", text, at, "").line, Mistake::at("f", text, at, "").column);
+        assert_eq!(
+            [place(0), place(1), place(2), place(4), place(99)],
+            [(1, 1), (1, 2), (2, 1), (2, 2), (2, 5)]
+        );
+    }
+
+    #[test]
+    fn alternatives_read_as_a_sentence() {
+        assert_eq!(alternatives(["a"]), "a");
+        assert_eq!(alternatives(["a", "b", "c"]), "a, b or c");
+    }
+}

@@ -1,0 +1,99 @@
+//! What each rule has done.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of a set of rules. One thread counts; any may read.
+#[derive(Debug, Default)]
+pub struct Tally {
+    rules: Vec<Counters>,
+    unmatched: AtomicU64,
+    malformed: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    evaluations: AtomicU64,
+    packets: AtomicU64,
+    octets: AtomicU64,
+}
+
+/// A rule's counters at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Packets that it was compared with.
+    pub evaluations: u64,
+    /// Packets that it decided about.
+    pub packets: u64,
+    /// Octets in these, from the IP header on.
+    pub octets: u64,
+}
+
+impl Tally {
+    /// Counters for so many rules.
+    #[must_use]
+    pub fn new(rules: usize) -> Self {
+        Self { rules: (0..rules).map(|_| Counters::default()).collect(), ..Self::default() }
+    }
+
+    /// The counters of each rule.
+    #[must_use]
+    pub fn counts(&self) -> Vec<Count> {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let count = |c: &Counters| Count {
+            evaluations: load(&c.evaluations),
+            packets: load(&c.packets),
+            octets: load(&c.octets),
+        };
+        self.rules.iter().map(count).collect()
+    }
+
+    /// Packets that no rule matched, and so passed.
+    #[must_use]
+    pub fn unmatched(&self) -> u64 {
+        self.unmatched.load(Ordering::Relaxed)
+    }
+
+    /// Packets with malformed headers, and so dropped.
+    #[must_use]
+    pub fn malformed(&self) -> u64 {
+        self.malformed.load(Ordering::Relaxed)
+    }
+
+    /// Goes on from an earlier count: `count` is added to a rule's.
+    pub(super) fn carry(&self, rule: usize, count: Count) {
+        let Some(counters) = self.rules.get(rule) else { return };
+        add(&counters.evaluations, count.evaluations);
+        add(&counters.packets, count.packets);
+        add(&counters.octets, count.octets);
+    }
+
+    pub(super) fn carry_rest(&self, unmatched: u64, malformed: u64) {
+        add(&self.unmatched, unmatched);
+        add(&self.malformed, malformed);
+    }
+
+    pub(super) fn count_evaluation(&self, rule: usize) {
+        if let Some(counters) = self.rules.get(rule) {
+            add(&counters.evaluations, 1);
+        }
+    }
+
+    pub(super) fn count_packet(&self, rule: Option<usize>, octets: u16) {
+        match rule.and_then(|rule| self.rules.get(rule)) {
+            Some(counters) => {
+                add(&counters.packets, 1);
+                add(&counters.octets, octets.into());
+            }
+            None => add(&self.unmatched, 1),
+        }
+    }
+
+    pub(super) fn count_malformed(&self) {
+        add(&self.malformed, 1);
+    }
+}
+
+/// One thread writes, so that an addition need not be one operation.
+fn add(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}

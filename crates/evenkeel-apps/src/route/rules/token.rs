@@ -1,0 +1,283 @@
+//! From text to tokens: comments go, macros are put in.
+
+use std::collections::BTreeMap;
+
+use winnow::Parser as _;
+use winnow::ascii::line_ending;
+use winnow::combinator::{alt, delimited, repeat};
+use winnow::error::EmptyError;
+use winnow::stream::{LocatingSlice, Location as _};
+use winnow::token::{one_of, take_till, take_while};
+
+use crate::route::mistake::Mistake;
+
+/// A word or sign, and where it stands. What came out of a macro stands where the macro was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token<'s> {
+    pub(super) kind: Kind,
+    pub(super) text: &'s str,
+    /// In octets from the beginning of the file.
+    pub(super) at: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A keyword, name, number, address.
+    Word,
+    /// What stands between double quotes.
+    Text,
+    /// `$name`, without the sign.
+    Macro,
+    /// One of `! = != < > <= >= <> >< { } ,`.
+    Sign,
+    /// The end of a statement.
+    Newline,
+}
+
+/// Braces within braces at most.
+const DEPTH_MAX: usize = 8;
+/// Tokens at most, macros put in: some tens of megabytes of memory.
+const TOKENS_MAX: usize = 1 << 20;
+
+/// The tokens of a rules file, with a `Newline` at the end of each statement and nowhere else.
+pub(super) fn tokens<'s>(file: &str, text: &'s str) -> Result<Vec<Token<'s>>, Mistake> {
+    let raw = lex(text, 0).map_err(|at| unreadable(file, text, at))?;
+    let mut expansion = Expansion { file, text, macros: BTreeMap::new(), made: 0, done: Vec::new() };
+    for statement in statements(file, text, &raw)? {
+        match statement[..] {
+            [name, equals, ..]
+                if name.kind == Kind::Word && equals.text == "=" && equals.kind == Kind::Sign =>
+            {
+                expansion.define(name, statement.get(2..).unwrap_or_default())?;
+            }
+            _ => expansion.put(&statement)?,
+        }
+    }
+    Ok(expansion.done)
+}
+
+fn unreadable(file: &str, text: &str, at: usize) -> Mistake {
+    let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or(' ');
+    let what = match found {
+        '"' => "this text has no closing `\"` on its line".to_owned(),
+        '$' => "expected the name of a macro after `$`".to_owned(),
+        other => format!("`{}` means nothing here", other.escape_default()),
+    };
+    Mistake::at(file, text, at, what)
+}
+
+/// The tokens of `text`, which begins at octet `base` of the file; or where there is none.
+fn lex(text: &str, base: usize) -> Result<Vec<Token<'_>>, usize> {
+    let mut input = LocatingSlice::new(text);
+    let mut tokens = Vec::new();
+    loop {
+        // Blanks, comments and continued lines never fail.
+        let _ = blank(&mut input);
+        let at = base + input.current_token_start();
+        if input.is_empty() {
+            return Ok(tokens);
+        }
+        let (kind, text) = token(&mut input).map_err(|_| at)?;
+        tokens.push(Token { kind, text, at });
+    }
+}
+
+type Text<'s> = LocatingSlice<&'s str>;
+
+fn blank(input: &mut Text<'_>) -> Result<(), EmptyError> {
+    let spaces = take_while(1.., |c: char| c == ' ' || c == '\t').void();
+    let comment = ('#', take_till(0.., ['\n'])).void();
+    let continued = ('\\', line_ending).void();
+    repeat(0.., alt((spaces, comment, continued))).parse_next(input)
+}
+
+fn token<'s>(input: &mut Text<'s>) -> Result<(Kind, &'s str), EmptyError> {
+    let newline = line_ending.map(|text| (Kind::Newline, text));
+    let quoted = delimited('"', take_till(0.., ['"', '\n']), '"').map(|text| (Kind::Text, text));
+    let used = ('$', name).map(|(_, text)| (Kind::Macro, text));
+    let pair = alt(("!=", "<=", ">=", "<>", "><"));
+    let sign = alt((pair, one_of(['!', '=', '<', '>', '{', '}', ',']).take())).map(|text| (Kind::Sign, text));
+    let word = take_while(1.., is_word).map(|text| (Kind::Word, text));
+    alt((newline, quoted, used, sign, word)).parse_next(input)
+}
+
+fn name<'s>(input: &mut Text<'s>) -> Result<&'s str, EmptyError> {
+    take_while(1.., |c: char| c.is_ascii_alphanumeric() || c == '_').parse_next(input)
+}
+
+/// What addresses, ports, names and flags are written with.
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+        || matches!(c, '.' | ':' | '/' | '-' | '_' | '*' | '@' | '+' | '%' | '(' | ')' | ';')
+}
+
+/// Cuts where lines end, but for those that end within braces.
+fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Vec<Token<'s>>>, Mistake> {
+    let (mut open, mut all, mut current) = (Vec::new(), Vec::new(), Vec::new());
+    for &token in tokens {
+        match (token.kind, token.text) {
+            (Kind::Newline, _) if open.is_empty() => {
+                if !current.is_empty() {
+                    all.push(core::mem::take(&mut current));
+                }
+            }
+            (Kind::Newline, _) => {}
+            (kind, sign) => {
+                current.push(token);
+                match (kind, sign) {
+                    (Kind::Sign, "{") if open.len() == DEPTH_MAX => {
+                        return Err(Mistake::at(file, text, token.at, "too many `{` within one another"));
+                    }
+                    (Kind::Sign, "{") => open.push(token.at),
+                    (Kind::Sign, "}") => drop(open.pop()),
+                    _ => {}
+                }
+            }
+        }
+    }
+    if let Some(&at) = open.last() {
+        return Err(Mistake::at(file, text, at, "this `{` is never closed"));
+    }
+    if !current.is_empty() {
+        all.push(current);
+    }
+    Ok(all)
+}
+
+/// Macros, and the statements that they have been put into.
+struct Expansion<'a, 's> {
+    file: &'a str,
+    text: &'a str,
+    macros: BTreeMap<&'s str, Vec<Token<'s>>>,
+    /// Tokens made so far, those of macros that were defined included.
+    made: usize,
+    done: Vec<Token<'s>>,
+}
+
+impl<'s> Expansion<'_, 's> {
+    /// `name = value`: the value goes on to the end of the statement, texts in quotes are part of it.
+    fn define(&mut self, name: Token<'s>, value: &[Token<'s>]) -> Result<(), Mistake> {
+        if value.is_empty() {
+            return Err(self.mistake(name.at, format!("macro `{}` has no value", name.text)));
+        }
+        let mut expanded = Vec::new();
+        for token in value {
+            match token.kind {
+                // The quote itself is before the text.
+                Kind::Text => {
+                    let inner = lex(token.text, token.at + 1).map_err(|at| self.unreadable(at))?;
+                    for token in inner {
+                        self.expand(token, &mut expanded)?;
+                    }
+                }
+                _ => self.expand(*token, &mut expanded)?,
+            }
+        }
+        self.macros.insert(name.text, expanded);
+        Ok(())
+    }
+
+    fn put(&mut self, statement: &[Token<'s>]) -> Result<(), Mistake> {
+        let mut expanded = Vec::new();
+        for &token in statement {
+            self.expand(token, &mut expanded)?;
+        }
+        let end = statement
+            .last()
+            .map_or(0, |last| last.at + last.text.len() + 2 * usize::from(last.kind == Kind::Text));
+        self.done.extend(expanded);
+        self.done.push(Token { kind: Kind::Newline, text: "\n", at: end });
+        Ok(())
+    }
+
+    fn expand(&mut self, token: Token<'s>, to: &mut Vec<Token<'s>>) -> Result<(), Mistake> {
+        if token.kind != Kind::Macro {
+            to.push(token);
+            return self.count(1, token.at);
+        }
+        let Some(value) = self.macros.get(token.text) else {
+            return Err(self.mistake(token.at, format!("no macro `{}` is defined before this", token.text)));
+        };
+        let len = value.len();
+        to.extend(value.iter().map(|inner| Token { at: token.at, ..*inner }));
+        self.count(len, token.at)
+    }
+
+    fn count(&mut self, tokens: usize, at: usize) -> Result<(), Mistake> {
+        self.made += tokens;
+        let room = self.made <= TOKENS_MAX;
+        room.then_some(()).ok_or_else(|| self.mistake(at, "more words than memory should hold".to_owned()))
+    }
+
+    fn mistake(&self, at: usize, what: String) -> Mistake {
+        Mistake::at(self.file, self.text, at, what)
+    }
+
+    fn unreadable(&self, at: usize) -> Mistake {
+        unreadable(self.file, self.text, at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<&str> {
+        tokens("t", text).unwrap().iter().map(|t| t.text).collect()
+    }
+
+    #[test]
+    fn words_signs_comments_and_continued_lines() {
+        assert_eq!(
+            texts("pass in # all\n\nblock from !10.0.0.0/8 \\\n to <bad> port >=1024"),
+            [
+                "pass",
+                "in",
+                "\n",
+                "block",
+                "from",
+                "!",
+                "10.0.0.0/8",
+                "to",
+                "<",
+                "bad",
+                ">",
+                "port",
+                ">=",
+                "1024",
+                "\n"
+            ]
+        );
+        assert_eq!(texts("table <t> {\n a\n b }"), ["table", "<", "t", ">", "{", "a", "b", "}", "\n"]);
+    }
+
+    #[test]
+    fn macros_are_put_in_also_into_one_another() {
+        assert_eq!(
+            texts("web = \"{ 80, 443 }\"\nall=$web\npass port $all"),
+            ["pass", "port", "{", "80", ",", "443", "}", "\n"]
+        );
+        let used = tokens("t", "a = \"b\"\npass $a").unwrap();
+        assert_eq!(used[1], Token { kind: Kind::Word, text: "b", at: 13 }, "it stands where it is used");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_pointed_at() {
+        let said = |text: &str| tokens("t", text).unwrap_err().to_string();
+        assert_eq!(said("pass\nblock \"x"), "t:2:7: this text has no closing `\"` on its line");
+        assert_eq!(said("pass §"), "t:1:6: `\\u{a7}` means nothing here");
+        assert_eq!(said("pass $x"), "t:1:6: no macro `x` is defined before this");
+        assert_eq!(said("x ="), "t:1:1: macro `x` has no value");
+        assert_eq!(said("pass { {"), "t:1:8: this `{` is never closed");
+    }
+
+    /// Each macro doubles the one before: forty lines would be a million million tokens.
+    #[test]
+    fn macros_cannot_use_up_memory() {
+        let mut text = "m0 = \"x x\"\n".to_owned();
+        for n in 1..40 {
+            text.push_str(&format!("m{n} = \"$m{0} $m{0}\"\n", n - 1));
+        }
+        assert!(tokens("t", &text).unwrap_err().what.contains("memory"));
+    }
+}

@@ -1,0 +1,9 @@
+#![no_main]
+
+// Not a module of the library: the core's tests compile that, and the rules are above the core.
+#[path = "../src/rules.rs"]
+mod rules;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    rules::run(input);
+});

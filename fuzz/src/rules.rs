@@ -1,0 +1,35 @@
+//! Screening rules: what is read prints as something that reads the same, and any octets are decided about, by both alike.
+
+use evenkeel_apps::route::rules::{Decision, RuleSet, Tally};
+
+/// An input is rules, a zero, and packets, each behind an octet with its length.
+pub fn run(input: &[u8]) -> Vec<Decision> {
+    let (text, packets) = input.split_at(input.iter().position(|octet| *octet == 0).unwrap_or(input.len()));
+    let Ok(text) = core::str::from_utf8(text) else { return Vec::new() };
+    let set = match RuleSet::parse("rules", text) {
+        Ok(set) => set,
+        Err(mistake) => {
+            assert!(mistake.line <= text.matches('\n').count() + 1, "{mistake}");
+            return Vec::new();
+        }
+    };
+    let shown = set.to_string();
+    let again = RuleSet::parse("shown", &shown).unwrap_or_else(|mistake| panic!("{mistake}\n{shown}"));
+    assert_eq!(set, again, "{shown}");
+    decide(&set, &again, packets.get(1..).unwrap_or_default())
+}
+
+fn decide(set: &RuleSet, again: &RuleSet, mut packets: &[u8]) -> Vec<Decision> {
+    let tally = Tally::new(set.rules.len());
+    let mut decisions = Vec::new();
+    while let [len, rest @ ..] = packets {
+        let (packet, others) = rest.split_at(rest.len().min(usize::from(*len)));
+        packets = others;
+        let decision = set.decide(packet, 0, &tally);
+        assert_eq!(decision, again.decide(packet, 0, &tally));
+        decisions.push(decision);
+    }
+    let decided: u64 = tally.counts().iter().map(|count| count.packets).sum();
+    assert_eq!(decided + tally.unmatched() + tally.malformed(), 2 * decisions.len() as u64);
+    decisions
+}
