@@ -29,10 +29,23 @@ pub(crate) fn ppoll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::
 
 /// Lets `handler` run on `signal`, once; the next one of its kind has its default effect.
 pub(crate) fn on_signal(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+    handle_signal(signal, handler, libc::SA_RESETHAND)
+}
+
+/// Lets `handler` run on every `signal`.
+pub(crate) fn on_every_signal(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+    handle_signal(signal, handler, 0)
+}
+
+fn handle_signal(
+    signal: libc::c_int,
+    handler: extern "C" fn(libc::c_int),
+    flags: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: all-zero is a valid `sigaction`: no flags, an empty mask, the default action.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
-    action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+    action.sa_flags = flags | libc::SA_RESTART;
     // SAFETY: `action` is initialised and lives through the call; without SA_SIGINFO the kernel calls the handler with the
     // one argument that its type says.
     check(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) })

@@ -1,6 +1,9 @@
 //! A host on a real core: the thread that calls [`Engine::run`] is that core.
 
+use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Host};
@@ -22,6 +25,7 @@ pub struct Engine {
     clock: Clock,
     halt: Halt,
     devices: Vec<Watched>,
+    attended: Vec<Attended>,
     stop: Option<&'static Stop>,
     next_look: Instant,
     halted: Duration,
@@ -32,6 +36,20 @@ struct Watched {
     index: usize,
     interface: InterfaceId,
     status: Status,
+}
+
+/// What is done about a descriptor that is readable.
+type Attend = Box<dyn FnMut(&mut Host, Instant) + Send>;
+
+struct Attended {
+    index: usize,
+    attend: Attend,
+}
+
+impl fmt::Debug for Attended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attended").field("index", &self.index).finish_non_exhaustive()
+    }
 }
 
 /// Why [`Engine::run`] returned.
@@ -59,6 +77,7 @@ impl Engine {
             clock,
             halt,
             devices: Vec::new(),
+            attended: Vec::new(),
             stop: None,
             next_look: Instant::ZERO,
             halted: Duration::ZERO,
@@ -69,6 +88,13 @@ impl Engine {
     pub fn stop_on(&mut self, stop: &'static Stop) {
         self.halt.watch(stop.fd());
         self.stop = Some(stop);
+    }
+
+    /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted, within 20 µs or one unit while
+    /// it is busy. `attend` must read what is there, or it is called for ever; while it runs, nothing else does.
+    pub fn attend(&mut self, fd: Arc<OwnedFd>, attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
+        let index = self.halt.watch(fd);
+        self.attended.push(Attended { index, attend: Box::new(attend) });
     }
 
     /// Gives the host a device of the operating system.
@@ -133,7 +159,7 @@ impl Engine {
                 if let Some(ended) = self.ended(until, now, &mut done) {
                     return Ok(ended);
                 }
-                self.look()?;
+                self.look(now)?;
                 self.next_look = now + LOOK_PERIOD;
             }
             now = match self.turn(now) {
@@ -176,29 +202,90 @@ impl Engine {
     }
 
     /// Looks at the devices without sleeping.
-    fn look(&mut self) -> io::Result<()> {
-        if !self.devices.is_empty() && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable {
-            self.mark_readable();
+    fn look(&mut self, now: Instant) -> io::Result<()> {
+        let watching = !self.devices.is_empty() || !self.attended.is_empty();
+        if watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable {
+            self.serve_readable(now);
         }
         Ok(())
     }
 
     fn sleep(&mut self, until: Instant, now: Instant) -> io::Result<Instant> {
         let woken = self.halt.until(&self.clock, self.host.next_deadline().min(until))?;
-        if woken == Woken::Readable {
-            self.mark_readable();
-        }
         let end = self.clock.now();
+        if woken == Woken::Readable {
+            self.serve_readable(end);
+        }
         self.halted += end.since(now);
         Ok(end)
     }
 
-    fn mark_readable(&mut self) {
+    fn serve_readable(&mut self, now: Instant) {
         for index in self.halt.readable() {
+            if let Some(attended) = self.attended.iter_mut().find(|a| a.index == index) {
+                (attended.attend)(&mut self.host, now);
+                continue;
+            }
             let device = self.devices.iter().find(|d| d.index == index);
             if let Some(interface) = device.and_then(|d| self.host.interface_mut(d.interface)) {
                 interface.set_readable();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use evenkeel_core::host::{Config, System};
+    use evenkeel_core::process::{Program, Step};
+
+    use super::*;
+
+    /// Keeps the core from ever halting.
+    #[derive(Debug)]
+    struct Spinner;
+
+    impl Program for Spinner {
+        fn step(&mut self, _system: &mut System<'_>) -> Step {
+            Step::Again
+        }
+    }
+
+    fn attended_while(busy: bool) {
+        let mut engine = Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap();
+        if busy {
+            engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        }
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut read = far.try_clone().unwrap();
+        let (heard, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (to, from) = (Arc::clone(&heard), Arc::clone(&seen));
+        engine.attend(Arc::new(OwnedFd::from(far)), move |host, _now| {
+            let mut octet = [0];
+            read.read_exact(&mut octet).unwrap();
+            to.fetch_add(u64::from(octet[0]), Ordering::Relaxed);
+            from.store(host.processes().count() as u64, Ordering::Relaxed);
+        });
+        for said in [1, 2, 4] {
+            near.write_all(&[said]).unwrap();
+        }
+        let until = engine.clock().now() + Duration::from_secs(10);
+        let ended = engine.run(until, |_| heard.load(Ordering::Relaxed) == 7).unwrap();
+        assert_eq!(ended, Ended::Done, "heard {}", heard.load(Ordering::Relaxed));
+        assert!(seen.load(Ordering::Relaxed) >= u64::from(busy), "it has the host at hand");
+    }
+
+    #[test]
+    fn what_is_attended_is_served_while_the_core_is_halted() {
+        attended_while(false);
+    }
+
+    #[test]
+    fn what_is_attended_is_served_while_the_core_is_busy() {
+        attended_while(true);
     }
 }
