@@ -10,7 +10,7 @@ use crate::capture::CaptureCounters;
 use crate::channel::{self, ChannelId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
-use crate::net::{Net, Sides};
+use crate::net::Net;
 use crate::poll::{CycleLimit, Feedback, FeedbackScope, Inhibition, Quota, Resumes, Sources};
 use crate::process::{Bill, Body, Process, ProcessId, Program, Sleep, Step};
 use crate::receive::{Architecture, DeviceWork, Plan};
@@ -389,7 +389,7 @@ impl Host {
             return Some(Unit::SoftInterrupt);
         }
         if self.net.config.transmit_service == TransmitService::LowerLevel
-            && let Some(port) = self.net.interrupting_port(Sides::Transmit)
+            && let Some(port) = self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs()))
         {
             return Some(Unit::Transmitted(port));
         }
@@ -408,12 +408,12 @@ impl Host {
 
     fn device_interrupt(&mut self) -> Option<usize> {
         match self.net.config.transmit_service {
-            TransmitService::InTurn => self.net.interrupting_port(Sides::All),
+            TransmitService::InTurn => self.net.interrupting_port(Sources::ALL),
             TransmitService::ReceiveFirst => {
-                let receive = self.net.interrupting_port(Sides::Receive);
-                receive.or_else(|| self.net.interrupting_port(Sides::Transmit))
+                let receive = self.net.interrupting_port(self.net.poller.inputs());
+                receive.or_else(|| self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs())))
             }
-            TransmitService::LowerLevel => self.net.interrupting_port(Sides::Receive),
+            TransmitService::LowerLevel => self.net.interrupting_port(self.net.poller.inputs()),
         }
     }
 

@@ -11,45 +11,26 @@ use crate::receive::{AfterDevice, DeviceWork};
 use crate::time::Instant;
 use crate::work::Work;
 
-/// Which sides of interfaces are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sides {
-    All,
-    Receive,
-    Transmit,
-}
-
-impl Sides {
-    const fn have(self, side: Side) -> bool {
-        match self {
-            Self::All => true,
-            Self::Receive => matches!(side, Side::Receive(_)),
-            Self::Transmit => matches!(side, Side::Transmit),
-        }
-    }
-}
-
 impl Net {
-    /// A port among `sides` whose interrupt is enabled and that has something to do. Ports take turns.
-    pub(crate) fn interrupting_port(&mut self, sides: Sides) -> Option<usize> {
-        let ports = self.ports.len();
-        let mut index = self.next_port_served;
-        for _ in 0..ports {
-            // No remainder: a division for each port of each unit would show.
-            index = if index < ports { index } else { 0 };
-            let port = self.ports[index];
-            index += 1;
-            if !sides.have(port.side) || !self.may_interrupt(port) {
-                continue;
+    /// A port among `sources` that may interrupt and has something to do. Ports take turns.
+    pub(crate) fn interrupting_port(&mut self, sources: Sources) -> Option<usize> {
+        let mut asked = sources.and(self.may_interrupt());
+        while let Some(source) = asked.next(self.next_port_served) {
+            let index = usize::from(source.0);
+            if self.ports.get(index).copied().is_some_and(|port| self.pending(port)) {
+                self.next_port_served = source.0 + 1;
+                return Some(index);
             }
-            if self.pending(port) {
-                self.next_port_served = index;
-                return Some(index - 1);
-            }
+            asked = asked.without(Sources::one(source));
             // Under clocked interrupts: what comes from now on waits for the next tick.
-            self.ticked = self.ticked.without(port.source);
+            self.ticked = self.ticked.without(Sources::one(source));
         }
         None
+    }
+
+    pub(super) fn may_interrupt(&self) -> Sources {
+        let sources = self.poller.may_interrupt();
+        if self.config.clocked_interrupts.is_some() { sources.and(self.ticked) } else { sources }
     }
 
     /// The tick of clocked interrupts: every source may interrupt until it is found empty.
@@ -59,12 +40,6 @@ impl Net {
             self.ticked = Sources::ALL;
             self.next_tick = now + period;
         }
-    }
-
-    pub(super) fn may_interrupt(&self, port: Port) -> bool {
-        self.poller.may_interrupt(port.source)
-            && !self.poller.is_inhibited(port.source)
-            && (self.config.clocked_interrupts.is_none() || self.ticked.contains(port.source))
     }
 
     fn pending(&mut self, port: Port) -> bool {
@@ -81,7 +56,7 @@ impl Net {
         self.interrupts += 1;
         let Some(&port) = self.ports.get(index) else { return };
         if port.plan.device == DeviceWork::Polled {
-            self.ticked = self.ticked.without(port.source);
+            self.ticked = self.ticked.without(Sources::one(port.source));
             self.poller.interrupt(port.source);
         } else {
             self.device_work(port, self.config.batch_pkts, now);
@@ -95,7 +70,7 @@ impl Net {
         if begins {
             self.work.add(Work::PollRound);
         }
-        let Some(&port) = self.ports.iter().find(|p| p.source == source) else { return };
+        let Some(&port) = self.ports.get(usize::from(source.0)) else { return };
         let limit = left.min(self.config.batch_pkts);
         let done = self.device_work(port, limit, now);
         // The interrupt comes back only when nothing waits, tested after the last frame was taken.

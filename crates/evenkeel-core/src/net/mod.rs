@@ -25,7 +25,6 @@ use crate::time::{Duration, Instant};
 use crate::wire::{IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
-pub(crate) use device::Sides;
 use output::Outlet;
 pub use output::{Transmit, TransmitService};
 
@@ -75,8 +74,9 @@ pub(crate) struct Net {
     /// Processes to be woken when the unit is over.
     pub(crate) wakeups: Vec<ProcessId>,
     interfaces: Vec<Box<dyn Interface>>,
+    /// By the number of their source.
     ports: Vec<Port>,
-    next_port_served: usize,
+    next_port_served: u16,
     table: Table,
     channels: Vec<Option<Channel>>,
     sockets: Vec<Option<Descriptor>>,
@@ -347,11 +347,14 @@ impl Net {
     /// Enables every interrupt. Returns whether something is pending after all, so that the core must not halt.
     pub(crate) fn arm(&mut self) -> bool {
         let mut pending = false;
-        for index in 0..self.ports.len() {
-            let port = self.ports[index];
+        let armed = if self.config.clocked_interrupts.is_some() {
+            Sources::NONE
+        } else {
+            self.poller.may_interrupt()
+        };
+        for port in &self.ports {
             if let Side::Receive(queue) = port.side
-                && self.config.clocked_interrupts.is_none()
-                && self.may_interrupt(port)
+                && armed.contains(port.source)
                 && let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0))
             {
                 pending |= interface.queue(queue).arm();

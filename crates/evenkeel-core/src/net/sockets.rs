@@ -162,8 +162,9 @@ impl Net {
     }
 
     pub(super) fn is_taken(&self, address: Option<IpAddress>, port: u16) -> bool {
-        let udp =
-            |d| if let &Descriptor::Udp(ref s) = d { s.port == port && s.address == address } else { false };
+        let udp = |d: &Descriptor| {
+            if let Descriptor::Udp(s) = d { s.port == port && s.address == address } else { false }
+        };
         self.sockets.iter().flatten().any(udp)
     }
 

@@ -25,24 +25,20 @@ struct Closed<Q> {
     until: Instant,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Source {
-    /// A receive ring; otherwise a transmit side.
-    input: bool,
-    /// Whether it may interrupt; if not, the polling thread is in charge of it.
-    interrupts: bool,
-    wants: bool,
-}
-
 /// The polling thread: which source is served next, and how many frames of it.
 ///
 /// `Q` names the queues that give feedback. The thread owns no frames; it decides.
 #[derive(Debug)]
 pub struct Poller<Q> {
-    sources: Vec<Source>,
+    registered: u16,
+    inputs: Sources,
+    /// Those whose interrupt is enabled; of the others the thread is in charge.
+    enabled: Sources,
+    /// Those that want service.
+    wants: Sources,
     quota_pkts: usize,
     dynamic: Option<Dynamic>,
-    current: usize,
+    current: SourceId,
     left_pkts: usize,
     /// No frame has been taken yet in the callback that is due.
     begins: bool,
@@ -52,7 +48,6 @@ pub struct Poller<Q> {
     inhibited: Sources,
     budget: Option<Budget>,
     resumes: Resumes,
-    interrupts: u64,
 }
 
 impl<Q: Copy + PartialEq> Poller<Q> {
@@ -65,10 +60,13 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             Quota::Dynamic => (Dynamic::new().quota_pkts(), Some(Dynamic::new())),
         };
         Self {
-            sources: Vec::new(),
+            registered: 0,
+            inputs: Sources::NONE,
+            enabled: Sources::NONE,
+            wants: Sources::NONE,
             quota_pkts,
             dynamic,
-            current: 0,
+            current: SourceId(0),
             left_pkts: quota_pkts,
             begins: true,
             inhibition: Inhibition::default(),
@@ -77,7 +75,6 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             inhibited: Sources::NONE,
             budget: cycle_limit.map(Budget::new),
             resumes: Resumes::default(),
-            interrupts: 0,
         }
     }
 
@@ -87,74 +84,84 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         Self { inhibition, ..self }
     }
 
-    /// Registers a source; its interrupt is enabled. `None` when there are [`Sources::MAX`] already.
+    /// Registers a source; its interrupt is enabled. Sources are numbered from 0. `None` when there are [`Sources::MAX`] already.
     ///
     /// Feedback and the cycle limit hold back `input` only: the transmit side goes on, or buffers would never come back.
     pub fn register(&mut self, input: bool) -> Option<SourceId> {
-        if self.sources.len() >= Sources::MAX {
+        if usize::from(self.registered) >= Sources::MAX {
             return None;
         }
-        self.sources.push(Source { input, interrupts: true, wants: false });
-        u16::try_from(self.sources.len() - 1).ok().map(SourceId)
+        let source = SourceId(self.registered);
+        self.registered += 1;
+        self.enabled = self.enabled.union(Sources::one(source));
+        if input {
+            self.inputs = self.inputs.union(Sources::one(source));
+        }
+        Some(source)
     }
 
-    /// Whether the source may interrupt.
+    /// The sources that are receive rings; all others are transmit sides.
     #[must_use]
-    pub fn may_interrupt(&self, source: SourceId) -> bool {
-        self.sources.get(usize::from(source.0)).is_some_and(|s| s.interrupts)
+    pub const fn inputs(&self) -> Sources {
+        self.inputs
+    }
+
+    /// The sources held back at present, by feedback or the cycle limit.
+    #[must_use]
+    pub fn held_back(&self) -> Sources {
+        if self.budget.as_ref().is_some_and(Budget::is_spent) {
+            self.inputs
+        } else {
+            self.inputs.and(self.inhibited)
+        }
+    }
+
+    /// The sources that may interrupt.
+    #[must_use]
+    pub fn may_interrupt(&self) -> Sources {
+        self.enabled.without(self.held_back())
     }
 
     /// The interrupt handler: notes that the source wants service and disables its interrupt. At most once per polling episode.
     pub fn interrupt(&mut self, source: SourceId) {
-        if let Some(s) = self.sources.get_mut(usize::from(source.0)) {
-            *s = Source { interrupts: false, wants: true, ..*s };
-            self.interrupts += 1;
-        }
+        self.enabled = self.enabled.without(Sources::one(source));
+        self.wants = self.wants.union(Sources::one(source));
     }
 
     /// Whether the thread has something to do: a source that wants service and is not inhibited.
     #[must_use]
     pub fn is_runnable(&self) -> bool {
-        (0..self.sources.len()).any(|index| self.may_serve(index))
+        !self.servable().is_empty()
     }
 
-    fn may_serve(&self, index: usize) -> bool {
-        let finishes = self.inhibition == Inhibition::AfterCallback && index == self.current && !self.begins;
-        let goes_on = finishes && self.left_pkts > 0;
-        let wants = self.sources.get(index).is_some_and(|s| s.wants);
-        wants && (goes_on || !self.is_inhibited(SourceId(index as u16)))
-    }
-
-    /// Whether feedback or the cycle limit holds back the source. A transmit side never is.
-    #[must_use]
-    pub fn is_inhibited(&self, source: SourceId) -> bool {
-        let input = self.sources.get(usize::from(source.0)).is_some_and(|s| s.input);
-        input && (self.inhibited.contains(source) || self.budget.as_ref().is_some_and(Budget::is_spent))
+    fn servable(&self) -> Sources {
+        let finishes = self.inhibition == Inhibition::AfterCallback && !self.begins && self.left_pkts > 0;
+        let current = if finishes { self.wants.and(Sources::one(self.current)) } else { Sources::NONE };
+        self.wants.without(self.held_back()).union(current)
     }
 
     /// The source to serve now, how many frames it may still give in this callback, and whether the callback begins here.
     pub fn turn(&mut self, now: Instant) -> Option<(SourceId, usize, bool)> {
         self.roll(now);
-        for _ in 0..=self.sources.len() {
-            if self.may_serve(self.current) && self.left_pkts > 0 {
-                let source = SourceId(self.current as u16);
-                return Some((source, self.left_pkts, core::mem::take(&mut self.begins)));
-            }
-            self.current = if self.current + 1 < self.sources.len() { self.current + 1 } else { 0 };
+        let servable = self.servable();
+        if !(servable.contains(self.current) && self.left_pkts > 0) {
+            self.current = servable.next(self.current.0 + 1)?;
             self.left_pkts = self.quota_pkts;
             self.begins = true;
         }
-        None
+        Some((self.current, self.left_pkts, core::mem::take(&mut self.begins)))
     }
 
     /// The callback took `pkts` frames, and says whether the source has `more`. A source with no more gets its interrupt back.
     pub fn served(&mut self, source: SourceId, pkts: usize, more: bool) {
         self.left_pkts = self.left_pkts.saturating_sub(pkts);
-        let Some(s) = self.sources.get_mut(usize::from(source.0)) else { return };
         if !more {
             self.left_pkts = 0;
-            *s = Source { interrupts: true, wants: false, ..*s };
-        } else if let (true, 0, Some(dynamic)) = (s.input, self.left_pkts, &mut self.dynamic) {
+            self.enabled = self.enabled.union(Sources::one(source));
+            self.wants = self.wants.without(Sources::one(source));
+        } else if let (true, 0, Some(dynamic)) =
+            (self.inputs.contains(source), self.left_pkts, &mut self.dynamic)
+        {
             dynamic.used_up();
             self.quota_pkts = dynamic.quota_pkts();
         }
@@ -241,12 +248,6 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     pub const fn resumes(&self) -> Resumes {
         self.resumes
     }
-
-    /// Device interrupts taken.
-    #[must_use]
-    pub const fn interrupts(&self) -> u64 {
-        self.interrupts
-    }
 }
 
 #[cfg(test)]
@@ -277,13 +278,13 @@ mod tests {
     fn an_empty_source_gets_its_interrupt_back() {
         let mut poller = poller(8);
         let a = poller.register(true).unwrap();
-        assert!(poller.may_interrupt(a));
+        assert!(poller.may_interrupt().contains(a));
         poller.interrupt(a);
-        assert!(!poller.may_interrupt(a) && poller.is_runnable());
+        assert!(!poller.may_interrupt().contains(a) && poller.is_runnable());
         let (source, _, first) = poller.turn(Instant::ZERO).unwrap();
         assert!(first);
         poller.served(source, 3, false);
-        assert!(poller.may_interrupt(a) && !poller.is_runnable());
+        assert!(poller.may_interrupt().contains(a) && !poller.is_runnable());
         assert_eq!(poller.turn(Instant::ZERO), None);
     }
 

@@ -34,10 +34,27 @@ impl Sources {
         self.0 == 0
     }
 
-    /// The set but for one source.
+    /// Those of this set that are not in `other`.
     #[must_use]
-    pub const fn without(self, source: SourceId) -> Self {
-        Self(self.0 & !Self::one(source).0)
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Those in both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The first source of the set whose number is at least `from`, or else the first of all: whose turn it is.
+    #[must_use]
+    pub const fn next(self, from: u16) -> Option<SourceId> {
+        let later = if from < Self::MAX as u16 { self.0 >> from << from } else { 0 };
+        match (later, self.0) {
+            (0, 0) => None,
+            (0, all) => Some(SourceId(all.trailing_zeros() as u16)),
+            (later, _) => Some(SourceId(later.trailing_zeros() as u16)),
+        }
     }
 
     /// Both sets together.
