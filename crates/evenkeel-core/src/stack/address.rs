@@ -3,6 +3,9 @@
 use super::{InterfaceId, Stack};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
 
+/// The group that every IPv6 router is in (RFC 4291 2.8).
+pub(crate) const ALL_ROUTERS: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+
 /// How a packet was addressed to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cast {
@@ -126,11 +129,15 @@ impl Stack {
         }
     }
 
-    /// Whether `address` is the limited broadcast, or the directed one of any prefix of ours.
+    /// Whether `address` is the limited broadcast, or a directed one of any prefix of ours, be it in the old form with zeros (RFC 1812
+    /// 4.2.3.1).
     pub(super) fn is_broadcast(&self, address: &IpAddress) -> bool {
         match *address {
             IpAddress::Ipv4(address) => {
-                address.is_broadcast() || self.attachments.iter().any(|a| a.broadcasts_to(address))
+                let names_prefix =
+                    |cidr: &Ipv4Cidr| cidr.prefix_len() < 31 && cidr.network().address() == address;
+                let directed = |a: &Attachment| a.broadcasts_to(address) || a.v4.iter().any(names_prefix);
+                address.is_broadcast() || self.attachments.iter().any(directed)
             }
             IpAddress::Ipv6(_) => false,
         }

@@ -10,6 +10,12 @@ use core::time::Duration;
 pub struct Config {
     /// Whether packets for somebody else are forwarded: whether this is a router. False (RFC 1122 3.3.1.1).
     pub forwarding: bool,
+    /// Whether a packet is forwarded only if it came by the interface that leads back to its source (RFC 1812 5.3.8, BCP 38). False:
+    /// where ways differ there and back it would cut them.
+    pub reverse_path: bool,
+    /// Whether a neighbour that sends through us what it could send to another on its own link is told so (RFC 1812 5.2.7.2, RFC 4861
+    /// 8.2). True. The packet is forwarded all the same.
+    pub redirects: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
     pub neighbors: usize,
     /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames of a
@@ -51,6 +57,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             forwarding: false,
+            reverse_path: false,
+            redirects: true,
             neighbors: 512,
             pending_per_neighbor_pkts: 64,
             pending_pkts: 256,

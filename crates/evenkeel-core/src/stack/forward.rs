@@ -4,10 +4,13 @@
 //! and gives a [`Transit`]; [`Stack::forward`] finds its way and sends it there, in the frame it came in.
 
 use super::address::{Cast, is_link_local, is_reserved};
+use super::fragment::fragments_of;
 use super::icmp::Problem;
-use super::output::{ETHERNET, Next, Path};
+use super::neighbor::Waiting;
+use super::output::{ETHERNET, Next, PACKET_MAX, Path};
+use super::route::Hop;
 use super::{InterfaceId, Io, Received, Stack, Via};
-use crate::drop::IpDrop;
+use crate::drop::{IpDrop, LinkDrop};
 use crate::frame::{Frame, Pool};
 use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
 
@@ -50,27 +53,46 @@ impl Transit {
 /// What forwarding looks at in a header.
 #[derive(Debug, Clone, Copy)]
 struct Header {
+    source: IpAddress,
     destination: IpAddress,
     hop_limit: u8,
+    /// Of the whole packet.
     len: usize,
+    /// Where its payload would end in the packet that it is a fragment of, if it may be cut at all.
+    may_cut_to: Option<usize>,
 }
 
 impl Header {
     fn of(packet: &[u8]) -> Option<Self> {
         let len = packet.len();
-        match packet.first()? >> 4 {
-            4 => {
-                let packet = Ipv4Packet::new_checked(packet).ok()?;
-                let destination = packet.dst_addr().into();
-                Some(Self { destination, hop_limit: packet.hop_limit(), len })
-            }
-            _ => {
-                let packet = Ipv6Packet::new_checked(packet).ok()?;
-                let destination = packet.dst_addr().into();
-                Some(Self { destination, hop_limit: packet.hop_limit(), len })
-            }
+        if packet.first()? >> 4 == 4 {
+            let packet = Ipv4Packet::new_checked(packet).ok()?;
+            let end = usize::from(packet.frag_offset()) + len - usize::from(packet.header_len());
+            Some(Self {
+                source: packet.src_addr().into(),
+                destination: packet.dst_addr().into(),
+                hop_limit: packet.hop_limit(),
+                len,
+                may_cut_to: (!packet.dont_frag()).then_some(end),
+            })
+        } else {
+            let packet = Ipv6Packet::new_checked(packet).ok()?;
+            Some(Self {
+                source: packet.src_addr().into(),
+                destination: packet.dst_addr().into(),
+                hop_limit: packet.hop_limit(),
+                len,
+                may_cut_to: None,
+            })
         }
     }
+}
+
+/// Where a packet goes, and what fits there.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    hop: Hop,
+    mtu: usize,
 }
 
 /// Why a packet is not forwarded, and what its sender is told.
@@ -81,6 +103,10 @@ struct Obstacle {
 }
 
 impl Obstacle {
+    const fn silent(reason: IpDrop) -> Self {
+        Self { reason, problem: None }
+    }
+
     const fn reported(reason: IpDrop, problem: Problem) -> Self {
         Self { reason, problem: Some(problem) }
     }
@@ -98,10 +124,10 @@ impl Stack {
         destination: &IpAddress,
         link: Cast,
     ) -> Result<(), IpDrop> {
-        if !self.config.forwarding || link != Cast::Unicast || destination.is_multicast() {
+        if !self.config.forwarding || link != Cast::Unicast {
             return Err(IpDrop::NotLocal);
         }
-        if self.is_broadcast(destination) {
+        if destination.is_multicast() || self.is_broadcast(destination) {
             Err(IpDrop::NotLocal)
         } else if is_reserved(source) || is_reserved(destination) {
             Err(IpDrop::Martian)
@@ -122,8 +148,13 @@ impl Stack {
         let Some(header) = Header::of(transit.packet()) else {
             return io.drop_frame(transit.frame, IpDrop::Malformed);
         };
-        match self.way_of(&header) {
-            Ok(path) => self.pass_on(transit, path, &header, io),
+        match self.way_of(&header, transit.interface) {
+            Ok(way) => {
+                if way.hop.interface == transit.interface {
+                    self.redirect(transit.packet(), transit.interface, way.hop.neighbor, io);
+                }
+                self.pass_on(transit, way, &header, io);
+            }
             Err(Obstacle { reason, problem }) => {
                 if let Some(problem) = problem {
                     self.report(transit.interface, Some(&transit.frame), problem, io);
@@ -141,34 +172,57 @@ impl Stack {
         io.drop_frame(transit.frame, IpDrop::Refused);
     }
 
-    fn way_of(&self, header: &Header) -> Result<Path, Obstacle> {
+    fn way_of(&self, header: &Header, came_by: InterfaceId) -> Result<Way, Obstacle> {
+        // First of all: nobody is to be told of a packet that may not be his (RFC 1812 5.3.8).
+        if self.config.reverse_path && !self.leads_back(&header.source, came_by) {
+            return Err(Obstacle::silent(IpDrop::ReversePath));
+        }
         if header.hop_limit <= 1 {
             return Err(Obstacle::reported(IpDrop::HopLimit, Problem::HopLimit));
         }
-        let via = self
-            .routes
-            .lookup(&header.destination)
-            .ok_or(Obstacle::reported(IpDrop::NoRoute, Problem::NoRoute))?;
-        let path = match via {
-            Via::Link(interface) => Path { interface, next: Next::Neighbor(header.destination) },
-            Via::Gateway(interface, gateway) => Path { interface, next: Next::Neighbor(gateway) },
-            Via::Blackhole => return Err(Obstacle { reason: IpDrop::RouteDiscards, problem: None }),
-            Via::Unreachable => return Err(Obstacle::reported(IpDrop::RouteDiscards, Problem::RouteRejects)),
-            Via::Prohibit => return Err(Obstacle::reported(IpDrop::RouteDiscards, Problem::Prohibited)),
-        };
-        let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
-        if header.len > mtu {
-            return Err(Obstacle::reported(IpDrop::TooBig, Problem::TooBig { mtu: mtu as u32 }));
+        let hop = self.hop_of(&header.destination)?;
+        let mtu = self.attachment(hop.interface).map_or(0, |attachment| attachment.mtu);
+        match header.may_cut_to {
+            _ if header.len <= mtu => Ok(Way { hop, mtu }),
+            Some(end) if end <= PACKET_MAX => Ok(Way { hop, mtu }),
+            Some(_) => Err(Obstacle::silent(IpDrop::FragmentTooBig)),
+            None => Err(Obstacle::reported(IpDrop::TooBig, Problem::TooBig { mtu: mtu as u32 })),
         }
-        Ok(path)
     }
 
-    fn pass_on(&mut self, transit: Transit, path: Path, header: &Header, io: &mut Io<'_>) {
-        let mut frame = transit.frame;
+    /// Whether packets to `source` would leave by the interface that its packet came by (RFC 3704 2.2, strict).
+    fn leads_back(&self, source: &IpAddress, came_by: InterfaceId) -> bool {
+        self.routes.hop(source, None).is_some_and(|hop| hop.interface == came_by)
+    }
+
+    fn hop_of(&self, destination: &IpAddress) -> Result<Hop, Obstacle> {
+        let via = self.routes.lookup(destination);
+        let via = via.ok_or(Obstacle::reported(IpDrop::NoRoute, Problem::NoRoute))?;
+        via.hop(destination).ok_or(match via {
+            Via::Prohibit => Obstacle::reported(IpDrop::RouteDiscards, Problem::Prohibited),
+            Via::Unreachable => Obstacle::reported(IpDrop::RouteDiscards, Problem::RouteRejects),
+            _ => Obstacle::silent(IpDrop::RouteDiscards),
+        })
+    }
+
+    fn pass_on(&mut self, transit: Transit, way: Way, header: &Header, io: &mut Io<'_>) {
+        let Transit { interface, mut frame } = transit;
         let _ = frame.strip(ETHERNET);
         count_hop(frame.bytes_mut());
+        let path = Path { interface: way.hop.interface, next: Next::Neighbor(way.hop.neighbor) };
+        if header.len <= way.mtu {
+            io.ledger.forwarded += 1;
+            return self.hand_on(Waiting { frame, came_by: Some(interface) }, path, header.destination, io);
+        }
+        let Some(fragments) = fragments_of(frame.bytes(), way.mtu, io.pool) else {
+            return io.drop_frame(frame, LinkDrop::NoBuffer);
+        };
+        io.pool.recycle(frame);
         io.ledger.forwarded += 1;
-        self.hand_on(frame, path, header.destination, io);
+        io.ledger.originated += (fragments.len() as u64).saturating_sub(1);
+        for frame in fragments {
+            self.hand_on(Waiting { frame, came_by: Some(interface) }, path, header.destination, io);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! ICMP (RFC 792, RFC 1122 3.2.2) and ICMPv6 (RFC 4443): echo, errors out, errors in.
 
-use super::address::{Cast, is_link_scope};
+use super::address::{Cast, is_link_local, is_link_scope};
 use super::checksum::Checksum;
 use super::ipv6::upper_of;
-use super::output::{ETHERNET, Header};
+use super::output::{ETHERNET, Header, Next, Path};
 use super::packet::Payload;
 use super::{InterfaceId, Io, Packet, Stack};
 use crate::drop::IpDrop;
@@ -21,6 +21,8 @@ pub(super) enum Problem {
     NoRoute,
     /// The route to the destination says that it cannot be reached.
     RouteRejects,
+    /// The next hop does not answer.
+    Host,
     /// It is not to go there: screening or a route says so.
     Prohibited,
     /// Its source address means nothing where it is going (IPv6).
@@ -57,11 +59,16 @@ pub(super) enum Problem {
 }
 
 impl Problem {
+    /// Whether it may be reported about a packet to a group (RFC 4443 2.4 e 3; "packet too big" the same, but we forward none).
+    const fn may_answer_group(self) -> bool {
+        matches!(self, Self::Option { .. })
+    }
+
     /// Type, code and the second word of the ICMP message; `None` if IPv4 has none.
     const fn v4(self) -> Option<(u8, u8, u32)> {
         match self {
             Self::NoRoute => Some((3, 0, 0)),
-            Self::RouteRejects => Some((3, 1, 0)),
+            Self::RouteRejects | Self::Host => Some((3, 1, 0)),
             Self::UnknownProtocol => Some((3, 2, 0)),
             Self::Port => Some((3, 3, 0)),
             Self::TooBig { mtu } => Some((3, 4, mtu)),
@@ -82,6 +89,7 @@ impl Problem {
             Self::NoRoute => (1, 0, 0),
             Self::Prohibited => (1, 1, 0),
             Self::BeyondScope => (1, 2, 0),
+            Self::Host => (1, 3, 0),
             Self::Port => (1, 4, 0),
             Self::RouteRejects => (1, 6, 0),
             Self::TooBig { mtu } => (2, 0, mtu),
@@ -105,10 +113,12 @@ const PATH_MTU_MIN_V4: usize = 576;
 const PATH_MTU_MIN_V6: usize = 1280;
 
 /// A packet about which an error may be sent.
-struct Offender<'a> {
-    source: IpAddress,
-    destination: IpAddress,
-    quote: &'a [u8],
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offender<'a> {
+    pub(super) source: IpAddress,
+    pub(super) destination: IpAddress,
+    /// As much of it as an error may quote.
+    pub(super) quote: &'a [u8],
 }
 
 fn address_v4(packet: &[u8], at: usize) -> Option<IpAddress> {
@@ -125,16 +135,8 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
-/// The packet in `frame`, if its kind allows an error to be sent about it (RFC 1122 3.2.2, RFC 4443 2.4 e).
-fn offender<'a>(frame: &'a Frame, problem: Problem) -> Option<Offender<'a>> {
-    let bytes = frame.bytes();
-    let to_group = *bytes.first()? & 1 == 1;
-    let packet = bytes.get(ETHERNET..)?;
-    // The only errors here that may answer a multicast (RFC 4443 2.4 e 3).
-    let even_to_group = matches!(problem, Problem::Option { .. });
-    if to_group && !even_to_group {
-        return None;
-    }
+/// The packet, if its kind allows an error to be sent about it (RFC 1122 3.2.2, RFC 4443 2.4 e).
+pub(super) fn offender(packet: &[u8], even_to_group: bool) -> Option<Offender<'_>> {
     match packet.first()? >> 4 {
         4 => offender_v4(packet),
         6 => offender_v6(packet, even_to_group),
@@ -185,7 +187,24 @@ impl Stack {
         problem: Problem,
         io: &mut Io<'_>,
     ) {
-        let Some(offender) = frame.and_then(|frame| offender(frame, problem)) else { return };
+        let Some((link, packet)) = frame.and_then(|frame| frame.bytes().split_at_checked(ETHERNET)) else {
+            return;
+        };
+        let to_group = link.first().is_none_or(|octet| octet & 1 == 1);
+        if !to_group || problem.may_answer_group() {
+            self.report_packet(interface, packet, problem, io);
+        }
+    }
+
+    /// Does the same for a packet of which the link-layer header is gone.
+    pub(super) fn report_packet(
+        &mut self,
+        interface: InterfaceId,
+        packet: &[u8],
+        problem: Problem,
+        io: &mut Io<'_>,
+    ) {
+        let Some(offender) = offender(packet, problem.may_answer_group()) else { return };
         let Some((kind, code, word)) = (match offender.source {
             IpAddress::Ipv4(_) => problem.v4(),
             IpAddress::Ipv6(_) => Some(problem.v6()),
@@ -195,9 +214,8 @@ impl Stack {
         if self.cast(&offender.destination, interface) == Some(Cast::Broadcast) {
             return;
         }
-        if !self.errors.pass(io.now) {
-            io.ledger.originated += 1;
-            return io.ledger.drop_output(IpDrop::RateLimited);
+        if !self.within_rate(io) {
+            return;
         }
         let [a, b, c, d] = word.to_be_bytes();
         let head = [kind, code, 0, 0, a, b, c, d];
@@ -205,8 +223,18 @@ impl Stack {
         self.reply_icmp(interface, offender.source, offender.destination, head, quote, io);
     }
 
+    /// Whether one more error may be sent now; counts it as dropped if not.
+    pub(super) fn within_rate(&mut self, io: &mut Io<'_>) -> bool {
+        let passes = self.errors.pass(io.now);
+        if !passes {
+            io.ledger.originated += 1;
+            io.ledger.drop_output(IpDrop::RateLimited);
+        }
+        passes
+    }
+
     /// Sends an ICMP message back to `to`, from the address it had sent to if that is one of ours.
-    fn reply_icmp<'a>(
+    pub(super) fn reply_icmp<'a>(
         &mut self,
         interface: InterfaceId,
         to: IpAddress,
@@ -220,18 +248,13 @@ impl Stack {
         }
     }
 
-    fn way_back(
-        &self,
-        interface: InterfaceId,
-        to: IpAddress,
-        from: IpAddress,
-    ) -> Option<(Header, super::output::Path)> {
+    fn way_back(&self, interface: InterfaceId, to: IpAddress, from: IpAddress) -> Option<(Header, Path)> {
         let on_link = matches!(to, IpAddress::Ipv6(address) if is_link_scope(address));
         let path = self.path_to(&to, on_link.then_some(interface)).ok()?;
         let source = if self.cast(&from, interface) == Some(Cast::Unicast) {
             from
         } else {
-            self.source_for(&to, &to, path.interface)?
+            self.source_of_error(&to, path)?
         };
         let protocol = match to {
             IpAddress::Ipv4(_) => IpProtocol::Icmp,
@@ -239,6 +262,16 @@ impl Stack {
         };
         let hop_limit = self.config.hop_limit;
         Some((Header { source, destination: to, protocol, hop_limit, router_alert: false }, path))
+    }
+
+    /// An address of the interface by which an error leaves (RFC 1812 4.3.2.4), or of another one if that has none that means anything
+    /// where the error goes.
+    fn source_of_error(&self, to: &IpAddress, path: Path) -> Option<IpAddress> {
+        let next = if let Next::Neighbor(neighbor) = path.next { neighbor } else { *to };
+        let suits = |source: &IpAddress| is_link_local(to) || !is_link_local(source);
+        let others = (0..self.attachments.len()).map(|place| InterfaceId(place as u8));
+        let own = core::iter::once(path.interface).chain(others);
+        own.filter_map(|interface| self.source_for(to, &next, interface)).find(suits)
     }
 
     pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) {

@@ -27,9 +27,7 @@ impl Stack {
         match message {
             Icmpv6Message::EchoRequest if code == 0 => {
                 // RFC 4443 4.2 wants groups answered too: within the limit, so that one packet does not start a storm.
-                if packet.cast != Cast::Unicast && !self.errors.pass(io.now) {
-                    io.ledger.originated += 1;
-                    io.ledger.drop_output(IpDrop::RateLimited);
+                if packet.cast != Cast::Unicast && !self.within_rate(io) {
                     return io.consume(packet.payload);
                 }
                 self.echo([u8::from(Icmpv6Message::EchoReply), 0, 0, 0, a, b, c, d], packet, io);

@@ -9,6 +9,7 @@ mod arp;
 mod checksum;
 mod config;
 mod forward;
+mod fragment;
 mod icmp;
 mod icmpv6;
 mod ipv4;
@@ -22,6 +23,7 @@ mod path_mtu;
 mod random;
 mod rate;
 mod reassembly;
+mod redirect;
 mod route;
 mod udp;
 
@@ -34,7 +36,7 @@ use crate::time::Instant;
 use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpCidr, Ipv4Address};
 
 pub use crate::wire::IpEndpoint as Endpoint;
-use address::{Attachment, Cast, link_local_of, solicited_node};
+use address::{ALL_ROUTERS, Attachment, Cast, link_local_of, solicited_node};
 pub use config::Config;
 pub use forward::Transit;
 use icmp::Problem;
@@ -201,6 +203,9 @@ impl Stack {
         let mtu = mtu.clamp(MTU_MIN, MTU_MAX);
         self.attachments.push(Attachment { hardware: mac, mtu, v4: Vec::new(), v6: Vec::new() });
         let interface = InterfaceId(number);
+        if self.config.forwarding {
+            self.groups.pin(ALL_ROUTERS.into(), interface, Instant::ZERO, self.config.report_groups);
+        }
         self.put_address(interface, IpCidr::Ipv6(link_local_of(mac)), Instant::ZERO);
         interface
     }

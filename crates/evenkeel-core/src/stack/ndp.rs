@@ -16,6 +16,7 @@ const HOP_LIMIT: u8 = 255;
 const SOURCE_HARDWARE: u8 = 1;
 const TARGET_HARDWARE: u8 = 2;
 /// Flags of an advertisement, in the first octet of its second word.
+const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 const ALL_NODES: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -149,7 +150,8 @@ impl Stack {
     ) {
         let destination = to.unwrap_or(IpAddress::Ipv6(ALL_NODES));
         let Ok(path) = self.path_to(&destination, Some(interface)) else { return };
-        let flags = OVERRIDE | if to.is_some() { SOLICITED } else { 0 };
+        let router = if self.config.forwarding { ROUTER } else { 0 };
+        let flags = router | OVERRIDE | if to.is_some() { SOLICITED } else { 0 };
         let head = [Icmpv6Message::NeighborAdvert.into(), 0, 0, 0, flags, 0, 0, 0];
         self.send_ndp(target.into(), destination, path, head, target, TARGET_HARDWARE, io);
     }
@@ -173,7 +175,7 @@ impl Stack {
     }
 
     #[expect(clippy::too_many_arguments, reason = "they are the fields of the message")]
-    fn send_ndp(
+    pub(super) fn send_ndp(
         &mut self,
         source: IpAddress,
         destination: IpAddress,

@@ -82,7 +82,25 @@ struct Entry {
     /// Whether it ever answered a question of ours.
     proven: bool,
     used: Instant,
-    waiting: VecDeque<Frame>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A packet that waits for a neighbour.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// From the IP header on.
+    pub(crate) frame: Frame,
+    /// The interface by which it came, if it is forwarded.
+    pub(crate) came_by: Option<InterfaceId>,
+}
+
+/// What a timer asks for.
+#[derive(Debug)]
+pub(crate) enum Due {
+    /// A question.
+    Ask(Solicitation),
+    /// The neighbour does not answer: these packets will not reach it. They no longer count as held.
+    GaveUp(VecDeque<Waiting>),
 }
 
 impl Entry {
@@ -177,10 +195,16 @@ impl Neighbors {
         self.entry(slot).map(|entry| entry.hardware)
     }
 
+    /// The hardware address as far as it is known, without using it.
+    pub(crate) fn hardware(&self, key: Key) -> Option<EthernetAddress> {
+        let entry = self.slots.get(*self.by_key.get(&key)?)?.as_ref()?;
+        (!matches!(entry.state, State::Incomplete { .. })).then_some(entry.hardware)
+    }
+
     /// Lets a frame wait for a neighbour that [`Neighbors::resolve`] did not know; says whether to ask for it now.
     ///
     /// The oldest frame goes when there are too many (RFC 1122 2.3.2.2).
-    pub(crate) fn park(&mut self, key: Key, frame: Frame, io: &mut Io<'_>) -> Option<Solicitation> {
+    pub(crate) fn park(&mut self, key: Key, waiting: Waiting, io: &mut Io<'_>) -> Option<Solicitation> {
         let (slot, new) = match self.by_key.get(&key) {
             Some(slot) => (*slot, false),
             None => (self.create(key, State::Incomplete { asked: 1 }, EthernetAddress::default(), io), true),
@@ -188,13 +212,13 @@ impl Neighbors {
         if new {
             self.enter(slot, State::Incomplete { asked: 1 }, io.now + RETRANSMIT);
         }
-        self.wait(slot, frame, io);
+        self.wait(slot, waiting, io);
         new.then_some(Solicitation { key, hardware: None })
     }
 
-    fn wait(&mut self, slot: usize, frame: Frame, io: &mut Io<'_>) {
+    fn wait(&mut self, slot: usize, waiting: Waiting, io: &mut Io<'_>) {
         if self.waiting_max == 0 || self.waiting_per_entry == 0 {
-            return give_up(frame, io);
+            return give_up(waiting, io);
         }
         if self.entry(slot).map_or(0, |entry| entry.waiting.len()) >= self.waiting_per_entry {
             self.drop_oldest(slot, io);
@@ -204,26 +228,31 @@ impl Neighbors {
         {
             self.drop_oldest(oldest, io);
         }
-        let Some(entry) = self.entry(slot) else { return give_up(frame, io) };
-        entry.waiting.push_back(frame);
+        let Some(entry) = self.entry(slot) else { return give_up(waiting, io) };
+        entry.waiting.push_back(waiting);
         self.waiting += 1;
         self.arrivals.push_back(slot);
     }
 
     fn drop_oldest(&mut self, slot: usize, io: &mut Io<'_>) {
-        if let Some(frame) = self.entry(slot).and_then(|entry| entry.waiting.pop_front()) {
+        if let Some(oldest) = self.entry(slot).and_then(|entry| entry.waiting.pop_front()) {
             self.waiting -= 1;
             if let Some(arrival) = self.arrivals.iter().position(|arrival| *arrival == slot) {
                 self.arrivals.remove(arrival);
             }
-            give_up(frame, io);
+            give_up(oldest, io);
         }
     }
 
     /// A neighbour asked for an address of ours and said its own: RFC 4861 7.2.3, RFC 826 "merge".
     ///
     /// Returns the frames that waited for it.
-    pub(crate) fn heard(&mut self, key: Key, hardware: EthernetAddress, io: &mut Io<'_>) -> VecDeque<Frame> {
+    pub(crate) fn heard(
+        &mut self,
+        key: Key,
+        hardware: EthernetAddress,
+        io: &mut Io<'_>,
+    ) -> VecDeque<Waiting> {
         match self.by_key.get(&key) {
             Some(slot) => {
                 let slot = *slot;
@@ -251,7 +280,7 @@ impl Neighbors {
         key: Key,
         said: Advertisement,
         now: Instant,
-    ) -> Option<(EthernetAddress, VecDeque<Frame>)> {
+    ) -> Option<(EthernetAddress, VecDeque<Waiting>)> {
         let slot = *self.by_key.get(&key)?;
         let entry = self.entry(slot).filter(|entry| entry.state != State::Static)?;
         let known = !matches!(entry.state, State::Incomplete { .. });
@@ -288,9 +317,9 @@ impl Neighbors {
 
     /// Does what one timer that is due asks for. `None` when none is left.
     ///
-    /// A neighbour that did not answer is forgotten, and its frames are dropped; that is `Some(None)`.
-    pub(crate) fn poll(&mut self, io: &mut Io<'_>) -> Option<Option<Solicitation>> {
-        let slot = self.timers.first().filter(|(due, _)| *due <= io.now)?.1;
+    /// A neighbour that did not answer is forgotten.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Due> {
+        let slot = self.timers.first().filter(|(due, _)| *due <= now)?.1;
         let entry = self.entry(slot)?;
         let (key, hardware) = (entry.key, entry.hardware);
         let (asked, next) = match entry.state {
@@ -299,16 +328,15 @@ impl Neighbors {
             State::Delay | State::Known { .. } | State::Static => (0, State::Probe { asked: 1 }),
         };
         if asked >= SOLICITATIONS {
-            self.remove(slot, io);
-            return Some(None);
+            return Some(Due::GaveUp(self.take(slot)));
         }
-        self.enter(slot, next, io.now + RETRANSMIT);
+        self.enter(slot, next, now + RETRANSMIT);
         let ask_it = matches!(next, State::Probe { .. });
-        Some(Some(Solicitation { key, hardware: ask_it.then_some(hardware) }))
+        Some(Due::Ask(Solicitation { key, hardware: ask_it.then_some(hardware) }))
     }
 
     /// Makes an entry that stays as it is. Returns the frames that waited for it.
-    pub(crate) fn set(&mut self, key: Key, hardware: EthernetAddress, io: &mut Io<'_>) -> VecDeque<Frame> {
+    pub(crate) fn set(&mut self, key: Key, hardware: EthernetAddress, io: &mut Io<'_>) -> VecDeque<Waiting> {
         let slot = match self.by_key.get(&key) {
             Some(slot) => *slot,
             None => self.create(key, State::Static, hardware, io),
@@ -376,16 +404,21 @@ impl Neighbors {
     }
 
     fn remove(&mut self, slot: usize, io: &mut Io<'_>) {
-        let Some(entry) = self.slots.get_mut(slot).and_then(Option::take) else { return };
+        self.take(slot).into_iter().for_each(|waiting| give_up(waiting, io));
+    }
+
+    /// Takes an entry out; gives what waited for it.
+    fn take(&mut self, slot: usize) -> VecDeque<Waiting> {
+        let Some(entry) = self.slots.get_mut(slot).and_then(Option::take) else { return VecDeque::new() };
         self.order.remove(&entry.rank(slot));
         self.timers.remove(&(entry.due, slot));
         self.by_key.remove(&entry.key);
         self.vacant.push(slot);
         self.left(slot, entry.waiting.len());
-        entry.waiting.into_iter().for_each(|frame| give_up(frame, io));
+        entry.waiting
     }
 
-    fn release(&mut self, slot: usize) -> VecDeque<Frame> {
+    fn release(&mut self, slot: usize) -> VecDeque<Waiting> {
         let frames = self.entry(slot).map(|entry| core::mem::take(&mut entry.waiting)).unwrap_or_default();
         self.left(slot, frames.len());
         frames
@@ -461,9 +494,10 @@ impl Stack {
     }
 }
 
-fn give_up(frame: Frame, io: &mut Io<'_>) {
+/// Drops a packet that waited in vain.
+pub(super) fn give_up(waiting: Waiting, io: &mut Io<'_>) {
     io.ledger.drop_output(IpDrop::Unresolved);
-    io.pool.recycle(frame);
+    io.pool.recycle(waiting.frame);
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::address::hardware_group;
 use super::checksum::Checksum;
-use super::neighbor::Solicitation;
+use super::icmp::Problem;
+use super::neighbor::{Due, Solicitation, Waiting, give_up};
 use super::packet::Payload;
 use super::{InterfaceId, Io, SendError, Stack};
 use crate::drop::IpDrop;
@@ -326,12 +327,12 @@ impl Stack {
     /// Hands an IP packet of our own to the link.
     fn dispatch(&mut self, frame: Frame, path: Path, destination: IpAddress, io: &mut Io<'_>) {
         io.ledger.originated += 1;
-        self.hand_on(frame, path, destination, io);
+        self.hand_on(Waiting { frame, came_by: None }, path, destination, io);
     }
 
     /// Hands an IP packet to the link, or lets it wait for the neighbour's hardware address. It has been counted as originated
     /// or forwarded.
-    pub(super) fn hand_on(&mut self, frame: Frame, path: Path, destination: IpAddress, io: &mut Io<'_>) {
+    pub(super) fn hand_on(&mut self, packet: Waiting, path: Path, destination: IpAddress, io: &mut Io<'_>) {
         let protocol = match destination {
             IpAddress::Ipv4(_) => EthernetProtocol::Ipv4,
             IpAddress::Ipv6(_) => EthernetProtocol::Ipv6,
@@ -343,7 +344,7 @@ impl Stack {
                 match self.neighbors.resolve(key, io.now) {
                     Some(hardware) => hardware,
                     None => {
-                        if let Some(question) = self.neighbors.park(key, frame, io) {
+                        if let Some(question) = self.neighbors.park(key, packet, io) {
                             self.solicit(question, io);
                         }
                         return;
@@ -351,13 +352,13 @@ impl Stack {
                 }
             }
         };
-        self.transmit(frame, path.interface, hardware, protocol, io);
+        self.transmit(packet.frame, path.interface, hardware, protocol, io);
     }
 
     /// Sends frames that waited for a neighbour.
     pub(super) fn unpark(
         &self,
-        frames: impl IntoIterator<Item = Frame>,
+        packets: impl IntoIterator<Item = Waiting>,
         (interface, neighbor): (InterfaceId, IpAddress),
         hardware: EthernetAddress,
         io: &mut Io<'_>,
@@ -366,7 +367,8 @@ impl Stack {
             IpAddress::Ipv4(_) => EthernetProtocol::Ipv4,
             IpAddress::Ipv6(_) => EthernetProtocol::Ipv6,
         };
-        frames.into_iter().for_each(|frame| self.transmit(frame, interface, hardware, protocol, io));
+        let frames = packets.into_iter().map(|packet| packet.frame);
+        frames.for_each(|frame| self.transmit(frame, interface, hardware, protocol, io));
     }
 
     /// Puts the Ethernet header in front and the frame out. It has been counted as originated or forwarded.
@@ -398,13 +400,22 @@ impl Stack {
         }
     }
 
-    /// Asks again for neighbours that have not answered, and forgets those that will not.
+    /// Asks again for neighbours that have not answered, and forgets those that will not: the senders of packets that were to be forwarded
+    /// to them are told (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
     pub(super) fn tick_neighbors(&mut self, io: &mut Io<'_>) {
-        while let Some(question) = self.neighbors.poll(io) {
-            if let Some(question) = question {
-                self.solicit(question, io);
+        while let Some(due) = self.neighbors.poll(io.now) {
+            match due {
+                Due::Ask(question) => self.solicit(question, io),
+                Due::GaveUp(packets) => packets.into_iter().for_each(|packet| self.unreachable(packet, io)),
             }
         }
+    }
+
+    fn unreachable(&mut self, packet: Waiting, io: &mut Io<'_>) {
+        if let Some(came_by) = packet.came_by {
+            self.report_packet(came_by, packet.frame.bytes(), Problem::Host, io);
+        }
+        give_up(packet, io);
     }
 
     /// Sends an answer whose body lies in a received packet, which is consumed by it.

@@ -1,0 +1,199 @@
+//! Cutting an IPv4 packet that is too large for its next link (RFC 791 3.2, RFC 1812 4.2.2.7).
+
+use super::checksum::Checksum;
+use crate::frame::{Frame, Pool};
+
+const FIXED: usize = 20;
+const OPTIONS_MAX: usize = 40;
+const MORE: u16 = 0x2000;
+const OFFSET: u16 = 0x1fff;
+/// The bit of an option's type that says it belongs into every fragment.
+const COPIED: u8 = 0x80;
+
+/// The options of fragments other than the first.
+#[derive(Debug)]
+struct Options {
+    octets: [u8; OPTIONS_MAX],
+    len: usize,
+}
+
+impl Options {
+    /// Those of `options` that say so of themselves, padded with "end of options". The list has been checked on input.
+    fn copied_from(mut options: &[u8]) -> Self {
+        const END: u8 = 0;
+        const NOTHING: u8 = 1;
+        let mut copied = Self { octets: [END; OPTIONS_MAX], len: 0 };
+        while let [kind, rest @ ..] = options {
+            let len = match (*kind, rest) {
+                (END, _) | (_, []) => break,
+                (NOTHING, _) => 1,
+                (_, [len, ..]) => usize::from(*len),
+            };
+            let Some((option, behind)) = options.split_at_checked(len.max(1)) else { break };
+            if kind & COPIED != 0 {
+                copied.push(option);
+            }
+            options = behind;
+        }
+        copied.len = copied.len.next_multiple_of(4);
+        copied
+    }
+
+    fn push(&mut self, option: &[u8]) {
+        if let Some(place) = self.octets.get_mut(self.len..self.len + option.len()) {
+            place.copy_from_slice(option);
+            self.len += option.len();
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        self.octets.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// Copies a packet into fragments of `mtu` octets at most, in order. It may be a fragment itself.
+///
+/// `None`, and nothing taken, if the pool has too few free buffers.
+pub(super) fn fragments_of(packet: &[u8], mtu: usize, pool: &mut Pool) -> Option<Vec<Frame>> {
+    let header_len = usize::from(packet.first()? & 0xf) * 4;
+    let (header, payload) = packet.split_at_checked(header_len)?;
+    let (fixed, options) = header.split_first_chunk::<FIXED>()?;
+    let later = Options::copied_from(options);
+    let mut fragments = Vec::new();
+    let mut offset = 0;
+    while offset < payload.len() {
+        let options = if offset == 0 { options } else { later.as_slice() };
+        let room = mtu.saturating_sub(FIXED + options.len()).max(8) & !7;
+        let part = payload.get(offset..payload.len().min(offset + room)).unwrap_or_default();
+        let more = offset + part.len() < payload.len();
+        let Some(fragment) = emit(fixed, options, part, offset, more, pool) else {
+            fragments.into_iter().for_each(|frame| pool.recycle(frame));
+            return None;
+        };
+        fragments.push(fragment);
+        offset += part.len();
+    }
+    Some(fragments)
+}
+
+/// One fragment, `offset` octets into the payload of the packet with the header `fixed`.
+fn emit(
+    fixed: &[u8; FIXED],
+    options: &[u8],
+    part: &[u8],
+    offset: usize,
+    more: bool,
+    pool: &mut Pool,
+) -> Option<Frame> {
+    let mut frame = pool.take()?;
+    let header_len = FIXED + options.len();
+    if !frame.resize(header_len + part.len()) {
+        pool.recycle(frame);
+        return None;
+    }
+    let mut header = *fixed;
+    header[0] = 0x40 | (header_len / 4) as u8;
+    [header[2], header[3]] = ((header_len + part.len()) as u16).to_be_bytes();
+    let field = u16::from_be_bytes([header[6], header[7]]);
+    let place = (field & OFFSET) + (offset / 8) as u16;
+    let flags = (field & !OFFSET) | if more { MORE } else { 0 };
+    [header[6], header[7]] = (flags | place & OFFSET).to_be_bytes();
+    [header[10], header[11]] = [0, 0];
+    [header[10], header[11]] = Checksum::default().add(&header).add(options).finish().to_be_bytes();
+    let bytes = frame.bytes_mut();
+    let (to_header, to_part) = bytes.split_at_mut_checked(header_len)?;
+    let (to_fixed, to_options) = to_header.split_at_mut_checked(FIXED)?;
+    to_fixed.copy_from_slice(&header);
+    to_options.copy_from_slice(options);
+    to_part.copy_from_slice(part);
+    Some(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packet(field: u16, options: &[u8], payload: &[u8]) -> Vec<u8> {
+        let header_len = FIXED + options.len();
+        let mut packet = vec![0x40 | (header_len / 4) as u8, 0x2e];
+        packet.extend(((header_len + payload.len()) as u16).to_be_bytes());
+        packet.extend([0x12, 0x34]);
+        packet.extend(field.to_be_bytes());
+        packet.extend([9, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        packet.extend(options);
+        packet.extend(payload);
+        packet
+    }
+
+    fn cut(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
+        let mut pool = Pool::new(64);
+        let frames = fragments_of(packet, mtu, &mut pool).unwrap();
+        frames.iter().map(|frame| frame.bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn options_are_in_the_first_fragment_and_those_to_be_copied_in_all() {
+        // Record route (not copied), nothing, router alert (copied), a security option (copied), end.
+        let record_route = [7, 7, 4, 0, 0, 0, 0];
+        let (alert, security) = ([0x94, 4, 0, 0], [0x82, 3, 9]);
+        let options = [&record_route[..], &[1], &alert, &security, &[0]].concat();
+        let fragments = cut(&packet(0, &options, &[7; 1000]), 576);
+        let header_lens: Vec<_> = fragments.iter().map(|bytes| usize::from(bytes[0] & 0xf) * 4).collect();
+        assert_eq!(header_lens, [36, 28]);
+        assert_eq!(fragments[0][20..36], options);
+        assert_eq!(fragments[1][20..28], [&alert[..], &security, &[0]].concat());
+        // 540 octets are room for 67 times eight; the last fragment has the rest.
+        assert_eq!(fragments.iter().map(Vec::len).collect::<Vec<_>>(), [36 + 536, 28 + 464]);
+    }
+
+    #[test]
+    fn a_fragment_is_cut_into_fragments_of_the_same_packet() {
+        // Flags and offset: more to come, 1480 octets in.
+        let fragments = cut(&packet(MORE | 185, &[], &[7; 1480]), 1006);
+        let fields: Vec<_> = fragments.iter().map(|bytes| u16::from_be_bytes([bytes[6], bytes[7]])).collect();
+        assert_eq!(fields, [MORE | 185, MORE | (185 + 123)]);
+        let last = cut(&packet(185, &[], &[7; 1481]), 1006);
+        let fields: Vec<_> = last.iter().map(|bytes| u16::from_be_bytes([bytes[6], bytes[7]])).collect();
+        assert_eq!(fields, [MORE | 185, 185 + 123]);
+    }
+
+    #[test]
+    fn too_few_buffers_take_none() {
+        let mut pool = Pool::new(2);
+        assert!(fragments_of(&packet(0, &[], &[7; 1480]), 576, &mut pool).is_none());
+        assert_eq!(pool.available(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn fragments_of_fragments_make_up_the_packet(
+            payload in proptest::collection::vec(any::<u8>(), 1..1800),
+            base in 0..4000_u16, more in any::<bool>(), words in 0..=10_usize,
+            mtu in 68..1500_usize, smaller in 68..1500_usize,
+        ) {
+            let options = vec![1; words * 4];
+            let field = base | if more { MORE } else { 0 };
+            let original = packet(field, &options, &payload);
+            let mut together = Vec::<u8>::new();
+            let once = cut(&original, mtu);
+            let twice: Vec<_> = once.iter().flat_map(|bytes| {
+                if bytes.len() > smaller { cut(bytes, smaller) } else { vec![bytes.clone()] }
+            }).collect();
+            for (place, bytes) in twice.iter().enumerate() {
+                prop_assert!(bytes.len() <= mtu);
+                let header_len = usize::from(bytes[0] & 0xf) * 4;
+                prop_assert_eq!(Checksum::default().add(&bytes[..header_len]).finish(), 0);
+                prop_assert_eq!(usize::from(u16::from_be_bytes([bytes[2], bytes[3]])), bytes.len());
+                let field = u16::from_be_bytes([bytes[6], bytes[7]]);
+                prop_assert_eq!(usize::from(field & OFFSET), usize::from(base) + together.len() / 8);
+                prop_assert_eq!(field & MORE != 0, more || place + 1 < twice.len());
+                together.extend(&bytes[header_len..]);
+                prop_assert_eq!(&bytes[4..6], &original[4..6]);
+                prop_assert_eq!(&bytes[8..10], &original[8..10]);
+                prop_assert_eq!(&bytes[12..20], &original[12..20]);
+            }
+            prop_assert_eq!(together, payload);
+        }
+    }
+}
