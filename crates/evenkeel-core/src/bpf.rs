@@ -6,6 +6,8 @@
 
 use core::fmt;
 
+use crate::capture::Filter;
+
 /// One instruction, as `struct bpf_insn` and `struct sock_filter` have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Instruction {
@@ -56,6 +58,9 @@ impl core::error::Error for ProgramError {}
 
 /// As many as the Linux kernel takes (`BPF_MAXINSNS`).
 const INSTRUCTIONS_MAX: usize = 4096;
+
+/// `BPF_RET | BPF_K`.
+const RETURN: u16 = 0x06;
 
 /// Words of memory (`BPF_MEMWORDS`): a power of two.
 const MEMORY_WORDS: usize = 16;
@@ -167,14 +172,35 @@ impl Program {
         &self.instructions
     }
 
-    /// Runs it on a frame: the octets to keep (which may be more than there are), zero if the frame is not wanted.
+    /// The same program, which keeps no more than `octets` of a frame, and at least one.
     #[must_use]
-    pub fn run(&self, frame: &[u8]) -> u32 {
-        // What is read outside of the frame, or divided by zero, rejects it.
-        self.result(frame).unwrap_or(0)
+    pub fn cut_to(&self, octets: u32) -> Self {
+        let octets = octets.max(1);
+        let cut = |&instruction| match instruction {
+            Instruction { code: RETURN, k, .. } => Instruction { k: k.min(octets), ..instruction },
+            _ => instruction,
+        };
+        let instructions: Box<[Instruction]> = self.instructions.iter().map(cut).collect();
+        // No constant was made one that is not allowed.
+        Self::new(&instructions).unwrap_or_else(|_| self.clone())
     }
 
-    fn result(&self, frame: &[u8]) -> Option<u32> {
+    /// A program that keeps so many octets of every frame.
+    #[must_use]
+    pub fn everything(octets: u32) -> Self {
+        let instructions = [Instruction { code: RETURN, jt: 0, jf: 0, k: octets }].into();
+        Self { operations: [Operation::Return(octets)].into(), instructions }
+    }
+
+    /// Runs it on a frame that had `original_bytes` on the wire: the octets to keep (which may be more than there are), zero if the
+    /// frame is not wanted.
+    #[must_use]
+    pub fn run(&self, frame: &[u8], original_bytes: usize) -> u32 {
+        // What is read outside of the frame, or divided by zero, rejects it.
+        self.result(frame, original_bytes as u32).unwrap_or(0)
+    }
+
+    fn result(&self, frame: &[u8], len: u32) -> Option<u32> {
         let (mut a, mut x, mut memory) = (0_u32, 0_u32, [0_u32; MEMORY_WORDS]);
         let mut next = 0;
         loop {
@@ -191,8 +217,8 @@ impl Program {
                 Operation::LoadHeaderLength(at) => {
                     x = 4 * (load(frame, Size::Octet, Where::At(at), 0)? & 0xf);
                 }
-                Operation::Accumulator(source) => a = source.value(frame, &memory),
-                Operation::Index(source) => x = source.value(frame, &memory),
+                Operation::Accumulator(source) => a = source.value(len, &memory),
+                Operation::Index(source) => x = source.value(len, &memory),
                 Operation::Store(slot) => *slot.of_mut(&mut memory) = a,
                 Operation::StoreIndex(slot) => *slot.of_mut(&mut memory) = x,
                 Operation::Arithmetic(what, operand) => a = what.apply(a, operand.value(x))?,
@@ -203,6 +229,12 @@ impl Program {
                 Operation::IndexToAccumulator => a = x,
             }
         }
+    }
+}
+
+impl Filter for Program {
+    fn keep(&mut self, frame: &[u8], original_bytes: usize) -> usize {
+        self.run(frame, original_bytes) as usize
     }
 }
 
@@ -231,11 +263,11 @@ impl Slot {
 }
 
 impl Source {
-    fn value(self, frame: &[u8], memory: &[u32; MEMORY_WORDS]) -> u32 {
+    fn value(self, len: u32, memory: &[u32; MEMORY_WORDS]) -> u32 {
         match self {
             Self::Constant(k) => k,
             Self::Memory(slot) => slot.of(memory),
-            Self::Length => frame.len() as u32,
+            Self::Length => len,
         }
     }
 }
@@ -365,6 +397,10 @@ mod tests {
         Program::new(&list)
     }
 
+    fn run(program: &Program, frame: &[u8]) -> u32 {
+        program.run(frame, frame.len())
+    }
+
     /// What `tcpdump -dd udp port 9` prints.
     const UDP_PORT_9: [(u16, u8, u8, u32); 20] = [
         (0x28, 0, 0, 0x0000_000c),
@@ -403,13 +439,21 @@ mod tests {
     #[test]
     fn a_filter_of_tcpdump_finds_the_port_behind_options_and_not_in_fragments() {
         let filter = program(&UDP_PORT_9).unwrap();
-        assert_eq!(filter.run(&udp(5, 0, 9)), 0x40000);
-        assert_eq!(filter.run(&udp(15, 0, 9)), 0x40000);
-        assert_eq!(filter.run(&udp(5, 0, 10)), 0);
-        assert_eq!(filter.run(&udp(5, 185, 9)), 0, "not the first fragment");
+        assert_eq!(run(&filter, &udp(5, 0, 9)), 0x40000);
+        assert_eq!(run(&filter, &udp(15, 0, 9)), 0x40000);
+        assert_eq!(run(&filter, &udp(5, 0, 10)), 0);
+        assert_eq!(run(&filter, &udp(5, 185, 9)), 0, "not the first fragment");
         let cut = udp(5, 0, 9);
-        assert!((0..38).all(|len| filter.run(&cut[..len]) == 0), "what is read outside rejects");
-        assert_eq!(filter.run(&cut[..38]), 0x40000);
+        assert!((0..38).all(|len| run(&filter, &cut[..len]) == 0), "what is read outside rejects");
+        assert_eq!(run(&filter, &cut[..38]), 0x40000);
+    }
+
+    #[test]
+    fn a_program_can_be_made_to_keep_less() {
+        let filter = program(&UDP_PORT_9).unwrap().cut_to(96);
+        assert_eq!((run(&filter, &udp(5, 0, 9)), run(&filter, &udp(5, 0, 10))), (96, 0));
+        assert_eq!(filter, filter.cut_to(1000));
+        assert_eq!(Program::everything(96), program(&[(0x06, 0, 0, 96)]).unwrap());
     }
 
     #[test]
@@ -442,10 +486,10 @@ mod tests {
             (0x94, 0, 0, 100),
             (0x16, 0, 0, 0),
         ];
-        assert_eq!(program(&list).unwrap().run(&[0; 60]), 20);
+        assert_eq!(run(&program(&list).unwrap(), &[0; 60]), 20);
         // Divided by an index register of zero.
         let by_zero = [(0x00, 0, 0, 7), (0x3c, 0, 0, 0), (0x06, 0, 0, 1)];
-        assert_eq!(program(&by_zero).unwrap().run(&[0; 60]), 0);
+        assert_eq!(run(&program(&by_zero).unwrap(), &[0; 60]), 0);
     }
 
     fn instruction() -> impl Strategy<Value = Instruction> {
@@ -464,7 +508,7 @@ mod tests {
             let mut list: Vec<_> = list.into_iter().filter(|&i| decode(i).is_some()).collect();
             list.push(Instruction { code: 0x16, jt: 0, jf: 0, k: 0 });
             if let Ok(program) = Program::new(&list) {
-                let _ = program.run(&frame);
+                let _ = program.run(&frame, frame.len());
                 prop_assert_eq!(program.instructions(), &list[..]);
             }
         }

@@ -13,8 +13,9 @@ use crate::time::Instant;
 
 /// Decides which frames are wanted.
 pub trait Filter: fmt::Debug + Send {
-    /// How many octets of the frame, from the Ethernet header on, are to be kept; 0 if it is not wanted at all.
-    fn keep(&mut self, frame: &[u8]) -> usize;
+    /// How many octets of the frame, from the Ethernet header on, are to be kept; 0 if it is not wanted at all. On the wire it had
+    /// `original_bytes`.
+    fn keep(&mut self, frame: &[u8], original_bytes: usize) -> usize;
 }
 
 /// What to capture.
@@ -28,7 +29,7 @@ pub struct Capture {
     pub limit_pkts: usize,
     /// On one interface; `None` for all.
     pub interface: Option<InterfaceId>,
-    /// Frames that this host sends, too.
+    /// Frames that are sent, too.
     pub sent_too: bool,
 }
 
@@ -58,10 +59,14 @@ pub struct Captured {
     pub interface: InterfaceId,
     /// When it was taken from the interface, or handed to it.
     pub at: Instant,
-    /// Sent by this host, not received.
+    /// The device's own time stamp, in nanoseconds since 1970, if it has one.
+    pub stamp_nanos: Option<u64>,
+    /// Sent by this host, or by the operating system that it shares the interface with; not received.
     pub sent: bool,
     /// Its length before it was cut.
     pub original_bytes: usize,
+    /// Frames that were wanted, and dropped since the one before.
+    pub dropped_before: u64,
     pub(crate) copy: Frame,
 }
 
@@ -79,6 +84,7 @@ pub(crate) struct CaptureQueue {
     pub(crate) wanted: Capture,
     pub(crate) queue: Queue<Captured>,
     pub(crate) counters: CaptureCounters,
+    dropped_before: u64,
 }
 
 /// A sighting of a frame.
@@ -87,7 +93,7 @@ pub(crate) struct Sighting<'a> {
     pub(crate) interface: InterfaceId,
     pub(crate) at: Instant,
     pub(crate) sent: bool,
-    pub(crate) frame: &'a [u8],
+    pub(crate) frame: &'a Frame,
 }
 
 /// What became of a sighting.
@@ -101,28 +107,50 @@ pub(crate) enum Outcome {
 }
 
 impl CaptureQueue {
+    pub(crate) fn new(owner: ProcessId, wanted: Capture, queue: Queue<Captured>) -> Self {
+        Self { owner, wanted, queue, counters: CaptureCounters::default(), dropped_before: 0 }
+    }
+
     /// Shows a frame to the filter, and queues a copy if it is wanted.
     pub(crate) fn see(&mut self, sighting: Sighting<'_>, pool: &mut Pool) -> Outcome {
         let Sighting { interface, at, sent, frame } = sighting;
+        let noted = frame.noted();
+        let sent = sent || noted.sent;
         let elsewhere = self.wanted.interface.is_some_and(|wanted| wanted != interface);
         if elsewhere || (sent && !self.wanted.sent_too) {
             return Outcome::NotWanted;
         }
         self.counters.seen += 1;
-        let keep = self.wanted.filter.as_mut().map_or(usize::MAX, |filter| filter.keep(frame));
+        let bytes = frame.bytes();
+        let original_bytes = bytes.len() + noted.cut_bytes as usize;
+        let keep =
+            self.wanted.filter.as_mut().map_or(usize::MAX, |filter| filter.keep(bytes, original_bytes));
         if keep == 0 {
             return Outcome::NotWanted;
         }
         self.counters.accepted += 1;
         if !self.queue.has_room() {
-            self.counters.dropped += 1;
+            self.count_dropped();
             return Outcome::Full;
         }
-        let kept = frame.get(..keep.min(self.wanted.snaplen)).unwrap_or(frame);
+        let kept = bytes.get(..keep.min(self.wanted.snaplen)).unwrap_or(bytes);
         let Some(copy) = pool.take_copy(kept) else {
-            self.counters.dropped += 1;
+            self.count_dropped();
             return Outcome::NoBuffer;
         };
-        Outcome::Queued(self.queue.push(Captured { interface, at, sent, original_bytes: frame.len(), copy }))
+        Outcome::Queued(self.queue.push(Captured {
+            interface,
+            at,
+            stamp_nanos: Some(noted.stamp_nanos).filter(|&stamp| stamp > 0),
+            sent,
+            original_bytes,
+            dropped_before: core::mem::take(&mut self.dropped_before),
+            copy,
+        }))
+    }
+
+    fn count_dropped(&mut self) {
+        self.counters.dropped += 1;
+        self.dropped_before += 1;
     }
 }

@@ -17,6 +17,18 @@ pub struct Frame {
     buffer: Box<[u8]>,
     start: u32,
     end: u32,
+    note: Note,
+}
+
+/// What a device knows of a frame beyond its octets: for packet monitors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Note {
+    /// When it passed, in nanoseconds since 1970; 0 if the device does not say.
+    pub stamp_nanos: u64,
+    /// Octets that were cut off its end: by a snapshot length, or because no buffer is that large.
+    pub cut_bytes: u32,
+    /// Sent by the operating system that this device is shared with, not received.
+    pub sent: bool,
 }
 
 impl Frame {
@@ -30,6 +42,17 @@ impl Frame {
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    /// What the device says of it; nothing, unless it has been [noted](Frame::note).
+    #[must_use]
+    pub const fn noted(&self) -> Note {
+        self.note
+    }
+
+    /// Notes what the device knows of it. A frame that was cut is for packet monitors only.
+    pub const fn note(&mut self, note: Note) {
+        self.note = note;
     }
 
     /// Octets in the frame.
@@ -186,7 +209,7 @@ impl Pool {
             return None;
         };
         let start = HEADROOM.min(buffer.len()) as u32;
-        Some(Frame { buffer, start, end: start })
+        Some(Frame { buffer, start, end: start, note: Note::default() })
     }
 
     /// A frame with a copy of `bytes`, or `None` if no buffer is free or `bytes` is longer than one.

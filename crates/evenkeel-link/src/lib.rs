@@ -27,7 +27,7 @@ pub use device::{Device, Standing, Status};
 pub use error::LinkError;
 pub use hangup::Hangup;
 pub use namespace::enter_new_network;
-pub use packet::{Address, Packet, PacketOptions};
+pub use packet::{Address, Listen, Packet, PacketOptions};
 pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, SpecError, open};
 pub use stop::Stop;
 pub use tap::{Tap, TapOptions};

@@ -22,7 +22,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool, PoolLimit};
+use evenkeel_core::bpf::Program;
+use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Note, Pool, PoolLimit};
 use evenkeel_core::interface::{Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
@@ -40,6 +41,19 @@ pub struct PacketOptions {
     pub ring_pkts: usize,
     /// Our hardware address.
     pub address: Address,
+    /// Only to listen, as a packet monitor does.
+    pub listen: Option<Listen>,
+}
+
+/// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger than a buffer as far as
+/// the buffer goes; each frame says by its [note](Frame::noted) when it passed and what was cut off. It sends nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is copied as it says. It is run on
+    /// frames without their outer VLAN tag.
+    pub filter: Option<Program>,
+    /// See frames to other stations too.
+    pub promiscuous: bool,
 }
 
 /// Which hardware address we use on a device.
@@ -55,7 +69,7 @@ pub enum Address {
 
 impl Default for PacketOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, address: Address::Own }
+        Self { ring_pkts: 1024, address: Address::Own, listen: None }
     }
 }
 
@@ -70,13 +84,16 @@ pub struct Packet {
     mtu: usize,
     status: Status,
     receive: Receive,
-    transmit: Transmit,
+    /// `None`: it only listens.
+    transmit: Option<Transmit>,
 }
 
 #[derive(Debug)]
 struct Receive {
     ring: Ring<Mapping>,
     socket: Arc<OwnedFd>,
+    /// Frames that are cut or to be segmented are as good as others.
+    listens: bool,
     /// Shed by the kernel because the ring was full, as far as its counter has been read.
     lost: Cell<u64>,
     /// Shed here: larger than a buffer, to be segmented, or malformed.
@@ -114,9 +131,13 @@ impl Packet {
             return Err(LinkError::Down { name: name.to_owned() });
         }
         let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
-        let receive = Receive::open(index, options.ring_pkts).map_err(fail)?;
-        let transmit = Transmit::open(index).map_err(fail)?;
+        let receive = Receive::open(index, options).map_err(fail)?;
+        let transmit = match options.listen {
+            None => Some(Transmit::open(index).map_err(fail)?),
+            Some(_) => None,
+        };
         let address = match options.address {
+            _ if options.listen.is_some() => kernel_address,
             Address::Own => own_address(name, kernel_address),
             Address::Device => kernel_address,
             Address::Fixed(address) => address,
@@ -159,19 +180,26 @@ impl Interface for Packet {
     }
 
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        if self.transmit.waiting.len() == SEND_BATCH {
-            self.transmit.send(&self.status);
-            self.reclaim(pool, usize::MAX);
+        let Some(transmit) = &mut self.transmit else {
+            self.status.count_refused(1);
+            pool.recycle(frame);
+            return Ok(());
+        };
+        if transmit.waiting.len() == SEND_BATCH {
+            transmit.send(&self.status);
+            transmit.reclaim(pool, usize::MAX);
         }
-        if self.transmit.waiting.len() == SEND_BATCH {
+        if transmit.waiting.len() == SEND_BATCH {
             return Err(frame);
         }
-        self.transmit.waiting.push(frame);
+        transmit.waiting.push(frame);
         Ok(())
     }
 
     fn flush(&mut self) {
-        self.transmit.send(&self.status);
+        if let Some(transmit) = &mut self.transmit {
+            transmit.send(&self.status);
+        }
     }
 
     fn reports_sent(&self) -> bool {
@@ -179,17 +207,15 @@ impl Interface for Packet {
     }
 
     fn stalled(&self) -> bool {
-        !self.transmit.waiting.is_empty()
+        self.transmit.as_ref().is_some_and(|transmit| !transmit.waiting.is_empty())
     }
 
     fn unreclaimed(&self) -> usize {
-        self.transmit.sent.len()
+        self.transmit.as_ref().map_or(0, |transmit| transmit.sent.len())
     }
 
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        let count = self.transmit.sent.len().min(limit_pkts);
-        self.transmit.sent.drain(..count).for_each(|frame| pool.recycle(frame));
-        count
+        self.transmit.as_mut().map_or(0, |transmit| transmit.reclaim(pool, limit_pkts))
     }
 
     fn set_readable(&mut self) {
@@ -223,9 +249,9 @@ impl RxQueue for Packet {
 
     fn arm(&mut self) -> bool {
         // Frames that the socket would not take yet are tried again before anybody sleeps on them.
-        self.transmit.send(&self.status);
+        self.flush();
         self.look_after_device();
-        self.receive.ring.ready() || !self.transmit.waiting.is_empty()
+        self.receive.ring.ready() || self.transmit.as_ref().is_some_and(|t| !t.waiting.is_empty())
     }
 
     /// Asks the kernel: one system call.
@@ -235,14 +261,18 @@ impl RxQueue for Packet {
 }
 
 impl Receive {
-    fn open(index: i32, ring_pkts: usize) -> io::Result<Self> {
+    fn open(index: i32, options: &PacketOptions) -> io::Result<Self> {
         // Protocol zero until everything is set: no frame of another device gets in.
         let socket = packet_socket()?;
         let fd = socket.as_fd();
         sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
         sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
-        sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        let slots = ring_pkts.clamp(BLOCK_BYTES / SLOT_BYTES, 1 << 16).next_power_of_two();
+        match &options.listen {
+            None => sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?,
+            Some(Listen { filter: Some(filter), .. }) => sys::attach_filter(fd, filter)?,
+            Some(Listen { filter: None, .. }) => {}
+        }
+        let slots = options.ring_pkts.clamp(BLOCK_BYTES / SLOT_BYTES, 1 << 16).next_power_of_two();
         let bytes = slots * SLOT_BYTES;
         let request = libc::tpacket_req {
             tp_block_size: BLOCK_BYTES as libc::c_uint,
@@ -259,9 +289,12 @@ impl Receive {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        // Ends with the socket.
-        sys::set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, promiscuous)?;
-        Ok(Self { ring, socket: Arc::new(socket), lost: Cell::new(0), unusable: 0 })
+        if options.listen.as_ref().is_none_or(|listen| listen.promiscuous) {
+            // Ends with the socket.
+            sys::set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, promiscuous)?;
+        }
+        let listens = options.listen.is_some();
+        Ok(Self { ring, socket: Arc::new(socket), listens, lost: Cell::new(0), unusable: 0 })
     }
 
     fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
@@ -272,7 +305,11 @@ impl Receive {
                 continue;
             };
             let mut frame = pool.take()?;
-            let usable = copy(&received, &mut frame);
+            let usable = if self.listens {
+                note(&received, &mut frame)
+            } else {
+                received.is_whole() && copy(&received, &mut frame)
+            };
             self.ring.release();
             if usable {
                 return Some(frame);
@@ -289,6 +326,27 @@ impl Receive {
         }
         self.lost.get()
     }
+}
+
+impl Received<'_> {
+    fn is_whole(&self) -> bool {
+        self.bytes.len() == self.whole && !self.to_be_segmented
+    }
+}
+
+/// Copies as much of a frame as a buffer holds, for a packet monitor.
+fn note(received: &Received<'_>, frame: &mut Frame) -> bool {
+    let tag_bytes = received.vlan.map_or(0, |tag| tag.len());
+    let fits = received.bytes.len().min(frame.capacity() - tag_bytes);
+    let bytes = received.bytes.get(..fits).unwrap_or_default();
+    // What is not there cannot be summed, and what is to be segmented gets its checksums then.
+    let unfinished = received.unfinished.filter(|_| fits == received.whole && !received.to_be_segmented);
+    frame.note(Note {
+        stamp_nanos: received.stamp_nanos,
+        cut_bytes: received.whole.saturating_sub(fits) as u32,
+        sent: received.sent,
+    });
+    copy(&Received { bytes, unfinished, ..*received }, frame)
 }
 
 /// Copies a frame out of its slot, puts its VLAN tag back and completes its checksum. False if it does not fit or makes no sense.
@@ -311,6 +369,12 @@ fn copy(received: &Received<'_>, frame: &mut Frame) -> bool {
 }
 
 impl Transmit {
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        let count = self.sent.len().min(limit_pkts);
+        self.sent.drain(..count).for_each(|frame| pool.recycle(frame));
+        count
+    }
+
     fn open(index: i32) -> io::Result<Self> {
         let socket = packet_socket()?;
         sys::set_packet_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, 1)?;
@@ -356,15 +420,37 @@ mod tests {
 
     const TAG: [u8; 4] = [0x81, 0, 0x20, 7];
 
+    fn received(bytes: &[u8], vlan: Option<[u8; 4]>, unfinished: Option<Unfinished>) -> Received<'_> {
+        let whole = bytes.len();
+        Received { bytes, whole, to_be_segmented: false, stamp_nanos: 7, sent: false, vlan, unfinished }
+    }
+
+    #[test]
+    fn a_monitor_gets_what_fits_and_knows_what_does_not() {
+        let mut frame = Pool::new(1).take().unwrap();
+        let large = vec![9; 60_000];
+        assert!(note(
+            &Received { to_be_segmented: true, sent: true, ..received(&large, Some(TAG), None) },
+            &mut frame
+        ));
+        let cut_bytes = (60_000 + 4 - frame.len()) as u32;
+        assert_eq!(frame.len(), frame.capacity());
+        assert_eq!(frame.noted(), Note { stamp_nanos: 7, cut_bytes, sent: true });
+        // A sum over what is not there is left alone.
+        let unfinished = Some(Unfinished { start: 34, offset: 6 });
+        assert!(note(&Received { whole: 100, ..received(&[0; 60], None, unfinished) }, &mut frame));
+        assert_eq!((frame.bytes(), frame.noted().cut_bytes), (&[0; 60][..], 40));
+    }
+
     #[test]
     fn a_tag_goes_back_behind_the_addresses_and_the_checksum_is_found_behind_it() {
         let mut frame = Pool::new(1).take().unwrap();
         let bytes: Vec<u8> = (0..64).collect();
         let unfinished = Some(Unfinished { start: 34, offset: 6 });
-        assert!(copy(&Received { bytes: &bytes, vlan: None, unfinished }, &mut frame));
+        assert!(copy(&received(&bytes, None, unfinished), &mut frame));
         let untagged = frame.bytes().to_vec();
         assert_ne!(untagged[40..42], bytes[40..42]);
-        assert!(copy(&Received { bytes: &bytes, vlan: Some(TAG), unfinished }, &mut frame));
+        assert!(copy(&received(&bytes, Some(TAG), unfinished), &mut frame));
         assert_eq!(frame.bytes(), [&untagged[..12], &TAG, &untagged[12..]].concat());
     }
 
@@ -372,12 +458,12 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let mut frame = Pool::new(1).take().unwrap();
         let room = vec![0; frame.capacity()];
-        assert!(copy(&Received { bytes: &room, vlan: None, unfinished: None }, &mut frame));
-        assert!(!copy(&Received { bytes: &room, vlan: Some(TAG), unfinished: None }, &mut frame));
+        assert!(copy(&received(&room, None, None), &mut frame));
+        assert!(!copy(&received(&room, Some(TAG), None), &mut frame));
         let outside = Some(Unfinished { start: 60, offset: 16 });
-        assert!(!copy(&Received { bytes: &[0; 60], vlan: None, unfinished: outside }, &mut frame));
+        assert!(!copy(&received(&[0; 60], None, outside), &mut frame));
         for short in 0..14 {
-            assert!(copy(&Received { bytes: &room[..short], vlan: Some(TAG), unfinished: None }, &mut frame));
+            assert!(copy(&received(&room[..short], Some(TAG), None), &mut frame));
             assert_eq!(frame.len(), short + 4);
         }
     }

@@ -38,12 +38,8 @@ pub(crate) struct Ring<M> {
 /// What a slot holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Slot<'a> {
-    /// A whole frame.
+    /// A frame.
     Frame(Received<'a>),
-    /// A frame that is larger than the slot, and cut off.
-    Oversized,
-    /// A frame that the sender left to the adaptor to split into several (segmentation offload).
-    Unsegmented,
     /// Lengths that point outside the slot. The kernel does not write such.
     Malformed,
 }
@@ -51,7 +47,16 @@ pub(crate) enum Slot<'a> {
 /// A frame in its slot, and what the kernel took out of it or left undone.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Received<'a> {
+    /// What is in the slot: all of it, unless it is larger than the slot, or was cut to a snapshot length.
     pub(crate) bytes: &'a [u8],
+    /// Octets it had, without the VLAN tag.
+    pub(crate) whole: usize,
+    /// The sender left it to the adaptor to split it into several (segmentation offload).
+    pub(crate) to_be_segmented: bool,
+    /// When it passed, in nanoseconds since 1970.
+    pub(crate) stamp_nanos: u64,
+    /// On its way out.
+    pub(crate) sent: bool,
     /// The VLAN tag that stood after the source address: TPID and TCI.
     pub(crate) vlan: Option<[u8; 4]>,
     /// A checksum that the sender left to the adaptor.
@@ -135,12 +140,6 @@ fn parse(rest: &[u8], skipped: usize, status: u32) -> Option<Slot<'_>> {
     let bytes = field(mac)?.get(..captured)?;
 
     let [flags, gso_type, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
-    if gso_type != 0 {
-        return Some(Slot::Unsegmented);
-    }
-    if captured < whole {
-        return Some(Slot::Oversized);
-    }
     let unfinished = (flags & VNET_NEEDS_CSUM != 0).then(|| Unfinished {
         start: u16::from_ne_bytes([start_low, start_high]).into(),
         offset: u16::from_ne_bytes([offset_low, offset_high]).into(),
@@ -154,10 +153,24 @@ fn parse(rest: &[u8], skipped: usize, status: u32) -> Option<Slot<'_>> {
     } else {
         None
     };
-    Some(Slot::Frame(Received { bytes, vlan, unfinished }))
+    let seconds = u32_at(offset_of!(tpacket2_hdr, tp_sec))? as u64;
+    let nanos = u32_at(offset_of!(tpacket2_hdr, tp_nsec))? as u64;
+    let packet_type = *field(ADDRESS_AT + offset_of!(libc::sockaddr_ll, sll_pkttype))?.first()?;
+    Some(Slot::Frame(Received {
+        bytes,
+        whole,
+        to_be_segmented: gso_type != 0,
+        stamp_nanos: seconds * 1_000_000_000 + nanos,
+        sent: packet_type == libc::PACKET_OUTGOING,
+        vlan,
+        unfinished,
+    }))
 }
 
 const TPID_8021Q: u16 = 0x8100;
+
+/// Where the address lies in a slot: `TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`.
+const ADDRESS_AT: usize = size_of::<tpacket2_hdr>().next_multiple_of(16);
 
 /// Completes a checksum in place (RFC 1071). Returns false, and changes nothing, if it would lie outside the frame.
 pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
@@ -267,7 +280,8 @@ mod tests {
             assert!(!ring.ready() && ring.front().is_none());
             ring.fill(usize::from(turn) % 3, &plain(&[turn; 60]), libc::TP_STATUS_USER);
             let Some(Slot::Frame(received)) = ring.front() else { panic!("no frame") };
-            assert_eq!(received, Received { bytes: &[turn; 60], vlan: None, unfinished: None });
+            assert_eq!((received.bytes, received.whole), (&[turn; 60][..], 60));
+            assert!(received.vlan.is_none() && received.unfinished.is_none() && !received.to_be_segmented);
             ring.release();
         }
     }
@@ -304,9 +318,22 @@ mod tests {
         let mut ring = ring(2);
         ring.fill(0, &slot(&[0; 100], 3000, [0; VNET_BYTES], [0; 2]), libc::TP_STATUS_USER);
         ring.fill(1, &slot(&[0; 100], 100, [1, 5, 0, 0, 0, 0, 0, 0, 0, 0], [0; 2]), libc::TP_STATUS_USER);
-        assert_eq!(ring.front(), Some(Slot::Oversized));
+        let Some(Slot::Frame(oversized)) = ring.front() else { panic!("no frame") };
+        assert_eq!((oversized.bytes.len(), oversized.whole, oversized.to_be_segmented), (100, 3000, false));
         ring.release();
-        assert_eq!(ring.front(), Some(Slot::Unsegmented));
+        assert!(matches!(ring.front(), Some(Slot::Frame(unsegmented)) if unsegmented.to_be_segmented));
+    }
+
+    #[test]
+    fn time_and_direction_are_those_of_the_slot() {
+        let mut ring = ring(1);
+        let mut outgoing = plain(&[7; 60]);
+        outgoing[16..20].copy_from_slice(&2_000_000_000_u32.to_ne_bytes());
+        outgoing[20..24].copy_from_slice(&999_999_999_u32.to_ne_bytes());
+        outgoing[32 + 10] = libc::PACKET_OUTGOING;
+        ring.fill(0, &outgoing, libc::TP_STATUS_USER);
+        let Some(Slot::Frame(received)) = ring.front() else { panic!("no frame") };
+        assert_eq!((received.stamp_nanos, received.sent), (2_000_000_000_999_999_999, true));
     }
 
     /// Every single value of every octet of the header, and many random slots: an answer, and inside the slot.

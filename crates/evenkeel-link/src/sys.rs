@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 
+use evenkeel_core::bpf::{Instruction, Program};
 use evenkeel_core::time::Duration;
 
 use crate::ring::Memory;
@@ -130,6 +131,20 @@ pub(crate) fn set_packet_option<T: OptionValue>(
     let value = (&raw const value).cast();
     // SAFETY: `value` points to `len` initialised octets that live through the call.
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, value, len) })
+}
+
+/// Has the kernel run a filter on what a socket receives, from now on.
+pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &Program) -> io::Result<()> {
+    let list = program.instructions().iter();
+    let mut list: Vec<_> =
+        list.map(|&Instruction { code, jt, jf, k }| libc::sock_filter { code, jt, jf, k }).collect();
+    let len = u16::try_from(list.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len, filter: list.as_mut_ptr() };
+    let value = (&raw const program).cast();
+    let bytes = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the value is `bytes` initialised octets, and points to `len` instructions; both live through the call, in which the kernel
+    // copies and checks them.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, value, bytes) })
 }
 
 /// The counters of a packet socket since the last call: reading them sets them to zero.

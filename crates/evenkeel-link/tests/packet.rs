@@ -164,7 +164,7 @@ fn a_flood_is_shed_by_the_ring_and_counted() {
         veth();
         run("sysctl -qw net.ipv6.conf.kernel0.disable_ipv6=1");
         run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev kernel0");
-        let options = PacketOptions { ring_pkts: 128, address: Address::Own };
+        let options = PacketOptions { ring_pkts: 128, ..PacketOptions::default() };
         let mut bench = Bench::new(Packet::open("ek0", &options).unwrap());
         assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
         let quiet = bench.device.queue(0).shed();

@@ -16,7 +16,7 @@ impl Net {
         let limit = wanted.limit_pkts.max(1);
         self.pool.grow(limit).map_err(BindError::NoMemory)?;
         let queue = Queue::new(limit, self.gate(limit));
-        let capture = CaptureQueue { owner, wanted, queue, counters: CaptureCounters::default() };
+        let capture = CaptureQueue::new(owner, wanted, queue);
         let id = self.install_descriptor(Descriptor::Capture(capture));
         self.captures.push(id);
         Ok(id)
@@ -35,7 +35,7 @@ impl Net {
             let Some(Some(Descriptor::Capture(capture))) = self.sockets.get_mut(id.0 as usize) else {
                 continue;
             };
-            let sighting = Sighting { interface, at: now, sent: fed_by.is_none(), frame: frame.bytes() };
+            let sighting = Sighting { interface, at: now, sent: fed_by.is_none(), frame };
             self.work.add(Work::Filter);
             let outcome = capture.see(sighting, &mut self.pool);
             let inhibits = match (outcome, fed_by) {

@@ -251,7 +251,7 @@ mod tests {
         let expression = Expression::compile("udp port 9 and not host 10.0.0.1").unwrap();
         assert_eq!(expression.to_string(), "udp port 9 and not host 10.0.0.1");
         assert!(expression.program().instructions().len() > 10);
-        assert_eq!(Expression::compile("").unwrap().program().run(&[0; 60]), WHOLE as u32);
+        assert_eq!(Expression::compile("").unwrap().program().run(&[0; 60], 60), WHOLE as u32);
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
             let expression = Expression::compile(text).unwrap();
             let mut wanted = 0;
             for frame in &frames {
-                let ours = expression.program().run(frame);
+                let ours = expression.program().run(frame, frame.len());
                 assert_eq!(ours, offline.run(&expression, frame), "{text}: {frame:02x?}");
                 wanted += u32::from(ours > 0);
             }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_core::frame::{Frame, Pool, PoolLimit};
+use evenkeel_core::frame::{Frame, Note, Pool, PoolLimit};
 use evenkeel_core::interface::{Interface, RxQueue};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
@@ -218,6 +218,8 @@ impl RxQueue for Player {
             let fits = frame.resize(bytes.len());
             if fits {
                 frame.bytes_mut().copy_from_slice(bytes);
+                let cut_bytes = self.reader.original_bytes().saturating_sub(bytes.len() as u32);
+                frame.note(Note { stamp_nanos: self.reader.time(), cut_bytes, sent: false });
             }
             self.advance();
             if fits {
