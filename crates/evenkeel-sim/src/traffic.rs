@@ -19,6 +19,13 @@ pub enum Pattern {
         /// Time from one frame of a burst to the next.
         gap: Duration,
     },
+    /// A sender that wakes at every tick of a clock and then sends what is due since the last, at a random moment of the tick.
+    Ticks {
+        /// Time from one tick to the next.
+        period: Duration,
+        /// Time from one frame of a tick to the next.
+        gap: Duration,
+    },
     /// One burst of `pkts` frames, `gap` apart, then nothing.
     Once {
         /// Its length.
@@ -109,7 +116,7 @@ impl Source {
 
     fn advance(&mut self) {
         let gap = match self.flow.pattern {
-            Pattern::Bursts { gap, .. } | Pattern::Once { gap, .. } => gap,
+            Pattern::Bursts { gap, .. } | Pattern::Ticks { gap, .. } | Pattern::Once { gap, .. } => gap,
             Pattern::Constant | Pattern::Poisson => Duration::ZERO,
         };
         self.left_in_burst -= 1;
@@ -119,15 +126,32 @@ impl Source {
         }
         // A burst that is due before the last one is out waits for it.
         let free = self.next + gap;
+        if let Pattern::Ticks { period, .. } = self.flow.pattern {
+            self.next = self.next_tick(period).max(free);
+            return;
+        }
         let wait = self.time_to_next_burst();
         self.burst += wait;
         self.next = self.burst.max(free);
         self.begin_burst();
     }
 
+    /// The next tick at which something is due, and how much. `burst` is the beginning of the tick.
+    fn next_tick(&mut self, period: Duration) -> Instant {
+        let mut due = 0;
+        while due == 0 {
+            self.burst += period;
+            let elapsed = self.burst.since(self.flow.start).as_nanos();
+            let by_now = elapsed * u128::from(self.flow.rate_pps.max(1)) / 1_000_000_000;
+            due = (by_now as u64).saturating_sub(self.sent);
+        }
+        self.left_in_burst = u32::try_from(due).unwrap_or(u32::MAX);
+        self.burst + self.rng.duration(period)
+    }
+
     fn begin_burst(&mut self) {
         self.left_in_burst = match self.flow.pattern {
-            Pattern::Constant | Pattern::Poisson => 1,
+            Pattern::Constant | Pattern::Poisson | Pattern::Ticks { .. } => 1,
             Pattern::Bursts { mean_pkts, .. } => {
                 self.rng.geometric(Ratio::new(mean_pkts.denominator(), mean_pkts.numerator()))
             }
@@ -143,7 +167,7 @@ impl Source {
             Pattern::Bursts { mean_pkts: mean, .. } => {
                 self.rng.exponential(gap(u64::from(mean.numerator())) / mean.denominator())
             }
-            Pattern::Once { .. } => Duration::MAX,
+            Pattern::Once { .. } | Pattern::Ticks { .. } => Duration::MAX,
         }
     }
 }
@@ -174,9 +198,9 @@ mod tests {
     #[test]
     fn every_pattern_keeps_its_mean_rate() {
         let gap = Duration::from_micros(50);
-        for pattern in
-            [Pattern::Constant, Pattern::Poisson, Pattern::Bursts { mean_pkts: Ratio::new(4, 1), gap }]
-        {
+        let period = Duration::from_millis(1);
+        let bursts = Pattern::Bursts { mean_pkts: Ratio::new(4, 1), gap };
+        for pattern in [Pattern::Constant, Pattern::Poisson, bursts, Pattern::Ticks { period, gap }] {
             let count = times(&mut source(pattern, 5_000)).len();
             assert!((48_000..=52_000).contains(&count), "{pattern:?}: {count}");
         }
@@ -192,6 +216,12 @@ mod tests {
         assert!((6_000..6_640).contains(&short), "1 - 1/e of the gaps are below the mean: {short}");
         let inside = gaps(Pattern::Bursts { mean_pkts: Ratio::new(4, 1), gap: Duration::from_micros(50) });
         assert!(inside.iter().filter(|&&g| g == 50_000).count() > 7_000);
+        let ticks = Pattern::Ticks { period: Duration::from_millis(4), gap: Duration::from_micros(50) };
+        let bursts = gaps(ticks).iter().filter(|&&g| g > 50_000).count();
+        assert!(
+            (2_400..=2_500).contains(&bursts),
+            "four at every tick, but where two ticks ran together: {bursts}"
+        );
         let once = times(&mut source(Pattern::Once { pkts: 3, gap: Duration::from_micros(108) }, 1));
         assert_eq!(once, [1_000_000, 1_108_000, 1_216_000]);
     }

@@ -229,6 +229,15 @@ impl World {
         &self.hosts[id.0]
     }
 
+    /// A host's CPU, to have it note what it does.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    #[must_use]
+    pub fn cpu_mut(&mut self, id: HostId) -> &mut Cpu {
+        &mut self.hosts[id.0]
+    }
+
     /// A host.
     ///
     /// # Panics

@@ -60,6 +60,9 @@ impl Net {
             self.poller.interrupt(port.source);
         } else {
             self.device_work(port, self.config.batch_pkts, now);
+            if port.side == Side::Transmit {
+                self.restart_output(port.interface);
+            }
         }
     }
 
@@ -73,8 +76,12 @@ impl Net {
         let Some(&port) = self.ports.get(usize::from(source.0)) else { return };
         let limit = left.min(self.config.batch_pkts);
         let done = self.device_work(port, limit, now);
-        // The interrupt comes back only when nothing waits, tested after the last frame was taken.
-        let more = done == limit && self.pending(port);
+        // A callback that used its quota stays marked (TOCS 1997, section 6.4). Else the interrupt comes back only when nothing waits, tested
+        // after the last frame was taken.
+        let more = done == limit && (done == left || self.pending(port));
+        if port.side == Side::Transmit && (!more || done == left) {
+            self.restart_output(port.interface);
+        }
         self.poller.served(source, done, more);
     }
 
@@ -88,7 +95,7 @@ impl Net {
                 }
                 limit
             }
-            Side::Transmit => self.service_output(port.interface, limit),
+            Side::Transmit => self.reclaim_output(port.interface, limit),
         }
     }
 

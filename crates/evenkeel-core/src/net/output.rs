@@ -170,12 +170,19 @@ impl Net {
         }
     }
 
-    /// The service of the transmit side: takes back the buffers of at most `limit` frames that have left, and hands over what waits.
-    pub(super) fn service_output(&mut self, id: InterfaceId, limit: usize) -> usize {
+    /// The first half of the service of the transmit side: takes back the buffers of at most `limit` frames that have left.
+    pub(super) fn reclaim_output(&mut self, id: InterfaceId, limit: usize) -> usize {
         let index = usize::from(id.0);
         let Some(interface) = self.interfaces.get_mut(index) else { return 0 };
         let reclaimed = interface.reclaim(&mut self.pool, limit);
         (0..reclaimed).for_each(|_| self.work.add(Work::Reclaim));
+        reclaimed
+    }
+
+    /// The second half, when a callback or an interrupt handler is through with the first: hands over what waits. A callback may take many
+    /// units of work; what it hands over in between would have left before it is through, and it would go on for ever.
+    pub(super) fn restart_output(&mut self, id: InterfaceId) {
+        let index = usize::from(id.0);
         if let Some(outlet) = self.outlets.get_mut(index) {
             outlet.active = false;
         }
@@ -183,7 +190,6 @@ impl Net {
         if let Some(interface) = self.interfaces.get_mut(index) {
             interface.flush();
         }
-        reclaimed
     }
 
     /// Frames in output queues.
