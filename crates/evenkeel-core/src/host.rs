@@ -22,7 +22,7 @@ use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
 pub use crate::frame::PoolLimit;
-pub use crate::net::{AddInterfaceError, Transmit, TransmitService};
+pub use crate::net::{AddInterfaceError, Traffic, Transmit, TransmitService};
 pub use crate::system::System;
 
 /// The levels at which units run, highest first. A level runs only when those above it have nothing to do.
@@ -530,6 +530,12 @@ impl Host {
         }
     }
 
+    /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing of.
+    pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
+        self.net.wakeups.push(process);
+        self.wake(now);
+    }
+
     /// Charges time that a unit has taken: to its level, and to whoever pays for it.
     pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
@@ -649,6 +655,12 @@ impl Host {
     #[must_use]
     pub fn waiting_to_leave(&self) -> u64 {
         self.net.stack.held() + self.net.output_queued() + self.net.unreclaimed()
+    }
+
+    /// What has passed through an interface.
+    #[must_use]
+    pub fn traffic(&self, interface: InterfaceId) -> Option<Traffic> {
+        self.net.traffic(interface)
     }
 
     /// Device interrupts taken.

@@ -160,6 +160,8 @@ impl Descriptor {
 pub(crate) struct Screen {
     pub(crate) owner: ProcessId,
     pub(crate) queue: Queue<Transit>,
+    /// Shown to the process, which will say later what becomes of them; at most as many as the queue holds.
+    pub(crate) judging: VecDeque<Transit>,
     pub(crate) counters: Counters,
 }
 

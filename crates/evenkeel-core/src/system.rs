@@ -111,6 +111,21 @@ impl System<'_> {
         self.owns(screen) && self.net.screen(screen, self.now, decide)
     }
 
+    /// Shows the next packet to be screened, and keeps it for a verdict that comes later, by [`System::judge`]. Returns whether there was one;
+    /// there is none while as many as the queue's limit are kept.
+    ///
+    /// For those who cannot judge at once, because another thread does. What is kept when the process ends is dropped.
+    pub fn show(&mut self, screen: SocketId, see: impl FnOnce(&Transit)) -> bool {
+        self.net.work.add(Work::SystemCall);
+        self.owns(screen) && self.net.show_screened(screen, self.now, see)
+    }
+
+    /// What becomes of the oldest packet of those shown. Returns whether there was one.
+    pub fn judge(&mut self, screen: SocketId, verdict: Verdict) -> bool {
+        self.net.work.add(Work::SystemCall);
+        self.owns(screen) && self.net.judge_screened(screen, verdict, self.now)
+    }
+
     /// Opens a queue that gets copies of frames as `wanted` says, sent by anybody to anybody.
     ///
     /// # Errors

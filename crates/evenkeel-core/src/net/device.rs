@@ -102,7 +102,7 @@ impl Net {
     fn take_frame(&mut self, port: Port, queue: usize, now: Instant) -> Option<Frame> {
         let interface = self.interfaces.get_mut(usize::from(port.interface.0))?;
         let frame = interface.queue(queue).take(&mut self.pool)?;
-        self.ledger.received += 1;
+        self.count_received(port.interface);
         self.work.add(Work::Receive);
         if !self.captures.is_empty() {
             self.sight(port.interface, &frame, Some(Sources::one(port.source)), now);

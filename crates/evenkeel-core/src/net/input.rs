@@ -153,7 +153,7 @@ impl Net {
             self.poller.resume(QueueId::Channel(id));
         }
         if from_ring {
-            self.ledger.received += 1;
+            self.count_received(interface);
             self.work.add(Work::Receive);
             self.sight(interface, &frame, Some(Sources::NONE), now);
         }

@@ -26,7 +26,7 @@ use crate::wire::{IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
 use output::Outlet;
-pub use output::{Transmit, TransmitService};
+pub use output::{Traffic, Transmit, TransmitService};
 
 /// Fragments without their first part are looked at this often while the core is busy.
 const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
@@ -413,7 +413,7 @@ impl Net {
 fn queued_in(descriptor: &Descriptor) -> u64 {
     match descriptor {
         Descriptor::Udp(socket) => socket.ready.iter().map(Datagram::frames).sum(),
-        Descriptor::Screen(screen) => screen.queue.len() as u64,
+        Descriptor::Screen(screen) => (screen.queue.len() + screen.judging.len()) as u64,
         Descriptor::Capture(capture) => capture.queue.len() as u64,
     }
 }

@@ -43,11 +43,31 @@ pub(super) struct Outlet {
     /// The interface is sending, and will say when it has sent.
     active: bool,
     gate: Gate,
+    pub(super) traffic: Traffic,
+}
+
+/// What has passed through an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Frames taken from its receive rings.
+    pub received: u64,
+    /// Frames handed to it.
+    pub transmitted: u64,
+    /// Frames that found its output queue full.
+    pub dropped: u64,
+    /// Frames in its output queue now.
+    pub queued: u64,
 }
 
 impl Outlet {
     pub(super) fn new(limit_pkts: usize, gate: Gate) -> Self {
-        Self { queue: VecDeque::with_capacity(limit_pkts), limit_pkts, active: false, gate }
+        Self {
+            queue: VecDeque::with_capacity(limit_pkts),
+            limit_pkts,
+            active: false,
+            gate,
+            traffic: Traffic::default(),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -136,6 +156,7 @@ impl Net {
         let Some(outlet) = self.outlets.get_mut(usize::from(id.0)) else { return self.pool.recycle(frame) };
         if outlet.queue.len() >= outlet.limit_pkts {
             self.ledger.drop_output(QueueDrop::Output);
+            outlet.traffic.dropped += 1;
             self.pool.recycle(frame);
             self.poller.wasted();
         } else {
@@ -162,6 +183,7 @@ impl Net {
             return;
         }
         let count = outlet.hand_over(&mut **interface, &mut self.pool);
+        outlet.traffic.transmitted += count as u64;
         outlet.active |= count > 0 && interface.reports_sent();
         self.ledger.transmitted += count as u64;
         (0..count).for_each(|_| self.work.add(Work::Transmit));
@@ -189,6 +211,19 @@ impl Net {
         self.hand_over(index);
         if let Some(interface) = self.interfaces.get_mut(index) {
             interface.flush();
+        }
+    }
+
+    /// What has passed through an interface.
+    pub(crate) fn traffic(&self, id: InterfaceId) -> Option<Traffic> {
+        let outlet = self.outlets.get(usize::from(id.0))?;
+        Some(Traffic { queued: outlet.len() as u64, ..outlet.traffic })
+    }
+
+    pub(super) fn count_received(&mut self, id: InterfaceId) {
+        self.ledger.received += 1;
+        if let Some(outlet) = self.outlets.get_mut(usize::from(id.0)) {
+            outlet.traffic.received += 1;
         }
     }
 

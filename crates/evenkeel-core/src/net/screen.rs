@@ -1,5 +1,7 @@
 //! The screening queue: packets to be forwarded wait in it for a process's verdict.
 
+use std::collections::VecDeque;
+
 use super::{Net, QueueId};
 use crate::drop::QueueDrop;
 use crate::poll::Sources;
@@ -19,9 +21,10 @@ impl Net {
             return Err(BindError::InUse);
         }
         let limit = limit_pkts.max(1);
-        self.pool.grow(limit).map_err(BindError::NoMemory)?;
+        self.pool.grow(2 * limit).map_err(BindError::NoMemory)?;
         let queue = Queue::new(limit, self.gate(limit));
-        let screen = Screen { owner, queue, counters: Counters::default() };
+        let judging = VecDeque::with_capacity(limit);
+        let screen = Screen { owner, queue, judging, counters: Counters::default() };
         let id = self.install_descriptor(Descriptor::Screen(screen));
         self.screen = Some(id);
         self.screened = true;
@@ -81,11 +84,37 @@ impl Net {
     ) -> bool {
         let Some(transit) = self.next_to_screen(id, now) else { return false };
         self.work.add(Work::Deliver);
-        match decide(&transit) {
+        let verdict = decide(&transit);
+        self.execute(transit, verdict, now);
+        true
+    }
+
+    fn execute(&mut self, transit: Transit, verdict: Verdict, now: Instant) {
+        match verdict {
             Verdict::Pass => self.forward(transit, now),
             Verdict::Drop => self.with_stack(now, |stack, io| stack.refuse_transit(transit, false, io)),
             Verdict::Reject => self.with_stack(now, |stack, io| stack.refuse_transit(transit, true, io)),
         }
+    }
+
+    /// Takes a packet from the screening queue to be judged later, and shows it. Returns whether there was one, and room for it.
+    pub(crate) fn show_screened(&mut self, id: SocketId, now: Instant, see: impl FnOnce(&Transit)) -> bool {
+        let room =
+            matches!(self.descriptor(id), Some(Descriptor::Screen(s)) if s.judging.len() < s.queue.limit());
+        let Some(transit) = room.then(|| self.next_to_screen(id, now)).flatten() else { return false };
+        self.work.add(Work::Deliver);
+        see(&transit);
+        if let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) {
+            screen.judging.push_back(transit);
+        }
+        true
+    }
+
+    /// The verdict on the packet that has been judged for longest. Returns whether there was one.
+    pub(crate) fn judge_screened(&mut self, id: SocketId, verdict: Verdict, now: Instant) -> bool {
+        let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) else { return false };
+        let Some(transit) = screen.judging.pop_front() else { return false };
+        self.execute(transit, verdict, now);
         true
     }
 

@@ -215,8 +215,8 @@ impl Net {
             Descriptor::Udp(socket) => self.close_socket(id, socket, now),
             Descriptor::Screen(screen) => {
                 self.screen = None;
-                self.pool.shrink(screen.queue.limit());
-                for transit in screen.queue.into_items() {
+                self.pool.shrink(2 * screen.queue.limit());
+                for transit in screen.judging.into_iter().chain(screen.queue.into_items()) {
                     self.ledger.drop_input(QueueDrop::Closed, 1);
                     transit.recycle(&mut self.pool);
                 }

@@ -44,6 +44,12 @@ impl Transit {
         self.frame.bytes().get(ETHERNET..).unwrap_or_default()
     }
 
+    /// The whole frame, from the Ethernet header on; without padding.
+    #[must_use]
+    pub fn frame(&self) -> &[u8] {
+        self.frame.bytes()
+    }
+
     /// Gives its frame back. It must have been counted.
     pub fn recycle(self, pool: &mut Pool) {
         pool.recycle(self.frame);
