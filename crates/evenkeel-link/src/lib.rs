@@ -5,6 +5,7 @@
 //! [`Halt`] can wait for. Whatever is opened here is undone when it is dropped.
 #![cfg(target_os = "linux")]
 
+mod bell;
 pub mod capture;
 mod clock;
 mod cpu;
@@ -21,11 +22,12 @@ mod sys;
 mod tap;
 mod wait;
 
+pub use bell::Bell;
 pub use clock::Clock;
 pub use cpu::{cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_time};
 pub use device::{Device, Standing, Status};
 pub use error::LinkError;
-pub use hangup::Hangup;
+pub use hangup::hangup_bell;
 pub use namespace::enter_new_network;
 pub use packet::{Address, Listen, Packet, PacketOptions};
 pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, SpecError, open};

@@ -1,0 +1,284 @@
+//! What a router is to be: its links, routes and neighbours, as they are written on the command line and in a configuration file.
+
+use core::fmt;
+use core::str::FromStr;
+use std::net::IpAddr;
+
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel_link::{DeviceSpec, LinkSpec};
+
+/// A link of a router: `[NAME=]DEVICE[,ADDRESS/LENGTH]...[,kernel=ADDRESS/LENGTH]...`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// What it is called in rules, routes and reports; the device's name if not given.
+    pub name: String,
+    /// What it is.
+    pub device: DeviceSpec,
+    /// The router's addresses on it.
+    pub addresses: Vec<IpCidr>,
+    /// For a TAP: addresses of the kernel's end.
+    pub kernel_addresses: Vec<IpCidr>,
+}
+
+/// A route: `PREFIX,via=GATEWAY[,link=NAME][,metric=N]`, `PREFIX,link=NAME`, or `PREFIX,blackhole`, `unreachable`, `prohibit`.
+///
+/// `default,via=GATEWAY` is the route to everything of the gateway's family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaticRoute {
+    /// Destinations.
+    pub to: IpCidr,
+    /// Where they are reached.
+    pub way: Way,
+    /// The link, by name; if not given, that on whose network the gateway is.
+    pub link: Option<String>,
+    /// Of several routes to the same prefix the lowest counts.
+    pub metric: u32,
+}
+
+/// Where a static route leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To a gateway.
+    Gateway(IpAddress),
+    /// To the hosts on the link themselves.
+    OnLink,
+    /// Nowhere, without a word.
+    Blackhole,
+    /// Nowhere; the sender is told that it cannot be reached.
+    Unreachable,
+    /// Nowhere; the sender is told that it is prohibited.
+    Prohibit,
+}
+
+/// A neighbour whose hardware address need not be asked for: `ADDRESS,HARDWARE[,link=NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaticNeighbor {
+    /// Its address.
+    pub address: IpAddress,
+    /// Its hardware address.
+    pub hardware: EthernetAddress,
+    /// The link, by name; if not given, that on whose network the address is.
+    pub link: Option<String>,
+}
+
+impl FromStr for Link {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(',').map(str::trim);
+        let first = parts.next().unwrap_or_default();
+        let (name, device) = first.split_once('=').map_or((None, first), |(name, device)| (Some(name), device));
+        let device = match device.parse::<LinkSpec>().map_err(|error| error.to_string())? {
+            LinkSpec::Device(device @ (DeviceSpec::Tap(_) | DeviceSpec::Packet(_))) => device,
+            LinkSpec::Device(_) | LinkSpec::Cable { .. } => {
+                return Err(format!("`{device}`: expected tap:NAME or packet:NAME, which a router can stand between"));
+            }
+        };
+        let name = name.map_or_else(|| default_name(&device), str::to_owned);
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
+            return Err(format!("`{name}`: expected a name of letters, digits, `-`, `_` and `.`"));
+        }
+        let mut link = Self { name, device, addresses: Vec::new(), kernel_addresses: Vec::new() };
+        for part in parts {
+            match part.strip_prefix("kernel=") {
+                Some(address) => link.kernel_addresses.push(own_address(address)?),
+                None => link.addresses.push(own_address(part)?),
+            }
+        }
+        if !link.kernel_addresses.is_empty() && !matches!(link.device, DeviceSpec::Tap(_)) {
+            return Err("`kernel=` is for tap:NAME only".to_owned());
+        }
+        Ok(link)
+    }
+}
+
+fn default_name(device: &DeviceSpec) -> String {
+    match device {
+        DeviceSpec::Tap(name) | DeviceSpec::Packet(name) => name.clone(),
+        DeviceSpec::Pcap(path) => path.display().to_string(),
+    }
+}
+
+impl FromStr for StaticRoute {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected PREFIX,via=GATEWAY[,link=NAME][,metric=N], PREFIX,link=NAME, or PREFIX,blackhole (or unreachable, prohibit)";
+        let mut parts = text.split(',').map(str::trim);
+        let to = parts.next().unwrap_or_default();
+        let (mut way, mut link, mut metric) = (None, None, 0);
+        for part in parts {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            match key {
+                "via" if way.is_none() => way = Some(Way::Gateway(address(value)?)),
+                "blackhole" if way.is_none() => way = Some(Way::Blackhole),
+                "unreachable" if way.is_none() => way = Some(Way::Unreachable),
+                "prohibit" if way.is_none() => way = Some(Way::Prohibit),
+                "link" if link.is_none() && !value.is_empty() => link = Some(value.to_owned()),
+                "metric" => {
+                    metric = value.parse().map_err(|_| format!("`{part}`: expected metric=N, N from 0 to 4294967295"))?;
+                }
+                _ => return Err(format!("`{part}`: {EXPECTED}")),
+            }
+        }
+        let way = way.or(link.as_ref().map(|_| Way::OnLink)).ok_or(EXPECTED)?;
+        let to = match (to, way) {
+            ("default", Way::Gateway(IpAddress::Ipv4(_))) => IpCidr::new(Ipv4Address::UNSPECIFIED.into(), 0),
+            ("default", Way::Gateway(IpAddress::Ipv6(_))) => IpCidr::new(Ipv6Address::UNSPECIFIED.into(), 0),
+            _ => prefix(to)?,
+        };
+        if let Way::Gateway(gateway) = way
+            && gateway.version() != to.address().version()
+        {
+            return Err(format!("`{text}`: prefix and gateway are of different families"));
+        }
+        Ok(Self { to, way, link, metric })
+    }
+}
+
+impl FromStr for StaticNeighbor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected ADDRESS,HARDWARE[,link=NAME], such as 10.0.0.9,02:00:00:00:00:09";
+        let mut parts = text.split(',').map(str::trim);
+        let neighbor = address(parts.next().unwrap_or_default())?;
+        let hardware = parts.next().and_then(hardware).ok_or(EXPECTED)?;
+        let link = match parts.next().map(|part| part.strip_prefix("link=").filter(|name| !name.is_empty())) {
+            None => None,
+            Some(Some(name)) => Some(name.to_owned()),
+            Some(None) => return Err(EXPECTED.to_owned()),
+        };
+        if parts.next().is_some() {
+            return Err(EXPECTED.to_owned());
+        }
+        Ok(Self { address: neighbor, hardware, link })
+    }
+}
+
+fn address(text: &str) -> Result<IpAddress, String> {
+    let address = text.parse::<IpAddr>().map(IpAddress::from);
+    address.map_err(|_| format!("`{text}`: expected an address, such as 10.0.0.1 or fd00::1"))
+}
+
+fn own_address(text: &str) -> Result<IpCidr, String> {
+    let cidr = parse_cidr(text).filter(|cidr| !cidr.address().is_unspecified() && !cidr.address().is_multicast());
+    cidr.ok_or_else(|| format!("`{text}`: expected an address with its prefix length, such as 10.0.0.1/24 or fd00::1/64"))
+}
+
+/// A prefix; what is behind its length is cut off.
+fn prefix(text: &str) -> Result<IpCidr, String> {
+    let cidr = parse_cidr(text).ok_or_else(|| format!("`{text}`: expected a prefix, such as 10.9.0.0/16 or fd09::/16"))?;
+    Ok(match cidr {
+        IpCidr::Ipv4(v4) => IpCidr::Ipv4(v4.network()),
+        IpCidr::Ipv6(v6) => {
+            let bits = u128::from(v6.address()) & u128::MAX.checked_shl(128 - u32::from(v6.prefix_len())).unwrap_or(0);
+            IpCidr::new(Ipv6Address::from(bits).into(), v6.prefix_len())
+        }
+    })
+}
+
+fn parse_cidr(text: &str) -> Option<IpCidr> {
+    let (address, length) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let length = length.parse().ok().filter(|length| *length <= if address.is_ipv4() { 32 } else { 128 })?;
+    Some(IpCidr::new(address.into(), length))
+}
+
+fn hardware(text: &str) -> Option<EthernetAddress> {
+    let mut octets = [0; 6];
+    let mut parts = text.split(':');
+    for octet in &mut octets {
+        *octet = parts.next().filter(|p| p.len() == 2).and_then(|p| u8::from_str_radix(p, 16).ok())?;
+    }
+    parts.next().is_none().then_some(EthernetAddress(octets))
+}
+
+impl fmt::Display for StaticRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.to)?;
+        match self.way {
+            Way::Gateway(gateway) => write!(f, ",via={gateway}")?,
+            Way::OnLink => {}
+            Way::Blackhole => f.write_str(",blackhole")?,
+            Way::Unreachable => f.write_str(",unreachable")?,
+            Way::Prohibit => f.write_str(",prohibit")?,
+        }
+        if let Some(link) = &self.link {
+            write!(f, ",link={link}")?;
+        }
+        if self.metric != 0 { write!(f, ",metric={}", self.metric) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for StaticNeighbor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let octets: Vec<_> = self.hardware.0.iter().map(|octet| format!("{octet:02x}")).collect();
+        write!(f, "{},{}", self.address, octets.join(":"))?;
+        self.link.as_ref().map_or(Ok(()), |link| write!(f, ",link={link}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links() {
+        let link: Link = "lan=packet:eth1,10.0.1.1/24,fd00:1::1/64".parse().unwrap();
+        assert_eq!((link.name.as_str(), link.device), ("lan", DeviceSpec::Packet("eth1".into())));
+        assert_eq!(link.addresses.len(), 2);
+        let link: Link = "tap:t0,10.0.1.1/24,kernel=10.0.1.2/24".parse().unwrap();
+        assert_eq!((link.name.as_str(), link.kernel_addresses.len()), ("t0", 1));
+        for (text, said) in [
+            ("eth1", "names no link"),
+            ("cable", "expected tap:NAME or packet:NAME"),
+            ("packet:eth1,10.0.0.1", "`10.0.0.1`: expected an address with its prefix length"),
+            ("packet:eth1,224.0.0.1/4", "expected an address with"),
+            ("packet:eth1,kernel=10.0.0.1/24", "tap:NAME only"),
+            ("a b=packet:eth1", "expected a name of letters"),
+        ] {
+            let error = text.parse::<Link>().unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn routes_are_read_and_shown_alike() {
+        for text in [
+            "10.9.0.0/16,via=10.0.2.2",
+            "10.9.0.0/16,via=10.0.2.2,link=wan,metric=7",
+            "fd09::/16,link=wan",
+            "10.0.0.0/8,blackhole",
+            "::/0,unreachable",
+            "10.1.0.0/16,prohibit,metric=4",
+        ] {
+            assert_eq!(text.parse::<StaticRoute>().unwrap().to_string(), text);
+        }
+        let shown = |text: &str| text.parse::<StaticRoute>().unwrap().to_string();
+        assert_eq!(shown("default,via=fd00::1"), "::/0,via=fd00::1");
+        assert_eq!(shown("10.9.1.2/16, via=10.0.0.1"), "10.9.0.0/16,via=10.0.0.1");
+        for (text, said) in [
+            ("10.9.0.0/16", "expected PREFIX,via=GATEWAY"),
+            ("10.9.0.0,via=10.0.0.1", "`10.9.0.0`: expected a prefix"),
+            ("10.9.0.0/33,via=10.0.0.1", "expected a prefix"),
+            ("10.9.0.0/16,via=x", "`x`: expected an address"),
+            ("10.9.0.0/16,via=fd00::1", "different families"),
+            ("10.9.0.0/16,via=10.0.0.1,metric=-1", "metric=N"),
+            ("10.9.0.0/16,gw=10.0.0.1", "`gw=10.0.0.1`: expected PREFIX"),
+        ] {
+            let error = text.parse::<StaticRoute>().unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn neighbours_are_read_and_shown_alike() {
+        for text in ["10.0.0.9,02:00:00:00:00:0a", "fd00::9,02:00:00:00:00:09,link=wan"] {
+            assert_eq!(text.parse::<StaticNeighbor>().unwrap().to_string(), text);
+        }
+        for text in ["10.0.0.9", "10.0.0.9,02:00", "10.0.0.9,02:00:00:00:00:09:00", "10.0.0.9,02:00:00:00:00:09,x"] {
+            assert!(text.parse::<StaticNeighbor>().unwrap_err().contains("expected ADDRESS,HARDWARE"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Screening as a process of the host: rules, or a function of the user's.
+
+use core::fmt;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::screen::Verdict;
+use evenkeel_core::socket::{BindError, SocketId};
+use evenkeel_core::stack::Transit;
+use evenkeel_core::time::Instant;
+
+/// Packets judged in one step, at most: between two steps other processes may run.
+const PACKETS_PER_STEP: usize = 8;
+
+/// Decides about packets that are to be forwarded.
+///
+/// Any `FnMut(&Transit) -> Verdict` is one:
+///
+/// ```
+/// use evenkeel::core::screen::Verdict;
+/// use evenkeel::core::stack::Transit;
+/// use evenkeel_apps::route::screen::{Report, Screener, Screening};
+///
+/// /// Refuses IPv4 packets with options.
+/// fn no_options(transit: &Transit) -> Verdict {
+///     match transit.packet().first() {
+///         Some(0x46..=0x4f) => Verdict::Reject,
+///         _ => Verdict::Pass,
+///     }
+/// }
+///
+/// let report = std::sync::Arc::new(Report::default());
+/// let program = Screening::new(no_options, 32, report);
+/// // host.spawn("screen", 0, Box::new(program));
+/// # drop(program);
+/// # fn is_screener(_: impl Screener) {}
+/// # is_screener(no_options);
+/// ```
+///
+/// It runs on the host's core: while it computes, nothing else there does, and if it never returns, the host stands still. A function that may
+/// take long, or that asks others, belongs on a thread of its own: [`aside`](super::aside::aside).
+pub trait Screener: Send {
+    /// Decides about one packet, which came in at `now`.
+    fn screen(&mut self, transit: &Transit, now: Instant) -> Verdict;
+
+    /// There is nothing more to decide at the moment.
+    fn idle(&mut self) {}
+}
+
+impl<F: FnMut(&Transit) -> Verdict + Send> Screener for F {
+    fn screen(&mut self, transit: &Transit, _now: Instant) -> Verdict {
+        self(transit)
+    }
+}
+
+/// What screening has done; may be read from anywhere while it runs.
+#[derive(Debug, Default)]
+pub struct Report {
+    passed: AtomicU64,
+    dropped: AtomicU64,
+    rejected: AtomicU64,
+    refused: Mutex<Option<BindError>>,
+}
+
+impl Report {
+    /// Packets that were let through.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// Packets that were dropped without a word.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Packets that were dropped and their senders told.
+    #[must_use]
+    pub fn rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn judged(&self) -> u64 {
+        self.passed() + self.dropped() + self.rejected()
+    }
+
+    /// Why it could not begin.
+    #[must_use]
+    pub fn refused(&self) -> Option<BindError> {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn count(&self, verdict: Verdict) {
+        let counter = match verdict {
+            Verdict::Pass => &self.passed,
+            Verdict::Drop => &self.dropped,
+            Verdict::Reject => &self.rejected,
+        };
+        // Only the program writes, so that an addition need not be one operation.
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn refuse(&self, error: BindError) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+}
+
+/// The program: takes packets from the screening queue one by one, as `screend` did.
+pub struct Screening<S> {
+    screener: S,
+    queue_pkts: usize,
+    queue: Option<SocketId>,
+    report: Arc<Report>,
+}
+
+impl<S: Screener> Screening<S> {
+    /// A process that screens by `screener`, with a queue of `queue_pkts` in front of it, and tells `report` what it does.
+    pub fn new(screener: S, queue_pkts: usize, report: Arc<Report>) -> Self {
+        Self { screener, queue_pkts, queue: None, report }
+    }
+}
+
+impl<S> fmt::Debug for Screening<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Screening").field("queue_pkts", &self.queue_pkts).finish_non_exhaustive()
+    }
+}
+
+impl<S: Screener> Program for Screening<S> {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(queue) = self.queue else {
+            return match system.open_screen(self.queue_pkts) {
+                Ok(queue) => {
+                    self.queue = Some(queue);
+                    Step::Again
+                }
+                Err(error) => {
+                    self.report.refuse(error);
+                    Step::Exit
+                }
+            };
+        };
+        let now = system.now();
+        for _ in 0..PACKETS_PER_STEP {
+            let Self { screener, report, .. } = self;
+            let judged = system.screen(queue, |transit| {
+                let verdict = screener.screen(transit, now);
+                report.count(verdict);
+                verdict
+            });
+            if !judged {
+                self.screener.idle();
+                return Step::Wait(queue);
+            }
+        }
+        Step::Again
+    }
+}
+
+/// Verdicts on the way back, in the order of the packets.
+pub(super) type Verdicts = VecDeque<Verdict>;
