@@ -233,7 +233,7 @@ impl Stack {
 }
 
 /// Takes one hop off the TTL, and off the header checksum what that changes (RFC 1624), or off the hop limit.
-fn count_hop(packet: &mut [u8]) {
+pub(super) fn count_hop(packet: &mut [u8]) {
     match packet {
         [first, _, _, _, _, _, _, _, ttl, _, sum_high, sum_low, ..] if *first >> 4 == 4 => {
             *ttl = ttl.saturating_sub(1);

@@ -380,8 +380,9 @@ impl Neighbors {
     }
 
     fn create(&mut self, key: Key, state: State, hardware: EthernetAddress, io: &mut Io<'_>) -> usize {
-        // Static entries are not in `order`: they take no room from the others, and make none for them.
-        if self.order.len() >= self.entries_max
+        // Static entries are not in `order`: they take no room from the others.
+        if state != State::Static
+            && self.order.len() >= self.entries_max
             && let Some((_, _, slot)) = self.order.first().copied()
         {
             self.remove(slot, io);
@@ -506,7 +507,8 @@ impl Neighbors {
         let entries = || self.slots.iter().flatten();
         let fixed = entries().filter(|entry| entry.state == State::Static).count();
         assert_eq!(entries().count(), self.len());
-        assert!(self.len() <= config.neighbors + fixed && self.slots.len() <= config.neighbors + fixed);
+        assert!(self.order.len() <= config.neighbors);
+        assert_eq!(self.slots.len(), self.len() + self.vacant.len());
         assert_eq!(self.order.len() + fixed, self.len());
         assert_eq!(entries().map(|entry| entry.waiting.len()).sum::<usize>(), self.waiting);
         assert!(self.waiting <= config.pending_pkts && self.arrivals.len() == self.waiting);

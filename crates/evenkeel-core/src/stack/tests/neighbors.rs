@@ -326,3 +326,69 @@ fn a_flood_of_spoofed_requests_holds_no_more_than_it_may() {
     assert_eq!((node.stack.held(), node.stack.neighbors.len()), (0, 0));
     node.check();
 }
+
+#[test]
+fn a_neighbor_that_is_set_stays_as_it_is() {
+    let mut node = Node::new(2, Config { neighbors: 2, report_groups: false, ..Config::default() });
+    node.send(v4(7), b"waits").unwrap();
+    assert_eq!((node.sent().len(), node.stack.held()), (1, 1));
+    node.with(|stack, io| stack.set_neighbor(LAN, v4(7), mac(7), io)).unwrap();
+    assert_eq!((&node.sent()[0][..6], node.stack.held()), (&mac(7).0[..], 0));
+    // Neither what it says, nor others, nor time change it.
+    node.receive(&arp(ArpOperation::Request, 9, [10, 0, 0, 7], [10, 0, 0, 2]));
+    node.receive(&arp(ArpOperation::Reply, 9, [10, 0, 0, 7], [10, 0, 0, 2]));
+    (20..30).for_each(|n| drop(node.receive(&request(n))));
+    node.with(|stack, io| stack.set_neighbor(LAN, v4(6), mac(6), io)).unwrap();
+    node.sent();
+    for hours in 1..4 {
+        node.tick_at(Instant::from_millis(hours * 3_600_000));
+        node.send(v4(7), b"still there").unwrap();
+        assert_eq!(node.sent()[0][..6], mac(7).0);
+        assert_eq!(node.stack.next_deadline(), Instant::NEVER, "it is not asked");
+    }
+    let known: Vec<_> = node.stack.neighbors(node.now).map(|n| (n.address, n.hardware, n.state)).collect();
+    assert_eq!(known.len(), 4, "it takes no room from the others");
+    assert!(known.contains(&(v4(7), Some(mac(7)), NeighborState::Permanent)));
+    // Another address takes its place; removed, it is asked for again.
+    node.with(|stack, io| stack.set_neighbor(LAN, v4(7), mac(8), io)).unwrap();
+    node.send(v4(7), b"moved").unwrap();
+    assert_eq!(node.sent()[0][..6], mac(8).0);
+    assert!(node.with(|stack, io| stack.remove_neighbor(LAN, v4(7), io)));
+    assert!(!node.with(|stack, io| stack.remove_neighbor(LAN, v4(7), io)));
+    node.send(v4(7), b"?").unwrap();
+    assert_eq!(node.sent()[0][12..14], [8, 6]);
+    assert!(node.with(|stack, io| stack.remove_neighbor(LAN, v4(7), io)), "what waits goes with it");
+    assert_eq!(node.ledger.output_drops(IpDrop::Unresolved), 1);
+    node.check();
+}
+
+#[test]
+fn neighbors_show_how_well_they_are_known() {
+    let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
+    let state =
+        |node: &Node| node.stack.neighbors(node.now).map(|n| (n.address, n.state)).collect::<Vec<_>>();
+    a.send(v4(2), b"?").unwrap();
+    assert_eq!(state(&a), [(v4(2), NeighborState::Incomplete)]);
+    exchange(&mut a, &mut b);
+    assert_eq!(state(&a), [(v4(2), NeighborState::Reachable)]);
+    assert_eq!(state(&b), [(v4(1), NeighborState::Stale)]);
+    a.now += Duration::from_secs(40);
+    assert_eq!(state(&a), [(v4(2), NeighborState::Stale)]);
+    a.send(v4(2), b"again").unwrap();
+    assert_eq!(state(&a), [(v4(2), NeighborState::Delay)]);
+    let due = a.stack.next_deadline();
+    a.tick_at(due);
+    assert_eq!(state(&a), [(v4(2), NeighborState::Probe)]);
+}
+
+#[test]
+fn neighbors_are_set_on_interfaces_that_are_there_and_by_unicast_addresses() {
+    let mut node = Node::quiet(2);
+    let mut set = |interface, address, hardware| {
+        node.with(|stack, io| stack.set_neighbor(interface, address, hardware, io))
+    };
+    assert_eq!(set(InterfaceId(9), v4(1), mac(1)), Err(NeighborError::Interface));
+    assert_eq!(set(LAN, IpAddress::v4(224, 0, 0, 1), mac(1)), Err(NeighborError::NotUnicast));
+    assert_eq!(set(LAN, v4(1), EthernetAddress::BROADCAST), Err(NeighborError::NotUnicast));
+    assert_eq!(node.stack.neighbors(node.now).count(), 0);
+}

@@ -279,3 +279,25 @@ fn local_addresses_are_ours() {
     assert!(node.stack.local_addresses().all(|address| node.stack.is_local(&address)));
     assert!(!node.stack.is_local(&v4(3)) && !node.stack.is_local(&v6(3)));
 }
+
+#[test]
+fn an_address_that_is_taken_away_is_no_longer_ours_and_its_prefix_no_longer_on_link() {
+    let mut node = Node::quiet(2);
+    let second = IpCidr::new(v4(3), 24);
+    node.with(|stack, io| stack.add_address(LAN, second, io));
+    assert!(node.stack.is_local(&v4(2)) && node.stack.is_local(&v4(3)));
+    assert!(node.stack.remove_address(LAN, IpCidr::new(v4(2), 24)));
+    assert!(!node.stack.is_local(&v4(2)) && node.stack.is_local(&v4(3)));
+    node.send(v4(9), b"its prefix is still the other's").unwrap();
+    assert!(node.stack.remove_address(LAN, second) && !node.stack.remove_address(LAN, second));
+    assert_eq!(node.send(v4(9), b"x"), Err(SendError::NoRoute));
+    let IpAddress::Ipv6(address) = v6(2) else { unreachable!("an IPv6 address") };
+    let group = IpAddress::Ipv6(solicited_node(address));
+    // The link-local address has the same last three octets, and hence the same group.
+    assert!(node.stack.remove_address(LAN, IpCidr::new(v6(2), 64)) && node.stack.is_local(&group));
+    assert!(
+        node.stack.remove_address(LAN, IpCidr::Ipv6(link_local_of(mac(2)))) && !node.stack.is_local(&group)
+    );
+    let rest: Vec<_> = node.stack.routes().collect();
+    assert_eq!(rest, []);
+}
