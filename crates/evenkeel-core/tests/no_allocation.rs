@@ -9,8 +9,9 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::SocketId;
+use evenkeel_core::stack::{self, InterfaceId, Route, Via};
 use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{Ipv4Address, UdpPacket};
+use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, UdpPacket};
 
 const ECHO: u16 = 7;
 /// Sleeps most of the time, so that its queues overflow.
@@ -101,5 +102,37 @@ fn no_architecture_allocates_once_it_is_warm() {
         assert_eq!(allocated.count_total, 0, "{what}: {allocated:?}");
         let ledger = bench.host.ledger();
         assert!(ledger.delivered > 500 && sent > 500, "{what}: {ledger:?}, {sent} sent");
+    }
+}
+
+/// Packets for somebody else: by a gateway, on the link, without a route, and for a neighbour that does not answer.
+fn packets_in_transit() -> Vec<Vec<u8>> {
+    let to = |a, b, c, d| udp_to(HOST_MAC, Ipv4Address::new(a, b, c, d), ECHO, b"for another host");
+    let mut frames = vec![arp_request(), to(192, 0, 2, 1), to(10, 0, 0, 77)];
+    frames.extend((0..20).map(|n| to(203, 0, 113, n)));
+    frames
+}
+
+#[test]
+fn no_architecture_allocates_to_forward() {
+    let forwarding = stack::Config { forwarding: true, ..stack::Config::default() };
+    for config in configs() {
+        let what = format!("{}, {:?}, {:?}", config.architecture, config.device_work, config.feedback);
+        let mut bench = Bench::new(Config { stack: forwarding.clone(), ..config });
+        let to = IpCidr::new(IpAddress::v4(203, 0, 113, 0), 24);
+        let route = Route { to, via: Via::Gateway(InterfaceId(0), PEER.into()), metric: 0 };
+        bench.host.set_route(route).unwrap();
+        bench.settle();
+        let frames = packets_in_transit();
+        let mut batch = || {
+            bench.send(&frames);
+            bench.run(Duration::from_micros(400));
+            discard_sent(&mut bench);
+        };
+        (0..WARM_UP).for_each(|_| batch());
+        let allocated = measure(|| (0..BATCHES).for_each(|_| batch()));
+        assert_eq!(allocated.count_total, 0, "{what}: {allocated:?}");
+        let ledger = bench.host.ledger();
+        assert!(ledger.forwarded > 1000, "{what}: {ledger:?}");
     }
 }

@@ -179,18 +179,29 @@ impl Routes {
         via.and_then(|via| via.hop(destination))
     }
 
-    /// The best of the routes for `destination` that leave by `interface`.
+    /// The best of the routes for `destination` that leave by `interface`: from the longest prefix to shorter ones until one has such
+    /// a route. It is nearly always the first.
     fn lookup_by(&self, destination: &IpAddress, interface: InterfaceId) -> Option<Via> {
-        let by = |choices: &Choices| {
-            choices.iter().map(|choice| choice.via).find(|via| via.interface() == Some(interface))
+        let mut length = match destination {
+            IpAddress::Ipv4(_) => 32,
+            IpAddress::Ipv6(_) => 128,
         };
-        match *destination {
-            IpAddress::Ipv4(address) => {
-                self.v4.cover(&(address.to_bits(), 32)).filter_map(|(_, choices)| by(choices)).last()
+        loop {
+            let (found, choices) = match *destination {
+                IpAddress::Ipv4(address) => {
+                    let ((_, found), choices) = self.v4.get_lpm(&(address.to_bits(), length))?;
+                    (found, choices)
+                }
+                IpAddress::Ipv6(address) => {
+                    let ((_, found), choices) = self.v6.get_lpm(&(address.to_bits(), length))?;
+                    (found, choices)
+                }
+            };
+            let mut ways = choices.iter().map(|choice| choice.via);
+            if let Some(via) = ways.find(|via| via.interface() == Some(interface)) {
+                return Some(via);
             }
-            IpAddress::Ipv6(address) => {
-                self.v6.cover(&(address.to_bits(), 128)).filter_map(|(_, choices)| by(choices)).last()
-            }
+            length = found.checked_sub(1)?;
         }
     }
 
