@@ -522,6 +522,10 @@ impl Interface for End {
         Ok(())
     }
 
+    fn reports_sent(&self) -> bool {
+        self.rings.transmit.is_some()
+    }
+
     fn unreclaimed(&self) -> usize {
         self.rings.transmit.as_ref().map_or(0, TransmitRing::unreclaimed)
     }
@@ -626,6 +630,7 @@ mod tests {
             let frame = pool.take_copy(&frame_to(7)).unwrap();
             a.transmit(frame, pool).map_err(|frame| pool.recycle(frame)).is_ok()
         };
+        assert!(a.reports_sent() && !b.reports_sent());
         assert!(send(&mut a, &mut pool) && send(&mut a, &mut pool));
         assert!(!send(&mut a, &mut pool), "both descriptors are in use");
         assert_eq!((a.unreclaimed(), a.reclaim(&mut pool, 8)), (0, 0), "nothing has left");

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use evenkeel_core::host::{Host, Level, Ran};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::work::Work;
 
 use crate::machine::Costs;
 use crate::timeline::{Stages, Timeline};
@@ -38,6 +39,14 @@ pub struct Cpu {
     sent: VecDeque<(usize, Vec<u8>)>,
     counters: Counters,
     timeline: Option<Timeline>,
+    clock: Option<Clock>,
+}
+
+/// A periodic interrupt: the clock of a system that has ticks. It does nothing for the host but take its time.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    period: Duration,
+    next: Instant,
 }
 
 /// What a CPU did.
@@ -80,7 +89,13 @@ impl Cpu {
             sent: VecDeque::new(),
             counters: Counters::default(),
             timeline: None,
+            clock: None,
         }
+    }
+
+    /// From now on a clock interrupts at every `period`, at the cost of [`Work::Clock`].
+    pub fn set_clock(&mut self, period: Duration) {
+        self.clock = Some(Clock { period, next: self.now + period });
     }
 
     /// From now on notes what is done when.
@@ -113,8 +128,12 @@ impl Cpu {
     }
 
     /// A frame reaches interface `index`. Returns whether there was room in its ring.
-    pub fn arrive(&mut self, index: usize, frame: &[u8]) -> bool {
-        self.wires.get_mut(index).is_some_and(|wire| wire.arrive(frame))
+    pub fn arrive(&mut self, now: Instant, index: usize, frame: &[u8]) -> bool {
+        let accepted = self.wires.get_mut(index).is_some_and(|wire| wire.arrive(frame));
+        if let (true, Some(timeline)) = (accepted, &mut self.timeline) {
+            timeline.arrive(now);
+        }
+        accepted
     }
 
     /// The next frame that has left the host, and the interface it left from.
@@ -134,7 +153,12 @@ impl Cpu {
             Some(busy) => self.now + busy.left,
             None => due,
         };
-        self.wires.iter().map(Wire::poll_timeout).fold(own, Instant::min)
+        let tick = match &self.running {
+            // It will be met when the interrupt is over.
+            Some(busy) if busy.ran.level == Level::Interrupt => Instant::NEVER,
+            _ => self.clock.map_or(Instant::NEVER, |clock| clock.next),
+        };
+        self.wires.iter().map(Wire::poll_timeout).fold(own.min(tick), Instant::min)
     }
 
     /// Lets time pass up to `now`, which must not be later than [`Cpu::deadline`], and starts what is to run then.
@@ -143,7 +167,7 @@ impl Cpu {
         self.transmit();
         loop {
             let Some((level, left)) = self.running.as_ref().map(|busy| (busy.ran.level, busy.left)) else {
-                if self.start() {
+                if self.tick() || self.start() {
                     continue;
                 }
                 return;
@@ -151,7 +175,7 @@ impl Cpu {
             if left.is_zero() {
                 self.complete();
                 self.transmit();
-            } else if self.host.peek(now).is_some_and(|next| next.level < level) {
+            } else if self.interrupts(level) || self.host.peek(now).is_some_and(|next| next.level < level) {
                 self.suspend();
             } else {
                 return;
@@ -199,6 +223,22 @@ impl Cpu {
                 self.sent.push_back((index, frame));
             }
         }
+    }
+
+    /// Whether the clock interrupts what runs at `level`.
+    fn interrupts(&self, level: Level) -> bool {
+        level > Level::Interrupt && self.clock.is_some_and(|clock| clock.next <= self.now)
+    }
+
+    /// The clock interrupt, if it is due.
+    fn tick(&mut self) -> bool {
+        let Some(clock) = self.clock.as_mut().filter(|clock| clock.next <= self.now) else { return false };
+        clock.next += clock.period;
+        self.counters.units += 1;
+        let ran = Ran { level: Level::Interrupt, process: None, payer: None };
+        let left = self.costs.of(Work::Clock).max(Duration::from_nanos(1));
+        self.running = Some(Busy { ran, left, stages: Stages::default(), frames_up_to: None });
+        true
     }
 
     fn suspend(&mut self) {

@@ -43,21 +43,32 @@ impl Program for Screend {
     }
 }
 
-/// Reads captured frames, all that wait at a time, and works on each (W5).
+/// What a packet monitor does with what it captured.
+#[derive(Debug, Clone, Copy)]
+pub struct Writing {
+    /// Time for each frame.
+    pub frame: Duration,
+    /// Frames that fill its output buffer.
+    pub buffer_pkts: u64,
+    /// Time to write the buffer out.
+    pub flush: Duration,
+}
+
+/// Reads captured frames, all that wait at a time, and writes them out (W5).
 #[derive(Debug)]
 pub struct Tcpdump {
     wanted: Option<Capture>,
-    work: Duration,
+    writing: Writing,
     queue: Option<SocketId>,
     captured: Tally,
 }
 
 impl Tcpdump {
-    /// A packet monitor that takes `work` for each frame it reads; and the count of frames it read.
+    /// A packet monitor, and the count of frames it read.
     #[must_use]
-    pub fn new(wanted: Capture, work: Duration) -> (Self, Tally) {
+    pub fn new(wanted: Capture, writing: Writing) -> (Self, Tally) {
         let captured = Tally::default();
-        (Self { wanted: Some(wanted), work, queue: None, captured: captured.clone() }, captured)
+        (Self { wanted: Some(wanted), writing, queue: None, captured: captured.clone() }, captured)
     }
 }
 
@@ -73,8 +84,11 @@ impl Program for Tcpdump {
         let mut read = false;
         while let Some(captured) = system.captured(queue) {
             system.recycle_captured(captured);
-            system.compute(self.work);
+            system.compute(self.writing.frame);
             self.captured.add_one();
+            if self.captured.get() % self.writing.buffer_pkts.max(1) == 0 {
+                system.compute(self.writing.flush);
+            }
             read = true;
         }
         if read { Step::Again } else { Step::Wait(queue) }

@@ -7,20 +7,27 @@ use evenkeel_core::work::{Work, WorkLog};
 
 use crate::machine::Costs;
 
-/// Pieces of work in the order in which they were begun.
+/// Pieces of work in the order in which they were begun, and when frames arrived.
 #[derive(Debug, Default)]
-pub struct Timeline(Vec<(Instant, Work)>);
+pub struct Timeline {
+    begun: Vec<(Instant, Work)>,
+    arrivals: Vec<Instant>,
+}
 
 impl Timeline {
     /// When each piece of `work` was begun.
     pub fn times(&self, work: Work) -> impl Iterator<Item = Instant> {
-        self.0.iter().filter(move |(_, w)| *w == work).map(|&(at, _)| at)
+        self.begun.iter().filter(move |(_, w)| *w == work).map(|&(at, _)| at)
     }
 
-    /// Everything, in order.
+    /// When each frame was put into a receive ring.
     #[must_use]
-    pub fn all(&self) -> &[(Instant, Work)] {
-        &self.0
+    pub fn arrivals(&self) -> &[Instant] {
+        &self.arrivals
+    }
+
+    pub(crate) fn arrive(&mut self, now: Instant) {
+        self.arrivals.push(now);
     }
 }
 
@@ -61,7 +68,7 @@ impl Stages {
         self.used += elapsed;
         while let Some(&(at, work)) = self.ahead.front().filter(|(at, _)| *at <= self.used) {
             let ago = self.used - at;
-            timeline.0.push((Instant::from_nanos(now.as_nanos() - ago.as_nanos() as u64), work));
+            timeline.begun.push((Instant::from_nanos(now.as_nanos() - ago.as_nanos() as u64), work));
             self.ahead.pop_front();
         }
     }

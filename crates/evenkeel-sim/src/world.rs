@@ -382,7 +382,7 @@ impl World {
     fn arrive(&mut self, segment: usize, index: usize, frame: &[u8]) {
         let Who::Host { host, interface } = self.segments[segment].attachments[index].who else { return };
         self.trace.note_bytes(self.now, "arrive", frame);
-        if !self.hosts[host].arrive(interface, frame) {
+        if !self.hosts[host].arrive(self.now, interface, frame) {
             self.arrivals_shed += 1;
         }
         self.run_host(host);

@@ -115,6 +115,24 @@ fn every_moment_is_accounted_for() {
     assert!(busy <= Duration::from_millis(500), "{busy:?}");
 }
 
+#[test]
+fn the_clock_takes_its_time_from_whoever_runs() {
+    let (mut world, segment, host) = world(Architecture::Eager);
+    let costs = "name = \"tick\"\nabout = \"a clock\"\n[cost]\nclock = { ns = 50_000, source = \"fit: a round number\" }";
+    let costs = Machine::parse("tick.toml", costs).expect("a sound model").costs(Architecture::Eager);
+    let port = Port::new(segment, IpCidr::new(Ipv4Address::new(10, 0, 0, 2).into(), 24));
+    let ticking =
+        world.add_host(Config { batch_pkts: 1, ..Config::default() }, costs, &[port]).expect("a host");
+    world.cpu_mut(ticking).set_clock(Duration::from_millis(1));
+    let spin = |world: &mut World, host| world.host_mut(host).spawn("spinner", 0, Box::new(Spinner));
+    let spinners = [spin(&mut world, host), spin(&mut world, ticking)];
+    world.run_until(Instant::from_millis(1_000));
+    let used = |host, process| world.host(host).bill(process).expect("a living process").used.as_micros();
+    let difference = used(host, spinners[0]) - used(ticking, spinners[1]);
+    assert!((49_000..=51_000).contains(&difference), "1000 ticks of 50 us: {difference}");
+    assert!(world.host(ticking).cpu(Level::Interrupt) >= Duration::from_micros(49_900));
+}
+
 /// A quiet socket beside a flooded one, both received at leisure; how much of the quiet traffic arrived, and was sent.
 fn beside_a_flood(architecture: Architecture, seed: u64) -> (u64, u64) {
     let mut world = World::new(seed);
