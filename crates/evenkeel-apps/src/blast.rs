@@ -169,7 +169,7 @@ pub fn flood(
 }
 
 /// Gives the calling thread the `index`th of several processors to itself. Where that is not allowed it goes without.
-fn pin(processors: &[usize], index: usize) {
+pub(crate) fn pin(processors: &[usize], index: usize) {
     if let (true, Some(&cpu)) = (processors.len() > 1, processors.get(index)) {
         let _ = pin_to_cpu(cpu);
     }
@@ -177,16 +177,16 @@ fn pin(processors: &[usize], index: usize) {
 
 /// Puts ready frames into a cable.
 #[derive(Debug)]
-struct Generator {
-    end: End,
-    requests: Requests,
-    flood: Flood,
-    clock: Clock,
-    stop: &'static Stop,
+pub(crate) struct Generator {
+    pub(crate) end: End,
+    pub(crate) requests: Requests,
+    pub(crate) flood: Flood,
+    pub(crate) clock: Clock,
+    pub(crate) stop: &'static Stop,
 }
 
 impl Generator {
-    fn run(&mut self) -> Blasted {
+    pub(crate) fn run(&mut self) -> Blasted {
         let Flood { queues: _, rate_pps, burst_pkts, duration, count } = self.flood;
         let start = self.clock.now();
         let end = duration.map_or(Instant::NEVER, |duration| start + duration);

@@ -7,6 +7,7 @@ pub mod books;
 pub mod chart;
 pub mod demo;
 pub mod latency;
+pub mod monitor;
 pub mod pace;
 pub mod quantity;
 pub mod requests;

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use command::{blast, completions, demo, lab, serve};
+use command::{blast, completions, demo, lab, monitor, serve};
 use failure::Failure;
 
 /// A network subsystem that holds its peak under any load.
@@ -40,6 +40,7 @@ enum Command {
     Echo(serve::EchoArguments),
     Sink(serve::SinkArguments),
     Blast(blast::Arguments),
+    Monitor(monitor::Arguments),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
 }
@@ -58,6 +59,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Echo(arguments) => serve::echo(&arguments),
         Command::Sink(arguments) => serve::sink(&arguments),
         Command::Blast(arguments) => blast::run(&arguments),
+        Command::Monitor(arguments) => monitor::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     }

@@ -56,6 +56,23 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     rate.ok_or_else(|| "expected frames a second above 0, such as 1500, 500k or 2M, or max".to_owned())
 }
 
+/// A size in octets: `64k`, `100M`; without a suffix in millions, as `tcpdump -C` has it.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let plain = text.chars().all(|c| c.is_ascii_digit());
+    let size = with_suffix(text).map(|size| if plain { size.saturating_mul(1_000_000) } else { size });
+    size.filter(|size| *size > 0).ok_or_else(|| {
+        "expected a size above 0, such as 64k or 100M; without a suffix in millions of octets".to_owned()
+    })
+}
+
+/// A time with its unit, or in seconds.
+pub(crate) fn time_or_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
+    seconds
+        .map_or_else(|| time(text).ok().filter(|time| !time.is_zero()), Some)
+        .ok_or_else(|| "expected a time above 0, such as 60 (seconds), 10min or 1h".to_owned())
+}
+
 /// A count above zero, `1000`, `10k` or `2M`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let count = with_suffix(text).filter(|count| *count > 0);
@@ -121,6 +138,18 @@ mod tests {
             assert!(rate(wrong).is_err() && count(wrong).is_err(), "{wrong}");
         }
         assert!(count("max").is_err());
+    }
+
+    #[test]
+    fn sizes_and_ages_of_files_are_read_as_tcpdump_reads_them() {
+        assert_eq!(size("10"), Ok(10_000_000));
+        assert_eq!(size("64k"), Ok(64_000));
+        assert_eq!(size("1.5M"), Ok(1_500_000));
+        assert_eq!(time_or_seconds("60"), Ok(Duration::from_secs(60)));
+        assert_eq!(time_or_seconds("10min"), Ok(Duration::from_secs(600)));
+        for wrong in ["", "0", "-1", "1K", "0s"] {
+            assert!(size(wrong).is_err() && time_or_seconds(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

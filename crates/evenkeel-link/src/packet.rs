@@ -404,6 +404,12 @@ impl Transmit {
     }
 }
 
+/// Lets nothing more into the receive ring of a packet socket; what is in it stays. Does nothing to other descriptors.
+pub fn shut(device: &OwnedFd) {
+    // Fails for what is no socket, which has no such ring.
+    let _ = sys::attach_filter(device.as_fd(), &Program::everything(0));
+}
+
 fn packet_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(
         AddressFamily::PACKET,

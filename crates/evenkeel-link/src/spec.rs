@@ -4,12 +4,12 @@ use core::fmt;
 use core::str::FromStr;
 use std::path::PathBuf;
 
-use crate::capture::{Replay, ReplayOptions};
+use crate::capture::{Pace, Replay, ReplayOptions};
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::LinkError;
 use crate::netdev::DeviceName;
-use crate::packet::{Packet, PacketOptions};
+use crate::packet::{Listen, Packet, PacketOptions};
 use crate::tap::{Tap, TapOptions};
 
 /// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME` or `pcap:FILE`.
@@ -128,6 +128,30 @@ pub fn open(spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, LinkErro
         DeviceSpec::Tap(name) => Box::new(Tap::open(name, &TapOptions::default())?),
         DeviceSpec::Packet(name) => Box::new(Packet::open(name, &PacketOptions::default())?),
         DeviceSpec::Pcap(path) => Box::new(Replay::open(path, &ReplayOptions::default(), clock)?),
+    })
+}
+
+/// Opens a device for a packet monitor: a network device only to be listened to, with a receive ring of `ring_pkts`; a capture to be read
+/// as fast as it can be.
+///
+/// # Errors
+/// [`LinkError`] says what to do; nothing is left behind.
+pub fn listen(
+    spec: &DeviceSpec,
+    listen: Listen,
+    ring_pkts: usize,
+    clock: Clock,
+) -> Result<Box<dyn Device>, LinkError> {
+    Ok(match spec {
+        DeviceSpec::Tap(name) => Box::new(Tap::open(name, &TapOptions::default())?),
+        DeviceSpec::Packet(name) => {
+            let options = PacketOptions { ring_pkts, listen: Some(listen), ..PacketOptions::default() };
+            Box::new(Packet::open(name, &options)?)
+        }
+        DeviceSpec::Pcap(path) => {
+            let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
+            Box::new(Replay::open(path, &options, clock)?)
+        }
     })
 }
 

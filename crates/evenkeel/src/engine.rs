@@ -97,6 +97,11 @@ impl Engine {
         self.attended.push(Attended { index, attend: Box::new(attend) });
     }
 
+    /// Goes on running although the process was asked to end, for what is still to be done then.
+    pub fn ignore_stop(&mut self) {
+        self.stop = None;
+    }
+
     /// Gives the host a device of the operating system.
     ///
     /// # Errors

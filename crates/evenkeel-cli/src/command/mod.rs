@@ -4,6 +4,7 @@ pub(crate) mod blast;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod lab;
+pub(crate) mod monitor;
 
 pub(crate) mod serve;
 

@@ -55,9 +55,9 @@ pub struct Totals {
     /// And when it ended.
     pub end: u64,
     /// Frames received, those shed included.
-    pub received: u64,
+    pub received: Option<u64>,
     /// Of these, shed by the interface.
-    pub shed: u64,
+    pub shed: Option<u64>,
     /// Of those received and not shed, wanted by the filter.
     pub accepted: Option<u64>,
     /// Of these, lost on the way to the file.
@@ -93,6 +93,13 @@ const FILTER_EXPRESSION: u8 = 0;
 
 /// Octets of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options.
 pub const PACKET_OVERHEAD: usize = 32 + 3 + 8 + 12 + 4;
+
+/// The operating system, as captures name it.
+#[must_use]
+pub fn operating_system() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {}", release.trim()).trim_end().to_owned()
+}
 
 /// Begins a file: its section and its interfaces. `system` is the operating system.
 pub fn begin(file: &mut Vec<u8>, system: &str, interfaces: &[Described]) {
@@ -166,8 +173,8 @@ pub fn statistics(file: &mut Vec<u8>, interface: u32, totals: &Totals) {
         add_option(file, option::ISB_STARTTIME, &halves(totals.begin));
         add_option(file, option::ISB_ENDTIME, &halves(totals.end));
         let counters = [
-            (option::ISB_IFRECV, Some(totals.received)),
-            (option::ISB_IFDROP, Some(totals.shed)),
+            (option::ISB_IFRECV, totals.received),
+            (option::ISB_IFDROP, totals.shed),
             (option::ISB_FILTERACCEPT, totals.accepted),
             (option::ISB_OSDROP, totals.dropped),
             (option::ISB_USRDELIV, totals.delivered),

@@ -112,8 +112,13 @@ impl Tape {
 
     fn finish(&mut self, shed: u64) {
         let end = self.clock.wall_nanos(self.clock.now());
-        let totals =
-            Totals { begin: self.begin, end, received: self.received + shed, shed, ..Totals::default() };
+        let totals = Totals {
+            begin: self.begin,
+            end,
+            received: Some(self.received + shed),
+            shed: Some(shed),
+            ..Totals::default()
+        };
         self.attempt(|tape| tape.dump.finish(totals).map(|_| ()));
     }
 

@@ -1,0 +1,155 @@
+//! The sink that writes a capture file.
+
+use evenkeel_core::capture::{CaptureCounters, Captured};
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Duration;
+use evenkeel_link::LinkError;
+use evenkeel_link::capture::encode::{self, Described, Packet};
+use evenkeel_link::capture::{Direction, Output, Target, Totals, Writing};
+
+use super::program::Sink;
+
+/// A reader of the capture that takes nothing for this long, at the end, is not waited for any longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Writes frames to a capture file, or a row of them, or a pipe.
+#[derive(Debug)]
+pub struct CaptureFile {
+    output: Output,
+    begin: u64,
+    /// The host's interfaces, in the order in which the file describes them.
+    interfaces: Vec<Interface>,
+    known: Known,
+    /// Frames that were given up since the last that was written.
+    given_up: u64,
+    unwritten: u64,
+}
+
+/// An interface whose frames are captured.
+#[derive(Debug)]
+struct Interface {
+    id: InterfaceId,
+    delivered: u64,
+    received: Option<u64>,
+    shed: u64,
+}
+
+/// What is known of the capture beyond the frames themselves, as of the last look.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    counters: CaptureCounters,
+    now: u64,
+}
+
+impl CaptureFile {
+    /// Opens the file and describes the interfaces in it, at `now` in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// [`LinkError`]
+    pub fn open(
+        target: Target,
+        interfaces: Vec<(InterfaceId, Described)>,
+        now: u64,
+    ) -> Result<Self, LinkError> {
+        let (ids, described): (Vec<_>, Vec<_>) = interfaces.into_iter().unzip();
+        let mut header = Vec::new();
+        encode::begin(&mut header, &encode::operating_system(), &described);
+        let output = Output::open(target, header, now)?;
+        let interfaces =
+            ids.into_iter().map(|id| Interface { id, delivered: 0, received: None, shed: 0 }).collect();
+        Ok(Self { output, begin: now, interfaces, known: Known::default(), given_up: 0, unwritten: 0 })
+    }
+
+    /// How the writing is getting on.
+    #[must_use]
+    pub fn writing(&self) -> Writing {
+        self.output.writing()
+    }
+
+    /// Notes the counters that end a file: those of the capture queue at `now`, in nanoseconds since 1970.
+    pub fn note(&mut self, counters: CaptureCounters, now: u64) {
+        self.known = Known { counters, now };
+    }
+
+    /// Notes what an interface has received, if that is known, and of that shed.
+    pub fn note_interface(&mut self, id: InterfaceId, received: Option<u64>, shed: u64) {
+        if let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) {
+            (interface.received, interface.shed) = (received, shed);
+        }
+    }
+
+    /// Ends the file. Returns the frames that are in it and in those before it.
+    ///
+    /// # Errors
+    /// If not all could be written: how many were, and why.
+    pub fn finish(self) -> Result<u64, (u64, LinkError)> {
+        let Self { output, begin, interfaces, known, unwritten, .. } = self;
+        let writing = output.writing();
+        let finished =
+            output.finish(PATIENCE, |file| add_statistics(file, &interfaces, begin, known, unwritten));
+        finished.map(|()| writing.packets()).map_err(|error| (writing.packets(), error))
+    }
+}
+
+impl Sink for CaptureFile {
+    fn take(&mut self, captured: &Captured, time: u64) -> bool {
+        let bytes = captured.bytes();
+        if !self.output.has_room(bytes.len()) {
+            return false;
+        }
+        if self.output.is_due(bytes.len(), time) {
+            let known = Known { now: time, ..self.known };
+            let Self { output, interfaces, begin, unwritten, .. } = self;
+            // If there is no room to do it now, the file grows a little longer.
+            output.turn_over(time, |file| add_statistics(file, interfaces, *begin, known, *unwritten));
+        }
+        let index = self.interfaces.iter().position(|i| i.id == captured.interface).unwrap_or(0);
+        if let Some(interface) = self.interfaces.get_mut(index) {
+            interface.delivered += 1;
+        }
+        self.output.packet(&Packet {
+            interface: index as u32,
+            direction: if captured.sent { Direction::Outbound } else { Direction::Inbound },
+            time,
+            original_bytes: u32::try_from(captured.original_bytes).unwrap_or(u32::MAX),
+            dropped_before: captured.dropped_before + core::mem::take(&mut self.given_up),
+            bytes,
+        });
+        true
+    }
+
+    fn discard(&mut self, captured: &Captured) {
+        self.unwritten += 1;
+        self.given_up += 1 + captured.dropped_before;
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.output.writing().failure().is_some()
+    }
+
+    fn flush(&mut self) -> bool {
+        !self.output.flush()
+    }
+
+    fn is_over(&self) -> bool {
+        self.output.writing().reader_gone()
+    }
+}
+
+/// The statistics that end a file. What the queue and the disk lost is one interface's loss only if there is one.
+fn add_statistics(file: &mut Vec<u8>, interfaces: &[Interface], begin: u64, known: Known, unwritten: u64) {
+    let alone = interfaces.len() == 1;
+    let CaptureCounters { accepted, dropped, .. } = known.counters;
+    for (index, interface) in interfaces.iter().enumerate() {
+        let totals = Totals {
+            begin,
+            end: known.now,
+            received: interface.received,
+            shed: Some(interface.shed),
+            accepted: alone.then_some(accepted),
+            dropped: alone.then_some(dropped + unwritten),
+            delivered: Some(interface.delivered),
+        };
+        encode::statistics(file, index as u32, &totals);
+    }
+}

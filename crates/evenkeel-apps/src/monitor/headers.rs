@@ -1,0 +1,209 @@
+//! What a frame is about, for people: who sends what to whom.
+
+use std::fmt;
+
+use evenkeel_core::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet,
+};
+
+/// The headers of a frame, as far as they were captured and make sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headers {
+    /// Who sends.
+    pub from: Party,
+    /// And to whom.
+    pub to: Party,
+    /// What.
+    pub protocol: Protocol,
+}
+
+/// One end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Party {
+    /// Its address.
+    pub address: Address,
+    /// Its port, in TCP and UDP.
+    pub port: Option<u16>,
+}
+
+/// An address of the highest layer that was understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Address {
+    /// Of a host.
+    Ip(IpAddress),
+    /// Of a station.
+    Ethernet(EthernetAddress),
+}
+
+/// The highest protocol that was understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// A protocol of IP, by its number.
+    Ip(u8),
+    /// A protocol of Ethernet, by its type.
+    Ethernet(u16),
+    /// Not even an Ethernet header.
+    None,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Ethernet(EthernetAddress([a, b, c, d, e, g])) => {
+                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.address, self.port) {
+            (Address::Ip(IpAddress::Ipv6(address)), Some(port)) => write!(f, "[{address}]:{port}"),
+            (address, Some(port)) => write!(f, "{address}:{port}"),
+            (address, None) => address.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            Self::Ip(1) => "icmp",
+            Self::Ip(2) => "igmp",
+            Self::Ip(6) => "tcp",
+            Self::Ip(17) => "udp",
+            Self::Ip(47) => "gre",
+            Self::Ip(50) => "esp",
+            Self::Ip(58) => "icmp6",
+            Self::Ip(132) => "sctp",
+            Self::Ip(number) => return write!(f, "ip-{number}"),
+            Self::Ethernet(0x0800) => "ip",
+            Self::Ethernet(0x0806) => "arp",
+            Self::Ethernet(0x86dd) => "ip6",
+            Self::Ethernet(0x88cc) => "lldp",
+            Self::Ethernet(0..0x0600) => "llc",
+            Self::Ethernet(number) => return write!(f, "ether-{number:04x}"),
+            Self::None => "?",
+        };
+        f.write_str(name)
+    }
+}
+
+const TAGS: [u16; 2] = [0x8100, 0x88a8];
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+impl Headers {
+    /// Reads as much of a frame as makes sense.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Self {
+        let Ok(ethernet) = EthernetFrame::new_checked(frame) else {
+            let nobody = Party { address: Address::Ethernet(EthernetAddress::default()), port: None };
+            return Self { from: nobody, to: nobody, protocol: Protocol::None };
+        };
+        let (mut kind, mut payload) = (u16::from(ethernet.ethertype()), ethernet.payload());
+        // At most two VLAN tags (IEEE 802.1ad).
+        for _ in 0..2 {
+            let (true, Some([_, _, a, b])) = (TAGS.contains(&kind), payload.first_chunk()) else { break };
+            kind = u16::from_be_bytes([*a, *b]);
+            payload = payload.get(4..).unwrap_or_default();
+        }
+        Self::of_ip(kind, payload).unwrap_or_else(|| {
+            let party = |address| Party { address: Address::Ethernet(address), port: None };
+            let (from, to) = (party(ethernet.src_addr()), party(ethernet.dst_addr()));
+            Self { from, to, protocol: Protocol::Ethernet(kind) }
+        })
+    }
+
+    fn of_ip(kind: u16, packet: &[u8]) -> Option<Self> {
+        match EthernetProtocol::from(kind) {
+            EthernetProtocol::Ipv4 => {
+                // Cut off or not: the header is enough.
+                let ip = Ipv4Packet::new_unchecked(packet);
+                let header = packet.len() >= 20 && ip.version() == 4;
+                let rest =
+                    packet.get(usize::from(if header { ip.header_len() } else { 0 })..).unwrap_or_default();
+                let first = header && ip.frag_offset() == 0;
+                header.then(|| {
+                    let (from, to) = (ip.src_addr().into(), ip.dst_addr().into());
+                    Self::of_transport(from, to, ip.next_header(), if first { rest } else { &[] })
+                })
+            }
+            EthernetProtocol::Ipv6 => {
+                let ip = Ipv6Packet::new_unchecked(packet);
+                let header = packet.len() >= 40 && ip.version() == 6;
+                let rest = packet.get(40..).unwrap_or_default();
+                header.then(|| {
+                    let (from, to) = (ip.src_addr().into(), ip.dst_addr().into());
+                    Self::of_transport(from, to, ip.next_header(), rest)
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn of_transport(from: IpAddress, to: IpAddress, protocol: IpProtocol, payload: &[u8]) -> Self {
+        let protocol = u8::from(protocol);
+        let ports = match (protocol, payload.first_chunk()) {
+            (TCP | UDP, Some(&[a, b, c, d])) => {
+                [Some(u16::from_be_bytes([a, b])), Some(u16::from_be_bytes([c, d]))]
+            }
+            _ => [None, None],
+        };
+        let party = |address, port| Party { address: Address::Ip(address), port };
+        Self { from: party(from, ports[0]), to: party(to, ports[1]), protocol: Protocol::Ip(protocol) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(frame: &[u8]) -> String {
+        let Headers { from, to, protocol } = Headers::of(frame);
+        format!("{from} > {to} {protocol}")
+    }
+
+    fn udp() -> Vec<u8> {
+        let mut frame = [&[2; 6][..], &[3; 6], &[8, 0, 0x45]].concat();
+        frame.resize(14 + 28, 0);
+        frame[23] = UDP;
+        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        frame[34..38].copy_from_slice(&[0, 7, 0, 9]);
+        frame
+    }
+
+    #[test]
+    fn frames_are_shown_with_their_highest_layer() {
+        assert_eq!(line(&udp()), "10.0.0.1:7 > 10.0.0.2:9 udp");
+        let tagged = [&udp()[..12], &[0x81, 0, 0, 7], &udp()[12..]].concat();
+        assert_eq!(line(&tagged), "10.0.0.1:7 > 10.0.0.2:9 udp");
+        let mut fragment = udp();
+        fragment[21] = 1;
+        assert_eq!(line(&fragment), "10.0.0.1 > 10.0.0.2 udp");
+        assert_eq!(line(&udp()[..36]), "10.0.0.1 > 10.0.0.2 udp");
+        assert_eq!(line(&udp()[..30]), "03:03:03:03:03:03 > 02:02:02:02:02:02 ip");
+        let mut v6 = [&[2; 6][..], &[3; 6], &[0x86, 0xdd, 0x60]].concat();
+        v6.resize(14 + 44, 0);
+        v6[20] = TCP;
+        v6[22..24].copy_from_slice(&[0xfd, 0x77]);
+        v6[54..58].copy_from_slice(&[0, 7, 0, 9]);
+        assert_eq!(line(&v6), "[fd77::]:7 > [::]:9 tcp");
+        assert_eq!(line(&[0; 5]), "00:00:00:00:00:00 > 00:00:00:00:00:00 ?");
+    }
+
+    #[test]
+    fn no_frame_is_too_short_or_too_strange() {
+        for frame in [udp(), vec![0xff; 90]] {
+            for len in 0..frame.len() {
+                for at in 0..len {
+                    let mut bad = frame[..len].to_vec();
+                    bad[at] ^= 0xff;
+                    let _ = line(&bad);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a monitor makes of frames: one of the sinks.
+
+use evenkeel_core::capture::Captured;
+use evenkeel_core::time::Duration;
+
+use super::file::CaptureFile;
+use super::lines::Lines;
+use super::program::Sink;
+use super::summary::{Summarized, Summary};
+
+/// One of the sinks.
+#[derive(Debug)]
+pub(crate) enum Product {
+    File(Box<CaptureFile>),
+    Lines(Lines),
+    Summaries(Box<Summaries>),
+}
+
+/// Of everything, and of what came since somebody looked last.
+#[derive(Debug, Default)]
+pub(crate) struct Summaries {
+    all: Summary,
+    pub(crate) since_last: Summary,
+}
+
+/// A terminal that takes nothing for this long, at the end, is not waited for any longer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Product {
+    /// Brings it to its end. The error says how many frames were written, and why no more.
+    pub(crate) fn finish(self) -> Result<Option<Summarized>, (u64, String)> {
+        match self {
+            Self::File(file) => {
+                file.finish().map(|_| None).map_err(|(written, error)| (written, error.to_string()))
+            }
+            Self::Lines(mut lines) => {
+                lines.finish(PATIENCE);
+                Ok(None)
+            }
+            Self::Summaries(mut summaries) => Ok(Some(summaries.all.take_counts())),
+        }
+    }
+}
+
+impl Sink for Product {
+    fn take(&mut self, captured: &Captured, time: u64) -> bool {
+        match self {
+            Self::File(file) => file.take(captured, time),
+            Self::Lines(lines) => lines.take(captured, time),
+            Self::Summaries(summaries) => {
+                summaries.all.take(captured, time) && summaries.since_last.take(captured, time)
+            }
+        }
+    }
+
+    fn discard(&mut self, captured: &Captured) {
+        if let Self::File(file) = self {
+            file.discard(captured);
+        }
+    }
+
+    fn is_stuck(&self) -> bool {
+        matches!(self, Self::File(file) if file.is_stuck())
+    }
+
+    fn flush(&mut self) -> bool {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Lines(lines) => lines.flush(),
+            Self::Summaries(_) => false,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self {
+            Self::File(file) => file.is_over(),
+            Self::Lines(lines) => lines.is_over(),
+            Self::Summaries(_) => false,
+        }
+    }
+}

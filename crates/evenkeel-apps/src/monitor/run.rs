@@ -1,0 +1,437 @@
+//! Running a monitor in real time: on a device, or on a cable that is flooded from its other end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use evenkeel::{Ended, Engine};
+use evenkeel_core::bpf::Program;
+use evenkeel_core::cable::{self, WireCounters};
+use evenkeel_core::capture::{Capture, CaptureCounters};
+use evenkeel_core::host::Config;
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::EthernetAddress;
+use evenkeel_link::capture::encode::Described;
+use evenkeel_link::capture::{Expression, Target};
+use evenkeel_link::{Clock, DeviceSpec, Listen, Stop, cpus};
+use serde::Serialize;
+
+use super::file::CaptureFile;
+use super::lines::Lines;
+use super::product::Product;
+use super::program::{Monitor, Options, Sink as _, Tally, shared};
+use super::summary::Summarized;
+use crate::blast::{self, Blasted, Flood, Generator};
+use crate::books::Books;
+use crate::requests::Requests;
+use crate::site::{Limits, Site, SiteError, drive};
+
+/// How to monitor.
+#[derive(Debug)]
+pub struct Setup {
+    /// How the host receives, and its limits.
+    pub config: Config,
+    /// Which frames; `None` for all.
+    pub filter: Option<Expression>,
+    /// Octets kept of a frame at most.
+    pub snaplen: usize,
+    /// Frames that the capture queue holds.
+    pub queue_pkts: usize,
+    /// Frames that a receive ring holds, a network device's or a cable's.
+    pub ring_pkts: usize,
+    /// See frames to other stations too.
+    pub promiscuous: bool,
+    /// Frames after which it ends.
+    pub count: Option<u64>,
+    /// What to make of the frames.
+    pub output: What,
+}
+
+/// What to make of the frames.
+#[derive(Debug)]
+pub enum What {
+    /// Write them.
+    File(Target),
+    /// Show each.
+    Lines(Lines),
+    /// Count them.
+    Summary,
+}
+
+/// What a monitor has done. Every frame is accounted for: `received = shed + seen` and `accepted = dropped + discarded + unread + captured`;
+/// those seen and not accepted the filter did not want.
+#[derive(Debug, Clone, Serialize)]
+pub struct Monitored {
+    /// How long it ran, in seconds.
+    pub seconds: f64,
+    /// The filter expression.
+    pub filter: Option<String>,
+    /// Whether the kernel ran it, so that it is not known what it did not want.
+    pub filter_in_kernel: bool,
+    /// Frames that came to the interface, or that the kernel's filter wanted.
+    pub received: u64,
+    /// Of these, dropped because the interface's ring was full.
+    pub shed: u64,
+    /// Shown to the filter.
+    pub seen: u64,
+    /// Wanted by it.
+    pub accepted: u64,
+    /// Of these, dropped because the capture queue was full.
+    pub dropped: u64,
+    /// Of these, not written because the disk was full, or nobody took them.
+    pub discarded: u64,
+    /// Of these, still in the queue when it ended.
+    pub unread: u64,
+    /// And captured.
+    pub captured: u64,
+    /// Octets that the captured ones had on the wire.
+    pub octets: u64,
+    /// What was counted, if nothing was written or shown.
+    pub summary: Option<Summarized>,
+    /// What the host did.
+    pub books: Books,
+    /// On a cable: what the other end did.
+    pub generator: Option<Blasted>,
+    /// Why not everything was written, if so.
+    #[serde(skip)]
+    pub incomplete: Option<String>,
+}
+
+/// What is told while a monitor runs.
+#[derive(Debug)]
+pub enum News {
+    /// How it goes, at every interval asked for.
+    Glance(Box<Glance>),
+    /// Nothing can be written, for this reason. It is tried again.
+    Failing(String),
+    /// It can be written again; so many frames were not.
+    Recovered(u64),
+}
+
+/// How it goes.
+#[derive(Debug)]
+pub struct Glance {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Since the last glance.
+    pub interval: Duration,
+    /// Captured so far.
+    pub captured: u64,
+    /// Dropped so far because the interface's ring was full.
+    pub shed: u64,
+    /// Dropped so far because the capture queue was full.
+    pub dropped: u64,
+    /// Not written so far.
+    pub discarded: u64,
+    /// What was counted since the last glance, if nothing is written or shown.
+    pub summary: Option<Summarized>,
+}
+
+/// Monitors a device until a limit is reached, the device ends, or the process is asked to.
+///
+/// # Errors
+/// [`SiteError`]
+pub fn on_device(
+    device: &DeviceSpec,
+    setup: Setup,
+    limits: Limits,
+    news: impl FnMut(News),
+) -> Result<Monitored, SiteError> {
+    let clock = Clock::start();
+    let kernel = setup.kernel_filter(device);
+    let filter_in_kernel = kernel.is_some() && setup.filter.is_some();
+    let listen = Listen { filter: kernel, promiscuous: setup.promiscuous };
+    let device = evenkeel_link::listen(device, listen, setup.ring_pkts, clock)?;
+    let (fd, name, address) = (device.fd(), device.name().to_owned(), device.address());
+    let engine = site(&setup.config).engine(clock)?;
+    let mut running = Running::start(engine, &name, address, setup, filter_in_kernel, news)?;
+    running.interface = running.engine.add_device(device, &[])?;
+    let ended = running.drive(limits, || false)?;
+    // What was in the ring when the end was asked for is taken in; what comes later is not.
+    if ended == Ended::Stopped || ended == Ended::Time {
+        evenkeel_link::shut(&fd);
+        running.drain()?;
+    }
+    running.finish(None)
+}
+
+/// Monitors one end of a cable while its other end is flooded, until that has ended or a limit is reached.
+///
+/// # Errors
+/// [`SiteError`]
+pub fn on_cable(
+    queues: usize,
+    requests: Requests,
+    flood: Flood,
+    setup: Setup,
+    limits: Limits,
+    news: impl FnMut(News),
+) -> Result<Monitored, SiteError> {
+    let (clock, stop) = (Clock::start(), Stop::on_signals()?);
+    let [generator, sink] = blast::HARDWARE.map(|EthernetAddress([.., number])| number);
+    let near = cable::Options { queues, ring_pkts: setup.ring_pkts, ..cable::Options::new("cable0", sink) };
+    let (near, far) = cable::pair(near, cable::Options::new("cable1", generator));
+    let engine = site(&setup.config).engine(clock)?;
+    let [_, address] = blast::HARDWARE;
+    let mut running = Running::start(engine, "cable0", address, setup, false, news)?;
+    running.interface = running.engine.add_cable(near, &[])?;
+    let mut generator = Generator { end: far, requests, flood, clock, stop };
+    let (processors, ended) = (cpus(), AtomicBool::new(false));
+    let sent = thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            blast::pin(&processors, 1);
+            let blasted = generator.run();
+            ended.store(true, Ordering::Release);
+            (blasted, generator.end.sent())
+        });
+        blast::pin(&processors, 0);
+        let driven = running.drive(limits, || ended.load(Ordering::Acquire));
+        if !ended.load(Ordering::Acquire) {
+            stop.request();
+        }
+        let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        driven.map(|_| sent)
+    })?;
+    running.drain()?;
+    running.finish(Some(sent))
+}
+
+fn site(config: &Config) -> Site {
+    Site { addresses: Vec::new(), gateways: Vec::new(), config: config.clone() }
+}
+
+impl Setup {
+    /// The filter that the kernel can run for us: the earliest drop there is.
+    fn kernel_filter(&self, device: &DeviceSpec) -> Option<Program> {
+        let octets = u32::try_from(self.snaplen).unwrap_or(u32::MAX);
+        match (device, &self.filter) {
+            (DeviceSpec::Packet(_), None) => Some(Program::everything(octets)),
+            (DeviceSpec::Packet(_), Some(filter)) if filter.suits_kernel() => {
+                Some(filter.program().cut_to(octets))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the host is to capture.
+    fn capture(&self, filter_in_kernel: bool) -> Capture {
+        let filter = self.filter.as_ref().filter(|_| !filter_in_kernel);
+        Capture {
+            filter: filter.map(|filter| Box::new(filter.program().clone()) as _),
+            snaplen: self.snaplen,
+            limit_pkts: self.queue_pkts,
+            interface: None,
+            sent_too: true,
+        }
+    }
+}
+
+/// A host with a monitor on it.
+struct Running<N> {
+    engine: Engine,
+    interface: InterfaceId,
+    filter: Option<String>,
+    filter_in_kernel: bool,
+    product: Arc<Mutex<Product>>,
+    tally: Arc<Tally>,
+    news: N,
+    elapsed: Duration,
+    failing: bool,
+}
+
+/// What a host's first interface is called.
+const FIRST_INTERFACE: InterfaceId = InterfaceId(0);
+/// Whether something went wrong is looked at this often.
+const WATCH: Duration = Duration::from_millis(50);
+/// What is left when a monitor is to end is taken in, if that takes no longer.
+const DRAIN: Duration = Duration::from_secs(1);
+
+impl<N: FnMut(News)> Running<N> {
+    /// Opens the capture queue of a host whose one interface is still to be added, so that no frame is missed.
+    fn start(
+        mut engine: Engine,
+        name: &str,
+        address: EthernetAddress,
+        setup: Setup,
+        filter_in_kernel: bool,
+        news: N,
+    ) -> Result<Self, SiteError> {
+        let filter = setup.filter.as_ref().map(ToString::to_string);
+        let described = Described {
+            name: name.to_owned(),
+            address: Some(address),
+            snaplen: u32::try_from(setup.snaplen).unwrap_or(0),
+            filter: filter.clone().unwrap_or_default(),
+        };
+        let options =
+            Options { capture: setup.capture(filter_in_kernel), count: setup.count, discards: false };
+        let clock = *engine.clock();
+        let now = clock.wall_nanos(clock.now());
+        let product = match setup.output {
+            What::Summary => Product::Summaries(Box::default()),
+            What::Lines(lines) => Product::Lines(lines),
+            What::File(target) => {
+                Product::File(Box::new(CaptureFile::open(target, vec![(FIRST_INTERFACE, described)], now)?))
+            }
+        };
+        let (product, tally) = (Arc::new(Mutex::new(product)), Arc::new(Tally::default()));
+        let monitor = Monitor::new(options, clock, Arc::clone(&product), Arc::clone(&tally));
+        engine.host_mut().spawn("monitor", 0, Box::new(monitor));
+        let until = clock.now() + DRAIN;
+        engine.run(until, |_| tally.opened() || tally.ended())?;
+        if let Some(error) = tally.refused() {
+            return Err(error.into());
+        }
+        Ok(Self {
+            engine,
+            interface: FIRST_INTERFACE,
+            filter,
+            filter_in_kernel,
+            product,
+            tally,
+            news,
+            elapsed: Duration::ZERO,
+            failing: false,
+        })
+    }
+
+    /// Runs until a limit is reached, `done` holds, or there is no point in going on.
+    fn drive(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<Ended, SiteError> {
+        let Self { engine, interface, product, tally, news, failing, .. } = self;
+        let often = Limits { every: Some(limits.every.map_or(WATCH, |every| every.min(WATCH))), ..limits };
+        let mut next_glance = limits.every.unwrap_or(Duration::MAX);
+        let mut last_glance = Duration::ZERO;
+        let (ended, elapsed) = drive(
+            engine,
+            often,
+            || tally.ended() || done(),
+            |engine, elapsed| {
+                note(engine, *interface, tally, product);
+                watch(product, tally, failing, news);
+                if elapsed >= next_glance {
+                    next_glance += limits.every.unwrap_or_default();
+                    let interval = elapsed - core::mem::replace(&mut last_glance, elapsed);
+                    let glance = glance(engine, *interface, tally, product);
+                    news(News::Glance(Box::new(Glance { elapsed, interval, ..glance })));
+                }
+            },
+        )?;
+        self.elapsed += elapsed;
+        Ok(ended)
+    }
+
+    /// Takes in what waits in rings and queues.
+    fn drain(&mut self) -> Result<(), SiteError> {
+        self.engine.ignore_stop();
+        let end = self.engine.clock().now() + DRAIN;
+        loop {
+            let (taken, until) = (self.handled(), self.engine.clock().now() + Duration::from_millis(5));
+            let tally = Arc::clone(&self.tally);
+            let ended = self.engine.run(until, |_| tally.ended())?;
+            let idle = self.handled() == taken && self.engine.host().queued() == 0;
+            if idle || ended == Ended::Done || self.engine.clock().now() >= end {
+                return Ok(());
+            }
+        }
+    }
+
+    fn handled(&self) -> u64 {
+        self.tally.taken() + self.tally.discarded() + self.engine.host().ledger().received
+    }
+
+    /// Ends the product, and draws up the account.
+    fn finish(mut self, sent: Option<(Blasted, WireCounters)>) -> Result<Monitored, SiteError> {
+        let mut books = Books::of(self.engine.host_mut(), self.interface, self.elapsed);
+        note(&mut self.engine, self.interface, &self.tally, &self.product);
+        watch(&self.product, &self.tally, &mut self.failing, &mut self.news);
+        let (mut shed, taken) = (shed(&mut self.engine, self.interface), books.received);
+        if let Some((_, wire)) = &sent {
+            shed = wire.shed;
+            books.conserved &= wire.accepted == taken;
+        }
+        let CaptureCounters { seen, accepted, dropped, .. } = self.tally.counters();
+        let (mut captured, mut discarded) = (self.tally.taken(), self.tally.discarded());
+        let unread = accepted.saturating_sub(dropped + captured + discarded);
+        books.conserved &= (self.tally.ended() || seen == taken)
+            && accepted <= seen
+            && dropped + captured + discarded <= accepted;
+        books.conserved &= self.tally.ended() || unread == 0;
+        let seconds = self.elapsed.as_secs_f64();
+        // With the host the program goes, and leaves the product to us.
+        drop(self.engine);
+        let mut incomplete = None;
+        let summary = match Arc::into_inner(self.product).map(Mutex::into_inner) {
+            Some(Ok(product)) => product.finish().unwrap_or_else(|(written, what)| {
+                discarded += captured.saturating_sub(written);
+                captured = written.min(captured);
+                incomplete = Some(what);
+                None
+            }),
+            _ => None,
+        };
+        Ok(Monitored {
+            seconds,
+            filter: self.filter,
+            filter_in_kernel: self.filter_in_kernel,
+            received: taken + shed,
+            shed,
+            seen,
+            accepted,
+            dropped,
+            discarded,
+            unread,
+            captured,
+            octets: self.tally.octets(),
+            summary,
+            books,
+            generator: sent.map(|(blasted, _)| blasted),
+            incomplete,
+        })
+    }
+}
+
+fn shed(engine: &mut Engine, interface: InterfaceId) -> u64 {
+    let Some(interface) = engine.host_mut().interface_mut(interface) else { return 0 };
+    (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum()
+}
+
+/// Notes in the product what the end of its file is to say.
+fn note(engine: &mut Engine, interface: InterfaceId, tally: &Tally, product: &Mutex<Product>) {
+    if let Product::File(file) = &mut *shared(product) {
+        let (shed, clock) = (shed(engine, interface), engine.clock());
+        file.note(tally.counters(), clock.wall_nanos(clock.now()));
+        file.note_interface(interface, Some(engine.host().ledger().received + shed), shed);
+    }
+}
+
+/// Tells when the product begins or ceases to fail.
+fn watch(product: &Mutex<Product>, tally: &Tally, failing: &mut bool, news: &mut impl FnMut(News)) {
+    let failure = match &*shared(product) {
+        // That the reader has gone is no failure.
+        Product::File(file) if !file.is_over() => file.writing().failure(),
+        _ => None,
+    };
+    match failure {
+        Some(what) if !*failing => news(News::Failing(what)),
+        None if *failing => news(News::Recovered(tally.discarded())),
+        _ => return,
+    }
+    *failing = !*failing;
+}
+
+fn glance(engine: &mut Engine, interface: InterfaceId, tally: &Tally, product: &Mutex<Product>) -> Glance {
+    let summary = match &mut *shared(product) {
+        Product::Summaries(summaries) => Some(summaries.since_last.take_counts()),
+        Product::File(_) | Product::Lines(_) => None,
+    };
+    Glance {
+        elapsed: Duration::ZERO,
+        interval: Duration::ZERO,
+        captured: tally.taken(),
+        shed: shed(engine, interface),
+        dropped: tally.counters().dropped,
+        discarded: tally.discarded(),
+        summary,
+    }
+}

@@ -1,0 +1,303 @@
+//! `evenkeel monitor`.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::core::host::Config;
+use evenkeel::core::stack::Endpoint;
+use evenkeel::core::wire::IpAddress;
+use evenkeel::link::LinkSpec;
+use evenkeel::link::capture::{Expression, Row, Target, stdout_takes_a_capture};
+use evenkeel_apps::blast::{Flood, HARDWARE};
+use evenkeel_apps::monitor::lines::Lines;
+use evenkeel_apps::monitor::summary::Count;
+use evenkeel_apps::monitor::{self, Glance, Monitored, News, Setup, What};
+use evenkeel_apps::quantity::{percent, si, three_digits};
+use evenkeel_apps::requests::{Requests, Shape};
+use evenkeel_apps::site::Limits;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::quantity::{self, Rate};
+use crate::receiving::Receiving;
+use crate::terminal::{self, Progress};
+
+/// Capture packets without falling over when there are too many.
+///
+/// Writes pcapng for Wireshark and tshark, or shows packets, or says who talks most. What cannot be taken in time dies in the
+/// interface's ring, for free, and is counted: packets captured and packets dropped add up to packets sent.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Links:
+  packet:NAME  a network interface that exists, through AF_PACKET; the filter runs in the kernel. Needs root (CAP_NET_RAW).
+  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
+  pcap:FILE    a pcap or pcapng file, read as fast as it can be.
+  cable        in memory, flooded from its other end. Needs nothing.
+
+The filter EXPRESSION is that of tcpdump, see pcap-filter(7); it is compiled by libpcap, which must be installed if one is given. Frames are
+kept up to 1920 octets, the length of longer ones is recorded: switch off receive offload (ethtool -K NAME gro off lro off) to have them whole.
+
+Files of a row are named as dumpcap names them: NAME_00001_20261121130000.pcapng, time in UTC.
+
+Examples:
+  evenkeel monitor cable --rate max
+  evenkeel monitor pcap:old.pcapng -w dns.pcapng udp port 53
+as root:
+  evenkeel monitor packet:eth1
+  evenkeel monitor packet:eth1 -w capture.pcapng -s 96 not port 22
+  evenkeel monitor packet:eth1 -w ring.pcapng -C 100M -W 10
+  evenkeel monitor packet:eth1 -w - | wireshark -k -i -
+
+Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 if the link could not be used or not everything could
+be written, 2 for bad arguments.")]
+pub(crate) struct Arguments {
+    /// Where frames come from: packet:NAME, tap:NAME, pcap:FILE or cable.
+    #[arg(value_name = "LINK")]
+    link: LinkSpec,
+    /// Which frames, in the language of tcpdump [default: all].
+    #[arg(value_name = "EXPRESSION")]
+    expression: Vec<String>,
+    /// Write the frames to a pcapng file, or to standard output if it is `-`.
+    #[arg(short, long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Show each frame on a line: time of day (UTC), direction, who to whom, protocol, length.
+    #[arg(long, conflicts_with = "write")]
+    print: bool,
+    /// Octets of a frame to keep; 0 for all.
+    #[arg(short, long, value_name = "OCTETS", default_value_t = 0)]
+    snaplen: u32,
+    /// Stop after so many frames.
+    #[arg(short, long, value_name = "N", value_parser = quantity::count)]
+    count: Option<u64>,
+    /// With --write: begin another file before one is larger than this, such as 64k or 100M; without a suffix in millions of octets.
+    #[arg(short = 'C', long, value_name = "SIZE", value_parser = quantity::size, requires = "write")]
+    file_size: Option<u64>,
+    /// With --write: begin another file when one is as old as this, such as 60 (seconds) or 10min.
+    #[arg(short = 'G', long, value_name = "TIME", value_parser = quantity::time_or_seconds, requires = "write")]
+    file_time: Option<Duration>,
+    /// With --file-size or --file-time: keep so many files, and remove the oldest.
+    #[arg(short = 'W', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    files: Option<u16>,
+    /// On packet: see only frames that the interface would take anyway, not those to other stations.
+    #[arg(short = 'p', long)]
+    no_promiscuous: bool,
+    /// Frames that the capture queue holds.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
+    queue: u32,
+    /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two.
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(32..=65_536))]
+    ring: u32,
+    /// On cable: frames a second from the other end, such as 500k, or max.
+    #[arg(long, value_name = "PPS", default_value = "1M", value_parser = quantity::rate)]
+    rate: Rate,
+    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    duration: Option<Duration>,
+    /// Say how it goes this often.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::time)]
+    stats_interval: Duration,
+    /// Print the final counters as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    receiving: Receiving,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Output<'a> {
+    link: String,
+    #[serde(flatten)]
+    monitored: &'a Monitored,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let to_stdout = arguments.writes_to_stdout();
+    if to_stdout && arguments.json {
+        return Err(Failure::Usage(
+            "standard output cannot take both a capture (-w -) and --json".to_owned(),
+        ));
+    }
+    let setup = arguments.setup()?;
+    let mut reporter = Reporter::new(arguments);
+    let monitored = arguments.monitor(setup, |news| reporter.tell(news))?;
+    drop(reporter);
+    if arguments.json {
+        terminal::print_json(&Output { link: arguments.link.to_string(), monitored: &monitored })?;
+    } else if to_stdout || arguments.write.is_some() || arguments.print {
+        // As tcpdump does: standard output is for packets.
+        eprint!("{}", describe(&monitored));
+    } else {
+        terminal::print(&describe(&monitored))?;
+    }
+    match &monitored.incomplete {
+        // The reader of a pipe has what it wanted.
+        Some(what) if to_stdout && what.contains("Broken pipe") => Ok(()),
+        Some(what) => Err(Failure::Machine(what.clone())),
+        None if !monitored.books.conserved => Err(Failure::unbalanced()),
+        None => Ok(()),
+    }
+}
+
+impl Arguments {
+    fn writes_to_stdout(&self) -> bool {
+        self.write.as_ref().is_some_and(|file| file.as_os_str() == "-")
+    }
+
+    fn setup(&self) -> Result<Setup, Failure> {
+        let expression = self.expression.join(" ");
+        let filter = match expression.trim() {
+            "" => None,
+            text => Some(Expression::compile(text).map_err(|error| Failure::Usage(error.to_string()))?),
+        };
+        let output = match self.target()? {
+            Some(target) => What::File(target),
+            None if self.print => What::Lines(Lines::to(io::stdout())),
+            None => What::Summary,
+        };
+        let config = self.receiving.config(1);
+        // Room for the queue, and for what the rings hold.
+        let memory_pkts = config.memory_pkts + 2 * self.queue as usize;
+        Ok(Setup {
+            config: Config { listen_only: true, memory_pkts, ..config },
+            filter,
+            snaplen: if self.snaplen == 0 { usize::MAX } else { self.snaplen as usize },
+            queue_pkts: self.queue as usize,
+            ring_pkts: self.ring as usize,
+            promiscuous: !self.no_promiscuous,
+            count: self.count,
+            output,
+        })
+    }
+
+    fn target(&self) -> Result<Option<Target>, Failure> {
+        let usage = |line: &str| Err(Failure::Usage(line.to_owned()));
+        let row = self.file_size.is_some() || self.file_time.is_some();
+        if self.files.is_some() && !row {
+            return usage("--files needs --file-size or --file-time, or there is only one file");
+        }
+        match &self.write {
+            None => Ok(None),
+            Some(_) if self.writes_to_stdout() && row => usage("standard output is one file"),
+            Some(_) if self.writes_to_stdout() && !stdout_takes_a_capture() => usage(
+                "standard output is a terminal, which cannot show a capture; give a file, or a pipe: -w - | tshark -r -",
+            ),
+            Some(_) if self.writes_to_stdout() => Ok(Some(Target::Stdout)),
+            Some(file) if row => {
+                let keep = self.files.map(usize::from);
+                Ok(Some(Target::Files(Row::new(file.clone(), self.file_size, self.file_time, keep))))
+            }
+            Some(file) => Ok(Some(Target::File(file.clone()))),
+        }
+    }
+
+    fn monitor(&self, setup: Setup, news: impl FnMut(News)) -> Result<Monitored, Failure> {
+        let limits = Limits { duration: self.duration, every: Some(self.stats_interval) };
+        let queues = match &self.link {
+            LinkSpec::Cable { queues } => *queues,
+            LinkSpec::Device(device) => return Ok(monitor::on_device(device, setup, limits, news)?),
+        };
+        let endpoint = |last, port| Endpoint::new(IpAddress::v4(10, 77, 0, last), port);
+        let shape = Shape {
+            hardware: HARDWARE.into(),
+            from: endpoint(2, 49_152),
+            to: endpoint(1, 9),
+            payload: 18,
+            flows: 16,
+            seed: 1,
+        };
+        let requests = Requests::new(&shape).map_err(|_| Failure::Usage("no such flow".to_owned()))?;
+        let flood = Flood {
+            queues,
+            rate_pps: self.rate.per_second(),
+            burst_pkts: self.rate.burst_pkts(),
+            duration: Some(self.duration.unwrap_or(Duration::from_secs(5))),
+            count: None,
+        };
+        let limits = Limits { duration: None, ..limits };
+        Ok(monitor::on_cable(queues, requests, flood, setup, limits, news)?)
+    }
+}
+
+/// Tells how it goes: on the terminal, over and over; a summary line by line.
+struct Reporter {
+    progress: Option<Progress>,
+    quiet: bool,
+}
+
+impl Reporter {
+    fn new(arguments: &Arguments) -> Self {
+        let summary = arguments.write.is_none() && !arguments.print;
+        Self { progress: (!summary).then(Progress::new), quiet: arguments.json || arguments.print }
+    }
+
+    fn tell(&mut self, news: News) {
+        if let (News::Failing(_) | News::Recovered(_), Some(progress)) = (&news, &mut self.progress) {
+            progress.clear();
+        }
+        match news {
+            News::Failing(what) => {
+                eprintln!("evenkeel: {what}; trying again, packets are counted as not written")
+            }
+            News::Recovered(frames) => {
+                eprintln!("evenkeel: writing again; {frames} packets were not written")
+            }
+            News::Glance(_) if self.quiet => {}
+            News::Glance(glance) => match &mut self.progress {
+                Some(progress) => progress.show(&line(&glance)),
+                // That the reader has gone shows at the end.
+                None => drop(terminal::print(&format!("{}\n", line(&glance)))),
+            },
+        }
+    }
+}
+
+/// How it goes, in one line.
+fn line(glance: &Glance) -> String {
+    let Glance { elapsed, interval, captured, shed, dropped, discarded, summary } = glance;
+    let mut line = format!("{:>6.1} s  ", elapsed.as_secs_f64());
+    line.push_str(&match summary {
+        Some(summary) => summary.line(*interval),
+        None => format!("{captured} packets captured"),
+    });
+    for (frames, what) in [(shed, "by interface"), (dropped, "by queue"), (discarded, "not written")] {
+        if *frames > 0 {
+            line.push_str(&format!("; {frames} dropped {what}"));
+        }
+    }
+    line
+}
+
+/// The final counters for people, worded as tcpdump words them.
+fn describe(monitored: &Monitored) -> String {
+    let wanted = if monitored.filter_in_kernel || monitored.filter.is_none() {
+        monitored.accepted + monitored.shed
+    } else {
+        monitored.accepted
+    };
+    let mut text = format!("{} packets captured\n{wanted} packets received by filter\n", monitored.captured);
+    text.push_str(&format!("{} packets dropped by queue\n", monitored.dropped));
+    text.push_str(&format!("{} packets dropped by interface\n", monitored.shed));
+    for (frames, what) in [(monitored.discarded, "not written"), (monitored.unread, "left in the queue")] {
+        if frames > 0 {
+            text.push_str(&format!("{frames} packets {what}\n"));
+        }
+    }
+    if let Some(summary) = &monitored.summary {
+        for Count { name, frames } in summary.protocols.iter().chain(&summary.talkers) {
+            text.push_str(&format!("{frames:>12}  {name}\n"));
+        }
+    }
+    if let Some(generator) = &monitored.generator {
+        text.push_str(&format!(
+            "other end sent {} at {}packets/s; {} s, {} % of the core idle\n",
+            generator.sent,
+            si(generator.offered_pps),
+            three_digits(monitored.seconds),
+            percent(monitored.books.cpu.idle)
+        ));
+    }
+    text
+}
