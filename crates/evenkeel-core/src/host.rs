@@ -616,6 +616,8 @@ impl Host {
         if let Some(process) = self.processes.get_mut(id.0 as usize) {
             *process = None;
         }
+        // Closing may have woken others, and no unit need follow.
+        self.wake(now);
     }
 
     /// When there will be something to do even if nothing arrives.

@@ -203,11 +203,10 @@ impl Net {
     }
 
     pub(super) fn wake_receivers(&mut self, id: ChannelId) {
-        if self.forward_channel == Some(id)
-            && let Some(waiter) =
-                self.screen.and_then(|s| self.descriptor_mut(s)).and_then(|d| d.waiter().take())
-        {
-            return self.wake(waiter);
+        if self.is_screened(id) {
+            // Whoever screens looks into the channel before it sleeps.
+            let waiter = self.screen.and_then(|s| self.descriptor_mut(s)).and_then(|d| d.waiter().take());
+            return waiter.into_iter().for_each(|waiter| self.wake(waiter));
         }
         if let Some(daemon) = self.daemon(id) {
             self.wake(daemon);

@@ -162,6 +162,9 @@ impl Net {
 
     /// One step of a proxy daemon: protocol input for one frame of its channel. Returns whether there was one.
     pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) -> bool {
+        if self.is_screened(id) {
+            return false;
+        }
         let Some((interface, frame)) = self.take_from_channel(id, now) else { return false };
         self.input(interface, frame, Sources::NONE, now);
         true

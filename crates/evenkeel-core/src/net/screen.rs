@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Net, QueueId};
+use crate::channel::ChannelId;
 use crate::drop::QueueDrop;
 use crate::poll::Sources;
 use crate::process::ProcessId;
@@ -63,6 +64,23 @@ impl Net {
         if let Some(sources) = inhibits {
             self.poller.inhibit(QueueId::Socket(id), sources, now);
         }
+    }
+
+    /// Whether a process reads the channel to screen what is in it, and so does the IP input of that. The forwarding daemon rests meanwhile.
+    pub(super) fn is_screened(&self, channel: ChannelId) -> bool {
+        self.screen.is_some() && self.forward_channel == Some(channel)
+    }
+
+    /// Nobody screens any more: packets that wait are the forwarding daemon's again, which drops them.
+    pub(super) fn close_screen(&mut self, screen: Screen) {
+        self.screen = None;
+        self.pool.shrink(2 * screen.queue.limit());
+        for transit in screen.judging.into_iter().chain(screen.queue.into_items()) {
+            self.ledger.drop_input(QueueDrop::Closed, 1);
+            transit.recycle(&mut self.pool);
+        }
+        let daemon = self.forward_channel.and_then(|channel| self.daemon(channel));
+        daemon.into_iter().for_each(|daemon| self.wake(daemon));
     }
 
     pub(super) fn screen_is_full(&self) -> bool {

@@ -213,14 +213,7 @@ impl Net {
         self.poller.forget(QueueId::Socket(id));
         match descriptor {
             Descriptor::Udp(socket) => self.close_socket(id, socket, now),
-            Descriptor::Screen(screen) => {
-                self.screen = None;
-                self.pool.shrink(2 * screen.queue.limit());
-                for transit in screen.judging.into_iter().chain(screen.queue.into_items()) {
-                    self.ledger.drop_input(QueueDrop::Closed, 1);
-                    transit.recycle(&mut self.pool);
-                }
-            }
+            Descriptor::Screen(screen) => self.close_screen(screen),
             Descriptor::Capture(capture) => {
                 self.captures.retain(|&c| c != id);
                 self.pool.shrink(capture.queue.limit());
@@ -334,6 +327,6 @@ impl Net {
 
     /// The same for a daemon and its channel.
     pub(crate) fn arm_channel(&mut self, id: ChannelId) -> bool {
-        self.channel_mut(id).is_none_or(Channel::arm)
+        !self.is_screened(id) && self.channel_mut(id).is_none_or(Channel::arm)
     }
 }
