@@ -57,7 +57,7 @@ pub struct CaptureCounters {
 pub struct Captured {
     /// Where it was seen.
     pub interface: InterfaceId,
-    /// When it was taken from the interface, or handed to it.
+    /// When it was taken from the interface, or put into its output queue.
     pub at: Instant,
     /// The device's own time stamp, in nanoseconds since 1970, if it has one.
     pub stamp_nanos: Option<u64>,

@@ -131,6 +131,10 @@ impl Channel {
         waiting || !self.queue.is_empty()
     }
 
+    pub(crate) fn reopen(&mut self) -> bool {
+        self.gate.reopen(self.queue.len())
+    }
+
     /// Frames waiting in the host's memory; those in interface rings are the interface's until taken.
     #[must_use]
     pub fn queued(&self) -> usize {

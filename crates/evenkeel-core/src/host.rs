@@ -438,6 +438,7 @@ impl Host {
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
         let unit = self.select(now)?;
         self.net.work.clear();
+        self.net.poller.roll(now);
         let interrupted = self.current.filter(|&p| self.scheduler.is_runnable(p));
         match unit {
             Unit::Clock => self.clock(now),

@@ -60,7 +60,7 @@ pub(crate) struct Queue<T> {
     items: VecDeque<T>,
     limit: usize,
     /// Feedback to whatever fills it.
-    pub(crate) gate: Gate,
+    gate: Gate,
     /// Who sleeps until there is something in it.
     pub(crate) waiter: Option<ProcessId>,
 }
@@ -103,6 +103,10 @@ impl<T> Queue<T> {
         if fed_by.is_empty() { None } else { self.gate.on_enqueue(self.items.len(), fed_by) }
     }
 
+    fn reopen(&mut self) -> bool {
+        self.gate.reopen(self.items.len())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.iter()
     }
@@ -137,11 +141,11 @@ impl Descriptor {
         }
     }
 
-    pub(crate) fn gate(&mut self) -> &mut Gate {
+    pub(crate) fn reopen(&mut self) -> bool {
         match self {
-            Self::Udp(socket) => &mut socket.ready.gate,
-            Self::Screen(screen) => &mut screen.queue.gate,
-            Self::Capture(capture) => &mut capture.queue.gate,
+            Self::Udp(socket) => socket.ready.reopen(),
+            Self::Screen(screen) => screen.queue.reopen(),
+            Self::Capture(capture) => capture.queue.reopen(),
         }
     }
 

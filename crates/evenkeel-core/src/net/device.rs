@@ -28,9 +28,14 @@ impl Net {
         None
     }
 
-    pub(super) fn may_interrupt(&self) -> Sources {
-        let sources = self.poller.may_interrupt();
+    fn may_interrupt(&self) -> Sources {
+        let sources = self.enabled();
         if self.config.clocked_interrupts.is_some() { sources.and(self.ticked) } else { sources }
+    }
+
+    /// The sources whose interrupts are enabled: what is polled only between two episodes, and nothing holds back drivers that do not poll.
+    pub(super) fn enabled(&self) -> Sources {
+        self.poller.may_interrupt().union(self.unlimited)
     }
 
     /// The tick of clocked interrupts: every source may interrupt until it is found empty.
@@ -63,6 +68,7 @@ impl Net {
             if port.side == Side::Transmit {
                 self.restart_output(port.interface);
             }
+            self.poller.callback_over(port.source);
         }
     }
 
@@ -76,9 +82,10 @@ impl Net {
         let Some(&port) = self.ports.get(usize::from(source.0)) else { return };
         let limit = left.min(self.config.batch_pkts);
         let done = self.device_work(port, limit, now);
-        // A callback that used its quota stays marked (TOCS 1997, section 6.4). Else the interrupt comes back only when nothing waits, tested
-        // after the last frame was taken.
-        let more = done == limit && (done == left || self.pending(port));
+        // A callback that used its quota stays marked (TOCS 1997, section 6.4), and so does one that an inhibition ended. Else the interrupt
+        // comes back only when nothing waits, tested after the last frame was taken.
+        let ended = done == limit || self.stops(port);
+        let more = done == left || (ended && self.pending(port));
         if port.side == Side::Transmit && (!more || done == left) {
             self.restart_output(port.interface);
         }
@@ -90,6 +97,9 @@ impl Net {
         match port.side {
             Side::Receive(queue) => {
                 for taken in 0..limit {
+                    if taken > 0 && self.stops(port) {
+                        return taken;
+                    }
                     let Some(frame) = self.take_frame(port, queue, now) else { return taken };
                     self.after_device(port, frame, now);
                 }
@@ -97,6 +107,11 @@ impl Net {
             }
             Side::Transmit => self.reclaim_output(port.interface, limit),
         }
+    }
+
+    /// Whether what was taken has filled a queue, so that no more is to be taken.
+    fn stops(&self, port: Port) -> bool {
+        self.poller.stops(port.source) && !self.unlimited.contains(port.source)
     }
 
     fn take_frame(&mut self, port: Port, queue: usize, now: Instant) -> Option<Frame> {

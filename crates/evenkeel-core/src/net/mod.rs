@@ -77,6 +77,8 @@ pub(crate) struct Net {
     /// By the number of their source.
     ports: Vec<Port>,
     next_port_served: u16,
+    /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in the interrupt.
+    unlimited: Sources,
     table: Table,
     channels: Vec<Option<Channel>>,
     sockets: Vec<Option<Descriptor>>,
@@ -128,6 +130,7 @@ impl Net {
             interfaces: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
+            unlimited: Sources::NONE,
             table: Table::new(config.seed),
             channels: Vec::new(),
             sockets: Vec::new(),
@@ -249,6 +252,9 @@ impl Net {
 
     fn serve(&mut self, interface: InterfaceId, side: Side, plan: Plan) -> Result<(), AddInterfaceError> {
         let source = self.poller.register(side != Side::Transmit).ok_or(AddInterfaceError::TooManyQueues)?;
+        if plan.device == DeviceWork::Interrupt && !self.config.limit_interrupts {
+            self.unlimited = self.unlimited.union(Sources::one(source));
+        }
         self.ports.push(Port { interface, side, source, plan });
         Ok(())
     }
@@ -321,14 +327,9 @@ impl Net {
     /// The clock interrupt: whatever is due.
     pub(crate) fn clock(&mut self, now: Instant) {
         self.work.add(Work::Clock);
-        while let Some(queue) = self.poller.expire(now) {
-            match queue {
-                QueueId::Socket(id) => self.descriptor_mut(id).into_iter().for_each(|d| d.gate().reopen()),
-                QueueId::Channel(id) => self.channel_mut(id).into_iter().for_each(|c| c.gate.reopen()),
-                QueueId::IpQueue => self.ip_queue_gate.reopen(),
-                QueueId::Output(id) => {
-                    self.outlets.get_mut(usize::from(id.0)).into_iter().for_each(Outlet::reopen)
-                }
+        while let Some((queue, sources)) = self.poller.expire(now) {
+            if self.reopen(queue) {
+                self.poller.grant(sources);
             }
         }
         self.tick(now);
@@ -344,14 +345,20 @@ impl Net {
         }
     }
 
+    /// Reopens the gate of a queue. Returns whether it is as full as it was when it closed.
+    fn reopen(&mut self, queue: QueueId) -> bool {
+        match queue {
+            QueueId::Socket(id) => self.descriptor_mut(id).is_some_and(Descriptor::reopen),
+            QueueId::Channel(id) => self.channel_mut(id).is_some_and(Channel::reopen),
+            QueueId::IpQueue => self.ip_queue_gate.reopen(self.ip_queue.len()),
+            QueueId::Output(id) => self.outlets.get_mut(usize::from(id.0)).is_some_and(Outlet::reopen),
+        }
+    }
+
     /// Enables every interrupt. Returns whether something is pending after all, so that the core must not halt.
     pub(crate) fn arm(&mut self) -> bool {
         let mut pending = false;
-        let armed = if self.config.clocked_interrupts.is_some() {
-            Sources::NONE
-        } else {
-            self.poller.may_interrupt()
-        };
+        let armed = if self.config.clocked_interrupts.is_some() { Sources::NONE } else { self.enabled() };
         for port in &self.ports {
             if let Side::Receive(queue) = port.side
                 && armed.contains(port.source)

@@ -74,8 +74,8 @@ impl Outlet {
         self.queue.len()
     }
 
-    pub(super) fn reopen(&mut self) {
-        self.gate.reopen();
+    pub(super) fn reopen(&mut self) -> bool {
+        self.gate.reopen(self.queue.len())
     }
 
     /// Hands over what the interface has descriptors for. Says how many frames.
@@ -145,16 +145,16 @@ impl Net {
             self.ledger.drop_output(LinkDrop::ListenOnly);
             return self.pool.recycle(frame);
         }
-        if !self.captures.is_empty() {
-            self.sight(id, &frame, None, now);
-        }
-        let Some(outlet) = self.outlets.get_mut(usize::from(id.0)) else { return self.pool.recycle(frame) };
-        if outlet.queue.len() >= outlet.limit_pkts {
+        if self.is_output_full(id) {
             // The last attempt before giving up: descriptors may be free that nobody has asked for yet.
             self.start_output(usize::from(id.0));
         }
+        let full = self.is_output_full(id);
+        if !full && !self.captures.is_empty() {
+            self.sight(id, &frame, None, now);
+        }
         let Some(outlet) = self.outlets.get_mut(usize::from(id.0)) else { return self.pool.recycle(frame) };
-        if outlet.queue.len() >= outlet.limit_pkts {
+        if full {
             self.ledger.drop_output(QueueDrop::Output);
             outlet.traffic.dropped += 1;
             self.pool.recycle(frame);
@@ -165,6 +165,10 @@ impl Net {
         if let Some(sources) = outlet.gate.on_enqueue(outlet.queue.len(), Sources::ALL) {
             self.poller.inhibit(QueueId::Output(id), sources, now);
         }
+    }
+
+    fn is_output_full(&self, id: InterfaceId) -> bool {
+        self.outlets.get(usize::from(id.0)).is_some_and(|outlet| outlet.len() >= outlet.limit_pkts)
     }
 
     /// Starts an interface, unless it is active and is to be left alone then.

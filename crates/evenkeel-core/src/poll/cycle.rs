@@ -46,8 +46,15 @@ impl Budget {
         self.refill()
     }
 
+    /// The core is idle: the next period begins with the next work, so that none gets what is left of one period and all of another.
+    /// Returns whether that lifts an inhibition.
+    pub(super) fn idle(&mut self) -> bool {
+        self.period_ends = Instant::ZERO;
+        self.refill()
+    }
+
     /// Forgets what was used. Returns whether that lifts an inhibition.
-    pub(super) fn refill(&mut self) -> bool {
+    fn refill(&mut self) -> bool {
         self.used = Duration::ZERO;
         core::mem::take(&mut self.spent)
     }

@@ -97,9 +97,11 @@ impl Gate {
         resume
     }
 
-    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark.
-    pub fn reopen(&mut self) {
+    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark. Returns whether the queue is there still:
+    /// its consumer hangs, or is very slow.
+    pub fn reopen(&mut self, occupancy_pkts: usize) -> bool {
         self.closed = Sources::NONE;
+        occupancy_pkts >= self.high_pkts
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
         let source = Sources::one(SourceId(0));
         assert_eq!(gate.on_enqueue(24, source), Some(source));
         assert!(!gate.on_dequeue(0));
-        gate.reopen();
+        assert!(!gate.reopen(23));
         assert_eq!(gate.on_enqueue(24, source), Some(source));
     }
 }

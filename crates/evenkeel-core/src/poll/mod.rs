@@ -43,6 +43,8 @@ pub struct Poller<Q> {
     /// No frame has been taken yet in the callback that is due.
     begins: bool,
     inhibition: Inhibition,
+    /// Those whose next callback may finish though inhibited.
+    granted: Sources,
     timeout: Duration,
     closed: Vec<Closed<Q>>,
     inhibited: Sources,
@@ -70,6 +72,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             left_pkts: quota_pkts,
             begins: true,
             inhibition: Inhibition::default(),
+            granted: Sources::NONE,
             timeout,
             closed: Vec::new(),
             inhibited: Sources::NONE,
@@ -135,9 +138,30 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     fn servable(&self) -> Sources {
-        let finishes = self.inhibition == Inhibition::AfterCallback && !self.begins && self.left_pkts > 0;
-        let current = if finishes { self.wants.and(Sources::one(self.current)) } else { Sources::NONE };
+        let begun = !self.begins && self.left_pkts > 0 && self.may_finish(self.current);
+        let current = if begun { self.wants.and(Sources::one(self.current)) } else { Sources::NONE };
         self.wants.without(self.held_back()).union(current)
+    }
+
+    fn may_finish(&self, source: SourceId) -> bool {
+        self.inhibition == Inhibition::AfterCallback || self.granted.contains(source)
+    }
+
+    /// Whether a callback of the source is to take nothing more, in the middle of it.
+    #[must_use]
+    pub fn stops(&self, source: SourceId) -> bool {
+        !self.may_finish(source) && self.held_back().contains(source)
+    }
+
+    /// Lets the next callback of each of `sources` finish, whatever it fills: what came behind packets for a hung consumer gets its turn, and
+    /// not one frame of all traffic for each timeout.
+    pub fn grant(&mut self, sources: Sources) {
+        self.granted = self.granted.union(sources);
+    }
+
+    /// A callback of the source is over.
+    pub fn callback_over(&mut self, source: SourceId) {
+        self.granted = self.granted.without(Sources::one(source));
     }
 
     /// The source to serve now, how many frames it may still give in this callback, and whether the callback begins here.
@@ -164,6 +188,9 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         {
             dynamic.used_up();
             self.quota_pkts = dynamic.quota_pkts();
+        }
+        if self.left_pkts == 0 {
+            self.callback_over(source);
         }
     }
 
@@ -207,18 +234,19 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.inhibited = self.closed.iter().fold(Sources::NONE, |all, c| all.union(c.sources));
     }
 
-    /// Ends the inhibitions whose timeout has passed, one call each, and the cycle limit's period. Returns a queue whose gate to reopen.
-    pub fn expire(&mut self, now: Instant) -> Option<Q> {
+    /// Ends the inhibitions whose timeout has passed, one call each, and the cycle limit's period. Returns a queue whose gate to reopen,
+    /// and the sources that were inhibited for it.
+    pub fn expire(&mut self, now: Instant) -> Option<(Q, Sources)> {
         self.roll(now);
         let place = self.closed.iter().position(|c| now >= c.until)?;
         let closed = self.closed.swap_remove(place);
         self.resumes.timeout += 1;
         self.update();
-        Some(closed.queue)
+        Some((closed.queue, closed.sources))
     }
 
-    /// A new period of the cycle limit, if the last one is over.
-    fn roll(&mut self, now: Instant) {
+    /// Begins a new period of the cycle limit, if the last one is over: before any work that is charged to it.
+    pub fn roll(&mut self, now: Instant) {
         let resumed = self.budget.as_mut().is_some_and(|budget| budget.roll(now));
         self.resumes.period += u64::from(resumed);
     }
@@ -239,7 +267,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// The core is idle: the cycle limit has nobody to protect.
     pub fn idle(&mut self) {
-        let resumed = self.budget.as_mut().is_some_and(Budget::refill);
+        let resumed = self.budget.as_mut().is_some_and(Budget::idle);
         self.resumes.idle += u64::from(resumed);
     }
 
@@ -342,7 +370,7 @@ mod tests {
         poller.inhibit(1, Sources::ALL, Instant::ZERO);
         assert_eq!(poller.next_deadline(), Instant::from_millis(1));
         assert_eq!(poller.expire(Instant::from_micros(999)), None);
-        assert_eq!(poller.expire(Instant::from_millis(1)), Some(1));
+        assert_eq!(poller.expire(Instant::from_millis(1)), Some((1, Sources::ALL)));
         assert!(poller.is_runnable());
         assert_eq!(poller.resumes().timeout, 1);
     }
