@@ -716,6 +716,12 @@ impl Host {
         }
     }
 
+    /// What waits in a queue that a process reads: datagrams, packets to be screened, captured frames.
+    #[must_use]
+    pub fn waiting_in(&self, socket: SocketId) -> Option<usize> {
+        Some(self.net.descriptor(socket)?.len())
+    }
+
     /// Counters of a capture queue.
     #[must_use]
     pub fn capture_counters(&self, capture: SocketId) -> Option<CaptureCounters> {

@@ -149,12 +149,12 @@ impl Descriptor {
         }
     }
 
-    /// Whether a read gives something.
-    pub(crate) fn is_ready(&self) -> bool {
+    /// What waits in it.
+    pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Udp(socket) => !socket.ready.is_empty(),
-            Self::Screen(screen) => !screen.queue.is_empty(),
-            Self::Capture(capture) => !capture.queue.is_empty(),
+            Self::Udp(socket) => socket.ready.len(),
+            Self::Screen(screen) => screen.queue.len(),
+            Self::Capture(capture) => capture.queue.len(),
         }
     }
 }

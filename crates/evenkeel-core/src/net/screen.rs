@@ -101,6 +101,9 @@ impl Net {
         decide: impl FnOnce(&Transit) -> Verdict,
     ) -> bool {
         let Some(transit) = self.next_to_screen(id, now) else { return false };
+        if let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) {
+            screen.counters.received += 1;
+        }
         self.work.add(Work::Deliver);
         let verdict = decide(&transit);
         self.execute(transit, verdict, now);
@@ -139,7 +142,6 @@ impl Net {
     /// Under the lazy architectures IP input happens here, on the bill of the process that screens.
     fn next_to_screen(&mut self, id: SocketId, now: Instant) -> Option<Transit> {
         let Descriptor::Screen(screen) = self.descriptor_mut(id)? else { return None };
-        screen.counters.received += 1;
         if let Some((transit, resume)) = screen.queue.pop() {
             if resume {
                 self.poller.resume(QueueId::Socket(id));
@@ -155,9 +157,6 @@ impl Net {
                 Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),
                 None => {}
             }
-        }
-        if let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) {
-            screen.counters.received -= 1;
         }
         None
     }

@@ -302,7 +302,7 @@ impl Net {
     pub(crate) fn arm_socket(&mut self, id: SocketId, waiter: ProcessId) -> bool {
         let forward = self.forward_channel;
         let Some(Some(descriptor)) = self.sockets.get_mut(id.0 as usize) else { return true };
-        if descriptor.is_ready() || descriptor.owner() != Some(waiter) {
+        if descriptor.len() > 0 || descriptor.owner() != Some(waiter) {
             return true;
         }
         *descriptor.waiter() = Some(waiter);

@@ -2,6 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+pub(crate) mod programs;
+pub(crate) mod router;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +32,8 @@ pub(crate) const PEER_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 1])
 pub(crate) struct Bench {
     pub(crate) host: Host,
     pub(crate) wire: End,
+    /// The other end of a second interface, if there is one.
+    pub(crate) wan: Option<End>,
     pub(crate) pool: Pool,
     pub(crate) now: Instant,
     /// Units run at each level.
@@ -54,7 +59,7 @@ impl Bench {
         let mut pool = Pool::with_limit(1024);
         wire.attach(&mut pool).unwrap();
         let work = Work::ALL.iter().map(|&w| (w, 0)).collect();
-        Self { host, wire, pool, now: Instant::ZERO, units: [0; 5], work }
+        Self { host, wire, wan: None, pool, now: Instant::ZERO, units: [0; 5], work }
     }
 
     /// Sends frames to the host, and rings its bell.
@@ -87,6 +92,11 @@ impl Bench {
             }
         }
         panic!("the host never comes to rest");
+    }
+
+    /// Runs a while: for hosts with programs that never rest.
+    pub(crate) fn settle_some(&mut self) {
+        self.run(UNIT * 1_000);
     }
 
     /// Runs for some time; when the host has nothing to do, time jumps to its next deadline.
@@ -203,9 +213,19 @@ pub(crate) fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn udp_to(mac: EthernetAddress, to: Ipv4Address, port: u16, payload: &[u8]) -> Vec<u8> {
-    let segment = datagram(to, port, payload);
+    udp_between(PEER, mac, to, port, payload)
+}
+
+pub(crate) fn udp_between(
+    from: Ipv4Address,
+    mac: EthernetAddress,
+    to: Ipv4Address,
+    port: u16,
+    payload: &[u8],
+) -> Vec<u8> {
+    let segment = datagram(from, to, port, payload);
     let ip = Ipv4Repr {
-        src_addr: PEER,
+        src_addr: from,
         dst_addr: to,
         next_header: IpProtocol::Udp,
         payload_len: segment.len(),
@@ -221,7 +241,7 @@ pub(crate) fn udp_to(mac: EthernetAddress, to: Ipv4Address, port: u16, payload: 
 
 /// The same datagram in fragments of `piece` octets of IP payload, a multiple of eight.
 pub(crate) fn udp_fragments(port: u16, payload: &[u8], piece: usize, id: u16) -> Vec<Vec<u8>> {
-    let segment = datagram(HOST, port, payload);
+    let segment = datagram(PEER, HOST, port, payload);
     let pieces: Vec<_> = segment.chunks(piece).collect();
     let last = pieces.len() - 1;
     let fragment = |(i, bytes): (usize, &&[u8])| {
@@ -247,12 +267,12 @@ pub(crate) fn udp_fragments(port: u16, payload: &[u8], piece: usize, id: u16) ->
     pieces.iter().enumerate().map(fragment).collect()
 }
 
-fn datagram(to: Ipv4Address, port: u16, payload: &[u8]) -> Vec<u8> {
+fn datagram(from: Ipv4Address, to: Ipv4Address, port: u16, payload: &[u8]) -> Vec<u8> {
     let udp = UdpRepr { src_port: 4321, dst_port: port };
     let mut segment = vec![0; 8 + payload.len()];
     let mut packet = UdpPacket::new_unchecked(&mut segment);
     let fill = |bytes: &mut [u8]| bytes.copy_from_slice(payload);
-    udp.emit(&mut packet, &PEER.into(), &to.into(), payload.len(), fill, &Default::default());
+    udp.emit(&mut packet, &from.into(), &to.into(), payload.len(), fill, &Default::default());
     segment
 }
 

@@ -1,0 +1,145 @@
+//! Programs that screen and capture.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use evenkeel_core::capture::Capture;
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::screen::Verdict;
+use evenkeel_core::socket::{BindError, SocketId};
+use evenkeel_core::stack::{InterfaceId, Transit};
+use evenkeel_core::time::{Duration, Instant};
+
+/// What a program of these tests and its test tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct Reins {
+    /// While this is set, it sleeps.
+    pub(crate) hangs: AtomicBool,
+    pub(crate) count: AtomicU64,
+    pub(crate) queue: Mutex<Option<SocketId>>,
+    pub(crate) refused: Mutex<Option<BindError>>,
+    pub(crate) captured: Mutex<Vec<Sighted>>,
+}
+
+impl Reins {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn hang(&self, hangs: bool) {
+        self.hangs.store(hangs, Ordering::Relaxed);
+    }
+
+    pub(crate) fn queue(&self) -> SocketId {
+        self.queue.lock().unwrap().unwrap()
+    }
+
+    fn hangs(&self) -> bool {
+        self.hangs.load(Ordering::Relaxed)
+    }
+
+    fn opened(&self, result: Result<SocketId, BindError>) -> Result<SocketId, Step> {
+        match result {
+            Ok(queue) => Ok(*self.queue.lock().unwrap().insert(queue)),
+            Err(error) => {
+                *self.refused.lock().unwrap() = Some(error);
+                Err(Step::Exit)
+            }
+        }
+    }
+}
+
+/// How long a hanging program sleeps before it looks whether it still hangs.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Screens packets, one by one.
+#[derive(Debug)]
+pub(crate) struct Screener {
+    pub(crate) limit_pkts: usize,
+    pub(crate) decide: fn(&Transit) -> Verdict,
+    pub(crate) compute: Duration,
+    pub(crate) reins: Arc<Reins>,
+    pub(crate) queue: Option<SocketId>,
+}
+
+impl Screener {
+    pub(crate) fn new(limit_pkts: usize, decide: fn(&Transit) -> Verdict) -> (Self, Arc<Reins>) {
+        let reins = Arc::<Reins>::default();
+        (Self { limit_pkts, decide, compute: Duration::ZERO, reins: Arc::clone(&reins), queue: None }, reins)
+    }
+}
+
+impl Program for Screener {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(queue) = self.queue else {
+            return match self.reins.opened(system.open_screen(self.limit_pkts)) {
+                Ok(queue) => {
+                    self.queue = Some(queue);
+                    Step::Again
+                }
+                Err(step) => step,
+            };
+        };
+        if self.reins.hangs() {
+            return Step::Sleep(system.now() + NAP);
+        }
+        if !system.screen(queue, self.decide) {
+            return Step::Wait(queue);
+        }
+        self.reins.count.fetch_add(1, Ordering::Relaxed);
+        system.compute(self.compute);
+        Step::Again
+    }
+}
+
+/// A captured frame, as its program saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sighted {
+    pub(crate) interface: InterfaceId,
+    pub(crate) at: Instant,
+    pub(crate) sent: bool,
+    pub(crate) original_bytes: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Captures frames.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    pub(crate) wanted: Option<Capture>,
+    pub(crate) compute: Duration,
+    pub(crate) reins: Arc<Reins>,
+}
+
+impl Monitor {
+    pub(crate) fn new(wanted: Capture) -> (Self, Arc<Reins>) {
+        let reins = Arc::<Reins>::default();
+        (Self { wanted: Some(wanted), compute: Duration::ZERO, reins: Arc::clone(&reins) }, reins)
+    }
+}
+
+impl Program for Monitor {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        if let Some(wanted) = self.wanted.take()
+            && let Err(step) = self.reins.opened(system.open_capture(wanted))
+        {
+            return step;
+        }
+        if self.reins.hangs() {
+            return Step::Sleep(system.now() + NAP);
+        }
+        let queue = self.reins.queue();
+        let Some(captured) = system.captured(queue) else { return Step::Wait(queue) };
+        self.reins.count.fetch_add(1, Ordering::Relaxed);
+        self.reins.captured.lock().unwrap().push(Sighted {
+            interface: captured.interface,
+            at: captured.at,
+            sent: captured.sent,
+            original_bytes: captured.original_bytes,
+            bytes: captured.bytes().to_vec(),
+        });
+        system.recycle_captured(captured);
+        system.compute(self.compute);
+        Step::Again
+    }
+}
