@@ -5,13 +5,14 @@
 use std::fs;
 use std::path::Path;
 
-use evenkeel_fuzz::{demux, host, ip_input};
+use evenkeel_fuzz::{demux, forward, host, ip_input};
 
 type Bytes = Vec<u8>;
 
 fn main() {
     write("demux", &demux_seeds(), demux::run);
     write("ip_input", &ip_input_seeds(), ip_input::run);
+    write("forward", &forward_seeds(), forward::run);
     write("host", &host_seeds(), host::run);
 }
 
@@ -221,6 +222,153 @@ fn ip_input_seeds() -> Vec<(String, Bytes)> {
             vec![input(ARP_REQUEST), refused(udp(0, 0)).repeat(6), refused(udp_v6(0, 0)).repeat(6)],
         ),
         ("spoofed", (3..8).map(|from| input(vec![0, 0, from, 0, 0, 18])).collect()),
+    ])
+}
+
+// --- Forwarding ---
+
+/// A packet in transit: its ends, hop limit, octets more (by eights), flags (by the WAN, "don't fragment", hardware address as it is), and
+/// what becomes of it.
+#[derive(Debug, Clone, Copy)]
+struct Passing {
+    from: u8,
+    to: u8,
+    hop_limit: u8,
+    more: u8,
+    flags: u8,
+    fate: u8,
+}
+
+const ONWARDS: Passing = Passing { from: 2, to: 0, hop_limit: 64, more: 0, flags: 0, fate: 0 };
+const REFUSE: u8 = 2;
+const DISCARD: u8 = 3;
+const HOLD: u8 = 4;
+const DONT_FRAGMENT: u8 = 2;
+const AS_IT_IS: u8 = 255;
+
+fn passes(frame: impl Into<Bytes>, how: Passing) -> Bytes {
+    let Passing { from, to, hop_limit, more, flags, fate } = how;
+    [vec![0], frame.into(), vec![from, to, hop_limit, more, flags, fate]].concat()
+}
+
+fn both_pass(how: Passing) -> Bytes {
+    [passes(udp(0, 0), how), passes(udp_v6(0, 0), how)].concat()
+}
+
+/// Each family has routes of its own; `kind` is a place in the list of what a route may be, for the prefix that has none at first.
+fn routes_to_nowhere(operation: u8, kind: u8) -> Bytes {
+    [1, 0].iter().flat_map(|family| vec![operation, *family, 3, 0, 1, kind, 0]).collect()
+}
+
+fn forward_seeds() -> Vec<(String, Bytes)> {
+    let to = |to| Passing { to, ..ONWARDS };
+    let by_lan = |frame: &[u8]| passes(frame, Passing { from: AS_IT_IS, to: AS_IT_IS, ..ONWARDS });
+    let small = [10, 1, 0];
+    // The LAN's node 1, by either family.
+    let neighbours: Bytes = [1, 0].iter().flat_map(|family| vec![9, 0, *family, 2, 0, 1]).collect();
+    let nowhere = |kind| {
+        vec![
+            vec![0],
+            neighbours.clone(),
+            routes_to_nowhere(7, kind),
+            both_pass(to(3)),
+            routes_to_nowhere(8, kind),
+            both_pass(to(3)),
+        ]
+    };
+    let start = || vec![vec![0], neighbours.clone()];
+    let with = |steps: Vec<Bytes>| [start(), steps].concat();
+    named(vec![
+        (
+            "onwards",
+            with(vec![
+                both_pass(ONWARDS),
+                both_pass(to(1)),
+                both_pass(Passing { from: 0, to: 2, flags: 1, ..ONWARDS }),
+            ]),
+        ),
+        ("hop-limit", with((0..3).map(|hop_limit| both_pass(Passing { hop_limit, ..ONWARDS })).collect())),
+        ("no-route", with(vec![both_pass(to(3)).repeat(3)])),
+        ("blackhole", nowhere(3)),
+        ("unreachable", nowhere(4)),
+        ("prohibited", nowhere(5)),
+        (
+            "martians",
+            with(
+                (4..14)
+                    .map(|to| {
+                        [both_pass(Passing { to, ..ONWARDS }), both_pass(Passing { from: to, ..ONWARDS })]
+                            .concat()
+                    })
+                    .collect(),
+            ),
+        ),
+        (
+            "too-big",
+            with(vec![small.into(), both_pass(Passing { more: 90, flags: DONT_FRAGMENT, ..ONWARDS })]),
+        ),
+        ("fragmented", with(vec![small.into(), both_pass(Passing { more: 200, ..ONWARDS }).repeat(2)])),
+        (
+            "fragments-fragmented",
+            with(vec![
+                small.into(),
+                passes(fragment(V4, 1, 3, 3, 0), ONWARDS),
+                passes(fragment(V4, 1, 3, 3, 1), ONWARDS),
+                passes(anything_v4(UDP, 0x1fff, &[7; 40]), Passing { more: 90, ..ONWARDS }),
+                passes(anything_v4(UDP, 0x2010, &[7; 40]), Passing { more: 90, ..ONWARDS }),
+            ]),
+        ),
+        (
+            "options-fragmented",
+            with(vec![small.into(), passes(options_v4(), Passing { more: 180, ..ONWARDS })]),
+        ),
+        (
+            "source-route",
+            with(vec![passes(
+                [&[9, 0, 0, 0, UDP, 0, 1, 0, 0, 2, 131, 7, 4, 10, 0, 0, 9, 0, 8][..], &[7; 8]].concat(),
+                ONWARDS,
+            )]),
+        ),
+        ("extension-headers", with(vec![passes(extension_headers(), ONWARDS)])),
+        (
+            "neighbour-answers",
+            with(vec![
+                both_pass(Passing { from: 0, to: 2, flags: 1, ..ONWARDS }),
+                by_lan(&ARP_REPLY),
+                by_lan(&ADVERTISEMENT),
+            ]),
+        ),
+        (
+            "nobody-answers",
+            vec![
+                vec![0],
+                passes(udp(0, 0), Passing { from: 0, to: 255, flags: 1, ..ONWARDS }),
+                both_pass(Passing { from: 2, to: 5, ..ONWARDS }),
+                both_pass(Passing { from: 0, to: 2, flags: 1, ..ONWARDS }),
+                vec![6, 1].repeat(4),
+            ],
+        ),
+        (
+            "redirected",
+            with(vec![
+                vec![7, 1, 3, 0, 0, 0, 1, 2, 0],
+                vec![7, 0, 3, 0, 0, 2, 0],
+                both_pass(to(3)).repeat(3),
+            ]),
+        ),
+        ("reverse-path", vec![vec![1], both_pass(ONWARDS), both_pass(Passing { from: 0, to: 1, ..ONWARDS })]),
+        (
+            "screened",
+            with(vec![
+                both_pass(Passing { fate: REFUSE, ..ONWARDS }).repeat(2),
+                both_pass(Passing { fate: DISCARD, ..ONWARDS }),
+                both_pass(Passing { fate: HOLD, ..ONWARDS }).repeat(2),
+                vec![11, 3],
+            ]),
+        ),
+        ("errors-about-errors", with(vec![passes(UNREACHABLE, to(3)), passes(PACKET_TOO_BIG, to(3))])),
+        ("to-the-router", with(vec![by_lan(&PING), by_lan(&PING_V6), by_lan(&udp(0, 0))])),
+        ("noise", vec![vec![0, 5, 60], vec![0x45; 60], vec![5, 3, 1, 2, 3]]),
     ])
 }
 

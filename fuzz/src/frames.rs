@@ -412,7 +412,7 @@ fn seal(draft: &mut Draft) {
     }
 }
 
-fn seal_v4_header(bytes: &mut [u8]) {
+pub fn seal_v4_header(bytes: &mut [u8]) {
     if bytes.get(12..14) == Some(&[0x08, 0x00]) {
         let end = 14 + usize::from(bytes.get(14).map_or(0, |first| first & 0x0f)) * 4;
         put_sum(bytes, 24, 14, end, &[]);

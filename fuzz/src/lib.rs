@@ -4,6 +4,7 @@
 //! right checksums. The targets assert what must hold whatever arrives. The core's tests run the same functions over `seeds/`.
 
 pub mod demux;
+pub mod forward;
 pub mod frames;
 pub mod host;
 pub mod ip_input;

@@ -52,6 +52,31 @@ fn ip_input() {
     );
 }
 
+/// They forward, fragment, and reach every way in which a packet to be forwarded can end.
+#[test]
+fn forward() {
+    let books = seeds("forward", fuzz::forward::run);
+    assert!(books.iter().map(|b| b.forwarded).sum::<u64>() > 30);
+    assert!(books.iter().any(|b| b.originated > b.forwarded && b.transmitted > 8), "fragments");
+    let ways = [
+        IpDrop::Malformed,
+        IpDrop::NotLocal,
+        IpDrop::Martian,
+        IpDrop::Scope,
+        IpDrop::ReversePath,
+        IpDrop::HopLimit,
+        IpDrop::RouteDiscards,
+        IpDrop::Refused,
+        IpDrop::NoRoute,
+        IpDrop::Unresolved,
+        IpDrop::TooBig,
+        IpDrop::FragmentTooBig,
+        IpDrop::RateLimited,
+    ];
+    let missing: Vec<_> = ways.into_iter().filter(|r| !reasons(&books).contains(&Reason::Ip(*r))).collect();
+    assert_eq!(missing, []);
+}
+
 #[test]
 fn host() {
     let books = seeds("host", fuzz::host::run);

@@ -8,7 +8,7 @@ use core::time::Duration;
 /// [`Stack::frames_held_max`](super::Stack::frames_held_max).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Whether packets for somebody else are forwarded: whether this is a router. False (RFC 1122 3.3.1.1).
+    /// Whether packets for somebody else are forwarded: whether this is a router. False (RFC 1122 3.1).
     pub forwarding: bool,
     /// Whether a packet is forwarded only if it came by the interface that leads back to its source (RFC 1812 5.3.8, BCP 38). False:
     /// where ways differ there and back it would cut them.
