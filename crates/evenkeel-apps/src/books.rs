@@ -43,7 +43,13 @@ impl Books {
     /// The books of a host with one interface, after it has been driven for `elapsed`.
     #[must_use]
     pub fn of(host: &mut Host, interface: InterfaceId, elapsed: Duration) -> Self {
-        let shed = shed(host, interface);
+        Self::of_all(host, &[interface], elapsed)
+    }
+
+    /// The books of a host with several interfaces.
+    #[must_use]
+    pub fn of_all(host: &mut Host, interfaces: &[InterfaceId], elapsed: Duration) -> Self {
+        let shed = interfaces.iter().map(|&interface| shed(host, interface)).sum();
         let ledger = host.ledger();
         let mut drops: Vec<Drop> =
             ledger.drops().flat_map(|(reason, input, output)| drops_of(reason, input, output)).collect();
@@ -73,7 +79,7 @@ impl Books {
 }
 
 /// Frames that found the interface's rings full.
-fn shed(host: &mut Host, interface: InterfaceId) -> u64 {
+pub(crate) fn shed(host: &mut Host, interface: InterfaceId) -> u64 {
     let Some(interface) = host.interface_mut(interface) else { return 0 };
     (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum()
 }

@@ -1,4 +1,10 @@
 //! A router: forwards between links, with packets screened by rules or by a function of the user's.
 
+pub mod aside;
+pub mod log;
 pub mod mistake;
+pub mod plan;
+pub mod rulebook;
 pub mod rules;
+pub mod screen;
+pub mod tables;

@@ -67,15 +67,19 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(',').map(str::trim);
         let first = parts.next().unwrap_or_default();
-        let (name, device) = first.split_once('=').map_or((None, first), |(name, device)| (Some(name), device));
+        let (name, device) =
+            first.split_once('=').map_or((None, first), |(name, device)| (Some(name), device));
         let device = match device.parse::<LinkSpec>().map_err(|error| error.to_string())? {
             LinkSpec::Device(device @ (DeviceSpec::Tap(_) | DeviceSpec::Packet(_))) => device,
             LinkSpec::Device(_) | LinkSpec::Cable { .. } => {
-                return Err(format!("`{device}`: expected tap:NAME or packet:NAME, which a router can stand between"));
+                return Err(format!(
+                    "`{device}`: expected tap:NAME or packet:NAME, which a router can stand between"
+                ));
             }
         };
         let name = name.map_or_else(|| default_name(&device), str::to_owned);
-        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        {
             return Err(format!("`{name}`: expected a name of letters, digits, `-`, `_` and `.`"));
         }
         let mut link = Self { name, device, addresses: Vec::new(), kernel_addresses: Vec::new() };
@@ -116,7 +120,9 @@ impl FromStr for StaticRoute {
                 "prohibit" if way.is_none() => way = Some(Way::Prohibit),
                 "link" if link.is_none() && !value.is_empty() => link = Some(value.to_owned()),
                 "metric" => {
-                    metric = value.parse().map_err(|_| format!("`{part}`: expected metric=N, N from 0 to 4294967295"))?;
+                    metric = value
+                        .parse()
+                        .map_err(|_| format!("`{part}`: expected metric=N, N from 0 to 4294967295"))?;
                 }
                 _ => return Err(format!("`{part}`: {EXPECTED}")),
             }
@@ -162,17 +168,22 @@ fn address(text: &str) -> Result<IpAddress, String> {
 }
 
 fn own_address(text: &str) -> Result<IpCidr, String> {
-    let cidr = parse_cidr(text).filter(|cidr| !cidr.address().is_unspecified() && !cidr.address().is_multicast());
-    cidr.ok_or_else(|| format!("`{text}`: expected an address with its prefix length, such as 10.0.0.1/24 or fd00::1/64"))
+    let cidr =
+        parse_cidr(text).filter(|cidr| !cidr.address().is_unspecified() && !cidr.address().is_multicast());
+    cidr.ok_or_else(|| {
+        format!("`{text}`: expected an address with its prefix length, such as 10.0.0.1/24 or fd00::1/64")
+    })
 }
 
 /// A prefix; what is behind its length is cut off.
 fn prefix(text: &str) -> Result<IpCidr, String> {
-    let cidr = parse_cidr(text).ok_or_else(|| format!("`{text}`: expected a prefix, such as 10.9.0.0/16 or fd09::/16"))?;
+    let cidr = parse_cidr(text)
+        .ok_or_else(|| format!("`{text}`: expected a prefix, such as 10.9.0.0/16 or fd09::/16"))?;
     Ok(match cidr {
         IpCidr::Ipv4(v4) => IpCidr::Ipv4(v4.network()),
         IpCidr::Ipv6(v6) => {
-            let bits = u128::from(v6.address()) & u128::MAX.checked_shl(128 - u32::from(v6.prefix_len())).unwrap_or(0);
+            let bits = u128::from(v6.address())
+                & u128::MAX.checked_shl(128 - u32::from(v6.prefix_len())).unwrap_or(0);
             IpCidr::new(Ipv6Address::from(bits).into(), v6.prefix_len())
         }
     })
@@ -277,8 +288,13 @@ mod tests {
         for text in ["10.0.0.9,02:00:00:00:00:0a", "fd00::9,02:00:00:00:00:09,link=wan"] {
             assert_eq!(text.parse::<StaticNeighbor>().unwrap().to_string(), text);
         }
-        for text in ["10.0.0.9", "10.0.0.9,02:00", "10.0.0.9,02:00:00:00:00:09:00", "10.0.0.9,02:00:00:00:00:09,x"] {
-            assert!(text.parse::<StaticNeighbor>().unwrap_err().contains("expected ADDRESS,HARDWARE"), "{text}");
+        for text in
+            ["10.0.0.9", "10.0.0.9,02:00", "10.0.0.9,02:00:00:00:00:09:00", "10.0.0.9,02:00:00:00:00:09,x"]
+        {
+            assert!(
+                text.parse::<StaticNeighbor>().unwrap_err().contains("expected ADDRESS,HARDWARE"),
+                "{text}"
+            );
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Screening as a process of the host: rules, or a function of the user's.
 
 use core::fmt;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -162,6 +161,3 @@ impl<S: Screener> Program for Screening<S> {
         Step::Again
     }
 }
-
-/// Verdicts on the way back, in the order of the packets.
-pub(super) type Verdicts = VecDeque<Verdict>;

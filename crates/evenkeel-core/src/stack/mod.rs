@@ -112,6 +112,29 @@ pub enum NeighborError {
     NotUnicast,
 }
 
+impl core::fmt::Display for RouteError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Family => "destination and gateway are of different families",
+            Self::Interface => "no such interface",
+            Self::Full => "the table is full",
+        })
+    }
+}
+
+impl core::error::Error for RouteError {}
+
+impl core::fmt::Display for NeighborError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Interface => "no such interface",
+            Self::NotUnicast => "its addresses must be those of one host",
+        })
+    }
+}
+
+impl core::error::Error for NeighborError {}
+
 /// Why a group cannot be joined or left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupError {

@@ -13,7 +13,7 @@ mod recorded;
 mod replay;
 
 pub use dump::Dump;
-pub use encode::{Direction, Totals};
+pub use encode::{Described, Direction, Packet, Totals, begin, packet, statistics};
 pub use files::Row;
 pub use libpcap::{Expression, FilterError};
 pub use output::{Output, Target, Writing, stdout_takes_a_capture};

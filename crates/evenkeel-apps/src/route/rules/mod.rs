@@ -55,21 +55,15 @@ impl RuleSet {
         grammar::parse(file, text, &token::tokens(file, text)?)
     }
 
-    /// Counters for these rules that go on from those of earlier ones: a rule that is written the same keeps its count.
+    /// Which of these rules each of `earlier` goes on as: the one that is written the same, if there is one.
     #[must_use]
-    pub fn tally_after(&self, earlier: &Self, counted: &Tally) -> Tally {
-        let tally = Tally::new(self.rules.len());
-        tally.carry_rest(counted.unmatched(), counted.malformed());
+    pub fn succession(&self, earlier: &Self) -> Vec<Option<usize>> {
         let mut places: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
         for place in 0..self.rules.len() {
             places.entry(self.text(place)).or_default().push_back(place);
         }
-        for (index, count) in counted.counts().into_iter().enumerate() {
-            if let Some(place) = places.get_mut(&earlier.text(index)).and_then(VecDeque::pop_front) {
-                tally.carry(place, count);
-            }
-        }
-        tally
+        let same = |rule| places.get_mut(&earlier.text(rule)).and_then(VecDeque::pop_front);
+        (0..earlier.rules.len()).map(same).collect()
     }
 }
 

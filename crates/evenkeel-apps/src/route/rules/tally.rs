@@ -59,17 +59,16 @@ impl Tally {
         self.malformed.load(Ordering::Relaxed)
     }
 
-    /// Goes on from an earlier count: `count` is added to a rule's.
-    pub(super) fn carry(&self, rule: usize, count: Count) {
-        let Some(counters) = self.rules.get(rule) else { return };
-        add(&counters.evaluations, count.evaluations);
-        add(&counters.packets, count.packets);
-        add(&counters.octets, count.octets);
-    }
-
-    pub(super) fn carry_rest(&self, unmatched: u64, malformed: u64) {
-        add(&self.unmatched, unmatched);
-        add(&self.malformed, malformed);
+    /// Goes on from an earlier count, whose rules are now those that `succession` says.
+    pub fn carry(&self, earlier: &Self, succession: &[Option<usize>]) {
+        add(&self.unmatched, earlier.unmatched());
+        add(&self.malformed, earlier.malformed());
+        for (before, place) in earlier.rules.iter().zip(succession) {
+            let Some(counters) = place.and_then(|place| self.rules.get(place)) else { continue };
+            add(&counters.evaluations, before.evaluations.load(Ordering::Relaxed));
+            add(&counters.packets, before.packets.load(Ordering::Relaxed));
+            add(&counters.octets, before.octets.load(Ordering::Relaxed));
+        }
     }
 
     pub(super) fn count_evaluation(&self, rule: usize) {

@@ -1,0 +1,200 @@
+//! Screening by a function on a thread of its own, which may take as long as it likes.
+
+use core::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
+
+use evenkeel::Engine;
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::screen::Verdict;
+use evenkeel_core::socket::SocketId;
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Duration;
+use evenkeel_link::Bell;
+
+use super::screen::Report;
+
+/// A packet as the function sees it: a copy.
+#[derive(Debug)]
+pub struct Shown {
+    interface: InterfaceId,
+    packet: Vec<u8>,
+}
+
+impl Shown {
+    /// The interface it came in by.
+    #[must_use]
+    pub const fn interface(&self) -> InterfaceId {
+        self.interface
+    }
+
+    /// The packet, from the IP header to its end.
+    #[must_use]
+    pub fn packet(&self) -> &[u8] {
+        &self.packet
+    }
+}
+
+/// A verdict, and the room that its packet was in.
+type Answer = (Verdict, Vec<u8>);
+
+/// The process that shows packets to the thread and gives its verdicts.
+struct Aside {
+    queue_pkts: usize,
+    queue: Option<SocketId>,
+    to_judge: SyncSender<Shown>,
+    judged: Receiver<Answer>,
+    spare: Vec<Vec<u8>>,
+    waiting: Arc<AtomicU64>,
+    report: Arc<Report>,
+}
+
+/// How a function aside is getting on.
+#[derive(Debug, Clone)]
+pub struct Waiting(Arc<AtomicU64>);
+
+impl Waiting {
+    /// Packets that it has been shown and has given no verdict on.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How often the process looks by itself, should nobody wake it.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Makes `function` screen what the engine's host forwards, on a thread of its own: however long it takes, and even if it never returns,
+/// the host goes on with everything that is not to be forwarded. At most `queue_pkts` packets are with the function, and as many wait for it;
+/// what comes beyond that is shed at the rings, or dropped by the screening queue.
+///
+/// If the function panics, the packets that are with it are dropped, and so is everything to be forwarded from then on: as when a screening
+/// process ends.
+///
+/// # Errors
+/// If there can be no thread, or no further descriptor.
+pub fn aside(
+    engine: &mut Engine,
+    queue_pkts: usize,
+    report: Arc<Report>,
+    mut function: impl FnMut(&Shown) -> Verdict + Send + 'static,
+) -> io::Result<Waiting> {
+    let bell = Bell::new()?;
+    // Never more than `queue_pkts` are under way, so that neither side ever waits for room.
+    let (to_judge, shown) = sync_channel::<Shown>(queue_pkts.max(1));
+    let (answer, judged) = sync_channel::<Answer>(queue_pkts.max(1));
+    let rung = bell.clone();
+    thread::Builder::new().name("screening".to_owned()).spawn(move || {
+        // Rung also when the function panics: the process is to see that its other end is gone.
+        let bell = RingAtEnd(rung);
+        for shown in shown {
+            let verdict = function(&shown);
+            if answer.send((verdict, shown.packet)).is_err() {
+                return;
+            }
+            bell.0.ring();
+        }
+    })?;
+    let waiting = Waiting(Arc::default());
+    let program = Aside {
+        queue_pkts: queue_pkts.max(1),
+        queue: None,
+        to_judge,
+        judged,
+        spare: Vec::with_capacity(queue_pkts),
+        waiting: Arc::clone(&waiting.0),
+        report,
+    };
+    let process = engine.host_mut().spawn("screening", 0, Box::new(program));
+    engine.attend(bell.fd(), move |host, now| {
+        if bell.heard() {
+            host.wake_process(process, now);
+        }
+    });
+    Ok(waiting)
+}
+
+/// Rings when it goes.
+struct RingAtEnd(Bell);
+
+impl Drop for RingAtEnd {
+    fn drop(&mut self) {
+        self.0.ring();
+    }
+}
+
+impl fmt::Debug for Aside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Aside").field("queue_pkts", &self.queue_pkts).finish_non_exhaustive()
+    }
+}
+
+impl Aside {
+    /// Gives the verdicts that have come; false if none will come any more.
+    fn judge(&mut self, system: &mut System<'_>, queue: SocketId) -> bool {
+        loop {
+            match self.judged.try_recv() {
+                Ok((verdict, room)) => {
+                    system.judge(queue, verdict);
+                    self.report.count(verdict);
+                    self.waiting.fetch_sub(1, Ordering::Relaxed);
+                    self.spare.push(room);
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Shows what waits, as far as there is room; false if nobody looks any more.
+    fn show(&mut self, system: &mut System<'_>, queue: SocketId) -> bool {
+        loop {
+            let mut packet = self.spare.pop().unwrap_or_default();
+            let mut shown = None;
+            system.show(queue, |transit| {
+                packet.clear();
+                packet.extend_from_slice(transit.packet());
+                shown = Some(transit.interface());
+            });
+            let Some(interface) = shown else {
+                self.spare.push(packet);
+                return true;
+            };
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            if self.to_judge.try_send(Shown { interface, packet }).is_err() {
+                return false;
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) >= self.queue_pkts as u64
+    }
+}
+
+impl Program for Aside {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(queue) = self.queue else {
+            return match system.open_screen(self.queue_pkts) {
+                Ok(queue) => {
+                    self.queue = Some(queue);
+                    Step::Again
+                }
+                Err(error) => {
+                    self.report.refuse(error);
+                    Step::Exit
+                }
+            };
+        };
+        // What is with the thread is dropped with the queue when this ends.
+        if !self.judge(system, queue) || !self.show(system, queue) {
+            return Step::Exit;
+        }
+        let until = system.now() + LOOK;
+        if self.is_full() { Step::Sleep(until) } else { Step::WaitUntil(queue, until) }
+    }
+}

@@ -1,0 +1,140 @@
+//! The record of packets that rules with `log` decided about: a pcapng file, written by a thread of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use evenkeel_core::stack::Transit;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::capture::{self, Described, Direction, Output, Packet, Target, Writing};
+use evenkeel_link::{Clock, LinkError};
+use serde::Serialize;
+
+/// Octets kept of each packet: headers, and a little of what they carry.
+const SNAPLEN: usize = 160;
+
+/// How long the end waits for a disk that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Writes packets down as far as there is room. The disk may be slow or full: what does not fit then is counted, and nobody waits.
+#[derive(Debug)]
+pub struct Log {
+    /// `None` once it has ended.
+    output: Option<Output>,
+    clock: Clock,
+    handle: LogHandle,
+    /// Lost since the last entry.
+    gap: u64,
+}
+
+/// How the log is getting on; copies see the same.
+#[derive(Debug, Clone)]
+pub struct LogHandle {
+    writing: Writing,
+    file: String,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    recorded: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// A log's state at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Logged {
+    /// The file.
+    pub file: String,
+    /// Packets that the log took.
+    pub packets: u64,
+    /// Packets that it had no room for.
+    pub lost: u64,
+    /// Packets that are in the file.
+    pub written: u64,
+    /// Why nothing is written at present.
+    pub trouble: Option<String>,
+}
+
+impl Log {
+    /// Begins a file about links of these names, in the order of their interfaces.
+    ///
+    /// # Errors
+    /// [`LinkError`]: the file cannot be created.
+    pub fn open(path: &Path, links: &[String], clock: Clock) -> Result<Self, LinkError> {
+        let described = |name: &String| Described {
+            name: name.clone(),
+            address: None,
+            snaplen: SNAPLEN as u32,
+            filter: String::new(),
+        };
+        let mut header = Vec::new();
+        capture::begin(&mut header, "", &links.iter().map(described).collect::<Vec<_>>());
+        let now = clock.wall_nanos(clock.now());
+        let output = Output::open(Target::File(path.to_owned()), header, now)?;
+        let writing = output.writing();
+        let handle = LogHandle { writing, file: path.display().to_string(), counts: Arc::default() };
+        Ok(Self { output: Some(output), clock, handle, gap: 0 })
+    }
+
+    /// A handle by which to ask how it is going.
+    #[must_use]
+    pub fn handle(&self) -> LogHandle {
+        self.handle.clone()
+    }
+
+    /// Writes a packet down, unless there is no room.
+    pub(super) fn record(&mut self, transit: &Transit, now: Instant) {
+        let frame = transit.frame();
+        let bytes = frame.get(..SNAPLEN).unwrap_or(frame);
+        let Some(output) = &mut self.output else { return };
+        if !output.has_room(bytes.len()) {
+            self.gap += 1;
+            return add(&self.handle.counts.lost);
+        }
+        output.packet(&Packet {
+            interface: transit.interface().0.into(),
+            direction: Direction::Inbound,
+            time: self.clock.wall_nanos(now),
+            original_bytes: frame.len() as u32,
+            dropped_before: core::mem::take(&mut self.gap),
+            bytes,
+        });
+        add(&self.handle.counts.recorded);
+    }
+
+    /// Lets the writer have what there is: there is nothing else to do.
+    pub(super) fn hand_over(&mut self) {
+        if let Some(output) = &mut self.output {
+            output.flush();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if let Some(output) = self.output.take() {
+            // What could not be written is told by the handle: taken, and not written.
+            let _ = output.finish(PATIENCE, |_| {});
+        }
+    }
+}
+
+impl LogHandle {
+    /// How it is going.
+    #[must_use]
+    pub fn state(&self) -> Logged {
+        Logged {
+            file: self.file.clone(),
+            packets: self.counts.recorded.load(Ordering::Relaxed),
+            lost: self.counts.lost.load(Ordering::Relaxed),
+            written: self.writing.packets(),
+            trouble: self.writing.failure(),
+        }
+    }
+}
+
+/// Only the screening process counts, so that an addition need not be one operation.
+fn add(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}

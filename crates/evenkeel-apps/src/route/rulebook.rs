@@ -1,0 +1,240 @@
+//! The rules in force: read by the screening process, replaced from another thread without a packet in between.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use evenkeel_core::screen::Verdict;
+use evenkeel_core::stack::Transit;
+use evenkeel_core::time::Instant;
+use serde::Serialize;
+
+use super::log::Log;
+use super::mistake::Mistake;
+use super::rules::{Action, RuleSet, Tally};
+use super::screen::Screener;
+
+/// Rules with their counters.
+#[derive(Debug)]
+struct Chapter {
+    rules: RuleSet,
+    tally: Tally,
+    /// Where the counters of each earlier rule go on.
+    succession: Vec<Option<usize>>,
+}
+
+/// A handle on the rules in force; copies are the same.
+#[derive(Debug, Clone)]
+pub struct Rulebook(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    links: Vec<String>,
+    /// Rules that the screening process has not turned to yet.
+    is_fresh: AtomicBool,
+    next: Mutex<Option<Arc<Chapter>>>,
+    current: Mutex<Arc<Chapter>>,
+    /// Rules that are over. Large tables take time to give back; not the screening process's time.
+    past: Mutex<Vec<Arc<Chapter>>>,
+    replaced: AtomicU64,
+}
+
+/// What a rule has done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RuleCount {
+    /// The rule, as it was understood.
+    pub rule: String,
+    /// Its label.
+    pub label: Option<String>,
+    /// Packets that it was compared with.
+    pub evaluations: u64,
+    /// Packets that it decided about.
+    pub packets: u64,
+    /// Octets in these, from the IP header on.
+    pub octets: u64,
+}
+
+/// Rules as text, with the name of their file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// Where they are from.
+    pub file: PathBuf,
+    /// What they are.
+    pub text: String,
+}
+
+impl Text {
+    fn read(&self, links: &[String]) -> Result<RuleSet, Mistake> {
+        let file = self.file.display().to_string();
+        let mut rules = RuleSet::parse(&file, &self.text)?;
+        let links: Vec<&str> = links.iter().map(String::as_str).collect();
+        rules.bind(&links, &file, &self.text)?;
+        Ok(rules)
+    }
+}
+
+impl Rulebook {
+    /// Opens a book with rules about links of these names, in the order of their interfaces.
+    ///
+    /// # Errors
+    /// [`Mistake`]
+    pub fn open(text: &Text, links: Vec<String>) -> Result<Self, Mistake> {
+        let rules = text.read(&links)?;
+        let tally = Tally::new(rules.rules.len());
+        let current = Arc::new(Chapter { rules, tally, succession: Vec::new() });
+        Ok(Self(Arc::new(Shared {
+            links,
+            is_fresh: AtomicBool::new(false),
+            next: Mutex::new(None),
+            current: Mutex::new(current),
+            past: Mutex::default(),
+            replaced: AtomicU64::new(0),
+        })))
+    }
+
+    /// Replaces the rules: from some packet on it is the new ones that decide. Those that stay the same go on counting. Returns how many
+    /// rules there are now. To be called by one thread.
+    ///
+    /// # Errors
+    /// [`Mistake`]; the old rules stay.
+    pub fn replace(&self, text: &Text) -> Result<usize, Mistake> {
+        let shared = &self.0;
+        drop(core::mem::take(&mut *lock(&shared.past)));
+        let rules = text.read(&shared.links)?;
+        // One that no packet has come to is replaced before it was in force; the counters go on from the one that is.
+        let mut next = lock(&shared.next);
+        let succession = rules.succession(&lock(&shared.current).rules);
+        let count = rules.rules.len();
+        *next = Some(Arc::new(Chapter { tally: Tally::new(count), rules, succession }));
+        shared.is_fresh.store(true, Ordering::Release);
+        shared.replaced.fetch_add(1, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    /// How often the rules have been replaced.
+    #[must_use]
+    pub fn replaced(&self) -> u64 {
+        self.0.replaced.load(Ordering::Relaxed)
+    }
+
+    /// What each rule has done.
+    #[must_use]
+    pub fn counts(&self) -> Vec<RuleCount> {
+        let chapter = Arc::clone(&lock(&self.0.current));
+        let counts = chapter.tally.counts().into_iter().zip(&chapter.rules.rules).enumerate();
+        counts
+            .map(|(index, (count, rule))| RuleCount {
+                rule: chapter.rules.text(index).unwrap_or_default(),
+                label: rule.label.clone(),
+                evaluations: count.evaluations,
+                packets: count.packets,
+                octets: count.octets,
+            })
+            .collect()
+    }
+
+    /// Packets that no rule matched, and packets with malformed headers.
+    #[must_use]
+    pub fn others(&self) -> (u64, u64) {
+        let chapter = Arc::clone(&lock(&self.0.current));
+        (chapter.tally.unmatched(), chapter.tally.malformed())
+    }
+
+    /// The screener that goes by this book, and logs what rules say should be.
+    #[must_use]
+    pub fn screener(&self, log: Option<Log>) -> RuleScreener {
+        RuleScreener { current: Arc::clone(&lock(&self.0.current)), book: self.clone(), log }
+    }
+}
+
+/// Nothing that holds one of these locks panics.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Screens by the rules in force.
+#[derive(Debug)]
+pub struct RuleScreener {
+    current: Arc<Chapter>,
+    book: Rulebook,
+    log: Option<Log>,
+}
+
+impl RuleScreener {
+    /// Turns to the new rules.
+    #[cold]
+    fn turn(&mut self) {
+        let shared = &self.book.0;
+        // The other thread holds it for as long as it takes to compare two sets; it will be asked again at the next packet.
+        let Ok(mut next) = shared.next.try_lock() else { return };
+        shared.is_fresh.store(false, Ordering::Relaxed);
+        let Some(next) = next.take() else { return };
+        next.tally.carry(&self.current.tally, &next.succession);
+        *lock(&shared.current) = Arc::clone(&next);
+        let past = core::mem::replace(&mut self.current, next);
+        lock(&shared.past).push(past);
+    }
+}
+
+impl Screener for RuleScreener {
+    fn screen(&mut self, transit: &Transit, now: Instant) -> Verdict {
+        if self.book.0.is_fresh.load(Ordering::Acquire) {
+            self.turn();
+        }
+        let Chapter { rules, tally, .. } = &*self.current;
+        let decision = rules.decide(transit.packet(), transit.interface().0, tally);
+        if decision.log
+            && let Some(log) = &mut self.log
+        {
+            log.record(transit, now);
+        }
+        match decision.action {
+            Action::Pass => Verdict::Pass,
+            Action::Drop => Verdict::Drop,
+            Action::Return => Verdict::Reject,
+        }
+    }
+
+    fn idle(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.hand_over();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Text {
+        Text { file: "r".into(), text: text.into() }
+    }
+
+    #[test]
+    fn broken_rules_leave_the_old_ones_in_force() {
+        let book = Rulebook::open(&text("block all"), vec!["a".into()]).unwrap();
+        assert!(
+            book.replace(&text("blok all"))
+                .is_err_and(|m| m.to_string().starts_with("r:1:1: expected `pass`"))
+        );
+        assert!(book.replace(&text("block on b")).is_err_and(|m| m.what.contains("no link is called `b`")));
+        assert!(!book.0.is_fresh.load(Ordering::Relaxed));
+        assert_eq!(book.replace(&text("pass\nblock all")), Ok(2));
+    }
+
+    #[test]
+    fn the_screener_turns_to_new_rules_and_counters_go_on() {
+        let book = Rulebook::open(&text("block proto udp\npass quick all"), vec!["a".into()]).unwrap();
+        let mut screener = book.screener(None);
+        screener.current.rules.decide(&[0x45], 0, &screener.current.tally);
+        let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 2, 0, 0][..], &[1; 8]].concat();
+        screener.current.rules.decide(&packet, 0, &screener.current.tally);
+        book.replace(&text("pass")).unwrap();
+        book.replace(&text("pass quick all\nblock to 1.2.3.4")).unwrap();
+        screener.turn();
+        assert_eq!(book.counts().iter().map(|c| c.packets).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(book.others(), (0, 1));
+        assert_eq!(book.counts()[0].rule, "pass in quick all");
+        assert_eq!(lock(&book.0.past).len(), 1, "what is over is left to the other thread");
+    }
+}

@@ -1,0 +1,190 @@
+//! Static routes and neighbours in the host's own terms, and putting them there.
+
+use evenkeel_core::host::Host;
+use evenkeel_core::stack::{InterfaceId, Route, Via};
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
+
+use super::plan::{StaticNeighbor, StaticRoute, Way};
+
+/// Routes and neighbours as a user wrote them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Routes.
+    pub routes: Vec<StaticRoute>,
+    /// Neighbours.
+    pub neighbors: Vec<StaticNeighbor>,
+}
+
+/// An entry that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{entry}`: {what}")]
+pub struct Unusable {
+    /// As it is written.
+    pub entry: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A link as far as routes go by it: its name, its addresses. Its place in a list is its interface.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// In routes and rules.
+    pub name: String,
+    /// The router's own, whose prefixes are on the link.
+    pub addresses: Vec<IpCidr>,
+}
+
+/// The same in the host's terms.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tables {
+    routes: Vec<Route>,
+    neighbors: Vec<(InterfaceId, IpAddress, EthernetAddress)>,
+}
+
+impl Tables {
+    /// Finds the links of what a user wrote.
+    ///
+    /// # Errors
+    /// The first entry that is [`Unusable`].
+    pub fn of(written: &Written, links: &[Place]) -> Result<Self, Unusable> {
+        let route = |route: &StaticRoute| {
+            route_of(route, links).map_err(|what| Unusable { entry: route.to_string(), what })
+        };
+        let neighbor = |neighbor: &StaticNeighbor| {
+            let interface = interface(neighbor.link.as_deref(), Some(neighbor.address), links);
+            let interface = interface.map_err(|what| Unusable { entry: neighbor.to_string(), what })?;
+            Ok((interface, neighbor.address, neighbor.hardware))
+        };
+        Ok(Self {
+            routes: written.routes.iter().map(route).collect::<Result<_, _>>()?,
+            neighbors: written.neighbors.iter().map(neighbor).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Puts them into a host, and takes out what only `earlier` ones had. What both have is there all the time.
+    ///
+    /// # Errors
+    /// The first entry that the host does not take; the others are there.
+    pub fn apply(&self, earlier: &Self, host: &mut Host, now: Instant) -> Result<(), String> {
+        let mut refused = None;
+        for route in &self.routes {
+            if let Err(error) = host.set_route(*route) {
+                refused = refused.or(Some(format!("route to {}: {error}", route.to)));
+            }
+        }
+        for &(interface, address, hardware) in &self.neighbors {
+            if let Err(error) = host.set_neighbor(interface, address, hardware, now) {
+                refused = refused.or(Some(format!("neighbour {address}: {error}")));
+            }
+        }
+        let same = |a: &Route, b: &Route| {
+            a.to == b.to && a.metric == b.metric && a.via.interface() == b.via.interface()
+        };
+        for route in earlier.routes.iter().filter(|old| !self.routes.iter().any(|new| same(old, new))) {
+            host.remove_route(route);
+        }
+        for &(interface, address, _) in &earlier.neighbors {
+            if !self.neighbors.iter().any(|&(i, a, _)| (i, a) == (interface, address)) {
+                host.remove_neighbor(interface, address, now);
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Routes, and neighbours.
+    #[must_use]
+    pub fn len(&self) -> (usize, usize) {
+        (self.routes.len(), self.neighbors.len())
+    }
+}
+
+fn route_of(route: &StaticRoute, links: &[Place]) -> Result<Route, String> {
+    let link = route.link.as_deref();
+    let via = match route.way {
+        Way::Gateway(gateway) => Via::Gateway(interface(link, Some(gateway), links)?, gateway),
+        Way::OnLink => Via::Link(interface(link, None, links)?),
+        Way::Blackhole => Via::Blackhole,
+        Way::Unreachable => Via::Unreachable,
+        Way::Prohibit => Via::Prohibit,
+    };
+    Ok(Route { to: route.to, via, metric: route.metric })
+}
+
+/// The link of this name, or that on whose network the address is.
+fn interface(name: Option<&str>, address: Option<IpAddress>, links: &[Place]) -> Result<InterfaceId, String> {
+    let on_link = |place: &Place| {
+        address.is_some_and(|address| place.addresses.iter().any(|cidr| cidr.contains_addr(&address)))
+    };
+    let index = match name {
+        Some(name) => links.iter().position(|place| place.name == name).ok_or_else(|| {
+            let names = links.iter().map(|place| place.name.as_str());
+            format!("no link is called `{name}`: there is {}", super::mistake::alternatives(names))
+        })?,
+        None => links.iter().position(on_link).ok_or_else(|| {
+            let address = address.map_or_else(String::new, |address| address.to_string());
+            format!("{address} is on no link's network: add link=NAME, or give a link an address there")
+        })?,
+    };
+    u8::try_from(index).map(InterfaceId).map_err(|_| "too many links".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::cable;
+    use evenkeel_core::host::Config;
+
+    use super::*;
+
+    fn links() -> Vec<Place> {
+        let place = |name: &str, address: &str| Place {
+            name: name.to_owned(),
+            addresses: vec![address.parse().unwrap()],
+        };
+        vec![place("lan", "10.0.1.1/24"), place("wan", "10.0.2.1/24")]
+    }
+
+    fn tables(routes: &[&str], neighbors: &[&str]) -> Result<Tables, Unusable> {
+        let routes = routes.iter().map(|r| r.parse().unwrap()).collect();
+        let neighbors = neighbors.iter().map(|n| n.parse().unwrap()).collect();
+        Tables::of(&Written { routes, neighbors }, &links())
+    }
+
+    #[test]
+    fn the_link_is_that_of_the_gateways_network() {
+        let tables = tables(&["10.9.0.0/16,via=10.0.2.2", "10.8.0.0/16,via=10.7.7.7,link=lan"], &[]).unwrap();
+        let via: Vec<_> = tables.routes.iter().map(|route| route.via.interface()).collect();
+        assert_eq!(via, [Some(InterfaceId(1)), Some(InterfaceId(0))]);
+    }
+
+    #[test]
+    fn what_cannot_be_placed_is_said() {
+        let said = |routes: &[&str]| tables(routes, &[]).unwrap_err().to_string();
+        assert_eq!(
+            said(&["10.9.0.0/16,via=10.7.7.7"]),
+            "`10.9.0.0/16,via=10.7.7.7`: 10.7.7.7 is on no link's network: add link=NAME, or give a link an address there"
+        );
+        assert!(said(&["10.9.0.0/16,link=x"]).contains("no link is called `x`: there is lan or wan"));
+    }
+
+    /// A route that is only changed is never missing.
+    #[test]
+    fn later_tables_take_the_place_of_earlier_ones() {
+        let mut host = Host::new(Config::default()).unwrap();
+        for place in links() {
+            let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
+            host.add_interface(Box::new(end), &place.addresses, Instant::ZERO).unwrap();
+        }
+        let own = host.routes().count();
+        let first =
+            tables(&["10.9.0.0/16,via=10.0.2.2", "10.8.0.0/16,blackhole"], &["10.0.2.9,02:00:00:00:00:09"])
+                .unwrap();
+        first.apply(&Tables::default(), &mut host, Instant::ZERO).unwrap();
+        assert_eq!((host.routes().count(), host.neighbors(Instant::ZERO).count()), (own + 2, 1));
+        let second = tables(&["10.9.0.0/16,via=10.0.2.3", "10.7.0.0/16,prohibit"], &[]).unwrap();
+        second.apply(&first, &mut host, Instant::ZERO).unwrap();
+        let ways: Vec<_> = host.routes().filter(|r| second.routes.contains(r)).collect();
+        assert_eq!((ways.len(), host.routes().count()), (2, own + 2));
+        assert_eq!(host.neighbors(Instant::ZERO).count(), 0);
+    }
+}
