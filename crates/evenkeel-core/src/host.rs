@@ -666,6 +666,12 @@ impl Host {
         self.net.traffic(interface)
     }
 
+    /// Packets that wait for the process that screens.
+    #[must_use]
+    pub fn waiting_for_verdict(&self) -> u64 {
+        self.net.waiting_for_verdict()
+    }
+
     /// Device interrupts taken.
     #[must_use]
     pub fn interrupts(&self) -> u64 {

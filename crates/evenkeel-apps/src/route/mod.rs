@@ -4,6 +4,8 @@ pub mod aside;
 pub mod log;
 pub mod mistake;
 pub mod plan;
+pub mod report;
+pub mod router;
 pub mod rulebook;
 pub mod rules;
 pub mod screen;

@@ -83,6 +83,16 @@ impl Net {
         daemon.into_iter().for_each(|daemon| self.wake(daemon));
     }
 
+    /// Packets that wait for a verdict.
+    pub(crate) fn waiting_for_verdict(&self) -> u64 {
+        let channel = self.forward_channel.and_then(|id| self.channel(id)).map_or(0, |c| c.len());
+        let queued = match self.screen.and_then(|id| self.descriptor(id)) {
+            Some(Descriptor::Screen(screen)) => screen.queue.len() + screen.judging.len(),
+            _ => return 0,
+        };
+        (channel + queued) as u64
+    }
+
     pub(super) fn screen_is_full(&self) -> bool {
         let screen = self.screen.and_then(|id| self.descriptor(id));
         matches!(screen, Some(Descriptor::Screen(screen)) if !screen.queue.has_room())

@@ -1,0 +1,149 @@
+//! What a router has done, for people and programs.
+
+use evenkeel_core::host::Host;
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::Status;
+use serde::Serialize;
+
+use super::log::Logged;
+use super::rulebook::RuleCount;
+use crate::books::{self, Books};
+
+/// What a router has done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Routed {
+    /// How long it ran, in seconds.
+    pub seconds: f64,
+    /// Packets sent on their way.
+    pub forwarded: u64,
+    /// What passed through each link.
+    pub links: Vec<LinkReport>,
+    /// What screening did; `None` if all packets pass.
+    pub screening: Option<ScreeningReport>,
+    /// Routes, those of the links' own networks included.
+    pub routes: u64,
+    /// Neighbours known or asked for.
+    pub neighbors: u64,
+    /// What the kernel's tables were followed for; `None` if they were not.
+    pub kernel: Option<KernelReport>,
+    /// How often rules, routes and neighbours were read again.
+    pub reloads: u64,
+    /// How often that failed, so that all stayed as it was.
+    pub reloads_failed: u64,
+    /// What the host did.
+    pub books: Books,
+}
+
+/// What passed through a link.
+#[derive(Debug, Clone, Serialize)]
+pub struct LinkReport {
+    /// Its name.
+    pub name: String,
+    /// The device.
+    pub device: String,
+    /// The router's addresses on it.
+    pub addresses: Vec<String>,
+    /// Frames taken from it.
+    pub received: u64,
+    /// Frames that found its receive ring full, or were unusable.
+    pub shed: u64,
+    /// Frames handed to it.
+    pub transmitted: u64,
+    /// Of these, frames that the operating system did not take.
+    pub refused: u64,
+    /// Frames that found its output queue full.
+    pub output_full: u64,
+    /// Frames in its output queue.
+    pub queued: u64,
+    /// Why no frame comes from it any more; `None` if all is well.
+    pub failed: Option<String>,
+}
+
+/// What screening did.
+#[derive(Debug, Clone, Serialize)]
+pub struct ScreeningReport {
+    /// Packets let through.
+    pub passed: u64,
+    /// Packets dropped without a word.
+    pub dropped: u64,
+    /// Packets dropped and their senders told.
+    pub rejected: u64,
+    /// Packets that found the screening queue full.
+    pub queue_full: u64,
+    /// For how many seconds packets have been waiting and none was judged: screening hangs. 0 if all is well.
+    pub stalled: f64,
+    /// Packets that no rule matched, and so passed.
+    pub unmatched: u64,
+    /// Packets with malformed headers, and so dropped.
+    pub malformed: u64,
+    /// Each rule in force.
+    pub rules: Vec<RuleCount>,
+    /// The log of packets that rules with `log` decided about.
+    pub log: Option<Logged>,
+}
+
+/// What following the kernel's tables came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct KernelReport {
+    /// Routes taken over.
+    pub routes: u64,
+    /// Neighbours taken over.
+    pub neighbors: u64,
+    /// Changes that were announced, and followed.
+    pub changes: u64,
+    /// How often announcements were lost, and the tables read as a whole.
+    pub resyncs: u64,
+    /// Entries that the host did not take, or that have no meaning here.
+    pub skipped: u64,
+}
+
+/// A link of a running router.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) device: String,
+    pub(super) interface: InterfaceId,
+    pub(super) addresses: Vec<String>,
+    pub(super) status: Option<Status>,
+}
+
+impl Line {
+    pub(super) fn report(&self, host: &mut Host) -> LinkReport {
+        let traffic = host.traffic(self.interface).unwrap_or_default();
+        let status = self.status.as_ref();
+        LinkReport {
+            name: self.name.clone(),
+            device: self.device.clone(),
+            addresses: self.addresses.clone(),
+            received: traffic.received,
+            shed: books::shed(host, self.interface),
+            transmitted: traffic.transmitted,
+            refused: status.map_or(0, Status::refused),
+            output_full: traffic.dropped,
+            queued: traffic.queued,
+            failed: status.and_then(|status| status.reason().map(str::to_owned)),
+        }
+    }
+}
+
+/// Sees whether screening hangs: packets wait and none is judged.
+#[derive(Debug, Default)]
+pub(super) struct Stall {
+    judged: u64,
+    since: Option<Instant>,
+}
+
+impl Stall {
+    /// How long it has been hanging, at `now`. To be called again and again: between two calls something must have been judged, or nothing
+    /// may wait.
+    pub(super) fn look(&mut self, judged: u64, waiting: bool, now: Instant) -> Duration {
+        if !waiting || judged != self.judged {
+            *self = Self { judged, since: None };
+        }
+        if !waiting {
+            return Duration::ZERO;
+        }
+        now.since(*self.since.get_or_insert(now))
+    }
+}

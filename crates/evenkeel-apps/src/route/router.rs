@@ -1,0 +1,349 @@
+//! A router on devices, in real time.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{io, thread};
+
+use evenkeel::Engine;
+use evenkeel_core::drop::QueueDrop;
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::{Bell, Clock, Device, DeviceSpec, Stop, Tap, TapOptions, hangup_bell};
+
+use super::log::{Log, LogHandle};
+use super::mistake::Mistake;
+use super::plan::Link;
+use super::report::{Line, Routed, ScreeningReport, Stall};
+use super::rulebook::{Rulebook, Text};
+use super::screen::{Report, Screening};
+use super::tables::{Place, Tables, Unusable, Written};
+use crate::books::Books;
+use crate::site::{Limits, SiteError, drive};
+
+/// What a router is to be.
+#[derive(Debug, Clone)]
+pub struct Router {
+    /// Its links, in the order of their interfaces.
+    pub links: Vec<Link>,
+    /// How it receives and forwards, and its limits. Whether it forwards is not asked: it does.
+    pub config: Config,
+    /// What may change while it runs.
+    pub changing: Changing,
+    /// Limit of the screening queue.
+    pub screen_queue_pkts: usize,
+    /// Nice value of the screening process.
+    pub screen_nice: i8,
+    /// Where packets go that rules with `log` decide about.
+    pub log: Option<PathBuf>,
+}
+
+/// What a router reads again when it is asked to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changing {
+    /// Screening rules; without any, all packets pass. They can change, but neither come nor go.
+    pub rules: Option<Text>,
+    /// Static routes and neighbours.
+    pub tables: Written,
+}
+
+/// Why a router could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    /// A link or the machine.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// The rules.
+    #[error(transparent)]
+    Rules(#[from] Mistake),
+    /// A route or neighbour.
+    #[error(transparent)]
+    Table(#[from] Unusable),
+    /// The host does not take an entry.
+    #[error("{0}")]
+    Entry(String),
+    /// The links.
+    #[error("{0}")]
+    Links(String),
+}
+
+impl From<io::Error> for RouterError {
+    fn from(error: io::Error) -> Self {
+        Self::Site(error.into())
+    }
+}
+
+impl From<evenkeel_link::LinkError> for RouterError {
+    fn from(error: evenkeel_link::LinkError) -> Self {
+        Self::Site(error.into())
+    }
+}
+
+/// Reads again what may have changed, on SIGHUP; the error is shown. Called on a thread of its own.
+pub type Reread = Box<dyn FnMut() -> Result<Changing, String> + Send>;
+/// Tells people what happened while it runs, in one line.
+pub type Say = Box<dyn Fn(&str) + Send>;
+
+/// Screening looks hung when packets have waited for so long and none was judged.
+const STALLED: Duration = Duration::from_millis(500);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+impl Router {
+    /// Runs until a limit is reached, all links have failed, or the process is asked to end. On SIGHUP it asks `reread` for rules, routes and
+    /// neighbours, and goes on with them; if they cannot be used, it says why and goes on as before.
+    ///
+    /// # Errors
+    /// [`RouterError`]
+    pub fn run(
+        self,
+        limits: Limits,
+        reread: Reread,
+        say: Say,
+        watch: impl FnMut(&Routed),
+    ) -> Result<Routed, RouterError> {
+        Running::start(self, reread, say)?.run(limits, watch)
+    }
+
+    fn places(&self) -> Result<Vec<Place>, RouterError> {
+        if self.links.len() < 2 {
+            return Err(RouterError::Links("a router stands between two links or more".to_owned()));
+        }
+        for (index, link) in self.links.iter().enumerate() {
+            if self.links.iter().take(index).any(|other| other.name == link.name) {
+                return Err(RouterError::Links(format!("two links are called `{}`", link.name)));
+            }
+        }
+        let place = |link: &Link| Place { name: link.name.clone(), addresses: link.addresses.clone() };
+        Ok(self.links.iter().map(place).collect())
+    }
+}
+
+fn open(device: &DeviceSpec, link: &Link, clock: Clock) -> Result<Box<dyn Device>, RouterError> {
+    Ok(match device {
+        DeviceSpec::Tap(name) => {
+            let kernel_addresses = link.kernel_addresses.clone();
+            Box::new(Tap::open(name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)
+        }
+        other => evenkeel_link::open(other, clock)?,
+    })
+}
+
+/// A router that runs.
+struct Running {
+    engine: Engine,
+    lines: Vec<Line>,
+    screened: Option<Screened>,
+    reloads: Arc<Reloads>,
+    stall: Stall,
+}
+
+struct Screened {
+    process: ProcessId,
+    report: Arc<Report>,
+    book: Rulebook,
+    log: Option<LogHandle>,
+}
+
+/// Changes on their way from the thread that reads them to the engine.
+#[derive(Debug, Default)]
+struct Reloads {
+    tables: Mutex<Option<Tables>>,
+    done: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Running {
+    fn start(router: Router, reread: Reread, say: Say) -> Result<Self, RouterError> {
+        let places = router.places()?;
+        let names: Vec<String> = places.iter().map(|place| place.name.clone()).collect();
+        let book =
+            router.changing.rules.as_ref().map(|text| Rulebook::open(text, names.clone())).transpose()?;
+        let tables = Tables::of(&router.changing.tables, &places)?;
+        let clock = Clock::start();
+        let mut config = router.config.clone();
+        config.stack.forwarding = true;
+        let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
+        engine.stop_on(Stop::on_signals()?);
+        let lines = attach(&mut engine, &router.links)?;
+        tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
+        let screened = match &book {
+            None => None,
+            Some(book) => Some(screen(&mut engine, &router, book.clone(), &names)?),
+        };
+        let reloads = Arc::new(Reloads::default());
+        follow_hangups(&mut engine, Reloader { places, book, reread, say }, tables, &reloads)?;
+        Ok(Self { engine, lines, screened, reloads, stall: Stall::default() })
+    }
+
+    fn run(mut self, limits: Limits, mut watch: impl FnMut(&Routed)) -> Result<Routed, RouterError> {
+        let Self { engine, lines, screened, reloads, stall } = &mut self;
+        let every = limits.every.unwrap_or(LOOK).min(LOOK);
+        let mut next_watch = limits.every;
+        let (_, elapsed) = drive(
+            engine,
+            Limits { every: Some(every), ..limits },
+            || false,
+            |engine, elapsed| {
+                let routed = routed(engine, lines, screened.as_ref(), reloads, stall, elapsed);
+                if next_watch.is_some_and(|at| elapsed >= at) {
+                    next_watch = limits.every.map(|every| elapsed + every);
+                    watch(&routed);
+                }
+            },
+        )?;
+        if let Some(screened) = screened {
+            // Ends the log, too.
+            let now = engine.clock().now();
+            engine.host_mut().kill(screened.process, now);
+            if let Some(error) = screened.report.refused() {
+                return Err(SiteError::from(error).into());
+            }
+        }
+        Ok(routed(engine, lines, screened.as_ref(), reloads, stall, elapsed))
+    }
+}
+
+fn attach(engine: &mut Engine, links: &[Link]) -> Result<Vec<Line>, RouterError> {
+    let mut lines = Vec::new();
+    for link in links {
+        let device = open(&link.device, link, *engine.clock())?;
+        let status = Some(device.status());
+        let interface = engine.add_device(device, &link.addresses).map_err(SiteError::from)?;
+        lines.push(Line {
+            name: link.name.clone(),
+            device: link.device.to_string(),
+            interface,
+            addresses: link.addresses.iter().map(ToString::to_string).collect(),
+            status,
+        });
+    }
+    Ok(lines)
+}
+
+fn screen(
+    engine: &mut Engine,
+    router: &Router,
+    book: Rulebook,
+    names: &[String],
+) -> Result<Screened, RouterError> {
+    let clock = *engine.clock();
+    let log = router.log.as_ref().map(|path| Log::open(path, names, clock)).transpose()?;
+    let handle = log.as_ref().map(Log::handle);
+    let report = Arc::new(Report::default());
+    let program = Screening::new(book.screener(log), router.screen_queue_pkts, Arc::clone(&report));
+    let process = engine.host_mut().spawn("screening", router.screen_nice, Box::new(program));
+    Ok(Screened { process, report, book, log: handle })
+}
+
+/// Reads again what may have changed, on a thread of its own: a large table must not hold up packets.
+struct Reloader {
+    places: Vec<Place>,
+    book: Option<Rulebook>,
+    reread: Reread,
+    say: Say,
+}
+
+fn follow_hangups(
+    engine: &mut Engine,
+    mut reloader: Reloader,
+    mut current: Tables,
+    reloads: &Arc<Reloads>,
+) -> Result<(), RouterError> {
+    let (ask, asked): (Sender<()>, Receiver<()>) = mpsc::channel();
+    let (hangup, ready) = (hangup_bell()?, Bell::new()?);
+    engine.attend(hangup.fd(), move |_host, _now| {
+        if hangup.heard() {
+            // The thread ends with the process.
+            let _ = ask.send(());
+        }
+    });
+    let (shared, bell) = (Arc::clone(reloads), ready.clone());
+    thread::Builder::new().name("reload".to_owned()).spawn(move || {
+        for () in asked {
+            match reloader.read() {
+                Ok((tables, summary)) => {
+                    *shared.tables.lock().unwrap_or_else(PoisonError::into_inner) = Some(tables);
+                    shared.done.fetch_add(1, Ordering::Relaxed);
+                    (reloader.say)(&summary);
+                    bell.ring();
+                }
+                Err(why) => {
+                    shared.failed.fetch_add(1, Ordering::Relaxed);
+                    (reloader.say)(&format!("{why}; all stays as it was"));
+                }
+            }
+        }
+    })?;
+    let shared = Arc::clone(reloads);
+    engine.attend(ready.fd(), move |host, now| {
+        let _ = ready.heard();
+        if let Some(tables) = shared.tables.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // Checked before, but for the table's limit.
+            let _ = tables.apply(&current, host, now);
+            current = tables;
+        }
+    });
+    Ok(())
+}
+
+impl Reloader {
+    fn read(&mut self) -> Result<(Tables, String), String> {
+        let changing = (self.reread)()?;
+        let tables = Tables::of(&changing.tables, &self.places).map_err(|error| error.to_string())?;
+        let (routes, neighbors) = tables.len();
+        let mut summary = format!("read again: {routes} routes, {neighbors} neighbours");
+        if let (Some(book), Some(text)) = (&self.book, &changing.rules) {
+            let rules = book.replace(text).map_err(|mistake| mistake.to_string())?;
+            summary.push_str(&format!(", {rules} rules"));
+        }
+        Ok((tables, summary))
+    }
+}
+
+fn routed(
+    engine: &mut Engine,
+    lines: &[Line],
+    screened: Option<&Screened>,
+    reloads: &Reloads,
+    stall: &mut Stall,
+    elapsed: Duration,
+) -> Routed {
+    let now = engine.clock().now();
+    let host = engine.host_mut();
+    let interfaces: Vec<_> = lines.iter().map(|line| line.interface).collect();
+    let books = Books::of_all(host, &interfaces, elapsed);
+    let screening = screened.map(|screened| screened.describe(host, stall, now));
+    Routed {
+        seconds: elapsed.as_secs_f64(),
+        forwarded: books.forwarded,
+        links: lines.iter().map(|line| line.report(host)).collect(),
+        screening,
+        routes: host.routes().count() as u64,
+        neighbors: host.neighbors(now).count() as u64,
+        kernel: None,
+        reloads: reloads.done.load(Ordering::Relaxed),
+        reloads_failed: reloads.failed.load(Ordering::Relaxed),
+        books,
+    }
+}
+
+impl Screened {
+    fn describe(&self, host: &Host, stall: &mut Stall, now: Instant) -> ScreeningReport {
+        let (unmatched, malformed) = self.book.others();
+        let stalled = stall.look(self.report.judged(), host.waiting_for_verdict() > 0, now);
+        ScreeningReport {
+            passed: self.report.passed(),
+            dropped: self.report.dropped(),
+            rejected: self.report.rejected(),
+            queue_full: host.ledger().input_drops(QueueDrop::Screen),
+            stalled: if stalled >= STALLED { stalled.as_secs_f64() } else { 0.0 },
+            unmatched,
+            malformed,
+            rules: self.book.counts(),
+            log: self.log.as_ref().map(LogHandle::state),
+        }
+    }
+}
