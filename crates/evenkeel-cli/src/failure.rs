@@ -47,6 +47,15 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Usage(line) | Self::Machine(line) => f.write_str(line),
+            Self::ChecksFailed | Self::ReaderGone => Ok(()),
+        }
+    }
+}
+
 /// An error of writing to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {

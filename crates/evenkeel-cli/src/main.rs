@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use command::{blast, completions, demo, lab, monitor, serve};
+use command::{blast, completions, demo, lab, monitor, route, serve};
 use failure::Failure;
 
 /// A network subsystem that holds its peak under any load.
@@ -41,6 +41,7 @@ enum Command {
     Sink(serve::SinkArguments),
     Blast(blast::Arguments),
     Monitor(monitor::Arguments),
+    Route(Box<route::Arguments>),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
 }
@@ -60,6 +61,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Sink(arguments) => serve::sink(&arguments),
         Command::Blast(arguments) => blast::run(&arguments),
         Command::Monitor(arguments) => monitor::run(&arguments),
+        Command::Route(arguments) => route::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     }

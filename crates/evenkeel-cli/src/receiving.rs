@@ -15,7 +15,7 @@ const CYCLE_PERIOD: Duration = Duration::from_millis(10);
 
 const HEADING: &str = "How packets are received";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Receiving {
     /// The receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (on cable only).
     #[arg(long, help_heading = HEADING, value_name = "NAME", default_value = "soft-lrp")]

@@ -4,13 +4,18 @@ use clap::error::{Error, ErrorKind};
 
 /// What clap says over several lines, as one, with the way to help.
 pub(crate) fn one_line(error: &Error, arguments: &[String]) -> String {
+    format!("{}; see `{} --help`", said(error), command(arguments))
+}
+
+/// The same without.
+pub(crate) fn said(error: &Error) -> String {
     let text = error.render().to_string();
     let said =
         text.lines().map(str::trim).take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more"));
     let said: Vec<&str> =
         said.filter(|l| !l.is_empty()).map(|l| l.strip_prefix("error: ").unwrap_or(l)).collect();
     let separator = if error.kind() == ErrorKind::MissingRequiredArgument { " " } else { "; " };
-    format!("{}; see `{} --help`", said.join(separator), command(arguments))
+    said.join(separator)
 }
 
 /// The command that was meant: `evenkeel`, and the subcommands that were named.

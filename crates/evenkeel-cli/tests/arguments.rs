@@ -44,6 +44,16 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["blast", "cable", "--size", "9000"], "1452"),
         (&["blast", "cable", "--from", "10.77.0.2/24", "--to", "[fd77::1]:9"], "different families"),
         (&["blast", "pcap:x.pcapng"], "--dump"),
+        (&["route"], "--link twice"),
+        (&["route", "--link", "packet:a,10.0.1.1"], "such as 10.0.0.1/24"),
+        (&["route", "--link", "cable"], "tap:NAME or packet:NAME"),
+        (&["route", "--route", "10.9.0.0,via=10.0.2.2"], "expected a prefix"),
+        (&["route", "--neighbor", "10.0.2.9"], "10.0.0.9,02:00:00:00:00:09"),
+        (&["route", "--link", "packet:a", "--link", "packet:a"], "two links are called `a`"),
+        (
+            &["route", "--link", "packet:a", "--link", "packet:b", "--route", "10.0.0.0/8,via=1.1.1.1"],
+            "on no link's network",
+        ),
         (&["lab", "run"], "<ID>"),
         (&["lab", "run", "no-such-figure"], "no experiment is called `no-such-figure`"),
         (&["completions", "tcl"], "bash"),
@@ -75,7 +85,9 @@ fn what_the_machine_refuses_is_explained_in_one_line() {
 
 #[test]
 fn help_teaches() {
-    for command in [&["demo"][..], &["echo"], &["sink"], &["blast"], &["lab", "run"], &["completions"]] {
+    for command in
+        [&["demo"][..], &["echo"], &["sink"], &["blast"], &["route"], &["lab", "run"], &["completions"]]
+    {
         let output = evenkeel(&[command, &["--help"]].concat());
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(
@@ -90,4 +102,63 @@ fn without_a_command_the_help_is_shown_and_it_is_an_error() {
     let output = evenkeel(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("Usage:"));
+}
+
+/// Writes a file, runs a router with it that must fail, and gives its one line.
+fn complaint_about_file(name: &str, config: &str, rules: &str) -> String {
+    let folder = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("router.toml");
+    std::fs::write(&path, config).unwrap();
+    std::fs::write(folder.join("rules.conf"), rules).unwrap();
+    let said = complaint(2, &["route", "--config", path.to_str().unwrap()]);
+    let prefix = format!("evenkeel: {}/", folder.display());
+    std::fs::remove_dir_all(&folder).unwrap();
+    said.strip_prefix(&prefix).unwrap_or_else(|| panic!("not about {prefix}: {said}")).to_owned()
+}
+
+#[test]
+fn a_configuration_file_is_complained_about_with_line_and_column() {
+    const LINKS: &str = "link = [\"packet:a,10.0.1.1/24\", \"packet:b,10.0.2.1/24\"]\n";
+    let cases: &[(&str, &str, &str)] = &[
+        ("quota = \"x\"\n", "", "router.toml:1:9: expected a number of frames"),
+        (
+            "\nquotta = 8\n",
+            "",
+            "router.toml:2:1: unexpected option 'quotta' found; tip: a similar option exists",
+        ),
+        ("quota = \n", "", "router.toml:1:9: "),
+        ("link = [\"packet:a\",\n \"wire\"]\n", "", "router.toml:2:3: `wire` names no link"),
+        (
+            "[[link]]\ndevice = \"packet:a\"\naddress = [\"10.0.1.1\"]\n",
+            "",
+            "router.toml:3:13: `10.0.1.1`: expected an address",
+        ),
+        ("[[link]]\nname = \"a\"\n", "", "router.toml:1:1: this link has no `device`"),
+        (
+            "[[link]]\ndevise = \"a\"\n",
+            "",
+            "router.toml:2:1: `devise` belongs to no link: expected name, device",
+        ),
+        ("config = \"x\"\n", "", "router.toml:1:1: `config` is for the command line only"),
+        (
+            "LINKS[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.7.0.1\"\n",
+            "",
+            "router.toml:2:1: `10.9.0.0/16,via=10.7.0.1`: 10.7.0.1 is on no",
+        ),
+        (
+            "LINKSrules = \"rules.conf\"\n",
+            "pass\npass from 10.0.0\n",
+            "rules.conf:2:11: expected an address, `any` or a <table>, found `10.0.0`",
+        ),
+        (
+            "LINKSrules = \"rules.conf\"\n",
+            "pass on c\n",
+            "rules.conf:1:9: no link is called `c`: there is a or b",
+        ),
+    ];
+    for (index, (config, rules, expected)) in cases.iter().enumerate() {
+        let said = complaint_about_file(&format!("config{index}"), &config.replace("LINKS", LINKS), rules);
+        assert!(said.starts_with(expected), "{config}: {said}");
+    }
 }

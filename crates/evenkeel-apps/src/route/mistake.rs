@@ -17,7 +17,8 @@ pub struct Mistake {
 
 impl Mistake {
     /// A mistake at octet `at` of `text`, which is what `file` contains.
-    pub(crate) fn at(file: &str, text: &str, at: usize, what: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn at(file: &str, text: &str, at: usize, what: impl Into<String>) -> Self {
         let before = text.get(..at).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let column = before.get(line_start..).map_or(0, |line| line.chars().count()) + 1;
@@ -35,7 +36,8 @@ impl fmt::Display for Mistake {
 impl core::error::Error for Mistake {}
 
 /// `a`, `a or b`, `a, b or c`.
-pub(crate) fn alternatives<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
+#[must_use]
+pub fn alternatives<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
     let all: Vec<&str> = all.into_iter().collect();
     match all.split_last() {
         None => "nothing".to_owned(),

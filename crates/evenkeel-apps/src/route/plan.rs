@@ -205,6 +205,14 @@ fn hardware(text: &str) -> Option<EthernetAddress> {
     parts.next().is_none().then_some(EthernetAddress(octets))
 }
 
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.device)?;
+        self.addresses.iter().try_for_each(|address| write!(f, ",{address}"))?;
+        self.kernel_addresses.iter().try_for_each(|address| write!(f, ",kernel={address}"))
+    }
+}
+
 impl fmt::Display for StaticRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.to)?;

@@ -1,5 +1,6 @@
 //! A router on devices, in real time.
 
+use core::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -12,6 +13,7 @@ use evenkeel_core::host::{Config, Host};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Bell, Clock, Device, DeviceSpec, Stop, Tap, TapOptions, hangup_bell};
+use serde::Serialize;
 
 use super::log::{Log, LogHandle};
 use super::mistake::Mistake;
@@ -47,6 +49,28 @@ pub struct Changing {
     pub rules: Option<Text>,
     /// Static routes and neighbours.
     pub tables: Written,
+}
+
+/// What a router's options come to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Plan {
+    /// Its links.
+    pub links: Vec<String>,
+    /// Static routes.
+    pub routes: Vec<String>,
+    /// Static neighbours.
+    pub neighbors: Vec<String>,
+    /// Tables and rules; `None` if all packets pass.
+    pub rules: Option<String>,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, all) in [("link", &self.links), ("route", &self.routes), ("neighbor", &self.neighbors)] {
+            all.iter().try_for_each(|one| writeln!(f, "{kind:<8} {one}"))?;
+        }
+        f.write_str(self.rules.as_deref().unwrap_or("pass in all\n"))
+    }
 }
 
 /// Why a router could not run.
@@ -105,6 +129,31 @@ impl Router {
         watch: impl FnMut(&Routed),
     ) -> Result<Routed, RouterError> {
         Running::start(self, reread, say)?.run(limits, watch)
+    }
+
+    /// Whether it could run, as far as that can be said without its devices.
+    ///
+    /// # Errors
+    /// [`RouterError`]
+    pub fn check(&self) -> Result<(), RouterError> {
+        self.plan().map(|_| ())
+    }
+
+    /// What it comes to: links, tables and rules as they were understood.
+    ///
+    /// # Errors
+    /// [`RouterError`]
+    pub fn plan(&self) -> Result<Plan, RouterError> {
+        let places = self.places()?;
+        Tables::of(&self.changing.tables, &places)?;
+        let names = places.into_iter().map(|place| place.name).collect();
+        let rules = self.changing.rules.as_ref().map(|text| Rulebook::open(text, names)).transpose()?;
+        Ok(Plan {
+            links: self.links.iter().map(ToString::to_string).collect(),
+            routes: self.changing.tables.routes.iter().map(ToString::to_string).collect(),
+            neighbors: self.changing.tables.neighbors.iter().map(ToString::to_string).collect(),
+            rules: rules.map(|rules| rules.text()),
+        })
     }
 
     fn places(&self) -> Result<Vec<Place>, RouterError> {

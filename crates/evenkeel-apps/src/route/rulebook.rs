@@ -111,6 +111,12 @@ impl Rulebook {
         Ok(count)
     }
 
+    /// The rules in force, with their tables, as they were understood.
+    #[must_use]
+    pub fn text(&self) -> String {
+        lock(&self.0.current).rules.to_string()
+    }
+
     /// How often the rules have been replaced.
     #[must_use]
     pub fn replaced(&self) -> u64 {

@@ -5,7 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod lab;
 pub(crate) mod monitor;
-
+pub(crate) mod route;
 pub(crate) mod serve;
 
 use std::path::PathBuf;

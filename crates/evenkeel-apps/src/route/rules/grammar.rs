@@ -292,9 +292,7 @@ fn is_name(token: &Token<'_>) -> bool {
 
 fn rule<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Draft<'s>> {
     let action = action(input)?;
-    opt(word!("in")).parse_next(input)?;
-    let log = opt(word!("log")).parse_next(input)?.is_some();
-    let quick = opt(word!("quick")).parse_next(input)?.is_some();
+    let (log, quick) = ways(input)?;
     let on = opt(preceded(word!("on"), one_or_list(link))).parse_next(input)?.unwrap_or_default();
     let family = opt(family).parse_next(input)?;
     let protocol = any_word("a protocol, such as tcp, udp, icmp or a number", names::parse_protocol);
@@ -315,6 +313,22 @@ fn action<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Action> {
     }
     opt(word!("drop")).parse_next(input)?;
     Ok(Action::Drop)
+}
+
+/// `in`, `log` and `quick`, each at most once. pf has them in this order; here any will do.
+fn ways<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<(bool, bool)> {
+    let (mut inward, mut log, mut quick) = (false, false, false);
+    loop {
+        if !inward && opt(word!("in")).parse_next(input)?.is_some() {
+            inward = true;
+        } else if !log && opt(word!("log")).parse_next(input)?.is_some() {
+            log = true;
+        } else if !quick && opt(word!("quick")).parse_next(input)?.is_some() {
+            quick = true;
+        } else {
+            return Ok((log, quick));
+        }
+    }
 }
 
 fn link<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<On> {

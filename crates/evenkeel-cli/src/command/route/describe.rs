@@ -1,0 +1,165 @@
+//! What a router does, in words.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use evenkeel_apps::quantity::{count, percent, si, three_digits};
+use evenkeel_apps::route::report::{LinkReport, Routed, ScreeningReport};
+
+use crate::terminal;
+
+/// The line that is shown while it runs: one that is written over on a terminal, or one after another if they were asked for.
+pub(super) struct Live {
+    progress: Option<terminal::Progress>,
+    before: Option<Routed>,
+}
+
+impl Live {
+    pub(super) fn new(asked_for: Option<Duration>) -> Self {
+        Self { progress: asked_for.is_none().then(terminal::Progress::new), before: None }
+    }
+
+    pub(super) fn show(&mut self, routed: &Routed) {
+        let line = line(routed, self.before.as_ref());
+        match &mut self.progress {
+            Some(progress) => progress.show(&line),
+            None => eprintln!("{line}"),
+        }
+        self.before = Some(routed.clone());
+    }
+
+    pub(super) fn clear(&mut self) {
+        if let Some(progress) = &mut self.progress {
+            progress.clear();
+        }
+    }
+}
+
+/// One line about something that happened, on standard error.
+pub(super) fn say(what: &str) {
+    // A live line may stand there.
+    let over = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    eprintln!("{over}evenkeel: {what}");
+}
+
+/// What happened since the line before.
+fn line(now: &Routed, before: Option<&Routed>) -> String {
+    let seconds = now.seconds - before.map_or(0.0, |b| b.seconds);
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    let rate = |of: fn(&Routed) -> u64| {
+        let more = of(now).saturating_sub(before.map_or(0, of));
+        si(more as f64 / seconds.max(1e-9))
+    };
+    let mut line = format!(
+        "{:>8} s  forwarded {}/s, dropped {}/s, {} waiting, {} % idle",
+        three_digits(now.seconds),
+        rate(|r| r.forwarded),
+        rate(|r| r.books.dropped()),
+        count(now.links.iter().map(|link| link.queued).sum::<u64>() + now.books.queued),
+        percent(now.books.cpu.idle),
+    );
+    for link in &now.links {
+        let of = |routed: Option<&Routed>| {
+            routed.and_then(|r| r.links.iter().find(|l| l.name == link.name)).map_or(0, |l| l.received)
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let received = (link.received - of(before)) as f64 / seconds.max(1e-9);
+        line.push_str(&format!("; {} {}/s in", link.name, si(received)));
+    }
+    if let Some(screening) = &now.screening {
+        line.push_str(&format!(
+            "; refused {}/s",
+            rate(|r| r.screening.as_ref().map_or(0, |s| s.dropped + s.rejected))
+        ));
+        trouble(screening).into_iter().for_each(|what| line.push_str(&format!("; {what}")));
+    }
+    line
+}
+
+/// What is wrong with screening or its log.
+fn trouble(screening: &ScreeningReport) -> Vec<String> {
+    let mut all = Vec::new();
+    if screening.stalled > 0.0 {
+        all.push(format!("screening hangs for {} s", three_digits(screening.stalled)));
+    }
+    if let Some(log) = &screening.log
+        && (log.lost > 0 || log.trouble.is_some())
+    {
+        let why = log.trouble.as_deref().unwrap_or("the disk is too slow");
+        all.push(format!("{} packets not logged ({why})", count(log.lost)));
+    }
+    all
+}
+
+/// The final counters for people.
+pub(super) fn whole(routed: &Routed) -> String {
+    let mut text = format!(
+        "ran {} s, forwarded {} packets; {} routes, {} neighbours\n",
+        three_digits(routed.seconds),
+        count(routed.forwarded),
+        routed.routes,
+        routed.neighbors
+    );
+    let width = routed.links.iter().map(|link| link.name.len()).max().unwrap_or(0);
+    for link in &routed.links {
+        text.push_str(&link_line(link, width));
+    }
+    if let Some(screening) = &routed.screening {
+        text.push_str(&screening_lines(screening));
+    }
+    for drop in &routed.books.drops {
+        text.push_str(&format!("  dropped {} at {}: {}\n", count(drop.frames), drop.place, drop.reason));
+    }
+    if routed.reloads + routed.reloads_failed > 0 {
+        text.push_str(&format!(
+            "  read again {} times, refused {} times\n",
+            routed.reloads, routed.reloads_failed
+        ));
+    }
+    text
+}
+
+fn link_line(link: &LinkReport, width: usize) -> String {
+    let mut line = format!(
+        "  {:width$}  {} in, {} out",
+        link.name,
+        count(link.received),
+        count(link.transmitted.saturating_sub(link.refused))
+    );
+    for (frames, what) in [
+        (link.shed, "shed by its receive ring"),
+        (link.output_full, "dropped by its output queue"),
+        (link.refused, "not taken by the device"),
+    ] {
+        if frames > 0 {
+            line.push_str(&format!(", {} {what}", count(frames)));
+        }
+    }
+    if let Some(why) = &link.failed {
+        line.push_str(&format!("; {why}"));
+    }
+    line + "\n"
+}
+
+fn screening_lines(screening: &ScreeningReport) -> String {
+    let mut text = format!(
+        "  screening passed {}, dropped {}, refused {}\n",
+        count(screening.passed),
+        count(screening.dropped),
+        count(screening.rejected)
+    );
+    for rule in &screening.rules {
+        text.push_str(&format!("  {:>12}  {}\n", count(rule.packets), rule.rule));
+    }
+    text.push_str(&format!("  {:>12}  (no rule: pass)\n", count(screening.unmatched)));
+    if screening.malformed > 0 {
+        text.push_str(&format!("  {:>12}  (malformed: drop)\n", count(screening.malformed)));
+    }
+    if let Some(log) = &screening.log {
+        text.push_str(&format!("  logged {} packets to {}\n", count(log.written), log.file));
+    }
+    for what in trouble(screening) {
+        text.push_str(&format!("  {what}\n"));
+    }
+    text
+}

@@ -1,0 +1,202 @@
+//! A configuration file: the options of the command line, written down.
+//!
+//! Each key is the name of an option and is read by what reads the option; so a file can say whatever the command line can. Links, routes
+//! and neighbours may also be tables.
+
+use std::path::Path;
+
+use clap::Command;
+use clap::error::ErrorKind;
+use evenkeel_apps::route::mistake::{Mistake, alternatives};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::usage;
+
+/// Keys that are the command line's alone.
+const NOT_IN_FILES: [&str; 3] = ["config", "check", "help"];
+/// Options that name files: relative to the configuration file.
+const PATHS: [&str; 2] = ["rules", "log"];
+
+/// An option as a file gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Its name, without dashes.
+    pub(crate) option: String,
+    /// Its value; none for a switch.
+    pub(crate) value: Option<String>,
+    /// Where the value stands, in octets.
+    pub(crate) at: usize,
+    /// Where the name stands.
+    key_at: usize,
+}
+
+/// A file's options.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct File {
+    name: String,
+    text: String,
+    pub(crate) given: Vec<Given>,
+}
+
+impl File {
+    /// Understands the text of the file at `path`, whose options are those of `command`.
+    pub(crate) fn parse(path: &Path, text: &str, command: &Command) -> Result<Self, Mistake> {
+        let mut file = Self { name: path.display().to_string(), text: text.to_owned(), given: Vec::new() };
+        let table = DeTable::parse(text)
+            .map_err(|error| file.mistake(error.span().map_or(0, |span| span.start), error.message()))?;
+        for (key, value) in table.get_ref() {
+            file.option(key, value)?;
+        }
+        // In the order in which they stand there.
+        file.given.sort_by_key(|given| given.at);
+        for given in &file.given {
+            file.check(given, command)?;
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        for given in &mut file.given {
+            if let (true, Some(value)) = (PATHS.contains(&given.option.as_str()), &mut given.value) {
+                *value = folder.join(&*value).display().to_string();
+            }
+        }
+        Ok(file)
+    }
+
+    /// The same as arguments of the command line.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = String> {
+        self.given.iter().map(argument)
+    }
+
+    /// A mistake at an octet of the file.
+    pub(crate) fn mistake(&self, at: usize, what: impl AsRef<str>) -> Mistake {
+        Mistake::at(&self.name, &self.text, at, what.as_ref())
+    }
+
+    fn option(
+        &mut self,
+        key: &Spanned<toml::de::DeString<'_>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), Mistake> {
+        let name: &str = key.get_ref();
+        if NOT_IN_FILES.contains(&name) {
+            return Err(self.mistake(key.span().start, format!("`{name}` is for the command line only")));
+        }
+        let elements = match value.get_ref() {
+            DeValue::Array(elements) => elements.iter().collect(),
+            _ => vec![value],
+        };
+        for element in elements {
+            let at = element.span().start;
+            let value = match element.get_ref() {
+                DeValue::Boolean(false) => continue,
+                DeValue::Boolean(true) => None,
+                DeValue::Table(table) => Some(self.table(name, key.span().start, at, table)?),
+                other => Some(self.plain(at, other)?),
+            };
+            self.given.push(Given { option: name.to_owned(), value, at, key_at: key.span().start });
+        }
+        Ok(())
+    }
+
+    fn plain(&self, at: usize, value: &DeValue<'_>) -> Result<String, Mistake> {
+        match value {
+            DeValue::String(text) => Ok(text.to_string()),
+            DeValue::Integer(number) => Ok(number.as_str().to_owned()),
+            DeValue::Float(number) => Ok(number.as_str().to_owned()),
+            other => {
+                Err(self.mistake(at, format!("expected a text or a number, found {}", other.type_str())))
+            }
+        }
+    }
+
+    /// A link, route or neighbour: its parts in the order and form of the command line.
+    fn table(&self, option: &str, key_at: usize, at: usize, table: &DeTable<'_>) -> Result<String, Mistake> {
+        let Some((_, keys)) = TABLES.iter().find(|(name, _)| *name == option) else {
+            return Err(self.mistake(key_at, format!("`{option}` is no table: expected `{option} = ...`")));
+        };
+        for (key, _) in table {
+            if !keys.iter().any(|known| known.name == key.get_ref().as_ref()) {
+                let known = alternatives(keys.iter().map(|known| known.name));
+                let what = format!("`{}` belongs to no {option}: expected {known}", key.get_ref());
+                return Err(self.mistake(key.span().start, what));
+            }
+        }
+        let mut text = String::new();
+        for key in *keys {
+            let Some(value) = table.get(key.name) else {
+                if key.needed {
+                    return Err(self.mistake(at, format!("this {option} has no `{}`", key.name)));
+                }
+                continue;
+            };
+            let values = match value.get_ref() {
+                DeValue::Array(values) => values.iter().collect(),
+                _ => vec![value],
+            };
+            for value in values {
+                let value = self.plain(value.span().start, value.get_ref())?;
+                text.push_str(&format!("{}{value}{}", key.before, key.after));
+            }
+        }
+        Ok(text.trim_end_matches(',').to_owned())
+    }
+
+    /// Lets the option's own reader judge it.
+    fn check(&self, given: &Given, command: &Command) -> Result<(), Mistake> {
+        let argument = argument(given);
+        let command = command.clone().no_binary_name(true);
+        match command.try_get_matches_from([argument.as_str()]) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::UnknownArgument => Err(self
+                .mistake(given.key_at, usage::said(&error).replace("argument", "option").replace("--", ""))),
+            Err(error) => {
+                let cause = core::error::Error::source(&error).map(ToString::to_string);
+                let what = cause.unwrap_or_else(|| usage::said(&error));
+                Err(self.mistake(self.place(given, &what), what))
+            }
+        }
+    }
+
+    /// The place of the part of a value that a message is about, which it names in backticks: or else of the value.
+    fn place(&self, given: &Given, message: &str) -> usize {
+        let part = message.split('`').nth(1).filter(|part| !part.is_empty());
+        let found = part.and_then(|part| Some(given.at + self.text.get(given.at..)?.find(part)?));
+        let value_end = self.given.iter().map(|other| other.at).filter(|at| *at > given.at).min();
+        found.filter(|at| value_end.is_none_or(|end| *at < end)).unwrap_or(given.at)
+    }
+}
+
+/// A key of a table: its name, what is before and after its value on the command line, and whether it must be there.
+struct Key {
+    name: &'static str,
+    before: &'static str,
+    after: &'static str,
+    needed: bool,
+}
+
+const fn key(name: &'static str, before: &'static str) -> Key {
+    Key { name, before, after: ",", needed: false }
+}
+
+const fn needed(name: &'static str) -> Key {
+    Key { name, before: "", after: ",", needed: true }
+}
+
+/// The name of a link stands before its device.
+const NAME: Key = Key { name: "name", before: "", after: "=", needed: false };
+
+const TABLES: [(&str, &[Key]); 3] = [
+    ("link", &[NAME, needed("device"), key("address", ""), key("kernel-address", "kernel=")]),
+    (
+        "route",
+        &[needed("to"), key("via", "via="), key("kind", ""), key("link", "link="), key("metric", "metric=")],
+    ),
+    ("neighbor", &[needed("address"), needed("hardware"), key("link", "link=")]),
+];
+
+fn argument(given: &Given) -> String {
+    match &given.value {
+        Some(value) => format!("--{}={value}", given.option),
+        None => format!("--{}", given.option),
+    }
+}

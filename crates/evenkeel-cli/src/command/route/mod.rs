@@ -1,0 +1,253 @@
+//! `evenkeel route`.
+
+mod describe;
+mod file;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, CommandFactory as _, Parser as _, ValueEnum};
+use evenkeel::core::host::{Config, Transmit};
+use evenkeel_apps::route::plan::{Link, StaticNeighbor, StaticRoute};
+use evenkeel_apps::route::report::Routed;
+use evenkeel_apps::route::router::{Changing, Router, RouterError};
+use evenkeel_apps::route::rulebook::Text;
+use evenkeel_apps::route::tables::{Unusable, Written};
+use evenkeel_apps::site::Limits;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::receiving::Receiving;
+use crate::{quantity, terminal};
+use file::File;
+
+/// Route IPv4 and IPv6 between links, screen what passes, and hold the peak under any load.
+///
+/// Packets are forwarded by evenkeel; the kernel only moves frames. Rules are those of pf, without state: the last one that matches decides.
+/// On SIGHUP rules, routes and neighbours are read again, and not a packet is lost; if they cannot be used, the old ones stay.
+#[derive(Debug, Clone, Args)]
+#[command(
+    args_override_self = true,
+    after_long_help = "\
+Links:
+  packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
+  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
+
+Rules:
+  web = \"{ 80, 443 }\"
+  table <bad> { 10.0.0.0/8, !10.1.0.0/16 }
+  block return log in on wan from <bad>
+  pass quick proto udp to port domain
+  block proto tcp to port $web flags S/SA label \"no new connections\"
+
+A configuration file has the same words as the command line, which goes before it:
+  rules = \"rules.conf\"
+  quota = 8
+  [[link]]
+  name = \"lan\"
+  device = \"packet:eth1\"
+  address = [\"10.0.1.1/24\", \"fd00:1::1/64\"]
+  [[route]]
+  to = \"10.9.0.0/16\"
+  via = \"10.0.2.2\"
+
+Examples (as root):
+  evenkeel route --link packet:eth1,10.0.1.1/24 --link packet:eth2,10.0.2.1/24 --route default,via=10.0.2.254
+  evenkeel route --config router.toml --stats-interval 1s
+  evenkeel route --config router.toml --check
+  kill -HUP $(pidof evenkeel)
+
+Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments."
+)]
+pub(crate) struct Arguments {
+    /// A file with options, in TOML.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A link, with the router's addresses on it; two or more. On a TAP, kernel=ADDRESS/LENGTH is for the kernel's end.
+    #[arg(long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]")]
+    link: Vec<Link>,
+    /// A route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole (unreachable, prohibit). PREFIX may be
+    /// default.
+    #[arg(long, value_name = "PREFIX,via=GATEWAY")]
+    route: Vec<StaticRoute>,
+    /// A neighbour that need not be asked for its hardware address.
+    #[arg(long, value_name = "ADDRESS,HARDWARE[,link=NAME]")]
+    neighbor: Vec<StaticNeighbor>,
+    /// Screening rules [default: all packets pass].
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Where packets go that rules with `log` decide about.
+    #[arg(long, value_name = "FILE.pcapng")]
+    log: Option<PathBuf>,
+    /// Packets that may wait for screening.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    screen_queue: u16,
+    /// Priority of the screening process, -20 (first) to 20.
+    #[arg(long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true, value_parser = clap::value_parser!(i8).range(-20..=20))]
+    screen_nice: i8,
+    /// Priority of the forwarding daemon of the lazy architectures, -20 (first) to 20.
+    #[arg(long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true, value_parser = clap::value_parser!(i8).range(-20..=20))]
+    forward_nice: i8,
+    /// Frames that may wait to leave by a link.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
+    output_queue: u16,
+    /// When frames are handed to a link that is still sending.
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = TransmitMode::Latency)]
+    transmit: TransmitMode,
+    /// Say what the rules and options come to, and end.
+    #[arg(long)]
+    check: bool,
+    /// Stop after this long, such as 10s [default: at Ctrl-C].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    duration: Option<Duration>,
+    /// Print counters to standard error this often, such as 1s.
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    stats_interval: Option<Duration>,
+    /// Print the final counters as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    receiving: Receiving,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TransmitMode {
+    /// At once.
+    Latency,
+    /// When earlier ones have left: fewer calls of the driver.
+    Throughput,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Output<'a> {
+    architecture: &'static str,
+    #[serde(flatten)]
+    routed: &'a Routed,
+}
+
+/// How often the live line is renewed.
+const LIVE: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (arguments, file) = complete(arguments)?;
+    let router = arguments.router(&file)?;
+    if arguments.check {
+        return arguments.check(&router, &file);
+    }
+    let mut live = describe::Live::new(arguments.stats_interval);
+    let limits =
+        Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)) };
+    let again = arguments.clone();
+    let reread = Box::new(move || again.read_again());
+    let routed = router
+        .run(limits, reread, Box::new(describe::say), |routed| live.show(routed))
+        .map_err(|error| file.failure(error))?;
+    live.clear();
+    if arguments.json {
+        let architecture = arguments.receiving.architecture().name();
+        terminal::print_json(&Output { architecture, routed: &routed })?;
+    } else {
+        terminal::print(&describe::whole(&routed))?;
+    }
+    if routed.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+}
+
+/// The arguments with those of the configuration file before them, and that file.
+fn complete(arguments: &Arguments) -> Result<(Arguments, File), Failure> {
+    let Some(path) = &arguments.config else { return Ok((arguments.clone(), File::default())) };
+    let text = read(path)?;
+    let whole = crate::Cli::command();
+    let command = whole.find_subcommand("route").unwrap_or(&whole);
+    let file = File::parse(path, &text, command).map_err(|mistake| Failure::Usage(mistake.to_string()))?;
+    let (before, given): (Vec<OsString>, Vec<OsString>) =
+        (std::env::args_os().take(2).collect(), std::env::args_os().skip(2).collect());
+    let all = before.into_iter().chain(file.arguments().map(OsString::from)).chain(given);
+    let parsed =
+        crate::Cli::try_parse_from(all).map_err(|error| Failure::Usage(crate::usage::said(&error)))?;
+    match parsed.command {
+        crate::Command::Route(arguments) => Ok((*arguments, file)),
+        _ => Err(Failure::Usage("`route` must be the first word".to_owned())),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::machine(path.display(), error))
+}
+
+impl Arguments {
+    fn router(&self, file: &File) -> Result<Router, Failure> {
+        if self.link.len() < 2 {
+            let what =
+                "a router stands between two links: give --link twice, or [[link]] in the file of --config";
+            return Err(Failure::Usage(format!("{what}; see `evenkeel route --help`")));
+        }
+        let router = Router {
+            links: self.link.clone(),
+            config: self.config(),
+            changing: self.changing()?,
+            screen_queue_pkts: self.screen_queue.into(),
+            screen_nice: self.screen_nice,
+            log: self.log.clone(),
+        };
+        router.check().map_err(|error| file.failure(error))?;
+        Ok(router)
+    }
+
+    fn config(&self) -> Config {
+        Config {
+            output_queue_pkts: self.output_queue.into(),
+            forward_nice: self.forward_nice,
+            transmit: match self.transmit {
+                TransmitMode::Latency => Transmit::Latency,
+                TransmitMode::Throughput => Transmit::Throughput,
+            },
+            ..self.receiving.config(1)
+        }
+    }
+
+    fn changing(&self) -> Result<Changing, Failure> {
+        let rules = match &self.rules {
+            Some(path) => Some(Text { file: path.clone(), text: read(path)? }),
+            None => None,
+        };
+        let tables = Written { routes: self.route.clone(), neighbors: self.neighbor.clone() };
+        Ok(Changing { rules, tables })
+    }
+
+    /// What SIGHUP asks for: rules, routes and neighbours as the files have them now.
+    fn read_again(&self) -> Result<Changing, String> {
+        let (now, _file) = complete(self).map_err(|failure| failure.to_string())?;
+        now.changing().map_err(|failure| failure.to_string())
+    }
+
+    fn check(&self, router: &Router, file: &File) -> Result<(), Failure> {
+        let plan = router.plan().map_err(|error| file.failure(error))?;
+        if self.json { terminal::print_json(&plan) } else { terminal::print(&plan.to_string()) }
+    }
+}
+
+impl File {
+    /// An error of the router, with its place if the file says what is wrong.
+    fn failure(&self, error: RouterError) -> Failure {
+        match error {
+            RouterError::Table(Unusable { entry, what }) => {
+                let place = self.given.iter().find(|given| {
+                    let value = given.value.as_deref().unwrap_or_default();
+                    match given.option.as_str() {
+                        "route" => value.parse::<StaticRoute>().is_ok_and(|route| route.to_string() == entry),
+                        "neighbor" => value.parse::<StaticNeighbor>().is_ok_and(|n| n.to_string() == entry),
+                        _ => false,
+                    }
+                });
+                let said = format!("`{entry}`: {what}");
+                Failure::Usage(place.map_or(said.clone(), |given| self.mistake(given.at, said).to_string()))
+            }
+            RouterError::Rules(mistake) => Failure::Usage(mistake.to_string()),
+            RouterError::Links(what) => Failure::Usage(what),
+            RouterError::Site(error) => error.into(),
+            RouterError::Entry(what) => Failure::Machine(what),
+        }
+    }
+}
