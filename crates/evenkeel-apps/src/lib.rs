@@ -8,6 +8,7 @@ pub mod chart;
 pub mod demo;
 pub mod latency;
 pub mod monitor;
+pub mod measure;
 pub mod pace;
 pub mod quantity;
 pub mod requests;

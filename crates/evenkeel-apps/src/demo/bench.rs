@@ -9,7 +9,7 @@ use evenkeel::link::{self, Clock};
 use evenkeel_core::cable::{self, End};
 use evenkeel_core::drop::{LinkDrop, Reason};
 use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Config, Host, Level, System};
+use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
@@ -20,9 +20,10 @@ use evenkeel_core::wire::{
     IpEndpoint, Ipv4Address,
 };
 
-use super::results::{CpuShares, Drop, Point};
+use super::results::{Drop, Point};
 use crate::books;
 use crate::latency::Histogram;
+use crate::measure::{CoreTime, Neighbour, drain, settle_on, undisturbed};
 use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 use crate::service::{self, Service, Tally};
@@ -36,8 +37,6 @@ pub(super) const VICTIM_PPS: u64 = 1_000;
 pub(super) const PAYLOAD: usize = 18;
 /// Flows of the flood.
 const FLOWS: u16 = 64;
-/// What the compute-bound neighbour does between two points where it can be preempted.
-const NEIGHBOUR_STEP: Duration = Duration::from_micros(2);
 /// Limit of channels and of socket queues: half a second of requests to the second service, should the machine take the core away.
 const QUEUE_PKTS: usize = 512;
 /// Frames sent between two looks at the clock, at most.
@@ -72,25 +71,9 @@ struct Schedule {
     end: Instant,
 }
 
-/// A measurement in which the host had its core for less than this share of the time is repeated.
-pub(super) const UNDISTURBED: f64 = 0.97;
-const TRIES: usize = 4;
-
-/// Offers `offered_pps` to the service and measures what becomes of it: undisturbed, or the least disturbed of some tries. All
-/// measurements of a demonstration share `repeats`, so that it ends in good time on a machine that is never quiet.
+/// Offers `offered_pps` to the service and measures what becomes of it: undisturbed, or the least disturbed of some tries.
 pub(super) fn measure(conditions: &Conditions, offered_pps: u64, repeats: &mut usize) -> io::Result<Point> {
-    let mut best = measure_once(conditions, offered_pps)?;
-    for _ in 1..TRIES {
-        if best.core_share >= UNDISTURBED || *repeats == 0 {
-            break;
-        }
-        *repeats -= 1;
-        let again = measure_once(conditions, offered_pps)?;
-        if again.core_share > best.core_share {
-            best = again;
-        }
-    }
-    Ok(best)
+    undisturbed(repeats, |point: &Point| point.core_share, || measure_once(conditions, offered_pps))
 }
 
 fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> {
@@ -122,13 +105,6 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
         let observed = host.join().map_err(|_| io::Error::other("the host's thread panicked"))??;
         Ok(point(offered_pps, &offered, observed))
     })
-}
-
-/// Gives the calling thread a core of its own, as far as the machine lets it. On a machine with one core both threads share it; the
-/// figures then say little, but they are still true.
-pub(super) fn settle_on(cpu: Option<&usize>) {
-    let _ = cpu.map(|&cpu| link::pin_to_cpu(cpu));
-    link::prefer_this_thread();
 }
 
 /// What the generator did.
@@ -232,13 +208,6 @@ fn announce(end: &mut End) -> u64 {
     1
 }
 
-/// Takes and forgets the service's answers.
-fn drain(end: &mut End, pool: &mut Pool) {
-    while let Some(frame) = end.queue(0).take(pool) {
-        pool.recycle(frame);
-    }
-}
-
 /// The request with the time of sending in its payload; no UDP checksum (RFC 768: zero says so).
 fn stamped(request: &[u8], now: Instant) -> [u8; FRAME_BYTES] {
     let mut frame = [0; FRAME_BYTES];
@@ -276,25 +245,11 @@ impl Program for Witness {
     }
 }
 
-/// Computes whenever it may.
-#[derive(Debug)]
-struct Neighbour;
-
-impl Program for Neighbour {
-    fn step(&mut self, system: &mut System<'_>) -> Step {
-        system.compute(NEIGHBOUR_STEP);
-        Step::Again
-    }
-}
-
 /// Counters of the host at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Snapshot {
-    at: Instant,
-    ran: Duration,
+    core: CoreTime,
     delivered: u64,
-    cpu: [Duration; Level::ALL.len()],
-    halted: Duration,
     neighbour: Duration,
 }
 
@@ -359,23 +314,17 @@ fn run_host(
 }
 
 fn snapshot(engine: &Engine, tally: &Tally, neighbour: ProcessId) -> Snapshot {
-    let host = engine.host();
     Snapshot {
-        at: engine.clock().now(),
-        ran: link::thread_cpu_time(),
+        core: CoreTime::of(engine),
         delivered: tally.requests(),
-        cpu: Level::ALL.map(|level| host.cpu(level)),
-        halted: engine.halted(),
-        neighbour: host.bill(neighbour).map_or(Duration::ZERO, |bill| bill.used),
+        neighbour: engine.host().bill(neighbour).map_or(Duration::ZERO, |bill| bill.used),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates for reports")]
 fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
     let (from, until) = observed.window;
-    let seconds = until.at.since(from.at).as_secs_f64();
-    let share =
-        |at: fn(&Snapshot) -> Duration| (at(&until).saturating_sub(at(&from))).as_secs_f64() / seconds;
+    let seconds = until.core.at.since(from.core.at).as_secs_f64();
     let seen = observed.latency.count();
     // Each frame sent is in the host's books, in a ring, shed by a ring, or turned away by the adaptor.
     let wire = offered.wire;
@@ -386,19 +335,13 @@ fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
         target_pps: target as f64,
         offered_pps: offered.in_window as f64 / offered.window.as_secs_f64(),
         delivered_pps: (until.delivered - from.delivered) as f64 / seconds,
-        neighbour_cpu: share(|s| s.neighbour),
+        neighbour_cpu: until.core.share_of(&from.core, until.neighbour, from.neighbour),
         victim_loss: 1.0 - seen as f64 / (offered.victims.max(1)) as f64,
         victim_p99_us: observed.latency.percentile(99.0).map(|p99| p99.as_secs_f64() * 1e6),
-        cpu: CpuShares {
-            interrupt: share(|s| s.cpu[Level::Interrupt as usize]),
-            soft_interrupt: share(|s| s.cpu[Level::SoftInterrupt as usize]),
-            polling_thread: share(|s| s.cpu[Level::PollingThread as usize]),
-            process: share(|s| s.cpu[Level::Process as usize]),
-            idle: share(|s| s.cpu[Level::Idle as usize] + s.halted),
-        },
+        cpu: until.core.shares_since(&from.core),
         drops: drops(&observed, wire),
         conserved,
-        core_share: share(|s| s.ran + s.halted).min(1.0),
+        core_share: until.core.core_share_since(&from.core),
     }
 }
 

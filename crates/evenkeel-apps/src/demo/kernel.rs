@@ -6,7 +6,6 @@
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -16,8 +15,9 @@ use evenkeel_core::interface::Interface;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpEndpoint};
 
-use super::bench::{GENERATOR, HOST, PAYLOAD, SERVICE_PORT, settle_on};
+use super::bench::{GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
 use super::results::{Kernel, KernelPoint};
+use crate::measure::{execute, settle_on};
 use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 
@@ -77,16 +77,6 @@ fn set_up() -> Result<(), String> {
         &["unshare", "--mount", "sh", "-c", &steer],
     ];
     commands.iter().try_for_each(|command| execute(command))
-}
-
-fn execute(command: &[&str]) -> Result<(), String> {
-    let [program, arguments @ ..] = command else { return Ok(()) };
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|e| format!("cannot run `{program}`: {e}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("`{}` failed: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 fn release() -> String {
