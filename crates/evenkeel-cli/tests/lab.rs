@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::fs;
+
 use common::{evenkeel, json};
 
 #[test]
@@ -21,4 +23,29 @@ fn the_list_for_people_has_the_same_names() {
     for experiment in json(&["lab", "list", "--json"]).as_array().unwrap() {
         assert!(said.contains(experiment["id"].as_str().unwrap()), "{said}");
     }
+}
+
+#[test]
+fn an_experiment_runs_in_real_time_and_writes_its_files() {
+    let directory = std::env::temp_dir().join(format!("evenkeel-lab-test-{}", std::process::id()));
+    let files = directory.to_str().unwrap();
+    let short =
+        ["--real", "--points", "2", "--window", "10ms", "--repeats", "1", "--csv", files, "--svg", files];
+    let output = evenkeel(&[&["lab", "run", "l97-fig2", "--json"], &short[..]].concat());
+    // So short a run may not show what the paper says; then the checks fail, and the command with them.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["id"], &report["mode"]), (&"l97-fig2".into(), &"real".into()));
+    assert_eq!(report["points"].as_array().unwrap().len(), 4);
+    let csv = fs::read_to_string(directory.join("l97-fig2.csv")).unwrap();
+    assert!(csv.starts_with("series,x,y,") && csv.lines().count() == 5, "{csv}");
+    assert!(fs::read_to_string(directory.join("l97-fig2.svg")).unwrap().contains("eager+screen"));
+    fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn settings_of_real_time_without_it_are_refused() {
+    let output = evenkeel(&["lab", "run", "l97-fig1", "--points", "3"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--real"));
 }

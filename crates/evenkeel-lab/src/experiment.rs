@@ -47,7 +47,15 @@ impl Experiment {
     #[must_use]
     pub fn run(&self, seed: u64) -> Report {
         let outcome = (self.measure)(seed);
-        Report { id: self.id, title: self.title, source: self.source, mode: Mode::Virtual, seed, outcome }
+        Report {
+            id: self.id,
+            title: self.title,
+            source: self.source,
+            mode: Mode::Virtual,
+            seed,
+            conditions: None,
+            outcome,
+        }
     }
 }
 
@@ -196,6 +204,9 @@ pub struct Report {
     pub mode: Mode,
     /// The seed of the run.
     pub seed: u64,
+    /// In real time: on what, and how, it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<String>,
     /// What was measured.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -249,11 +260,16 @@ impl Report {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{}: {}\n{} ({} time, seed {})\n\n",
+            "{}: {}\n{} ({} time, seed {})\n",
             self.id, self.title, self.source, self.mode, self.seed
         );
+        if let Some(conditions) = &self.conditions {
+            let _ = writeln!(text, "{conditions}");
+        }
+        text.push('\n');
         self.write_table(&mut text);
-        let _ = writeln!(text, "\n{:<4} {:<64} {:>16} {:>16} {:>5}", "", "check", "paper", "here", "+-");
+        let expected = if self.mode == Mode::Real { "wanted" } else { "paper" };
+        let _ = writeln!(text, "\n{:<4} {:<64} {:>16} {:>16} {:>5}", "", "check", expected, "here", "+-");
         for check in &self.outcome.checks {
             check.write_to(&mut text);
         }
@@ -314,6 +330,7 @@ mod tests {
             source: "Nobody, 1996, figure 0",
             mode: Mode::Virtual,
             seed: 7,
+            conditions: None,
             outcome,
         }
     }

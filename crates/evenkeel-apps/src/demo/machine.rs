@@ -1,7 +1,8 @@
 //! What the machine says of itself.
 
 /// The processor's name, where Linux tells one.
-pub(super) fn processor() -> Option<String> {
+#[must_use]
+pub fn processor() -> Option<String> {
     model_name(&std::fs::read_to_string("/proc/cpuinfo").ok()?).map(str::to_owned)
 }
 

@@ -14,4 +14,5 @@ pub mod verdict;
 #[cfg(test)]
 mod fixture;
 
+pub use machine::processor;
 pub use run::run;

@@ -4,9 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use evenkeel_lab::{Experiment, Mode, Report, experiments, find};
+use evenkeel::core::time::Duration;
+use evenkeel_lab::real::{self, Place};
+use evenkeel_lab::{Listing, Mode, Report, find, list as listing};
 
 use crate::failure::Failure;
+use crate::quantity;
 use crate::terminal;
 
 /// Repeat the measurements of the papers that evenkeel is built on.
@@ -42,6 +45,8 @@ Examples:
   evenkeel lab run o96-fig3
   evenkeel lab run o96-fig3 o96-fig4 --csv results --svg results
   evenkeel lab run l97-fig1 --json | jq '.checks[] | select(.ok | not)'
+  evenkeel lab run l97-fig6 --real
+  sudo evenkeel lab run l97-fig6 --real --on packet
 
 Exit status: 0 only if every check holds, 1 if one does not, 2 for bad arguments. docs/results.md explains the JSON.")]
 struct RunArguments {
@@ -54,6 +59,8 @@ struct RunArguments {
     /// In real time on this machine instead of virtual time, where the experiment has that mode.
     #[arg(long)]
     real: bool,
+    #[command(flatten)]
+    real_options: RealOptions,
     /// Write the points of each experiment to DIR/ID.csv.
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
@@ -65,6 +72,28 @@ struct RunArguments {
     json: bool,
 }
 
+/// How to measure in real time.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "In real time")]
+struct RealOptions {
+    /// What the router is between: in-memory cables, packet sockets on veth pairs, or TAP devices. All but the cable need root
+    /// and use a network namespace of their own.
+    #[arg(long, value_name = "PLACE", default_value = "cable", requires = "real")]
+    on: Place,
+    /// Loads at which each variant is measured.
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "real", value_parser = clap::value_parser!(u16).range(2..))]
+    points: u16,
+    /// Length of each measurement.
+    #[arg(long, value_name = "TIME", default_value = "250ms", requires = "real", value_parser = quantity::time)]
+    window: Duration,
+    /// Measurements of each variant at each load; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "real", value_parser = clap::value_parser!(u16).range(1..))]
+    repeats: u16,
+    /// Work of the screening process for each packet.
+    #[arg(long, value_name = "TIME", default_value = "1us", requires = "real", value_parser = quantity::time)]
+    work: Duration,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Lab::List(arguments) => list(arguments),
@@ -73,11 +102,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn list(arguments: &ListArguments) -> Result<(), Failure> {
+    let all = listing();
     if arguments.json {
-        return terminal::print_json(&experiments());
+        return terminal::print_json(&all);
     }
-    let width = experiments().iter().map(|e| e.id.len()).max().unwrap_or(0);
-    let lines = experiments().iter().map(|e| {
+    let width = all.iter().map(|e| e.id.len()).max().unwrap_or(0);
+    let lines = all.iter().map(|e| {
         let modes: Vec<String> = e.modes.iter().map(ToString::to_string).collect();
         format!("{:<width$}  {}\n{:<width$}  {} ({})\n", e.id, e.title, "", e.source, modes.join(", "))
     });
@@ -91,7 +121,7 @@ impl RunArguments {
         let mut reports = Vec::new();
         for experiment in chosen {
             progress.show(&format!("{}: {}", experiment.id, experiment.title));
-            let report = experiment.run(self.seed);
+            let report = self.report(&experiment, &mut progress)?;
             progress.clear();
             self.write_files(&report)?;
             if !self.json {
@@ -107,20 +137,44 @@ impl RunArguments {
         if reports.iter().all(Report::passed) { Ok(()) } else { Err(Failure::ChecksFailed) }
     }
 
+    fn report(&self, experiment: &Listing, progress: &mut terminal::Progress) -> Result<Report, Failure> {
+        if !self.real {
+            let found = find(experiment.id).map(|found| found.run(self.seed));
+            return found.ok_or_else(|| cannot(experiment.id, Mode::Virtual));
+        }
+        let mut tell = |p: &real::Progress<'_>| {
+            progress.show(&format!(
+                "{}: {}/{}: {} at {:.0} pkts/s forwards {:.0}",
+                experiment.id, p.done.0, p.done.1, p.variant, p.offered_pps, p.forwarded_pps
+            ));
+        };
+        let report = real::run(experiment.id, &self.real_options(), &mut tell);
+        let report = report.ok_or_else(|| cannot(experiment.id, Mode::Real))?;
+        report.map_err(|e| Failure::machine(format!("cannot measure {}", experiment.id), e))
+    }
+
+    fn real_options(&self) -> real::Options {
+        let given = &self.real_options;
+        real::Options {
+            on: given.on,
+            points: usize::from(given.points),
+            window: given.window,
+            repeats: usize::from(given.repeats),
+            work: given.work,
+            seed: self.seed,
+        }
+    }
+
     /// All experiments that were named, before the first one runs.
-    fn chosen(&self) -> Result<Vec<&'static Experiment>, Failure> {
+    fn chosen(&self) -> Result<Vec<Listing>, Failure> {
         let mode = if self.real { Mode::Real } else { Mode::Virtual };
+        let all = listing();
         let find = |id: &String| {
-            let known = || experiments().iter().map(|e| e.id).collect::<Vec<_>>().join(", ");
-            let experiment = find(id).ok_or_else(|| {
+            let known = || all.iter().map(|e| e.id).collect::<Vec<_>>().join(", ");
+            let experiment = all.iter().find(|e| e.id == id).ok_or_else(|| {
                 Failure::Usage(format!("no experiment is called `{id}`; there are {}", known()))
             })?;
-            if !experiment.modes.contains(&mode) {
-                return Err(Failure::Usage(format!(
-                    "`{id}` cannot run in {mode} time; see `evenkeel lab list`"
-                )));
-            }
-            Ok(experiment)
+            if experiment.modes.contains(&mode) { Ok(experiment.clone()) } else { Err(cannot(id, mode)) }
         };
         self.ids.iter().map(find).collect()
     }
@@ -140,4 +194,8 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let made = file.parent().map_or(Ok(()), fs::create_dir_all);
     made.and_then(|()| fs::write(file, text))
         .map_err(|e| Failure::machine(format!("cannot write {}", file.display()), e))
+}
+
+fn cannot(id: &str, mode: Mode) -> Failure {
+    Failure::Usage(format!("`{id}` cannot run in {mode} time; see `evenkeel lab list`"))
 }

@@ -1,0 +1,161 @@
+//! The router between devices of the kernel, in a network namespace of its own.
+//!
+//! ```text
+//!  packet:   generator ─ ekgen ═veth═ ekin ─ router ─ ekout ═veth═ eksink ─ counted and dropped by the kernel
+//!  tap:      generator ─ ekin ─ router ─ ekout ─ counted and dropped by the kernel
+//! ```
+//!
+//! Over a veth the kernel does the work of both of its ends on the sender's core: taking a frame in as far as the router's ring is done
+//! on the generator's core, as an adaptor would do it, but counting what comes out is done on the router's. A TAP is read and written
+//! by the router's core, one system call for each frame.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread;
+
+use evenkeel::link::{self, Address, Device, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel_apps::measure::execute;
+use evenkeel_core::frame::Pool;
+use evenkeel_core::interface::Interface as _;
+
+use super::Place;
+use super::outside::Outside;
+use super::router::{INSIDE, Inside};
+
+const POOL_PKTS: usize = 512;
+
+/// The kernel's side of both links.
+#[derive(Debug)]
+pub(super) struct Devices {
+    generator: Packet,
+    /// The device whose received frames are what the router has sent.
+    sink: &'static str,
+    counted_before: u64,
+    pool: Pool,
+    /// A TAP goes away with the last holder of its descriptor, and its counters with it.
+    _inside: [Arc<OwnedFd>; 2],
+}
+
+/// Runs `work` on a thread in a network namespace of its own, with the links there. The namespace ends with the thread.
+pub(super) fn in_namespace<T: Send>(
+    place: Place,
+    work: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    let isolated = || {
+        link::enter_new_network().map_err(|e| {
+            io::Error::new(
+                e.kind(),
+                format!("cannot make a network namespace: {e}; run as root, or on the cable"),
+            )
+        })?;
+        set_up(place).map_err(io::Error::other)?;
+        work()
+    };
+    thread::scope(|scope| {
+        scope.spawn(isolated).join().map_err(|_| io::Error::other("the measuring thread panicked"))?
+    })
+}
+
+fn set_up(place: Place) -> Result<(), String> {
+    // The kernel has nothing to say on these links.
+    for which in ["all", "default"] {
+        let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+        if fs::exists(&file).unwrap_or(false) {
+            fs::write(&file, "1").map_err(|e| format!("cannot write {file}: {e}"))?;
+        }
+    }
+    if place == Place::Packet {
+        for (ours, theirs) in [("ekin", "ekgen"), ("ekout", "eksink")] {
+            execute(&["ip", "link", "add", ours, "type", "veth", "peer", "name", theirs])?;
+            execute(&["ip", "link", "set", ours, "up"])?;
+            execute(&["ip", "link", "set", theirs, "up"])?;
+        }
+    }
+    Ok(())
+}
+
+/// The links of one measurement.
+pub(super) fn open(place: Place) -> io::Result<(Devices, Inside)> {
+    let [first, second] = INSIDE.map(|address| match place {
+        Place::Tap => Inner::Tap(TapOptions { address: Some(address), ..TapOptions::default() }),
+        Place::Packet | Place::Cable => {
+            Inner::Packet(PacketOptions { address: Address::Fixed(address), ..PacketOptions::default() })
+        }
+    });
+    let (first, second) = (first.open("ekin")?, second.open("ekout")?);
+    let held = [first.fd(), second.fd()];
+    let inside = Inside::Devices(first, second);
+    let (entry, sink) = if place == Place::Tap { ("ekin", "ekout") } else { ("ekgen", "eksink") };
+    let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
+    let generator = Packet::open(entry, &options).map_err(io::Error::other)?;
+    let counted_before = received(sink)?;
+    Ok((Devices { generator, sink, counted_before, pool: Pool::new(POOL_PKTS), _inside: held }, inside))
+}
+
+enum Inner {
+    Packet(PacketOptions),
+    Tap(TapOptions),
+}
+
+impl Inner {
+    fn open(&self, name: &str) -> io::Result<Box<dyn Device>> {
+        Ok(match self {
+            Self::Packet(options) => Box::new(Packet::open(name, options).map_err(io::Error::other)?),
+            Self::Tap(options) => Box::new(Tap::open(name, options).map_err(io::Error::other)?),
+        })
+    }
+}
+
+impl Devices {
+    /// Frames that the router has sent, as far as the kernel tells.
+    pub(super) fn came_out(&self) -> io::Result<u64> {
+        Ok(received(self.sink)? - self.counted_before)
+    }
+}
+
+impl Outside for Devices {
+    fn offer(&mut self, frame: &[u8]) {
+        let Some(frame) = self.pool.take_copy(frame) else { return };
+        if let Err(frame) = self.generator.transmit(frame, &mut self.pool) {
+            self.pool.recycle(frame);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.generator.flush();
+        self.generator.reclaim(&mut self.pool, usize::MAX);
+    }
+
+    /// The kernel does.
+    fn drain(&mut self) {}
+
+    fn forwarded(&mut self) -> u64 {
+        self.came_out().unwrap_or(0)
+    }
+}
+
+/// Frames that a device of this thread's namespace has received.
+fn received(device: &str) -> io::Result<u64> {
+    let table = fs::read_to_string("/proc/thread-self/net/dev")?;
+    received_in(&table, device).ok_or_else(|| io::Error::other(format!("no counters of {device}")))
+}
+
+fn received_in(table: &str, device: &str) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_table_is_read() {
+        let table = "Inter-|   Receive\n face |bytes packets errs\n  ekin2:  9 8 7\n  ekin: 1340 21 0 0\n";
+        assert_eq!(received_in(table, "ekin"), Some(21));
+        assert_eq!(received_in(table, "ek"), None);
+        assert!(received("lo").is_ok());
+    }
+}

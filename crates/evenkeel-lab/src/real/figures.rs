@@ -1,0 +1,264 @@
+//! Which kernels each figure compares, and what must come out.
+
+use std::io;
+
+use evenkeel_core::host::Config;
+use evenkeel_core::poll::{CycleLimit, Quota};
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::time::Duration;
+
+use super::bench::Measured;
+use super::router::Variant;
+use super::sweep::{Curve, sweep};
+use super::{Options, Place, Progress, devices};
+use crate::experiment::{Check, Outcome, Point};
+
+/// What counts as keeping the peak: the share of it that is left at the highest load.
+const KEPT: [f64; 2] = [0.97, 1.0];
+/// What counts as falling.
+const FALLING: [f64; 2] = [0.0, 0.9];
+/// What counts as livelock.
+const LIVELOCK: [f64; 2] = [0.0, 0.2];
+/// Points of the core by which a neighbour's share may be off.
+const OFF: f64 = 0.05;
+/// From this multiple of the peak on, the router has more than enough to do.
+const OVERLOAD: f64 = 1.5;
+
+/// A figure of the paper in real time.
+pub(super) struct Figure {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) source: &'static str,
+    variants: fn(&Options) -> Vec<Variant>,
+    /// The one whose peak the loads go by: it must keep it.
+    reference: fn(&Options) -> Variant,
+    y: &'static str,
+    value: fn(&Measured) -> f64,
+    checks: fn(&[Curve]) -> Vec<Check>,
+}
+
+/// The figures that can be measured in real time.
+pub(super) static ALL: [Figure; 4] = [UNMODIFIED, QUOTA, FEEDBACK, CYCLE_LIMIT];
+
+/// The figure of an experiment, if it can be measured in real time.
+pub(super) fn of(id: &str) -> Option<&'static Figure> {
+    ALL.iter().find(|figure| figure.id == id)
+}
+
+impl Figure {
+    pub(super) fn measure(
+        &self,
+        options: &Options,
+        progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+    ) -> io::Result<Outcome> {
+        let variants = (self.variants)(options);
+        let reference = (self.reference)(options);
+        let mut work = || sweep(&variants, &reference, options, progress);
+        let curves = match options.on {
+            Place::Cable => work()?,
+            place => devices::in_namespace(place, &mut work)?,
+        };
+        let points = curves
+            .iter()
+            .flat_map(|curve| curve.points.iter().map(|(load, run)| self.point(curve.name, *load, run)));
+        Ok(Outcome {
+            x: "load asked for (pkts/s)",
+            y: self.y,
+            y_max: None,
+            points: points.collect(),
+            checks: [(self.checks)(&curves), vec![overload(&curves), books(&curves)]].concat(),
+        })
+    }
+
+    fn point(&self, series: &str, load: f64, run: &Measured) -> Point {
+        let mut more = std::collections::BTreeMap::from([
+            ("offered_pps", run.offered_pps),
+            ("forwarded_pps", run.forwarded_pps),
+            ("neighbour", run.neighbour),
+            ("interrupt", run.cpu.interrupt),
+            ("soft_interrupt", run.cpu.soft_interrupt),
+            ("polling_thread", run.cpu.polling_thread),
+            ("process", run.cpu.process),
+            ("core_share", run.core_share),
+        ]);
+        more.extend(run.drops.iter().map(|&(place, frames)| (place, frames as f64)));
+        Point { series: series.into(), x: load, y: (self.value)(run), more }
+    }
+}
+
+const FORWARDED: &str = "forwarded (pkts/s)";
+
+/// Figure 2: the unmodified kernel, without and with screening.
+const UNMODIFIED: Figure = Figure {
+    id: "l97-fig2",
+    title: "Forwarding by an interrupt-driven router",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 2 and section 6.2",
+    variants: |options| {
+        vec![
+            variant("eager", Architecture::Eager),
+            Variant { screening: Some(options.work), ..variant("eager+screen", Architecture::Eager) },
+        ]
+    },
+    reference: screened,
+    y: FORWARDED,
+    value: |run| run.forwarded_pps,
+    checks: |curves| vec![falls(&curves[0]), livelocks(&curves[1])],
+};
+
+/// Figure 5: forwarding without screening.
+const QUOTA: Figure = Figure {
+    id: "l97-fig5",
+    title: "Forwarding by a polling router, without screening",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 5 and section 6.5",
+    variants: |options| {
+        vec![
+            variant("eager", Architecture::Eager),
+            Variant {
+                config: Config { quota: Quota::Unlimited, ..router(Architecture::Polled) },
+                ..variant("no quota", Architecture::Polled)
+            },
+            unscreened(options),
+            variant("soft-lrp", Architecture::SoftLrp),
+        ]
+    },
+    reference: unscreened,
+    y: FORWARDED,
+    value: |run| run.forwarded_pps,
+    checks: |curves| vec![falls(&curves[0]), livelocks(&curves[1]), keeps(&curves[2]), keeps(&curves[3])],
+};
+
+/// Figure 6: forwarding with screening.
+const FEEDBACK: Figure = Figure {
+    id: "l97-fig6",
+    title: "Forwarding by a polling router, with screening",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 6 and section 6.6.1",
+    variants: |options| {
+        let with_screen =
+            |name, architecture| Variant { screening: Some(options.work), ..variant(name, architecture) };
+        let without = Config { feedback: None, ..router(Architecture::Polled) };
+        vec![
+            with_screen("eager", Architecture::Eager),
+            Variant { config: without, ..with_screen("no feedback", Architecture::Polled) },
+            screened(options),
+            with_screen("soft-lrp", Architecture::SoftLrp),
+        ]
+    },
+    reference: screened,
+    y: FORWARDED,
+    value: |run| run.forwarded_pps,
+    checks: |curves| vec![livelocks(&curves[0]), livelocks(&curves[1]), keeps(&curves[2]), keeps(&curves[3])],
+};
+
+/// Limits of figure 10, in percent.
+const LIMITS: [(&str, u8); 4] = [("25 %", 25), ("50 %", 50), ("75 %", 75), ("100 %", 100)];
+
+/// Figure 10: what a compute-bound process on the router gets.
+const CYCLE_LIMIT: Figure = Figure {
+    id: "l97-fig10",
+    title: "What a cycle limit leaves for a compute-bound process",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 10 and section 7",
+    variants: |options| {
+        let limited = |(name, percent)| {
+            let cycle_limit = Some(CycleLimit { period: Duration::from_millis(10), percent });
+            let config = Config { cycle_limit, ..router(Architecture::Polled) };
+            Variant { config, neighbour: true, ..variant(name, Architecture::Polled) }
+        };
+        let both = Variant { name: "50 %+screen", screening: Some(options.work), ..limited(LIMITS[1]) };
+        let lazy = Variant { neighbour: true, ..variant("soft-lrp", Architecture::SoftLrp) };
+        LIMITS.map(limited).into_iter().chain([both, lazy]).collect()
+    },
+    reference: unscreened,
+    y: "share of the neighbour",
+    value: |run| run.neighbour,
+    checks: |curves| {
+        let limits = LIMITS.iter().zip(curves);
+        let mut checks: Vec<Check> = limits.clone().flat_map(|(limit, c)| shares(limit.1, c)).collect();
+        checks.extend(limits.map(|(_, curve)| keeps(curve)));
+        for curve in &curves[LIMITS.len()..] {
+            checks.extend([fair(curve), keeps(curve)]);
+        }
+        checks
+    },
+};
+
+fn variant(name: &'static str, architecture: Architecture) -> Variant {
+    Variant { name, config: router(architecture), screening: None, neighbour: false }
+}
+
+/// Polling with quota and feedback.
+fn unscreened(_options: &Options) -> Variant {
+    variant("polled", Architecture::Polled)
+}
+
+/// The same with screening.
+fn screened(options: &Options) -> Variant {
+    Variant { screening: Some(options.work), ..unscreened(options) }
+}
+
+/// The defaults of an architecture, forwarding.
+fn router(architecture: Architecture) -> Config {
+    let mut config = Config::of(architecture);
+    config.stack.forwarding = true;
+    config
+}
+
+fn keeps(curve: &Curve) -> Check {
+    Check::within(
+        format!("{}: share of the peak at the highest load", curve.name),
+        KEPT,
+        &[curve.retention()],
+    )
+}
+
+fn falls(curve: &Curve) -> Check {
+    let name = format!("{}: share of the peak at the highest load, falling", curve.name);
+    Check::within(name, FALLING, &[curve.retention()])
+}
+
+fn livelocks(curve: &Curve) -> Check {
+    let name = format!("{}: share of the peak at the highest load, livelock", curve.name);
+    Check::within(name, LIVELOCK, &[curve.retention()])
+}
+
+/// The neighbour has at least what the limit leaves at every load, and in overload no more either.
+fn shares(limit_percent: u8, curve: &Curve) -> [Check; 2] {
+    let left = 1.0 - f64::from(limit_percent) / 100.0;
+    let share = |pressed: bool| -> Vec<f64> {
+        let points = curve.points.iter().filter(|(load, _)| !pressed || *load >= OVERLOAD * curve.peak_pps());
+        points.map(|(_, run)| run.neighbour).collect()
+    };
+    let name = curve.name;
+    [
+        Check::within(format!("{name}: neighbour's share at any load"), [left - OFF, 1.0], &share(false)),
+        Check::within(
+            format!("{name}: neighbour's share in overload"),
+            [left - OFF, left + OFF],
+            &share(true),
+        ),
+    ]
+}
+
+/// The neighbour has at least its fair half of what processes get.
+fn fair(curve: &Curve) -> Check {
+    let short: Vec<f64> = curve.points.iter().map(|(_, run)| run.neighbour - run.cpu.process / 2.0).collect();
+    Check::within(
+        format!("{}: neighbour's share beyond half of the processes'", curve.name),
+        [-OFF, 1.0],
+        &short,
+    )
+}
+
+/// Without a load far beyond the peak nothing is shown.
+fn overload(curves: &[Curve]) -> Check {
+    let highest = |curve: &Curve| {
+        let offered = curve.points.last().map_or(0.0, |(_, run)| run.offered_pps);
+        offered / curve.peak_pps().max(1.0)
+    };
+    let all: Vec<f64> = curves.iter().map(highest).collect();
+    Check::within("highest load, in peaks of each", [OVERLOAD, 1000.0], &all)
+}
+
+fn books(curves: &[Curve]) -> Check {
+    let balance = curves.iter().flat_map(|curve| &curve.points).all(|(_, run)| run.conserved);
+    Check::equal("every frame is accounted for", "yes", if balance { "yes" } else { "no" })
+}

@@ -1,0 +1,158 @@
+//! The papers' experiments in real time, on this machine: a host on one core, a load generator on another.
+//!
+//! Figures in packets a second say what this machine can do, not what the paper's could. What is compared is the shape: what keeps its
+//! peak however high the load, what falls, and what a neighbour on the same core gets.
+
+mod bench;
+mod cable;
+mod devices;
+mod figures;
+mod outside;
+mod router;
+mod sweep;
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::experiment::{Mode, Report};
+
+/// What the host's interfaces are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Place {
+    /// Two in-memory cables, whose other ends the generator's thread has. Needs no privilege.
+    #[default]
+    Cable,
+    /// Packet sockets on two veth pairs, in a network namespace of their own. Needs root.
+    Packet,
+    /// Two TAP devices, in a network namespace of their own. Needs root.
+    Tap,
+}
+
+impl Place {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Cable, Self::Packet, Self::Tap];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cable => "cable",
+            Self::Packet => "packet",
+            Self::Tap => "tap",
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|place| place.name() == name)
+            .ok_or_else(|| "give cable, packet or tap".to_owned())
+    }
+}
+
+/// How an experiment is run in real time.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Between what. Default the cable.
+    pub on: Place,
+    /// Loads at which each variant is measured, in equal ratios. Default 10.
+    pub points: usize,
+    /// Length of the measured window. Default 0.25 s.
+    pub window: Duration,
+    /// Measurements of each variant at each load; the median counts. Default 3.
+    pub repeats: usize,
+    /// What screening does for each packet. Default 1 µs.
+    pub work: Duration,
+    /// Seed of everything that is random. Default 1.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            on: Place::default(),
+            points: 10,
+            window: Duration::from_millis(250),
+            repeats: 3,
+            work: Duration::from_micros(1),
+            seed: 1,
+        }
+    }
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// What was measured last.
+    pub variant: &'a str,
+    /// The load it was offered, in packets a second.
+    pub offered_pps: f64,
+    /// What it forwarded.
+    pub forwarded_pps: f64,
+    /// Measurements done, and to do in all.
+    pub done: (usize, usize),
+}
+
+/// Runs an experiment in real time; `None` if there is none of that id.
+///
+/// # Errors
+/// If the machine refuses a thread, a namespace or a device; the message says what to do.
+pub fn run(
+    id: &str,
+    options: &Options,
+    progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+) -> Option<io::Result<Report>> {
+    let figure = figures::of(id)?;
+    Some(figure.measure(options, progress).map(|outcome| Report {
+        id: figure.id,
+        title: figure.title,
+        source: figure.source,
+        mode: Mode::Real,
+        seed: options.seed,
+        conditions: Some(conditions(options)),
+        outcome,
+    }))
+}
+
+/// Every experiment that runs in real time: id, title, source.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    figures::ALL.iter().map(|figure| (figure.id, figure.title, figure.source))
+}
+
+/// Under which conditions it was measured, in one line.
+fn conditions(options: &Options) -> String {
+    let processor = evenkeel_apps::demo::processor().unwrap_or_else(|| "an unnamed processor".to_owned());
+    format!(
+        "on {}; {processor}, {} cores; {:?} of screening for each packet; medians of {} windows of {:?}",
+        options.on,
+        evenkeel::link::cpus().len(),
+        options.work,
+        options.repeats,
+        options.window
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found_by_their_names() {
+        for place in Place::ALL {
+            assert_eq!(place.to_string().parse(), Ok(place));
+        }
+        assert!("ether".parse::<Place>().is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! The host under test: a router between two links, with or without screening and a compute-bound neighbour.
+
+use std::io;
+
+use evenkeel::Engine;
+use evenkeel::link::{self, Clock, Device};
+use evenkeel_apps::demo::results::CpuShares;
+use evenkeel_apps::measure::{CoreTime, Neighbour, settle_on};
+use evenkeel_core::cable::End;
+use evenkeel_core::drop::{QueueDrop, Reason};
+use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::process::{ProcessId, Program, Step};
+use evenkeel_core::screen::Verdict;
+use evenkeel_core::socket::SocketId;
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
+
+/// Limit of the screening queue, as in the paper.
+const SCREEN_PKTS: usize = 32;
+
+/// The router's side of both links.
+pub(super) const ROUTER: [Ipv4Address; 2] = [Ipv4Address::new(10, 77, 0, 2), Ipv4Address::new(10, 78, 0, 2)];
+/// Where packets come from, and where they go.
+pub(super) const SOURCE: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
+pub(super) const DESTINATION: Ipv4Address = Ipv4Address::new(10, 78, 0, 1);
+/// Hardware addresses outside: nobody needs to be asked for them.
+pub(super) const OUTSIDE: [EthernetAddress; 2] =
+    [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 4])];
+/// The router's own.
+pub(super) const INSIDE: [EthernetAddress; 2] =
+    [EthernetAddress([2, 0, 0, 0, 0, 2]), EthernetAddress([2, 0, 0, 0, 0, 3])];
+
+/// A kernel of the paper, or ours.
+#[derive(Debug, Clone)]
+pub(super) struct Variant {
+    pub(super) name: &'static str,
+    pub(super) config: Config,
+    /// What a screening process does for each packet, if there is one. It accepts all.
+    pub(super) screening: Option<Duration>,
+    pub(super) neighbour: bool,
+}
+
+/// The router's side of the links.
+#[derive(Debug)]
+pub(super) enum Inside {
+    Cables(Box<[End; 2]>),
+    Devices(Box<dyn Device>, Box<dyn Device>),
+}
+
+/// When what happens.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Schedule {
+    pub(super) start: Instant,
+    pub(super) window: (Instant, Instant),
+    pub(super) end: Instant,
+}
+
+/// What the router's thread saw.
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) cpu: CpuShares,
+    pub(super) core_share: f64,
+    pub(super) neighbour: f64,
+    /// Whether the host's own books balance.
+    pub(super) balanced: bool,
+    /// Frames the host has taken in, or could have.
+    pub(super) came: u64,
+    /// Frames its rings had no room for.
+    pub(super) shed: u64,
+    pub(super) transmitted: u64,
+    /// Frames dropped because the queue they were to enter was full, by queue.
+    pub(super) ip_queue_drops: u64,
+    pub(super) screen_drops: u64,
+    pub(super) channel_drops: u64,
+    pub(super) output_drops: u64,
+    pub(super) other_drops: u64,
+}
+
+/// Accepts every packet, after some work for it: `screend`.
+#[derive(Debug)]
+struct Screener {
+    work: Duration,
+    screen: Option<SocketId>,
+}
+
+impl Program for Screener {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(screen) = self.screen else {
+            self.screen = system.open_screen(SCREEN_PKTS).ok();
+            return if self.screen.is_some() { Step::Again } else { Step::Exit };
+        };
+        if !system.screen(screen, |_| Verdict::Pass) {
+            return Step::Wait(screen);
+        }
+        system.compute(self.work);
+        Step::Again
+    }
+}
+
+/// Runs the router through a measurement, on the calling thread.
+pub(super) fn run(
+    variant: &Variant,
+    inside: Inside,
+    cpu: Option<usize>,
+    clock: Clock,
+    schedule: Schedule,
+) -> io::Result<Observed> {
+    settle_on(cpu.as_ref());
+    let host = Host::new(variant.config.clone()).map_err(io::Error::other)?;
+    let mut engine = Engine::new(host, clock)?;
+    let interfaces = attach(&mut engine, inside)?;
+    let host = engine.host_mut();
+    if let Some(work) = variant.screening {
+        host.spawn("screen", 0, Box::new(Screener { work, screen: None }));
+    }
+    let neighbour = variant.neighbour.then(|| host.spawn("neighbour", 0, Box::new(Neighbour)));
+    let mut at = |until| -> io::Result<(CoreTime, Duration)> {
+        engine.run(until, |_| false)?;
+        Ok((CoreTime::of(&engine), used(engine.host(), neighbour)))
+    };
+    let ((from, used_from), (until, used_until)) = (at(schedule.window.0)?, at(schedule.window.1)?);
+    at(schedule.end)?;
+    let host = engine.host_mut();
+    let came = host.ledger().received + host.in_rings();
+    let shed = interfaces.iter().map(|&id| shed(host, id)).sum();
+    let ledger = host.ledger();
+    let [ip_queue, screen, channel, output] =
+        [QueueDrop::IpQueue, QueueDrop::Screen, QueueDrop::Channel, QueueDrop::Output]
+            .map(|queue| dropped(host, |reason| reason == queue.into()));
+    Ok(Observed {
+        cpu: until.shares_since(&from),
+        core_share: until.core_share_since(&from),
+        neighbour: until.share_of(&from, used_until, used_from),
+        balanced: host.check().is_ok(),
+        came,
+        shed,
+        transmitted: ledger.transmitted,
+        ip_queue_drops: ip_queue,
+        screen_drops: screen,
+        channel_drops: channel,
+        output_drops: output,
+        other_drops: dropped(host, |_| true) - ip_queue - screen - channel - output,
+    })
+}
+
+fn attach(engine: &mut Engine, inside: Inside) -> io::Result<[InterfaceId; 2]> {
+    let addresses = ROUTER.map(|address| [IpCidr::new(address.into(), 24)]);
+    let [first, second] = &addresses;
+    let added = match inside {
+        Inside::Cables(ends) => {
+            let [a, b] = *ends;
+            engine.add_cable(a, first).and_then(|a| Ok([a, engine.add_cable(b, second)?]))
+        }
+        Inside::Devices(a, b) => {
+            engine.add_device(a, first).and_then(|a| Ok([a, engine.add_device(b, second)?]))
+        }
+    };
+    let interfaces = added.map_err(io::Error::other)?;
+    let now = engine.clock().now();
+    for ((interface, address), hardware) in interfaces.into_iter().zip([SOURCE, DESTINATION]).zip(OUTSIDE) {
+        let set = engine.host_mut().set_neighbor(interface, IpAddress::Ipv4(address), hardware, now);
+        set.map_err(|e| io::Error::other(format!("{e:?}")))?;
+    }
+    Ok(interfaces)
+}
+
+fn used(host: &Host, process: Option<ProcessId>) -> Duration {
+    process.and_then(|p| host.bill(p)).map_or(Duration::ZERO, |bill| bill.used)
+}
+
+fn shed(host: &mut Host, interface: InterfaceId) -> u64 {
+    let Some(interface) = host.interface_mut(interface) else { return 0 };
+    (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum()
+}
+
+fn dropped(host: &Host, of: impl Fn(Reason) -> bool) -> u64 {
+    host.ledger().drops().filter(|&(reason, ..)| of(reason)).map(|(_, input, output)| input + output).sum()
+}
+
+/// The processor for the load generator, and the one for the router.
+pub(super) fn processors() -> (Option<usize>, Option<usize>) {
+    let cpus = link::cpus();
+    (cpus.first().copied(), cpus.get(1).copied())
+}

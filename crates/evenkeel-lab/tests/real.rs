@@ -1,0 +1,82 @@
+//! The experiments in real time: so short that the figures say nothing, but every curve must be there and the books right.
+
+use std::io;
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel_lab::real::{self, Options, Place};
+use evenkeel_lab::{Mode, Report, list};
+
+fn short(on: Place) -> Options {
+    Options { on, points: 2, window: Duration::from_millis(10), repeats: 1, ..Options::default() }
+}
+
+/// One after the other: they measure on the same two cores.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn run(id: &str, on: Place) -> io::Result<Report> {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    real::run(id, &short(on), &mut |_| ()).expect("an experiment of that id")
+}
+
+fn is_whole(report: &Report, variants: &[&str]) {
+    assert_eq!(report.mode, Mode::Real);
+    for variant in variants {
+        let points: Vec<_> = report.outcome.points.iter().filter(|p| p.series == *variant).collect();
+        assert_eq!(points.len(), 2, "{variant}: {}", report.text());
+        for point in points {
+            // A busy machine may not let the generator send at all in so short a time.
+            assert!(point.more["offered_pps"] >= 0.0 && point.more["forwarded_pps"] >= 0.0, "{point:?}");
+            let shares =
+                ["interrupt", "soft_interrupt", "polling_thread", "process"].map(|level| point.more[level]);
+            assert!(shares.iter().all(|share| (0.0..=1.01).contains(share)), "{point:?}");
+        }
+    }
+    assert_eq!(report.outcome.points.len(), 2 * variants.len());
+    let forwarded: f64 = report.outcome.points.iter().map(|p| p.more["forwarded_pps"]).sum();
+    assert!(forwarded > 0.0, "{}", report.text());
+    let books = report.outcome.checks.iter().find(|c| c.name == "every frame is accounted for");
+    assert!(books.is_some_and(|check| check.ok), "{}", report.text());
+}
+
+#[test]
+fn every_experiment_measures_all_its_variants_on_the_cable() {
+    let variants: [(&str, &[&str]); 4] = [
+        ("l97-fig2", &["eager", "eager+screen"]),
+        ("l97-fig5", &["eager", "no quota", "polled", "soft-lrp"]),
+        ("l97-fig6", &["eager", "no feedback", "polled", "soft-lrp"]),
+        ("l97-fig10", &["25 %", "50 %", "75 %", "100 %", "50 %+screen", "soft-lrp"]),
+    ];
+    for (id, variants) in variants {
+        is_whole(&run(id, Place::Cable).unwrap(), variants);
+    }
+    let in_real_time = list().into_iter().filter(|listed| listed.modes.contains(&Mode::Real));
+    assert_eq!(in_real_time.count(), variants.len());
+}
+
+#[test]
+fn json_says_how_it_was_measured() {
+    let json = serde_json::to_value(run("l97-fig6", Place::Cable).unwrap()).unwrap();
+    assert_eq!(json["mode"], "real");
+    assert!(json["conditions"].as_str().unwrap().starts_with("on cable; "));
+    assert!(json["points"][0]["more"]["ring_drops"].is_f64());
+}
+
+#[test]
+fn devices_of_the_kernel_are_measured_too() {
+    for place in [Place::Packet, Place::Tap] {
+        match run("l97-fig6", place) {
+            Ok(report) => is_whole(&report, &["eager", "no feedback", "polled", "soft-lrp"]),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let _ = writeln!(io::stderr(), "SKIPPED (needs root: {error}): {place}");
+            }
+            Err(error) => panic!("{place}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn what_has_no_real_time_is_not_run() {
+    assert!(real::run("o96-fig3", &short(Place::Cable), &mut |_| ()).is_none());
+}
