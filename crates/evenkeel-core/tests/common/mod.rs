@@ -94,7 +94,7 @@ impl Bench {
         panic!("the host never comes to rest");
     }
 
-    /// Runs a while: for hosts with programs that never rest.
+    /// Runs a while: for hosts with programs, or clocks, that never rest.
     pub(crate) fn settle_some(&mut self) {
         self.run(UNIT * 1_000);
     }
