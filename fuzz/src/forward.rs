@@ -345,7 +345,7 @@ fn hop_limit(packet: &[u8]) -> u8 {
 /// The packets among those ready to leave that have the ends of `packet`: none of our own has, for its source is never ours.
 fn left(out: &VecDeque<(InterfaceId, Frame)>, packet: &[u8]) -> Vec<(InterfaceId, Vec<u8>)> {
     let same_kind =
-        |bytes: &[u8]| bytes.len() > 34 && bytes[14] >> 4 == packet[0] >> 4 && bytes[12..14] != [8, 6];
+        |bytes: &[u8]| bytes.len() >= 34 && bytes[14] >> 4 == packet[0] >> 4 && bytes[12..14] != [8, 6];
     out.iter()
         .filter(|(_, frame)| same_kind(frame.bytes()) && addresses(&frame.bytes()[14..]) == addresses(packet))
         .map(|(interface, frame)| (*interface, frame.bytes()[14..].to_vec()))

@@ -236,6 +236,10 @@ impl Table {
         }
         let Some(payload) = packet.get(header_len..total_len) else { return MALFORMED };
         let destination = Ipv4Address::new(header[16], header[17], header[18], header[19]);
+        let local = IpAddress::Ipv4(destination);
+        if !self.addresses.contains(&local) {
+            return self.in_transit(local);
+        }
         let protocol = header[9];
         let flags_offset = u16::from_be_bytes([header[6], header[7]]);
         let (more, offset) = (flags_offset & 0x2000 != 0, flags_offset & 0x1fff);
@@ -247,7 +251,7 @@ impl Table {
             identification: u32::from(u16::from_be_bytes([header[4], header[5]])),
             protocol,
         });
-        self.classify_transport(IpAddress::Ipv4(destination), protocol, payload, fragment, offset != 0)
+        self.classify_transport(local, protocol, payload, fragment, offset != 0)
     }
 
     fn classify_ipv6(&self, packet: &[u8]) -> Class {
@@ -262,6 +266,10 @@ impl Table {
         addresses[0].copy_from_slice(&header[8..24]);
         addresses[1].copy_from_slice(&header[24..40]);
         let destination = IpAddress::Ipv6(Ipv6Address::from_octets(addresses[1]));
+        // What is behind the fixed header of a packet for somebody else is no business of ours (RFC 8200 4).
+        if !self.addresses.contains(&destination) {
+            return self.in_transit(destination);
+        }
         let mut next = header[6];
         let mut fragment = None;
         for _ in 0..HEADERS_MAX {
@@ -301,7 +309,6 @@ impl Table {
         Class::Discard(IpDrop::Malformed.into())
     }
 
-    /// `payload` starts at the transport header unless `later` says this is a fragment that has none.
     /// A packet for somebody else: for the forwarding daemon, if there is one.
     fn in_transit(&self, destination: IpAddress) -> Class {
         if self.forward == NO_CHANNEL || destination.is_multicast() || destination.is_broadcast() {
@@ -310,6 +317,7 @@ impl Table {
         Class::Channel(self.forward)
     }
 
+    /// `payload` starts at the transport header unless `later` says this is a fragment that has none.
     fn classify_transport(
         &self,
         destination: IpAddress,
@@ -318,9 +326,6 @@ impl Table {
         fragment: Option<FragmentKey>,
         later: bool,
     ) -> Class {
-        if !self.addresses.contains(&destination) {
-            return self.in_transit(destination);
-        }
         if later {
             let known = fragment.and_then(|key| self.fragment_channel(&key));
             return self.channel(known.unwrap_or(self.fragment));

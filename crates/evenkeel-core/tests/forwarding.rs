@@ -5,9 +5,14 @@ mod common;
 
 use common::router::*;
 use common::*;
+use evenkeel_core::channel::ChannelId;
+use evenkeel_core::demux::{Binding, Change, Class, Table};
+use evenkeel_core::drop::IpDrop;
 use evenkeel_core::host::{Config, Level};
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::stack::{NeighborState, Route, Via};
 use evenkeel_core::time::Duration;
+use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address};
 
 #[test]
 fn every_architecture_forwards_both_ways_unchanged_but_for_the_hop() {
@@ -150,4 +155,84 @@ fn forwarded_frames_leave_no_buffer_behind() {
             "{architecture}: {available} of {free:?}"
         );
     }
+}
+
+#[test]
+fn routes_neighbours_and_addresses_change_while_packets_pass() {
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::router(Config::of(architecture));
+        bench.settle();
+        let passes = |bench: &mut Bench| {
+            bench.sent_wan();
+            bench.send(&[outwards(0)]);
+            bench.settle();
+            bench.sent_wan().len() == 1
+        };
+        assert!(passes(&mut bench), "{architecture}");
+        let blackhole = Route { to: IpCidr::new(FAR.into(), 32), via: Via::Blackhole, metric: 0 };
+        bench.host.set_route(blackhole).unwrap();
+        assert!(!passes(&mut bench), "{architecture}");
+        assert!(bench.host.routes().any(|route| route == blackhole), "{architecture}");
+        assert!(bench.host.remove_route(&blackhole), "{architecture}");
+        assert!(passes(&mut bench), "{architecture}");
+        // Somebody else takes over the address: the next packet goes to his adaptor.
+        let far = IpAddress::from(FAR);
+        bench.host.set_neighbor(WAN, far, PEER_MAC, bench.now).unwrap();
+        bench.send(&[outwards(9)]);
+        bench.settle();
+        assert_eq!(bench.sent_wan()[0][..6], PEER_MAC.0, "{architecture}");
+        let known = bench.host.neighbors(bench.now).find(|neighbor| neighbor.address == far).unwrap();
+        assert_eq!((known.hardware, known.state), (Some(PEER_MAC), NeighborState::Permanent));
+        assert!(bench.host.remove_neighbor(WAN, far, bench.now), "{architecture}");
+        bench.send(&[outwards(10)]);
+        bench.settle();
+        assert_eq!(bench.sent_wan()[0][12..14], [8, 6], "{architecture}: it is asked for");
+    }
+}
+
+#[test]
+fn an_address_added_or_taken_away_is_the_host_s_own_or_somebody_else_s() {
+    let second = Ipv4Address::new(198, 51, 100, 77);
+    let cidr = IpCidr::new(second.into(), 24);
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::router(Config::of(architecture));
+        bench.settle();
+        let arrives = |bench: &mut Bench| {
+            let forwarded = bench.host.ledger().forwarded;
+            bench.sent();
+            bench.send(&[udp_between(PEER, HOST_MAC, second, 9, b"whose?")]);
+            bench.settle();
+            // Port unreachable is what the host itself says.
+            let told = bench.sent().iter().any(|f| f[23] == 1 && f[34..36] == [3, 3]);
+            (told, bench.host.ledger().forwarded - forwarded)
+        };
+        assert_eq!(arrives(&mut bench), (false, 1), "{architecture}");
+        bench.host.add_address(WAN, cidr, bench.now);
+        assert_eq!(arrives(&mut bench), (true, 0), "{architecture}");
+        assert!(bench.host.remove_address(WAN, cidr), "{architecture}");
+        assert_eq!(arrives(&mut bench), (false, 1), "{architecture}");
+        // Larger than the link now takes, and not to be fragmented.
+        bench.host.set_mtu(WAN, 576);
+        bench.sent();
+        bench.send(&[udp_between(PEER, HOST_MAC, FAR, 7, &[0; 1000])]);
+        bench.settle();
+        let told = bench.sent();
+        assert_eq!((told.len(), &told[0][34..36], &told[0][40..42]), (1, &[3, 4][..], &[2, 64][..]));
+    }
+}
+
+#[test]
+fn headers_behind_the_fixed_one_are_no_concern_of_a_router() {
+    let forward = ChannelId(3);
+    let mut table = Table::new(1);
+    table.apply(Change::Hardware(HOST_MAC));
+    table.apply(Change::Bind(Binding::Forward, forward));
+    // Hop-by-hop options that claim to be longer than the packet.
+    let mut frame = [&HOST_MAC.0[..], &PEER_MAC.0, &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 0, 64]].concat();
+    frame.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    frame.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    frame.extend([17, 200, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(table.classify(&frame), Class::Channel(forward));
+    table.apply(Change::AddAddress(IpAddress::v6(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)));
+    assert_eq!(table.classify(&frame), Class::Discard(IpDrop::Malformed.into()));
 }

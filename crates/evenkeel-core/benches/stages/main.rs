@@ -11,6 +11,7 @@
 mod common;
 mod measure;
 mod rig;
+mod router;
 mod stages;
 
 use std::process::ExitCode;

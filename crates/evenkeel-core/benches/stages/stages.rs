@@ -19,6 +19,7 @@ use evenkeel_core::wire::{
 
 use crate::common::{HOST, HOST_MAC, PEER_MAC, udp};
 use crate::rig::{NAP, Rig, Sender, Sink, Sleeper};
+use crate::router::Forward;
 
 /// Frames that are measured together.
 pub(crate) const BATCH: usize = 64;
@@ -69,6 +70,9 @@ pub(crate) fn all() -> Vec<Stage> {
         Stage::new("channel: push and take", push_and_take()),
         Stage::new("UDP input: IPv4", Input::of(v4)),
         Stage::new("UDP input: IPv6", Input::of(v6)),
+        Stage::new("forward: IPv4, 10 routes", Forward::over(10)),
+        Stage::new("forward: IPv4, 1 000 routes", Forward::over(1_000)),
+        Stage::new("forward: IPv4, 100 000 routes", Forward::over(100_000)),
         Stage::new("demultiplex and discard: soft-lrp polled", Discard::of(DeviceWork::Polled)).within(60.0),
         Stage::new("demultiplex and discard: soft-lrp interrupt", Discard::of(DeviceWork::Interrupt))
             .within(60.0),
