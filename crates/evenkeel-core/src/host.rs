@@ -564,6 +564,9 @@ impl Host {
             // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new dispatch.
             self.in_soft_interrupt = self.net.has_ip_queue();
         }
+        if ran.level == Level::PollingThread {
+            self.net.finish_poll();
+        }
         let Some(id) = ran.process else { return };
         let Some(process) = self.processes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         let daemon = if let Body::Daemon(channel) = process.body { Some(channel) } else { None };

@@ -86,7 +86,7 @@ impl Program for Tcpdump {
             system.recycle_captured(captured);
             system.compute(self.writing.frame);
             self.captured.add_one();
-            if self.captured.get() % self.writing.buffer_pkts.max(1) == 0 {
+            if self.captured.get().is_multiple_of(self.writing.buffer_pkts.max(1)) {
                 system.compute(self.writing.flush);
             }
             read = true;

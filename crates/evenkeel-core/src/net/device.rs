@@ -11,6 +11,26 @@ use crate::receive::{AfterDevice, DeviceWork};
 use crate::time::Instant;
 use crate::work::Work;
 
+/// A turn of the polling thread whose time is not over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Polled {
+    port: Port,
+    /// Frames it took.
+    done: usize,
+    end: End,
+}
+
+/// How a turn left its callback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The quota is used.
+    UsedUp,
+    /// There was nothing more to take.
+    Empty,
+    /// It may go on, now or when nothing inhibits it.
+    Open,
+}
+
 impl Net {
     /// A port among `sources` that may interrupt and has something to do. Ports take turns.
     pub(crate) fn interrupting_port(&mut self, sources: Sources) -> Option<usize> {
@@ -82,14 +102,25 @@ impl Net {
         let Some(&port) = self.ports.get(usize::from(source.0)) else { return };
         let limit = left.min(self.config.batch_pkts);
         let done = self.device_work(port, limit, now);
-        // A callback that used its quota stays marked (TOCS 1997, section 6.4), and so does one that an inhibition ended. Else the interrupt
-        // comes back only when nothing waits, tested after the last frame was taken.
-        let ended = done == limit || self.stops(port);
-        let more = done == left || (ended && self.pending(port));
-        if port.side == Side::Transmit && (!more || done == left) {
+        let end = if done == left {
+            End::UsedUp
+        } else if done == limit || self.stops(port) {
+            End::Open
+        } else {
+            End::Empty
+        };
+        if port.side == Side::Transmit && (end != End::Open || !self.pending(port)) {
             self.restart_output(port.interface);
         }
-        self.poller.served(source, done, more);
+        self.polled = Some(Polled { port, done, end });
+    }
+
+    /// The turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4), and so does one that an inhibition ended. Else
+    /// the interrupt comes back when nothing waits by now.
+    pub(crate) fn finish_poll(&mut self) {
+        let Some(Polled { port, done, end }) = self.polled.take() else { return };
+        let more = end == End::UsedUp || (end == End::Open && self.pending(port));
+        self.poller.served(port.source, done, more);
     }
 
     /// Does at most `limit` frames' work of a port; says how many there were.

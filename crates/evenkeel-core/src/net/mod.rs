@@ -71,6 +71,7 @@ pub(crate) struct Net {
     pub(crate) stack: Stack,
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
+    polled: Option<device::Polled>,
     /// Processes to be woken when the unit is over.
     pub(crate) wakeups: Vec<ProcessId>,
     interfaces: Vec<Box<dyn Interface>>,
@@ -126,6 +127,7 @@ impl Net {
             stack: Stack::new(config.stack.clone(), config.seed),
             work: WorkLog::default(),
             poller: Poller::new(config.quota, timeout, config.cycle_limit).with_inhibition(config.inhibition),
+            polled: None,
             wakeups: Vec::new(),
             interfaces: Vec::new(),
             ports: Vec::new(),
