@@ -4,10 +4,23 @@
 pub mod chart;
 pub mod experiment;
 mod l97_fig1;
+mod l97_fig10;
+mod l97_fig13;
+mod l97_fig14;
+mod l97_fig15;
+mod l97_fig2;
+mod l97_fig5;
+mod l97_fig6;
+mod l97_fig7;
+mod l97_fig8;
+mod l97_fig9;
 mod lrp_testbed;
+mod monitor_testbed;
 mod o96_fig3;
 mod o96_fig4;
 pub mod real;
+mod router_setup;
+mod router_testbed;
 
 use serde::Serialize;
 
@@ -16,7 +29,21 @@ pub use experiment::{Check, Experiment, Figure, Mode, Outcome, Point, Report};
 /// Every experiment there is.
 #[must_use]
 pub fn experiments() -> &'static [Experiment] {
-    &[o96_fig3::EXPERIMENT, o96_fig4::EXPERIMENT, l97_fig1::EXPERIMENT]
+    &[
+        o96_fig3::EXPERIMENT,
+        o96_fig4::EXPERIMENT,
+        l97_fig1::EXPERIMENT,
+        l97_fig2::EXPERIMENT,
+        l97_fig5::EXPERIMENT,
+        l97_fig6::EXPERIMENT,
+        l97_fig7::EXPERIMENT,
+        l97_fig8::EXPERIMENT,
+        l97_fig9::EXPERIMENT,
+        l97_fig10::EXPERIMENT,
+        l97_fig13::EXPERIMENT,
+        l97_fig14::EXPERIMENT,
+        l97_fig15::EXPERIMENT,
+    ]
 }
 
 /// The experiment with that id.

@@ -2,9 +2,25 @@
 
 use evenkeel_lab::{Mode, Report, experiments, find};
 
+/// Checks that the model cannot meet, by experiment and name, and why. Any other miss fails the tests, and so does one of these that is met.
+const KNOWN_MISSES: &[(&str, &str, &str)] = &[
+    (
+        "l97-fig10",
+        "dip below saturation, limit 75 % (points)",
+        "a round of five takes 1 ms: a limit of 7.5 ms is overrun by half a round more than one of 5 ms, and the plateau lies as low as the dip",
+    ),
+    (
+        "l97-fig14",
+        "packet 1, polling, stretched as if traced (us)",
+        "figure 13 leaves 27 us for interrupt and thread switch, figure 14 some 100 more, which the paper itself lays partly to tracing",
+    ),
+];
+
 fn run(id: &str, seed: u64) -> Report {
     let report = find(id).expect("an experiment of that id").run(seed);
-    assert!(report.passed(), "\n{}", report.text());
+    let missed = report.outcome.checks.iter().filter(|c| !c.ok).map(|c| c.name.as_str());
+    let known = KNOWN_MISSES.iter().filter(|(of, ..)| *of == id).map(|(_, name, _)| *name);
+    assert_eq!(missed.collect::<Vec<_>>(), known.collect::<Vec<_>>(), "\n{}", report.text());
     report
 }
 
@@ -30,6 +46,56 @@ fn l97_fig1_agrees_with_the_paper() {
 #[test]
 fn o96_fig4_agrees_with_the_paper() {
     run("o96-fig4", 1);
+}
+
+#[test]
+fn l97_fig2_agrees_with_the_paper() {
+    run("l97-fig2", 1);
+}
+
+#[test]
+fn l97_fig5_agrees_with_the_paper() {
+    run("l97-fig5", 1);
+}
+
+#[test]
+fn l97_fig6_agrees_with_the_paper() {
+    run("l97-fig6", 1);
+}
+
+#[test]
+fn l97_fig7_agrees_with_the_paper() {
+    run("l97-fig7", 1);
+}
+
+#[test]
+fn l97_fig8_agrees_with_the_paper() {
+    run("l97-fig8", 1);
+}
+
+#[test]
+fn l97_fig9_agrees_with_the_paper() {
+    run("l97-fig9", 1);
+}
+
+#[test]
+fn l97_fig10_agrees_with_the_paper() {
+    run("l97-fig10", 1);
+}
+
+#[test]
+fn l97_fig13_agrees_with_the_paper() {
+    run("l97-fig13", 1);
+}
+
+#[test]
+fn l97_fig14_agrees_with_the_paper() {
+    run("l97-fig14", 1);
+}
+
+#[test]
+fn l97_fig15_agrees_with_the_paper() {
+    run("l97-fig15", 1);
 }
 
 #[test]

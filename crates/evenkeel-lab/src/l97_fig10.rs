@@ -1,0 +1,120 @@
+//! What a process that computes gets beside a router: Mogul and Ramakrishnan, TOCS 1997, figure 10.
+//!
+//! The polling thread measures its own time; when it has had its share of a period of 10 ms, input stops until the period is over.
+
+use evenkeel_core::poll::Quota;
+
+use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::router_setup::Setup;
+use crate::router_testbed::{Curve, Load, Router, TIME, WARM_UP};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    id: "l97-fig10",
+    title: "CPU time left for a user process under the cycle limit",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 10",
+    modes: &[Mode::Virtual],
+    measure,
+};
+
+/// What the paper says.
+mod paper {
+    pub(super) const BASE_PERCENT: f64 = 94.0;
+    /// Points by which a share may be off.
+    pub(super) const POINTS: f64 = 3.0;
+    /// L97.F10.quota.
+    pub(super) const QUOTA: usize = 5;
+    /// The limit is looked at after each round: it can be overrun by one, of 1 ms in 10 (L97.F10.burst).
+    pub(super) const ROUND_PERCENT: f64 = 10.0;
+}
+
+/// Output and interrupts after the limit (D.L97.cycle): what is left of a ring's worth of output, and an interrupt for each frame of it.
+const AFTER_PERCENT: f64 = 6.0;
+
+const LIMITS: [Option<u8>; 4] = [Some(25), Some(50), Some(75), None];
+/// The router is saturated whatever its limit.
+const SATURATED: u64 = 5_000;
+const FLOOD: u64 = 8_000;
+
+fn measure(seed: u64) -> Outcome {
+    let rates: Vec<u64> = (0..5_000).step_by(250).chain((5_000..=12_000).step_by(1_000)).collect();
+    let curves = LIMITS.map(|limit| {
+        let setup = Setup { spinner: true, ..router(limit) };
+        Curve::measure(name(limit), &setup, rates.iter().copied(), seed)
+    });
+    let points = |c: &Curve| -> Vec<Point> {
+        c.measured().map(|(_, m)| m.point_at(&c.name, m.offered_pps, 100.0 * m.user)).collect()
+    };
+    let [quarter, half, three_quarters, none] = &curves;
+    let limited = [(quarter, 25.0), (half, 50.0), (three_quarters, 75.0)];
+    let mut checks = ends(none, seed);
+    checks.extend(limited.iter().flat_map(|&(curve, percent)| plateau(curve, percent)));
+    checks.extend([dip(half), dip(three_quarters), idle(seed)]);
+    Outcome {
+        x: "input (packets/s)",
+        y: "CPU time of the user process (%)",
+        y_max: None,
+        points: curves.iter().flat_map(points).collect(),
+        checks,
+    }
+}
+
+const fn router(cycle_limit: Option<u8>) -> Setup {
+    Setup { quota: Quota::Fixed(paper::QUOTA), cycle_limit, ..Setup::POLLING }
+}
+
+fn name(limit: Option<u8>) -> String {
+    limit.map_or_else(|| "no limit".into(), |percent| format!("limit {percent} %"))
+}
+
+fn user_percent(curve: &Curve, of: impl Fn(u64) -> bool) -> Vec<f64> {
+    curve.measured().filter(|(rate, _)| of(*rate)).map(|(_, m)| 100.0 * m.user).collect()
+}
+
+fn ends(none: &Curve, seed: u64) -> Vec<Check> {
+    let base = [paper::BASE_PERCENT - paper::POINTS, paper::BASE_PERCENT + paper::POINTS];
+    let alone = Router::new(&router(None), Load::Rate(FLOOD), seed).measure(WARM_UP, TIME);
+    let share = none.at(FLOOD).forwarded_pps / alone.forwarded_pps;
+    vec![
+        Check::within("user share without input (%)", base, &user_percent(none, |rate| rate == 0)),
+        Check::within(
+            "user share in a flood without limit (%)",
+            [0.0, 0.5],
+            &user_percent(none, |r| r >= SATURATED),
+        ),
+        Check::within("output at 8000/s beside the process, of that without it", [0.99, 1.01], &[share]),
+    ]
+}
+
+/// In overload, the user gets what the limit leaves, less one round and what comes after the limit.
+fn plateau(curve: &Curve, percent: f64) -> [Check; 2] {
+    let shares = user_percent(curve, |rate| rate >= SATURATED);
+    let most = paper::BASE_PERCENT - percent;
+    let least = most - paper::ROUND_PERCENT - AFTER_PERCENT;
+    let (low, high) = shares.iter().fold((f64::MAX, f64::MIN), |(l, h), &s| (l.min(s), h.max(s)));
+    [
+        Check::within(format!("user share from 5000/s on, {} (%)", curve.name), [least, most], &shares),
+        Check::within(
+            format!("largest less smallest of these, {}: flat (points)", curve.name),
+            [0.0, paper::POINTS],
+            &[high - low],
+        ),
+    ]
+}
+
+/// Below saturation nearly every packet interrupts, and interrupts are not counted against the limit.
+fn dip(curve: &Curve) -> Check {
+    let lowest = user_percent(curve, |rate| rate < SATURATED).into_iter().fold(f64::MAX, f64::min);
+    let beyond = user_percent(curve, |rate| rate >= SATURATED).into_iter().fold(f64::MAX, f64::min);
+    Check::within(format!("dip below saturation, {} (points)", curve.name), [1.0, 15.0], &[beyond - lowest])
+}
+
+/// A limit has nobody to protect while the CPU would idle.
+fn idle(seed: u64) -> Check {
+    let measured = Router::new(&router(Some(1)), Load::Rate(1_000), seed).measure(WARM_UP, TIME);
+    let share = measured.forwarded_pps / measured.offered_pps;
+    Check::within(
+        "output at 1000/s on an idle system with a limit of 1 %, of the input",
+        [0.99, 1.01],
+        &[share],
+    )
+}

@@ -1,0 +1,118 @@
+//! What a network monitor captures over what passes by: Mogul and Ramakrishnan, TOCS 1997, figure 15.
+//!
+//! The polling kernel filters packets and queues copies for `tcpdump`. Feedback stops polling when fewer than eight of 32 slots are free; only a
+//! timeout of 1 ms brings it back, by when `tcpdump` has not always drained much.
+
+use crate::experiment::{Check, Experiment, Mode, Outcome};
+use crate::monitor_testbed::{Captured, Monitor};
+use crate::router_setup::MonitorSetup;
+use crate::router_testbed::{TIME, WARM_UP};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    id: "l97-fig15",
+    title: "Capture rate of tcpdump",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 15",
+    modes: &[Mode::Virtual],
+    measure,
+};
+
+/// What the paper says.
+mod paper {
+    /// A disk file, with feedback: saturated at this input rate, and capturing so much.
+    pub(super) const DISK: (u64, f64) = (9_000, 7700.0);
+    /// The generator did not saturate /dev/null with feedback; how far it went the paper does not say.
+    pub(super) const HIGHEST: u64 = 10_000;
+}
+
+struct Curve {
+    name: &'static str,
+    measured: Vec<(u64, Captured)>,
+}
+
+impl Curve {
+    fn measure(name: &'static str, setup: MonitorSetup, seed: u64) -> Self {
+        let rates = (1_000..4_000).step_by(1_000).chain((4_000..=11_000).step_by(500));
+        let run = |rate| (rate, Monitor::new(&setup, rate, seed ^ rate).measure(WARM_UP, TIME));
+        Self { name, measured: rates.map(run).collect() }
+    }
+
+    fn at(&self, rate: u64) -> Captured {
+        self.measured.iter().min_by_key(|(r, _)| r.abs_diff(rate)).expect("there are points").1
+    }
+
+    /// The most it captures of what the paper's generator could send.
+    fn peak(&self) -> f64 {
+        self.tested().map(|m| m.captured_pps).fold(0.0, f64::max)
+    }
+
+    fn tested(&self) -> impl Iterator<Item = &Captured> {
+        self.measured.iter().filter(|(rate, _)| *rate <= paper::HIGHEST).map(|(_, m)| m)
+    }
+
+    /// The maximum loss-free rate.
+    fn mlfrr(&self) -> f64 {
+        let free = self.measured.iter().take_while(|(_, m)| m.ring + m.queue <= 1e-3 * m.offered_pps);
+        free.last().map_or(f64::NAN, |(_, m)| m.offered_pps)
+    }
+}
+
+fn measure(seed: u64) -> Outcome {
+    let curve = |name, disk, feedback| Curve::measure(name, MonitorSetup { disk, feedback }, seed);
+    let curves = [
+        curve("/dev/null, no feedback", false, false),
+        curve("/dev/null, feedback", false, true),
+        curve("disk, no feedback", true, false),
+        curve("disk, feedback", true, true),
+    ];
+    let points = curves.iter().flat_map(|c| c.measured.iter().map(|(_, m)| m.point(c.name)));
+    Outcome {
+        x: "input (packets/s)",
+        y: "captured (packets/s)",
+        y_max: None,
+        points: points.collect(),
+        checks: checks(&curves),
+    }
+}
+
+fn checks(curves: &[Curve; 4]) -> Vec<Check> {
+    let [null_without, null, disk_without, disk] = curves;
+    let ring: Vec<f64> = curves.iter().flat_map(|c| c.tested().map(|m| m.ring / m.offered_pps)).collect();
+    let (rate, captured) = paper::DISK;
+    let rising = null.at(paper::HIGHEST).captured_pps / null.at(paper::HIGHEST - 500).captured_pps;
+    let saturated = disk.at(rate + 1_000).captured_pps / disk.at(rate).captured_pps;
+    vec![
+        Check::near(
+            "captured to disk with feedback at 9000/s (packets/s)",
+            captured,
+            disk.at(rate).captured_pps,
+            0.05,
+        ),
+        Check::within("captured to disk at 10000/s, of that at 9000/s: saturated", [0.0, 1.02], &[saturated]),
+        Check::within(
+            "captured to /dev/null with feedback at 10000/s, of that at 9500/s: not saturated",
+            [1.02, 1.1],
+            &[rising],
+        ),
+        Check::within(
+            "peak to /dev/null with feedback, of that without: better",
+            [1.02, 2.0],
+            &[null.peak() / null_without.peak()],
+        ),
+        Check::within(
+            "peak to disk with feedback, of that without: better",
+            [1.02, 2.0],
+            &[disk.peak() / disk_without.peak()],
+        ),
+        Check::within("lost at the ring, of the input", [0.0, 0.005], &ring),
+        Check::within(
+            "lost with feedback to disk at the first rate that loses without, of the input: some",
+            [1e-4, 0.2],
+            &[lost(disk, disk_without.mlfrr() as u64 + 1_000)],
+        ),
+    ]
+}
+
+fn lost(curve: &Curve, rate: u64) -> f64 {
+    let m = curve.at(rate);
+    (m.ring + m.queue) / m.offered_pps
+}

@@ -1,0 +1,95 @@
+//! What polling changes: Mogul and Ramakrishnan, TOCS 1997, figure 5.
+//!
+//! Interrupts only start a thread that polls, processes each packet to completion, and takes turns between input and output. The excess dies in
+//! the receive ring, for free. Without a quota the thread never gets to the output side, and packets die in the output queue, after all work.
+
+use evenkeel_core::poll::Quota;
+
+use crate::experiment::{Check, Experiment, Mode, Outcome};
+use crate::router_setup::{Kernel, Setup};
+use crate::router_testbed::{Curve, rates};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    id: "l97-fig5",
+    title: "Forwarding rate of the modified kernel",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 5",
+    modes: &[Mode::Virtual],
+    measure,
+};
+
+/// What the paper says, and what follows from it.
+mod paper {
+    /// D.L97.poll.
+    pub(super) const PEAK: f64 = 5000.0;
+    /// "Slightly" better, or worse.
+    pub(super) const SLIGHTLY: f64 = 0.10;
+    /// "Drops almost to zero".
+    pub(super) const ALMOST_ZERO: f64 = 0.05;
+}
+
+fn measure(seed: u64) -> Outcome {
+    let curve = |name: &str, setup| Curve::measure(name, &setup, rates(14_000, &[4_400]), seed);
+    let unmodified = curve("unmodified", Setup::UNMODIFIED);
+    let off = curve("polling off", Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED });
+    let quota = curve("polling, quota 8", Setup::POLLING);
+    let none = curve("polling, no quota", Setup { quota: Quota::Unlimited, ..Setup::POLLING });
+    Outcome {
+        x: "input (packets/s)",
+        y: "output (packets/s)",
+        y_max: None,
+        points: [&unmodified, &off, &quota, &none].into_iter().flat_map(Curve::points).collect(),
+        checks: [
+            with_quota(&unmodified, &quota),
+            vec![polling_off(&unmodified, &off)],
+            no_quota(&unmodified, &none),
+        ]
+        .concat(),
+    }
+}
+
+fn with_quota(unmodified: &Curve, quota: &Curve) -> Vec<Check> {
+    let better = quota.mlfrr() / unmodified.mlfrr();
+    vec![
+        Check::near("peak with a quota (packets/s)", paper::PEAK, quota.peak(), 0.05),
+        Check::within(
+            "loss-free rate with a quota, of the unmodified: slightly better",
+            [1.0, 1.0 + paper::SLIGHTLY],
+            &[better],
+        ),
+        Check::within(
+            "output with a quota from 5000/s on, of its peak",
+            [0.97, 1.0],
+            &quota.shares_from(5_000),
+        ),
+        Check::equal("losses at 8000/s with a quota", "ring", quota.at(8_000).places()),
+    ]
+}
+
+fn polling_off(unmodified: &Curve, off: &Curve) -> Check {
+    let shares: Vec<f64> = OVERLOAD.map(|rate| share(off, unmodified, rate)).into();
+    Check::within(
+        "output with polling off in overload, of the unmodified: slightly worse",
+        [1.0 - paper::SLIGHTLY, 0.999],
+        &shares,
+    )
+}
+
+/// Beyond what any of them can forward, and short of livelock.
+const OVERLOAD: [u64; 4] = [6_000, 7_000, 8_000, 10_000];
+
+fn share(of: &Curve, whole: &Curve, rate: u64) -> f64 {
+    of.at(rate).forwarded_pps / whole.at(rate).forwarded_pps
+}
+
+fn no_quota(unmodified: &Curve, none: &Curve) -> Vec<Check> {
+    let worse: Vec<f64> = OVERLOAD.map(|rate| share(none, unmodified, rate)).into();
+    vec![
+        Check::within(
+            "output without quota from 8000/s on, of its peak: almost zero",
+            [0.0, paper::ALMOST_ZERO],
+            &none.shares_from(8_000),
+        ),
+        Check::within("output without quota in overload, of the unmodified: worse", [0.0, 0.999], &worse),
+        Check::equal("losses at 6000/s without quota", "output queue", none.at(6_000).places()),
+    ]
+}

@@ -1,0 +1,69 @@
+//! What feedback from the screening queue changes: Mogul and Ramakrishnan, TOCS 1997, figure 6.
+//!
+//! A user process decides about each packet. Polling alone does not help it: the polling thread comes before all processes. A screening queue
+//! that is three quarters full stops input until it is a quarter full, or for one tick of the clock.
+
+use crate::experiment::{Check, Experiment, Mode, Outcome};
+use crate::router_setup::{SCREENING_QUOTA, Setup};
+use crate::router_testbed::{Curve, rates};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    id: "l97-fig6",
+    title: "Forwarding rate with screend, and feedback from its queue",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 6",
+    modes: &[Mode::Virtual],
+    measure,
+};
+
+/// What the paper says.
+mod paper {
+    /// "From under 2000 packets/sec. to over 2900".
+    pub(super) const MLFRR: [f64; 2] = [2000.0, 2900.0];
+    /// Complete livelock of the unmodified kernel; "about as badly" without feedback.
+    pub(super) const LIVELOCK: u64 = 6_000;
+}
+
+fn measure(seed: u64) -> Outcome {
+    let curve = |name: &str, setup: Setup| {
+        Curve::measure(name, &setup.with_screend(), rates(12_000, &[1_800, 2_700]), seed)
+    };
+    let without = Setup { quota: SCREENING_QUOTA, ..Setup::POLLING };
+    let unmodified = curve("unmodified", Setup::UNMODIFIED);
+    let no_feedback = curve("polling, no feedback", without);
+    let feedback = curve("polling, feedback", Setup { feedback: true, ..without });
+    Outcome {
+        x: "input (packets/s)",
+        y: "output (packets/s)",
+        y_max: None,
+        points: [&unmodified, &no_feedback, &feedback].into_iter().flat_map(Curve::points).collect(),
+        checks: checks(&unmodified, &no_feedback, &feedback),
+    }
+}
+
+fn checks(unmodified: &Curve, no_feedback: &Curve, feedback: &Curve) -> Vec<Check> {
+    let timeouts = feedback.at(6_000).timeouts / feedback.at(6_000).resumes;
+    vec![
+        Check::near("loss-free up to, unmodified (packets/s)", paper::MLFRR[0], unmodified.mlfrr(), 0.05),
+        Check::near("loss-free up to, with feedback (packets/s)", paper::MLFRR[1], feedback.mlfrr(), 0.05),
+        Check::near("peak with feedback (packets/s)", paper::MLFRR[1], feedback.peak(), 0.05),
+        Check::within(
+            "output with feedback from 3000/s on, of its peak",
+            [0.97, 1.0],
+            &feedback.shares_from(3_000),
+        ),
+        Check::within(
+            "output without feedback from 6500/s on, of its peak: livelock",
+            [0.0, 0.05],
+            &no_feedback.shares_from(paper::LIVELOCK + 500),
+        ),
+        Check::within(
+            "output unmodified from 6500/s on, of its peak: livelock",
+            [0.0, 0.05],
+            &unmodified.shares_from(paper::LIVELOCK + 500),
+        ),
+        Check::equal("losses at 4000/s without feedback", "screening queue", no_feedback.at(4_000).places()),
+        Check::equal("losses at 6000/s with feedback", "ring", feedback.at(6_000).places()),
+        // D.L97.tick_first: draining from 24 to 8 takes longer than a tick.
+        Check::within("inhibitions ended by the timeout at 6000/s", [0.95, 1.0], &[timeouts]),
+    ]
+}

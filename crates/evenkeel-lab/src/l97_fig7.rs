@@ -1,0 +1,75 @@
+//! Forwarding with quotas from small to none: Mogul and Ramakrishnan, TOCS 1997, figure 7.
+//!
+//! The larger the quota, the longer the transmit side waits for its turn, and the more packets die in the output queue.
+
+use evenkeel_core::poll::Quota;
+
+use crate::experiment::{Check, Experiment, Mode, Outcome};
+use crate::router_setup::Setup;
+use crate::router_testbed::{Curve, rates};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    id: "l97-fig7",
+    title: "Effect of the quota on forwarding",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 7",
+    modes: &[Mode::Virtual],
+    measure,
+};
+
+const QUOTAS: [Quota; 7] = [
+    Quota::Fixed(2),
+    Quota::Fixed(5),
+    Quota::Fixed(8),
+    Quota::Fixed(10),
+    Quota::Fixed(20),
+    Quota::Fixed(100),
+    Quota::Unlimited,
+];
+
+fn measure(seed: u64) -> Outcome {
+    let curve = |quota| {
+        Curve::measure(name(quota), &Setup { quota, ..Setup::POLLING }, rates(12_000, &[4_500]), seed)
+    };
+    let curves = QUOTAS.map(curve);
+    Outcome {
+        x: "input (packets/s)",
+        y: "output (packets/s)",
+        y_max: None,
+        points: curves.iter().flat_map(Curve::points).collect(),
+        checks: checks(&curves),
+    }
+}
+
+fn name(quota: Quota) -> String {
+    match quota {
+        Quota::Fixed(pkts) => format!("quota {pkts}"),
+        Quota::Unlimited => "no quota".into(),
+        Quota::Dynamic => "dynamic quota".into(),
+    }
+}
+
+fn checks(curves: &[Curve; 7]) -> Vec<Check> {
+    let [small @ .., _, _, _, _] = curves;
+    let flat: Vec<f64> = small.iter().flat_map(|c| c.shares_from(6_000)).collect();
+    let mut order: Vec<&Curve> = curves[2..].iter().collect();
+    order.sort_by(|a, b| b.asymptote().total_cmp(&a.asymptote()));
+    let order: Vec<&str> = order.into_iter().map(|c| c.name.as_str()).collect();
+    let none = &curves[6];
+    vec![
+        Check::equal(
+            "output at 12000/s, best first: smaller quotas work better",
+            "quota 8, quota 10, quota 20, quota 100, no quota",
+            order.join(", "),
+        ),
+        Check::within(
+            "output with quotas up to 8 from 6000/s on, of their peaks: no livelock",
+            [0.97, 1.0],
+            &flat,
+        ),
+        Check::within(
+            "output without quota at 12000/s, of its peak: livelock",
+            [0.0, 0.05],
+            &[none.asymptote() / none.peak()],
+        ),
+    ]
+}

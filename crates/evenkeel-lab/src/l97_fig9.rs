@@ -1,0 +1,59 @@
+//! Forwarding with screend, feedback, and quotas from small to large: Mogul and Ramakrishnan, TOCS 1997, figure 9.
+//!
+//! Feedback prevents livelock whatever the quota; a small one spreads the cost of a callback over few packets.
+
+use evenkeel_core::poll::Quota;
+
+use crate::experiment::{Check, Experiment, Mode, Outcome};
+use crate::router_setup::Setup;
+use crate::router_testbed::{Curve, rates};
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    id: "l97-fig9",
+    title: "Effect of the quota on forwarding with screend and feedback",
+    source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 9",
+    modes: &[Mode::Virtual],
+    measure,
+};
+
+/// What the paper says.
+mod paper {
+    /// Small quotas reduce the maximum by "about 5 %".
+    pub(super) const LOSS_PERCENT: f64 = 5.0;
+    /// Points by which a share may be off.
+    pub(super) const POINTS: f64 = 3.0;
+}
+
+const QUOTAS: [usize; 5] = [2, 5, 10, 20, 100];
+
+fn measure(seed: u64) -> Outcome {
+    let curve = |quota| {
+        let polling = Setup { quota: Quota::Fixed(quota), feedback: true, ..Setup::POLLING };
+        Curve::measure(format!("quota {quota}"), &polling.with_screend(), rates(12_000, &[2_700]), seed)
+    };
+    let curves = QUOTAS.map(curve);
+    Outcome {
+        x: "input (packets/s)",
+        y: "output (packets/s)",
+        y_max: None,
+        points: curves.iter().flat_map(Curve::points).collect(),
+        checks: checks(&curves),
+    }
+}
+
+fn checks(curves: &[Curve; 5]) -> Vec<Check> {
+    let [smallest, _, ten, .., largest] = curves;
+    let best = curves.iter().map(Curve::peak).fold(0.0, f64::max);
+    let loss = 100.0 * (1.0 - smallest.peak() / best);
+    let flat: Vec<f64> = curves.iter().flat_map(|c| c.shares_from(3_500)).collect();
+    let about = [paper::LOSS_PERCENT - paper::POINTS, paper::LOSS_PERCENT + paper::POINTS];
+    vec![
+        Check::within("maximum with quota 2 below the best (%)", about, &[loss]),
+        Check::within("output from 3500/s on, of the peaks: no livelock at any quota", [0.95, 1.0], &flat),
+        Check::within(
+            "maximum with quota 100, of that with 10: nothing to gain",
+            [0.98, 1.02],
+            &[largest.peak() / ten.peak()],
+        ),
+    ]
+}

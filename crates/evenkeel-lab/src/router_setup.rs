@@ -1,0 +1,122 @@
+//! What the livelock paper's experiments switch on and off in a router, whatever makes its time pass.
+
+use evenkeel_core::Scheduling;
+use evenkeel_core::host::{Config, Transmit};
+use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackScope, Inhibition, Quota};
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::stack;
+use evenkeel_core::time::Duration;
+
+/// Limit of the shared IP queue and of each output queue: `IFQ_MAXLEN` of 4.2BSD.
+const QUEUE_PKTS: usize = 50;
+/// Limit of the screening queue (L97.F6.qlen).
+pub(crate) const SCREENING_QUEUE_PKTS: usize = 32;
+/// L97.F6.quota.
+pub(crate) const SCREENING_QUOTA: Quota = Quota::Fixed(10);
+
+/// Which kernel the router runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    /// 4.2BSD's way.
+    Unmodified,
+    /// The modified one, told to behave as if it were not.
+    PollingOff,
+    /// The modified one.
+    Polling,
+}
+
+/// A router, as an experiment wants it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setup {
+    pub(crate) kernel: Kernel,
+    pub(crate) quota: Quota,
+    /// Feedback from the screening queue.
+    pub(crate) feedback: bool,
+    /// Percent of the CPU that packets may take.
+    pub(crate) cycle_limit: Option<u8>,
+    pub(crate) transmit: Transmit,
+    /// A user process decides about every packet.
+    pub(crate) screend: bool,
+    /// A user process computes for ever.
+    pub(crate) spinner: bool,
+}
+
+impl Setup {
+    pub(crate) const UNMODIFIED: Self = Self {
+        kernel: Kernel::Unmodified,
+        quota: Quota::Fixed(8),
+        feedback: false,
+        cycle_limit: None,
+        transmit: Transmit::Throughput,
+        screend: false,
+        spinner: false,
+    };
+
+    pub(crate) const POLLING: Self = Self { kernel: Kernel::Polling, ..Self::UNMODIFIED };
+
+    pub(crate) const fn with_screend(self) -> Self {
+        Self { screend: true, ..self }
+    }
+
+    pub(crate) const fn architecture(&self) -> Architecture {
+        match self.kernel {
+            Kernel::Unmodified | Kernel::PollingOff => Architecture::Eager,
+            Kernel::Polling => Architecture::Polled,
+        }
+    }
+
+    /// The configuration of the host that is this router.
+    pub(crate) fn config(&self) -> Config {
+        // 75 % and 25 % full, one clock tick (L97.F6.hi, L97.F6.lo, L97.F6.timeout).
+        let feedback = Feedback { scope: FeedbackScope::All, ..Feedback::default() };
+        let period = Duration::from_millis(10);
+        Config {
+            quota: self.quota,
+            feedback: self.feedback.then_some(feedback),
+            cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period, percent }),
+            // The cycle limit is looked at between callbacks (L97.F10.burst), a full screening queue at once.
+            inhibition: if self.feedback { Inhibition::AtOnce } else { Inhibition::AfterCallback },
+            transmit: self.transmit,
+            ip_queue_pkts: QUEUE_PKTS,
+            output_queue_pkts: QUEUE_PKTS,
+            scheduler: Scheduling::DecayUsage,
+            stack: stack::Config { forwarding: true, ..stack::Config::default() },
+            ..Config::of(self.architecture())
+        }
+    }
+}
+
+/// A network monitor, as an experiment wants it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MonitorSetup {
+    /// `tcpdump` writes to a disk file, not to /dev/null.
+    pub(crate) disk: bool,
+    /// Feedback from the packet filter's queue.
+    pub(crate) feedback: bool,
+}
+
+impl MonitorSetup {
+    /// L97.F15.qlen.
+    pub(crate) const QUEUE_PKTS: usize = 32;
+
+    /// The configuration of the host that is this monitor.
+    pub(crate) fn config(&self) -> Config {
+        let feedback = Feedback {
+            // Fewer than eight free slots of 32: 25 (L97.F15.room).
+            high_percent: 79,
+            // L97.F15.timeout; there is no other way back.
+            timeout: Duration::from_millis(1),
+            resume_on_space: false,
+            scope: FeedbackScope::All,
+            ..Feedback::default()
+        };
+        Config {
+            quota: SCREENING_QUOTA,
+            feedback: self.feedback.then_some(feedback),
+            inhibition: Inhibition::AfterCallback,
+            listen_only: true,
+            scheduler: Scheduling::DecayUsage,
+            ..Config::of(Architecture::Polled)
+        }
+    }
+}
