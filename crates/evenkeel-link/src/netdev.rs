@@ -18,6 +18,15 @@ pub(crate) struct NetDevice {
     control: OwnedFd,
 }
 
+/// The kernel's number for the device called `name`, in the network namespace of the calling thread.
+///
+/// # Errors
+/// [`LinkError::BadName`], [`LinkError::NoDevice`].
+pub fn device_index(name: &str) -> Result<u32, LinkError> {
+    let index = NetDevice::open(name)?.index()?;
+    u32::try_from(index).map_err(|_| LinkError::NoDevice { name: name.to_owned() })
+}
+
 /// A name that the kernel would allow a network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeviceName(String);

@@ -12,13 +12,16 @@ use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Bell, Clock, Device, DeviceSpec, Stop, Tap, TapOptions, hangup_bell};
+use evenkeel_link::{
+    Address, Bell, Clock, Device, DeviceSpec, Packet, PacketOptions, Stop, Tap, TapOptions, hangup_bell,
+};
 use serde::Serialize;
 
+use super::kernel::Follower;
 use super::log::{Log, LogHandle};
 use super::mistake::Mistake;
 use super::plan::Link;
-use super::report::{Line, Routed, ScreeningReport, Stall};
+use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall};
 use super::rulebook::{Rulebook, Text};
 use super::screen::{Report, Screening};
 use super::tables::{Place, Tables, Unusable, Written};
@@ -34,6 +37,8 @@ pub struct Router {
     pub config: Config,
     /// What may change while it runs.
     pub changing: Changing,
+    /// Whether addresses, routes and neighbours are the kernel's: all links are then `packet:NAME`.
+    pub kernel_routes: bool,
     /// Limit of the screening queue.
     pub screen_queue_pkts: usize,
     /// Nice value of the screening process.
@@ -165,13 +170,29 @@ impl Router {
                 return Err(RouterError::Links(format!("two links are called `{}`", link.name)));
             }
         }
+        if self.kernel_routes {
+            for link in &self.links {
+                if !matches!(link.device, DeviceSpec::Packet(_)) || !link.addresses.is_empty() {
+                    let what =
+                        "the kernel's tables are followed on packet:NAME, whose addresses are the kernel's";
+                    return Err(RouterError::Links(format!("{link}: {what}")));
+                }
+            }
+        }
         let place = |link: &Link| Place { name: link.name.clone(), addresses: link.addresses.clone() };
         Ok(self.links.iter().map(place).collect())
     }
 }
 
-fn open(device: &DeviceSpec, link: &Link, clock: Clock) -> Result<Box<dyn Device>, RouterError> {
-    Ok(match device {
+fn open(link: &Link, as_the_kernel: bool, clock: Clock) -> Result<Box<dyn Device>, RouterError> {
+    Ok(match &link.device {
+        DeviceSpec::Packet(name) if as_the_kernel => {
+            // Who asks for the kernel's addresses is told its hardware address, and sends there what we are to forward.
+            Box::new(Packet::open(
+                name,
+                &PacketOptions { address: Address::Device, ..PacketOptions::default() },
+            )?)
+        }
         DeviceSpec::Tap(name) => {
             let kernel_addresses = link.kernel_addresses.clone();
             Box::new(Tap::open(name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)
@@ -185,6 +206,7 @@ struct Running {
     engine: Engine,
     lines: Vec<Line>,
     screened: Option<Screened>,
+    kernel: Option<Arc<Mutex<KernelReport>>>,
     reloads: Arc<Reloads>,
     stall: Stall,
 }
@@ -214,9 +236,12 @@ impl Running {
         let clock = Clock::start();
         let mut config = router.config.clone();
         config.stack.forwarding = true;
+        config.stack.forward_only = router.kernel_routes;
+        config.stack.report_groups &= !router.kernel_routes;
         let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
         engine.stop_on(Stop::on_signals()?);
-        let lines = attach(&mut engine, &router.links)?;
+        let lines = attach(&mut engine, &router)?;
+        let kernel = if router.kernel_routes { Some(follow_kernel(&mut engine, &router)?) } else { None };
         tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
         let screened = match &book {
             None => None,
@@ -224,11 +249,11 @@ impl Running {
         };
         let reloads = Arc::new(Reloads::default());
         follow_hangups(&mut engine, Reloader { places, book, reread, say }, tables, &reloads)?;
-        Ok(Self { engine, lines, screened, reloads, stall: Stall::default() })
+        Ok(Self { engine, lines, screened, kernel, reloads, stall: Stall::default() })
     }
 
     fn run(mut self, limits: Limits, mut watch: impl FnMut(&Routed)) -> Result<Routed, RouterError> {
-        let Self { engine, lines, screened, reloads, stall } = &mut self;
+        let Self { engine, lines, screened, kernel, reloads, stall } = &mut self;
         let every = limits.every.unwrap_or(LOOK).min(LOOK);
         let mut next_watch = limits.every;
         let (_, elapsed) = drive(
@@ -236,7 +261,8 @@ impl Running {
             Limits { every: Some(every), ..limits },
             || false,
             |engine, elapsed| {
-                let routed = routed(engine, lines, screened.as_ref(), reloads, stall, elapsed);
+                let routed =
+                    described(engine, lines, screened.as_ref(), kernel.as_ref(), reloads, stall, elapsed);
                 if next_watch.is_some_and(|at| elapsed >= at) {
                     next_watch = limits.every.map(|every| elapsed + every);
                     watch(&routed);
@@ -251,14 +277,14 @@ impl Running {
                 return Err(SiteError::from(error).into());
             }
         }
-        Ok(routed(engine, lines, screened.as_ref(), reloads, stall, elapsed))
+        Ok(described(engine, lines, screened.as_ref(), kernel.as_ref(), reloads, stall, elapsed))
     }
 }
 
-fn attach(engine: &mut Engine, links: &[Link]) -> Result<Vec<Line>, RouterError> {
+fn attach(engine: &mut Engine, router: &Router) -> Result<Vec<Line>, RouterError> {
     let mut lines = Vec::new();
-    for link in links {
-        let device = open(&link.device, link, *engine.clock())?;
+    for link in &router.links {
+        let device = open(link, router.kernel_routes, *engine.clock())?;
         let status = Some(device.status());
         let interface = engine.add_device(device, &link.addresses).map_err(SiteError::from)?;
         lines.push(Line {
@@ -270,6 +296,23 @@ fn attach(engine: &mut Engine, links: &[Link]) -> Result<Vec<Line>, RouterError>
         });
     }
     Ok(lines)
+}
+
+fn follow_kernel(engine: &mut Engine, router: &Router) -> Result<Arc<Mutex<KernelReport>>, RouterError> {
+    let name = |link: &Link| match &link.device {
+        DeviceSpec::Packet(name) => Some(name.clone()),
+        DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => None,
+    };
+    let names: Vec<String> = router.links.iter().filter_map(name).collect();
+    let devices: Vec<&str> = names.iter().map(String::as_str).collect();
+    let now = engine.clock().now();
+    let mut follower = Follower::open(&devices, engine.host_mut(), now)?;
+    let report = follower.report();
+    engine.attend(follower.tables().fd(), move |host, now| {
+        // What is announced while the kernel is short of memory is asked for again with the next announcement.
+        let _ = follower.follow(host, now);
+    });
+    Ok(report)
 }
 
 fn screen(
@@ -352,10 +395,11 @@ impl Reloader {
     }
 }
 
-fn routed(
+fn described(
     engine: &mut Engine,
     lines: &[Line],
     screened: Option<&Screened>,
+    kernel: Option<&Arc<Mutex<KernelReport>>>,
     reloads: &Reloads,
     stall: &mut Stall,
     elapsed: Duration,
@@ -372,7 +416,7 @@ fn routed(
         screening,
         routes: host.routes().count() as u64,
         neighbors: host.neighbors(now).count() as u64,
-        kernel: None,
+        kernel: kernel.map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).clone()),
         reloads: reloads.done.load(Ordering::Relaxed),
         reloads_failed: reloads.failed.load(Ordering::Relaxed),
         books,

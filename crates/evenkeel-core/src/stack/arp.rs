@@ -43,7 +43,9 @@ impl Stack {
                     let waited = self.neighbors.heard(key, hardware, io);
                     self.unpark(waited, key, hardware, io);
                 }
-                self.send_arp(interface, ArpOperation::Reply, target, sender, hardware, hardware, io);
+                if !self.config.forward_only {
+                    self.send_arp(interface, ArpOperation::Reply, target, sender, hardware, hardware, io);
+                }
             }
             ArpOperation::Reply => self.arp_heard_of(interface, sender, hardware, true, io),
             ArpOperation::Unknown(_) => {}

@@ -16,6 +16,9 @@ pub struct Config {
     /// Whether a neighbour that sends through us what it could send to another on its own link is told so (RFC 1812 5.2.7.2, RFC 4861
     /// 8.2). True. The packet is forwarded all the same.
     pub redirects: bool,
+    /// Whether the addresses are somebody else's, who answers to them: the kernel's, when its tables are followed. What is addressed to them is
+    /// then left alone: neither ARP nor NDP nor echo is answered, nothing is delivered, no group reported. False.
+    pub forward_only: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
     pub neighbors: usize,
     /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames of a
@@ -57,6 +60,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             forwarding: false,
+            forward_only: false,
             reverse_path: false,
             redirects: true,
             neighbors: 512,

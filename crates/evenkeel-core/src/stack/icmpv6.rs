@@ -25,6 +25,7 @@ impl Stack {
             return io.drop_payload(packet.payload, IpDrop::Martian);
         }
         match message {
+            message if self.config.forward_only && !message.is_ndisc() => io.consume(packet.payload),
             Icmpv6Message::EchoRequest if code == 0 => {
                 // RFC 4443 4.2 wants groups answered too: within the limit, so that one packet does not start a storm.
                 if packet.cast != Cast::Unicast && !self.within_rate(io) {

@@ -93,6 +93,10 @@ impl Stack {
                 return None;
             }
         };
+        if self.config.forward_only {
+            io.consume(Payload::One(Piece::new(frame, ETHERNET, ETHERNET + header.total_len)));
+            return None;
+        }
         let piece = Piece::new(frame, ETHERNET + header.header_len, ETHERNET + header.total_len);
         let (payload, protocol) = if header.offset == 0 && !header.more {
             (Payload::One(piece), header.protocol)

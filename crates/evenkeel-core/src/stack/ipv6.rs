@@ -193,7 +193,16 @@ impl Stack {
         match found {
             Ok(Found::Upper { protocol, at, field }) => {
                 let payload = Payload::One(Piece::new(frame, ETHERNET + at, ETHERNET + header.total_len));
+                if self.config.forward_only && IpProtocol::from(protocol) != IpProtocol::Icmpv6 {
+                    io.consume(payload);
+                    return None;
+                }
                 self.deliver_v6(protocol, field, with(payload), io)
+            }
+            // No neighbour is discovered in fragments (RFC 6980), and nothing else is looked at here.
+            Ok(Found::Fragment { .. }) | Err(_) if self.config.forward_only => {
+                io.consume(Payload::One(Piece::new(frame, ETHERNET, ETHERNET + header.total_len)));
+                None
             }
             Ok(Found::Fragment { at }) => {
                 let (payload, protocol, field) = self.fragment_v6(interface, &header, cast, at, frame, io)?;

@@ -115,6 +115,9 @@ impl Stack {
             let waited = self.neighbors.heard(key, hardware, io);
             self.unpark(waited, key, hardware, io);
         }
+        if self.config.forward_only {
+            return true;
+        }
         let to = if detects_duplicates { None } else { Some(packet.source) };
         self.neighbor_advertisement(interface, message.target, to, io);
         true

@@ -110,6 +110,12 @@ pub(super) fn whole(routed: &Routed) -> String {
     for drop in &routed.books.drops {
         text.push_str(&format!("  dropped {} at {}: {}\n", count(drop.frames), drop.place, drop.reason));
     }
+    if let Some(kernel) = &routed.kernel {
+        text.push_str(&format!(
+            "  followed the kernel: {} routes, {} neighbours, {} changes, {} times read again\n",
+            kernel.routes, kernel.neighbors, kernel.changes, kernel.resyncs
+        ));
+    }
     if routed.reloads + routed.reloads_failed > 0 {
         text.push_str(&format!(
             "  read again {} times, refused {} times\n",

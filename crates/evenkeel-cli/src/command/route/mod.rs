@@ -74,6 +74,10 @@ pub(crate) struct Arguments {
     /// A neighbour that need not be asked for its hardware address.
     #[arg(long, value_name = "ADDRESS,HARDWARE[,link=NAME]")]
     neighbor: Vec<StaticNeighbor>,
+    /// Follow the kernel's addresses, routes and neighbours of packet:NAME links, so that a routing daemon steers the router. The kernel must
+    /// not forward itself.
+    #[arg(long)]
+    kernel_routes: bool,
     /// Screening rules [default: all packets pass].
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
@@ -187,6 +191,7 @@ impl Arguments {
             links: self.link.clone(),
             config: self.config(),
             changing: self.changing()?,
+            kernel_routes: self.kernel_routes,
             screen_queue_pkts: self.screen_queue.into(),
             screen_nice: self.screen_nice,
             log: self.log.clone(),
