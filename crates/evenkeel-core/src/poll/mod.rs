@@ -39,6 +39,8 @@ pub struct Poller<Q> {
     quota_pkts: usize,
     dynamic: Option<Dynamic>,
     current: SourceId,
+    /// The last one served of the receive side, and of the transmit side.
+    last: [SourceId; 2],
     left_pkts: usize,
     /// No frame has been taken yet in the callback that is due.
     begins: bool,
@@ -69,7 +71,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             quota_pkts,
             dynamic,
             current: SourceId(0),
-            left_pkts: quota_pkts,
+            last: [SourceId(Sources::MAX as u16 - 1); 2],
+            left_pkts: 0,
             begins: true,
             inhibition: Inhibition::default(),
             granted: Sources::NONE,
@@ -169,11 +172,22 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.roll(now);
         let servable = self.servable();
         if !(servable.contains(self.current) && self.left_pkts > 0) {
-            self.current = servable.next(self.current.0 + 1)?;
+            self.current = self.next_source(servable)?;
             self.left_pkts = self.quota_pkts;
             self.begins = true;
         }
         Some((self.current, self.left_pkts, core::mem::take(&mut self.begins)))
+    }
+
+    /// Receive and transmit sides take turns, and so do the sources of each side among themselves. Where the one side has got to does not depend
+    /// on the other: else, of two rings that an inhibition stops, the one behind the transmit side that went on would always be next.
+    fn next_source(&mut self, servable: Sources) -> Option<SourceId> {
+        let sides = [servable.and(self.inputs), servable.without(self.inputs)];
+        let other = usize::from(self.inputs.contains(self.current));
+        let turn = |side: usize| sides[side].next(self.last[side].0 + 1).map(|source| (side, source));
+        let (side, source) = turn(other).or_else(|| turn(1 - other))?;
+        self.last[side] = source;
+        Some(source)
     }
 
     /// The callback took `pkts` frames, and says whether the source has `more`. A source with no more gets its interrupt back.
@@ -300,6 +314,30 @@ mod tests {
             order.push(source);
         }
         assert_eq!(order, [a, a, b, b, a, a]);
+    }
+
+    #[test]
+    fn of_two_rings_that_inhibitions_stop_each_has_its_turn() {
+        let mut poller = poller(4);
+        let (a, sent_a) = (poller.register(true).unwrap(), poller.register(false).unwrap());
+        let (b, sent_b) = (poller.register(true).unwrap(), poller.register(false).unwrap());
+        let mut taken = Vec::new();
+        for tick in 0..6 {
+            for source in [a, b, sent_a, sent_b] {
+                poller.interrupt(source);
+            }
+            while let Some((source, _, _)) = poller.turn(Instant::from_millis(tick)) {
+                if poller.inputs().contains(source) {
+                    taken.push(source);
+                    poller.served(source, 1, true);
+                    poller.inhibit(7, Sources::ALL, Instant::from_millis(tick));
+                } else {
+                    poller.served(source, 1, false);
+                }
+            }
+            poller.expire(Instant::from_millis(tick + 1));
+        }
+        assert_eq!(taken, [a, b, a, b, a, b]);
     }
 
     #[test]

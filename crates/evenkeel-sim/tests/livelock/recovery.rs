@@ -1,0 +1,70 @@
+//! When the flood is over it is over, and an idle system costs nothing.
+
+use evenkeel_core::host::Config;
+use evenkeel_core::poll::{CycleLimit, Quota};
+use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::rig::{Rig, START, Way, feedback, of, polled};
+
+/// Every way of taking packets in, and whether a process screens.
+fn every_config() -> Vec<(Config, bool)> {
+    let limit = CycleLimit { period: Duration::from_millis(10), percent: 50 };
+    let fed_back = Config { feedback: feedback(), ..polled() };
+    vec![
+        (of(Architecture::Eager), false),
+        (of(Architecture::Eager), true),
+        (Config { limit_interrupts: true, feedback: feedback(), ..of(Architecture::Eager) }, true),
+        (of(Architecture::EarlyDemux), true),
+        (polled(), false),
+        (Config { quota: Quota::Unlimited, ..polled() }, false),
+        (Config { quota: Quota::Dynamic, ..polled() }, false),
+        (fed_back.clone(), true),
+        (Config { cycle_limit: Some(limit), ..fed_back.clone() }, true),
+        (Config { clocked_interrupts: Some(Duration::from_millis(1)), ..fed_back.clone() }, false),
+        (Config { device_work: DeviceWork::Interrupt, ..polled() }, false),
+        (Config { output_feedback: true, ..fed_back }, true),
+        (Config { feedback: feedback(), ..of(Architecture::SoftLrp) }, false),
+        (of(Architecture::NiLrp), true),
+    ]
+}
+
+#[test]
+fn a_lower_rate_restores_the_output_at_once() {
+    for (number, (config, screened)) in every_config().into_iter().enumerate() {
+        let what = format!("{number}: {}", config.architecture);
+        let mut rig = Rig::new(config);
+        if screened {
+            rig = rig.screen().0;
+        }
+        let over = START + Duration::from_millis(1_000);
+        rig.load(Way::Out, 20_000, START, over);
+        rig.send(Way::Out, 500, evenkeel_sim::traffic::Pattern::Constant, over, Instant::NEVER);
+        // As long as it takes to process what full queues hold: a ring, the IP queue, the screening queue or a channel, an output queue.
+        let drained = over + Duration::from_millis(80);
+        let m = rig.measure(drained, drained + Duration::from_millis(1_000));
+        assert!(m.out.abs_diff(500) <= 1, "{what}: {m:?}");
+        assert_eq!((m.ring, m.ip_queue, m.screen, m.output), (0, 0, 0, 0), "{what}: {m:?}");
+    }
+}
+
+#[test]
+fn an_idle_router_does_nothing() {
+    for (number, (config, screened)) in every_config().into_iter().enumerate() {
+        let (clocked, what) = (config.clocked_interrupts.is_some(), config.architecture);
+        let mut rig = Rig::new(config);
+        if screened {
+            rig = rig.screen().0;
+        }
+        rig.load(Way::Out, 20_000, START, START + Duration::from_millis(500));
+        let m = rig.measure(START + Duration::from_secs(30), START + Duration::from_secs(130));
+        // Group reports and the like at most, unless it looks by the clock.
+        let most = if clocked { Duration::from_secs(2) } else { Duration::from_millis(2) };
+        assert!(m.busy < most, "{number}, {what}: {m:?}");
+        assert_eq!(
+            (m.taken, rig.host().queued(), rig.host().waiting_to_leave()),
+            (0, 0, 0),
+            "{number}, {what}"
+        );
+    }
+}
