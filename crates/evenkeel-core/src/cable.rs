@@ -18,6 +18,7 @@
 //!
 //! The two ends may live on two threads. Rings have a single producer and a single consumer, and no locks.
 
+mod bundle;
 mod transmit;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -32,6 +33,7 @@ use crate::frame::{Frame, HEADROOM, Pool, PoolLimit};
 use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::wire::EthernetAddress;
 
+pub use bundle::{Bundle, bundle};
 pub use transmit::Completion;
 use transmit::{Left, TransmitRing};
 

@@ -385,6 +385,42 @@ pub fn steering_hash(frame: &[u8]) -> u32 {
     hash.map_or(0, |word| (fold(word) >> 32) as u32)
 }
 
+/// What receive-side scaling looks at when its purpose is to spread load: a hash of both addresses and, for UDP and TCP that is not in
+/// fragments, both ports. All packets of a flow have the same. What is not IP has zero.
+#[must_use]
+pub fn flow_hash(frame: &[u8]) -> u32 {
+    let source = match frame {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, packet @ ..] => source_ipv4(packet),
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, packet @ ..] => source_ipv6(packet),
+        _ => None,
+    };
+    source.map_or(0, |word| (fold(word ^ u64::from(steering_hash(frame)) << 32) >> 32) as u32)
+}
+
+fn source_ipv4(packet: &[u8]) -> Option<u64> {
+    let header = packet.first_chunk::<20>()?;
+    let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
+    let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
+    let transport = packet.get(usize::from(header[0] & 0x0f) * 4..)?;
+    let port = source_port(header[9], whole, transport);
+    Some(fold(u64::from(source) << 16 | u64::from(port)))
+}
+
+fn source_ipv6(packet: &[u8]) -> Option<u64> {
+    let (header, transport) = packet.split_first_chunk::<40>()?;
+    let source = header[8..24].chunks_exact(8).fold(0, |hash, half| {
+        fold(hash ^ half.iter().fold(0, |word, &octet| (word << 8) | u64::from(octet)))
+    });
+    Some(source ^ u64::from(source_port(header[6], true, transport)))
+}
+
+fn source_port(protocol: u8, whole: bool, transport: &[u8]) -> u16 {
+    match (protocol, whole, transport) {
+        (6 | 17, true, &[p0, p1, _, _, ..]) => u16::from_be_bytes([p0, p1]),
+        _ => 0,
+    }
+}
+
 fn steer_ipv4(packet: &[u8]) -> Option<u64> {
     let header = packet.first_chunk::<20>()?;
     let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);

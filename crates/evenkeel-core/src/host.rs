@@ -16,7 +16,7 @@ use crate::process::{Bill, Body, Process, ProcessId, Program, Sleep, Step};
 use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::{Policy, Scheduler};
 use crate::socket::{self, Descriptor, SocketId};
-use crate::stack::{self, InterfaceId, Neighbor, NeighborError, Route, RouteError};
+use crate::stack::{self, Hearsay, InterfaceId, Neighbor, NeighborError, Route, RouteError};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
@@ -340,6 +340,18 @@ impl Host {
     /// Every neighbour known or asked for, as it stands at `now`.
     pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
         self.net.stack.neighbors(now)
+    }
+
+    /// The oldest thing a neighbour said of itself that has not been passed on to the other hosts that this one shares its interfaces
+    /// with. Kept if [`stack::Config::news`] says so.
+    pub fn next_news(&mut self) -> Option<Hearsay> {
+        self.net.stack.next_news()
+    }
+
+    /// Takes in what a neighbour said to another host that has the same interfaces, in the same order, and the same addresses.
+    pub fn take_in(&mut self, hearsay: Hearsay, now: Instant) {
+        self.net.with_stack(now, |stack, io| stack.take_in(hearsay, io));
+        self.net.transmit(now);
     }
 
     /// Gives an interface one more address; its prefix is on-link from now on.

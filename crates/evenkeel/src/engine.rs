@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Host};
-use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::stack::{Hearsay, InterfaceId};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{self as link, Clock, Device, Halt, Standing, Status, Stop, Woken};
@@ -26,6 +26,7 @@ pub struct Engine {
     halt: Halt,
     devices: Vec<Watched>,
     attended: Vec<Attended>,
+    tell: Option<Tell>,
     stop: Option<&'static Stop>,
     next_look: Instant,
     halted: Duration,
@@ -40,6 +41,15 @@ struct Watched {
 
 /// What is done about a descriptor that is readable.
 type Attend = Box<dyn FnMut(&mut Host, Instant) + Send>;
+
+/// Who is told what neighbours say of themselves.
+struct Tell(Box<dyn FnMut(Hearsay) + Send>);
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tell")
+    }
+}
 
 struct Attended {
     index: usize,
@@ -78,6 +88,7 @@ impl Engine {
             halt,
             devices: Vec::new(),
             attended: Vec::new(),
+            tell: None,
             stop: None,
             next_look: Instant::ZERO,
             halted: Duration::ZERO,
@@ -95,6 +106,18 @@ impl Engine {
     pub fn attend(&mut self, fd: Arc<OwnedFd>, attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
         let index = self.halt.watch(fd);
         self.attended.push(Attended { index, attend: Box::new(attend) });
+    }
+
+    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep news.
+    pub(crate) fn on_news(&mut self, tell: impl FnMut(Hearsay) + Send + 'static) {
+        self.tell = Some(Tell(Box::new(tell)));
+    }
+
+    fn pass_on_news(&mut self) {
+        let Some(Tell(tell)) = &mut self.tell else { return };
+        while let Some(hearsay) = self.host.next_news() {
+            tell(hearsay);
+        }
     }
 
     /// Goes on running although the process was asked to end, for what is still to be done then.
@@ -164,6 +187,7 @@ impl Engine {
                 if let Some(ended) = self.ended(until, now, &mut done) {
                     return Ok(ended);
                 }
+                self.pass_on_news();
                 self.look(now)?;
                 self.next_look = now + LOOK_PERIOD;
             }
@@ -173,6 +197,7 @@ impl Engine {
                     if let Some(ended) = self.ended(until, now, &mut done) {
                         return Ok(ended);
                     }
+                    self.pass_on_news();
                     self.sleep(until, now)?
                 }
                 None => self.clock.now(),

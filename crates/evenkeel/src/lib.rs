@@ -51,7 +51,9 @@
 #![forbid(unsafe_code)]
 
 mod engine;
+mod group;
 
 pub use engine::{Ended, Engine};
 pub use evenkeel_core as core;
 pub use evenkeel_link as link;
+pub use group::{Group, Remote};

@@ -1,5 +1,6 @@
 //! ARP (RFC 826, RFC 5227 for probes).
 
+use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
 use super::output::ETHERNET;
 use super::{InterfaceId, Io, Stack};
@@ -39,9 +40,7 @@ impl Stack {
         match operation {
             ArpOperation::Request => {
                 if !probe {
-                    let key = (interface, IpAddress::Ipv4(sender));
-                    let waited = self.neighbors.heard(key, hardware, io);
-                    self.unpark(waited, key, hardware, io);
+                    self.hear(Hearsay::asked((interface, IpAddress::Ipv4(sender)), hardware), io);
                 }
                 if !self.config.forward_only {
                     self.send_arp(interface, ArpOperation::Reply, target, sender, hardware, hardware, io);
@@ -70,9 +69,7 @@ impl Stack {
     ) {
         let key = (interface, IpAddress::Ipv4(sender));
         let said = Advertisement { hardware: Some(hardware), solicited, overrides: true };
-        if let Some((hardware, waited)) = self.neighbors.advertised(key, said, io.now) {
-            self.unpark(waited, key, hardware, io);
-        }
+        self.hear(Hearsay::advertised(key, said), io);
     }
 
     /// Asks who has `target`: everybody, or the one who had it (RFC 1122 2.3.2.1).

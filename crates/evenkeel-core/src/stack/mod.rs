@@ -10,6 +10,7 @@ mod checksum;
 mod config;
 mod forward;
 mod fragment;
+mod hearsay;
 mod icmp;
 mod icmpv6;
 mod ipv4;
@@ -39,6 +40,8 @@ pub use crate::wire::IpEndpoint as Endpoint;
 use address::{ALL_ROUTERS, Attachment, Cast, link_local_of, solicited_node};
 pub use config::Config;
 pub use forward::Transit;
+pub use hearsay::Hearsay;
+use hearsay::News;
 use icmp::Problem;
 use multicast::Groups;
 use neighbor::Neighbors;
@@ -180,6 +183,7 @@ pub struct Stack {
     routes: Routes,
     path_mtus: PathMtus,
     neighbors: Neighbors,
+    news: News,
     reassembly: Reassembly,
     groups: Groups,
     errors: RateLimit,
@@ -201,6 +205,7 @@ impl Stack {
             routes: Routes::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config),
+            news: News::new(config.news),
             reassembly: Reassembly::new(&config),
             groups: Groups::default(),
             errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),

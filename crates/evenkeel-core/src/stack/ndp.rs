@@ -4,6 +4,7 @@
 //! duplicate detection first (RFC 4862 5.4 asks for it): they are configured, and a clash shows in the peer's logs.
 
 use super::address::{Cast, solicited_node};
+use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
 use super::output::{Header, Next, Path};
 use super::packet::Payload;
@@ -111,9 +112,7 @@ impl Stack {
         if let Some(hardware) = message.options.source
             && self.is_neighbor(&packet.source, interface)
         {
-            let key = (interface, packet.source);
-            let waited = self.neighbors.heard(key, hardware, io);
-            self.unpark(waited, key, hardware, io);
+            self.hear(Hearsay::asked((interface, packet.source), hardware), io);
         }
         if self.config.forward_only {
             return true;
@@ -137,9 +136,7 @@ impl Stack {
         let key = (packet.interface, IpAddress::Ipv6(message.target));
         let overrides = message.flags & OVERRIDE != 0;
         let said = Advertisement { hardware: message.options.target, solicited, overrides };
-        if let Some((hardware, waited)) = self.neighbors.advertised(key, said, io.now) {
-            self.unpark(waited, key, hardware, io);
-        }
+        self.hear(Hearsay::advertised(key, said), io);
         true
     }
 

@@ -118,7 +118,7 @@ pub(crate) struct Solicitation {
 }
 
 /// What a neighbour said of itself.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Advertisement {
     pub(crate) hardware: Option<EthernetAddress>,
     /// It says that it answers a question.

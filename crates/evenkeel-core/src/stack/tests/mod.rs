@@ -4,6 +4,7 @@ mod echo;
 mod forward;
 mod fragments;
 mod groups;
+mod hearsay;
 mod hostile;
 mod neighbors;
 mod udp;

@@ -1,0 +1,176 @@
+//! Several cores: one host on each, sharing nothing.
+//!
+//! Each host has its own receive queue of every interface, its own transmit side, its own tables, its own polling thread, quota, feedback
+//! and cycle limit. The interface spreads flows over the queues by a hash, so a flow stays on one core and in order. There is no lock
+//! on the way of a packet.
+//!
+//! The paper leaves open how several polling threads are to share several processors (TOCS 1997, section 10). A pool of threads that
+//! serve the same interfaces needs locks around rings and tables, puts packets of one flow out of order, and makes a cycle limit of
+//! something that has no processor of its own. Here a limit is what it says, the share of *a core*; and to keep a processor for
+//! users altogether, a group has fewer hosts than there are processors.
+//!
+//! What hosts must share is little and changes seldom: routes, addresses, neighbours. It is copied to all of them by messages, which each host
+//! takes in between two units of work. An answer of ARP or NDP reaches one host, and it may be another one that has asked: hosts pass on
+//! what neighbours say of themselves.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+
+use evenkeel_core::host::Host;
+use evenkeel_core::stack::Hearsay;
+use evenkeel_core::time::Instant;
+use evenkeel_link::{self as link, Bell};
+
+use crate::{Ended, Engine};
+
+/// Hearsay that may wait for one host. What neighbours say beyond that is lost, as a frame may be, and asked for again.
+const HEARSAY: usize = 1024;
+
+type Change = Arc<dyn Fn(&mut Host, Instant) + Send + Sync>;
+
+/// Where a host gets its messages.
+#[derive(Clone)]
+struct Mailbox {
+    /// Whoever runs the hosts sends as many as there is memory for; the network is held to a limit.
+    changes: Sender<Change>,
+    hearsay: SyncSender<Hearsay>,
+    bell: Bell,
+}
+
+/// What is read from it.
+struct Inbox {
+    changes: Receiver<Change>,
+    hearsay: Receiver<Hearsay>,
+    bell: Bell,
+}
+
+fn mailbox() -> io::Result<(Mailbox, Inbox)> {
+    let ((changes, read_changes), (hearsay, read_hearsay)) = (channel(), sync_channel(HEARSAY));
+    let bell = Bell::new()?;
+    let inbox = Inbox { changes: read_changes, hearsay: read_hearsay, bell: bell.clone() };
+    Ok((Mailbox { changes, hearsay, bell }, inbox))
+}
+
+impl Inbox {
+    fn read(&self, host: &mut Host, now: Instant) {
+        let _ = self.bell.heard();
+        self.changes.try_iter().for_each(|change| change(host, now));
+        self.hearsay.try_iter().for_each(|hearsay| host.take_in(hearsay, now));
+    }
+}
+
+/// Changes all hosts of a group, from any thread; copies are the same.
+#[derive(Clone)]
+pub struct Remote {
+    boxes: Vec<Mailbox>,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("hosts", &self.boxes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Remote {
+    /// Has every host call `change` between two units of work: the same routes, the same addresses everywhere. Changes take effect in the
+    /// order of the calls, on each host in its own time, and not before [`Group::run`].
+    pub fn everywhere(&self, change: impl Fn(&mut Host, Instant) + Send + Sync + 'static) {
+        let change: Change = Arc::new(change);
+        for mailbox in &self.boxes {
+            // A host that is gone needs no change.
+            let _ = mailbox.changes.send(Arc::clone(&change));
+            mailbox.bell.ring();
+        }
+    }
+
+    fn tell(&self, hearsay: Hearsay, except: usize) {
+        for (index, mailbox) in self.boxes.iter().enumerate() {
+            if index != except && mailbox.hearsay.try_send(hearsay).is_ok() {
+                mailbox.bell.ring();
+            }
+        }
+    }
+}
+
+/// Hosts that are one to the outside.
+///
+/// They must have the same interfaces, added in the same order, and the same addresses; and their
+/// [`Config::news`](evenkeel_core::stack::Config::news) must not be zero. Their engines go by the same clock.
+#[derive(Debug)]
+pub struct Group {
+    engines: Vec<Engine>,
+    remote: Remote,
+}
+
+impl Group {
+    /// Joins hosts to a group.
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors.
+    pub fn new(engines: Vec<Engine>) -> io::Result<Self> {
+        let mut group = Self { engines, remote: Remote { boxes: Vec::new() } };
+        for engine in &mut group.engines {
+            let (mailbox, inbox) = mailbox()?;
+            engine.attend(mailbox.bell.fd(), move |host, now| inbox.read(host, now));
+            group.remote.boxes.push(mailbox);
+        }
+        for (index, engine) in group.engines.iter_mut().enumerate() {
+            let remote = group.remote.clone();
+            engine.on_news(move |hearsay| remote.tell(hearsay, index));
+        }
+        Ok(group)
+    }
+
+    /// Changes all hosts, also while they run.
+    #[must_use]
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// The hosts' engines.
+    #[must_use]
+    pub fn engines(&self) -> &[Engine] {
+        &self.engines
+    }
+
+    /// The same, to add programs.
+    pub fn engines_mut(&mut self) -> &mut [Engine] {
+        &mut self.engines
+    }
+
+    /// Runs each host on a thread of its own, bound to the processors in `cpus` one after the other as far as there are any, until each
+    /// ends as [`Engine::run`] does. `done` is asked with the host's place in the group.
+    ///
+    /// # Errors
+    /// That of the first engine that failed, after all have ended.
+    pub fn run(
+        &mut self,
+        cpus: &[usize],
+        until: Instant,
+        done: impl Fn(usize, &Host) -> bool + Sync,
+    ) -> io::Result<Vec<Ended>> {
+        let done = &done;
+        thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .engines
+                .iter_mut()
+                .enumerate()
+                .map(|(index, engine)| {
+                    let cpu = cpus.get(index).copied();
+                    scope.spawn(move || {
+                        cpu.map_or(Ok(()), link::pin_to_cpu)?;
+                        engine.run(until, |host| done(index, host))
+                    })
+                })
+                .collect();
+            let ended: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
+            ended
+                .into_iter()
+                .map(|ended| ended.map_err(|_| io::Error::other("a host's thread panicked"))?)
+                .collect()
+        })
+    }
+}
