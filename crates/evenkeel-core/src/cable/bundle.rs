@@ -67,3 +67,51 @@ impl Bundle {
         self.ends.get(queue).map_or_else(WireCounters::default, End::sent)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// UDP over IPv4, of which only what the hash looks at is filled in.
+    fn udp(from: (u8, u16), to: (u8, u16), fragment: u8) -> Vec<u8> {
+        let mut frame = vec![0; 60];
+        frame[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+        (frame[20], frame[23], frame[29], frame[33]) = (fragment, 17, from.0, to.0);
+        frame[34..36].copy_from_slice(&from.1.to_be_bytes());
+        frame[36..38].copy_from_slice(&to.1.to_be_bytes());
+        frame
+    }
+
+    fn queues(frames: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
+        let (bundle, _) = bundle(&Options::new("outside", 1), &Options::new("inside", 2), 4);
+        let mut queues: Vec<usize> = frames.map(|frame| bundle.queue_of(&frame)).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        queues
+    }
+
+    #[test]
+    fn flows_that_differ_in_any_end_are_spread_over_all_queues() {
+        assert_eq!(queues((0..64).map(|n| udp((1, 1000 + n), (2, 9), 0))), [0, 1, 2, 3]);
+        assert_eq!(queues((0..64).map(|n| udp((1, 1000), (2, n), 0))), [0, 1, 2, 3]);
+        assert_eq!(queues((0..64).map(|n| udp((n, 1000), (2, 9), 0))), [0, 1, 2, 3]);
+        assert_eq!(queues((0..64).map(|n| udp((1, 1000), (n, 9), 0))), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_flow_and_all_fragments_of_a_datagram_stay_together() {
+        assert_eq!(queues((0..64).map(|_| udp((1, 1000), (2, 9), 0))).len(), 1);
+        // More fragments, or an offset: what lies where ports would be is payload.
+        assert_eq!(queues((0..64).map(|n| udp((1, n), (2, n + 7), 0x20))).len(), 1);
+        assert_eq!(queues((0..64).map(|n| udp((1, n), (2, 9), 1 + n as u8 % 31))).len(), 1);
+    }
+
+    #[test]
+    fn what_is_short_or_strange_has_a_queue_too() {
+        let frame = udp((1, 1000), (2, 9), 0);
+        assert_eq!(queues((0..14).map(|len| frame[..len].to_vec())), [0]);
+        for len in 14..frame.len() {
+            assert_eq!(queues([frame[..len].to_vec()].into_iter()).len(), 1);
+        }
+    }
+}
