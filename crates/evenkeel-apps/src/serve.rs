@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::blast::{self, Blasted};
 use crate::blaster;
 use crate::books::Books;
+use crate::monitor::{Capturing, Inside, InsideCaptured};
 use crate::service::{Options, Service, Tally};
 use crate::site::{Limits, Port, Site, SiteError, drive};
 
@@ -35,6 +36,17 @@ pub struct Served {
     pub books: Books,
     /// On a cable: what the other end did.
     pub generator: Option<Blasted>,
+    /// What was captured.
+    pub capture: Option<InsideCaptured>,
+}
+
+/// What to serve, and what to write down of it.
+#[derive(Debug, Clone)]
+pub struct Serving {
+    /// The service.
+    pub service: Options,
+    /// A capture of what comes and goes.
+    pub capture: Option<Inside>,
 }
 
 /// Serves on a device until a limit is reached, the device ends, or the process is asked to.
@@ -44,13 +56,13 @@ pub struct Served {
 pub fn on_device(
     site: &Site,
     port: &Port,
-    options: Options,
+    serving: Serving,
     limits: Limits,
     watch: impl FnMut(&Served),
 ) -> Result<Served, SiteError> {
     let mut engine = site.engine(Clock::start())?;
     let attached = site.attach(&mut engine, port)?;
-    let served = Running::start(engine, attached.interface, options).run(limits, || false, watch)?;
+    let served = Running::start(engine, attached.interface, serving)?.run(limits, || false, watch)?;
     attached.close().map(|()| served)
 }
 
@@ -61,7 +73,7 @@ pub fn on_device(
 pub fn on_cable(
     site: &Site,
     queues: usize,
-    options: Options,
+    serving: Serving,
     other: &Site,
     load: blaster::Options,
     limits: Limits,
@@ -73,7 +85,7 @@ pub fn on_cable(
     let (near, far) = cable::pair(near, cable::Options::new("cable1", 1));
     let mut engine = site.engine(clock)?;
     let interface = engine.add_cable(near, &site.addresses)?;
-    let running = Running::start(engine, interface, options);
+    let running = Running::start(engine, interface, serving)?;
     let (served, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     thread::scope(|scope| {
         let generator = scope.spawn({
@@ -97,13 +109,16 @@ struct Running {
     engine: Engine,
     interface: InterfaceId,
     tally: Arc<Tally>,
+    capturing: Option<Capturing>,
 }
 
 impl Running {
-    fn start(mut engine: Engine, interface: InterfaceId, options: Options) -> Self {
+    fn start(mut engine: Engine, interface: InterfaceId, serving: Serving) -> Result<Self, SiteError> {
+        let Serving { service, capture } = serving;
+        let capturing = capture.map(|capture| capture.start(&mut engine, &[interface])).transpose()?;
         let tally = Arc::new(Tally::default());
-        engine.host_mut().spawn("service", 0, Box::new(Service::new(options, Arc::clone(&tally))));
-        Self { engine, interface, tally }
+        engine.host_mut().spawn("service", 0, Box::new(Service::new(service, Arc::clone(&tally))));
+        Ok(Self { engine, interface, tally, capturing })
     }
 
     fn run(
@@ -114,13 +129,42 @@ impl Running {
     ) -> Result<Served, SiteError> {
         let (tally, interface) = (Arc::clone(&self.tally), self.interface);
         let over = || tally.ended() || done();
-        let (_, elapsed) = drive(&mut self.engine, limits, over, |engine, elapsed| {
-            watch(&served(engine, interface, &tally, elapsed));
+        let mut capturing = self.capturing.take();
+        let mut next_watch = limits.every.unwrap_or(Duration::MAX);
+        let often = if capturing.is_some() { Limits { every: Some(ATTEND), ..limits } } else { limits };
+        let (_, elapsed) = drive(&mut self.engine, often, over, |engine, elapsed| {
+            attend(capturing.as_mut(), engine);
+            if elapsed >= next_watch {
+                next_watch += limits.every.unwrap_or_default();
+                watch(&served(engine, interface, &tally, elapsed));
+            }
         })?;
-        match tally.refused() {
-            Some(error) => Err(error.into()),
-            None => Ok(served(&mut self.engine, interface, &tally, elapsed)),
+        if let Some(error) = tally.refused() {
+            return Err(error.into());
         }
+        if capturing.is_some() {
+            // What was captured last is still to be written.
+            self.engine.ignore_stop();
+            let until = self.engine.clock().now() + DRAIN;
+            self.engine.run(until, |host| host.queued() == 0)?;
+        }
+        attend(capturing.as_mut(), &mut self.engine);
+        let served = served(&mut self.engine, interface, &tally, elapsed);
+        drop(self.engine);
+        let capture = capturing.map(Capturing::finish).transpose()?;
+        Ok(Served { capture, ..served })
+    }
+}
+
+/// How long what was captured last may take to be written.
+const DRAIN: Duration = Duration::from_millis(20);
+/// How often a capture is looked after.
+const ATTEND: Duration = Duration::from_millis(50);
+
+fn attend(capturing: Option<&mut Capturing>, engine: &mut Engine) {
+    let now = engine.clock().wall_nanos(engine.clock().now());
+    if let Some(capturing) = capturing {
+        capturing.attend(engine.host_mut(), now);
     }
 }
 
@@ -133,5 +177,6 @@ fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: D
         unanswered: tally.unanswered(),
         books: Books::of(engine.host_mut(), interface, elapsed),
         generator: None,
+        capture: None,
     }
 }

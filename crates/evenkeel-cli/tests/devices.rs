@@ -9,59 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::command;
-
-/// Runs `test` on a thread in a network namespace of its own.
-fn in_namespace(name: &str, test: impl FnOnce() + Send) {
-    for program in ["ip", "ping"] {
-        if Command::new(program).arg("-V").output().is_err() {
-            return skip(name, &format!("there is no `{program}`"));
-        }
-    }
-    thread::scope(|scope| {
-        let isolated = scope.spawn(|| match evenkeel::link::enter_new_network() {
-            Ok(()) => test(),
-            Err(error) => skip(name, &format!("needs root: {error}")),
-        });
-        if let Err(panic) = isolated.join() {
-            std::panic::resume_unwind(panic);
-        }
-    });
-}
-
-/// Says that a test did not run: past the test harness, which would keep it to itself.
-fn skip(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED ({why}): {test}");
-}
-
-/// Runs a command of iproute2 or the like; says whether it succeeded.
-fn succeeds(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    Command::new(words.next().unwrap()).args(words).output().unwrap().status.success()
-}
-
-fn run(line: &str) {
-    assert!(succeeds(line), "{line}");
-}
-
-/// Tries until it succeeds, at least five seconds long.
-fn wait_for(line: &str) {
-    assert!(
-        (0..100).any(|_| succeeds(line) || {
-            pause();
-            false
-        }),
-        "{line}"
-    );
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "another process is waited for, which tells nobody when it is ready"
-)]
-fn pause() {
-    thread::sleep(Duration::from_millis(50));
-}
+use common::{command, in_namespace, pause, run, succeeds, wait_for};
 
 fn start(arguments: &[&str]) -> Child {
     command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -31,11 +31,20 @@ pub struct Capture {
     pub interface: Option<InterfaceId>,
     /// Frames that are sent, too.
     pub sent_too: bool,
+    /// Whether a queue that is nearly full holds back the rings that fill it. Not where these serve others too.
+    pub feedback: bool,
 }
 
 impl Default for Capture {
     fn default() -> Self {
-        Self { filter: None, snaplen: usize::MAX, limit_pkts: 1024, interface: None, sent_too: false }
+        Self {
+            filter: None,
+            snaplen: usize::MAX,
+            limit_pkts: 1024,
+            interface: None,
+            sent_too: false,
+            feedback: true,
+        }
     }
 }
 

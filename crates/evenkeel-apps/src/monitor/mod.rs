@@ -11,11 +11,13 @@
 
 pub mod file;
 pub mod headers;
+mod inside;
 pub mod lines;
 mod product;
 mod program;
 pub mod run;
 pub mod summary;
 
+pub use inside::{Capturing, Inside, InsideCaptured};
 pub use program::{Monitor, Options, Shared, Sink, Tally, shared};
 pub use run::{Glance, Monitored, News, Setup, What, on_cable, on_device};

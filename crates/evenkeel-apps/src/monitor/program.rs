@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::capture::{Capture, CaptureCounters, Captured};
-use evenkeel_core::host::System;
+use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{BindError, SocketId};
 use evenkeel_core::time::{Duration, Instant};
@@ -62,9 +62,16 @@ pub struct Tally {
     taken: AtomicU64,
     octets: AtomicU64,
     discarded: AtomicU64,
-    opened: AtomicBool,
     ended: AtomicBool,
-    state: Mutex<(CaptureCounters, Option<BindError>)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: Option<SocketId>,
+    /// The queue's counters when the program ended, and the queue with it.
+    last: CaptureCounters,
+    refused: Option<BindError>,
 }
 
 impl Tally {
@@ -89,7 +96,7 @@ impl Tally {
     /// Whether the capture queue is open: from then on no frame is missed.
     #[must_use]
     pub fn opened(&self) -> bool {
-        self.opened.load(Ordering::Relaxed)
+        shared(&self.state).queue.is_some()
     }
 
     /// Whether the program has ended.
@@ -98,16 +105,17 @@ impl Tally {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// The queue's counters, as of the program's last step.
+    /// The counters of the queue, which is on `host`.
     #[must_use]
-    pub fn counters(&self) -> CaptureCounters {
-        shared(&self.state).0
+    pub fn counters(&self, host: &Host) -> CaptureCounters {
+        let State { queue, last, .. } = *shared(&self.state);
+        queue.and_then(|queue| host.capture_counters(queue)).filter(|_| !self.ended()).unwrap_or(last)
     }
 
     /// Why the program could not start, if it could not.
     #[must_use]
     pub fn refused(&self) -> Option<BindError> {
-        shared(&self.state).1
+        shared(&self.state).refused
     }
 }
 
@@ -165,11 +173,11 @@ impl<S: Sink> Monitor<S> {
         match opened {
             Some(Ok(queue)) => {
                 self.queue = Some(queue);
-                self.tally.opened.store(true, Ordering::Relaxed);
+                shared(&self.tally.state).queue = Some(queue);
                 Step::Again
             }
             Some(Err(error)) => {
-                shared(&self.tally.state).1 = Some(error);
+                shared(&self.tally.state).refused = Some(error);
                 self.end()
             }
             None => self.end(),
@@ -228,8 +236,8 @@ impl<S: Sink> Program for Monitor<S> {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(queue) = self.queue else { return self.open(system) };
         let step = self.take(queue, system);
-        if let Some(counters) = system.capture_counters(queue) {
-            shared(&self.tally.state).0 = counters;
+        if let (Step::Exit, Some(counters)) = (step, system.capture_counters(queue)) {
+            shared(&self.tally.state).last = counters;
         }
         step
     }

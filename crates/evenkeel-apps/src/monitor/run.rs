@@ -223,6 +223,7 @@ impl Setup {
             limit_pkts: self.queue_pkts,
             interface: None,
             sent_too: true,
+            feedback: true,
         }
     }
 }
@@ -350,7 +351,7 @@ impl<N: FnMut(News)> Running<N> {
             shed = wire.shed;
             books.conserved &= wire.accepted == taken;
         }
-        let CaptureCounters { seen, accepted, dropped, .. } = self.tally.counters();
+        let CaptureCounters { seen, accepted, dropped, .. } = self.tally.counters(self.engine.host());
         let (mut captured, mut discarded) = (self.tally.taken(), self.tally.discarded());
         let unread = accepted.saturating_sub(dropped + captured + discarded);
         books.conserved &= (self.tally.ended() || seen == taken)
@@ -399,14 +400,19 @@ fn shed(engine: &mut Engine, interface: InterfaceId) -> u64 {
 /// Notes in the product what the end of its file is to say.
 fn note(engine: &mut Engine, interface: InterfaceId, tally: &Tally, product: &Mutex<Product>) {
     if let Product::File(file) = &mut *shared(product) {
-        let (shed, clock) = (shed(engine, interface), engine.clock());
-        file.note(tally.counters(), clock.wall_nanos(clock.now()));
+        let (shed, now) = (shed(engine, interface), engine.clock().wall_nanos(engine.clock().now()));
+        file.note(tally.counters(engine.host()), now);
         file.note_interface(interface, Some(engine.host().ledger().received + shed), shed);
     }
 }
 
 /// Tells when the product begins or ceases to fail.
-fn watch(product: &Mutex<Product>, tally: &Tally, failing: &mut bool, news: &mut impl FnMut(News)) {
+pub(super) fn watch(
+    product: &Mutex<Product>,
+    tally: &Tally,
+    failing: &mut bool,
+    news: &mut impl FnMut(News),
+) {
     let failure = match &*shared(product) {
         // That the reader has gone is no failure.
         Product::File(file) if !file.is_over() => file.writing().failure(),
@@ -430,7 +436,7 @@ fn glance(engine: &mut Engine, interface: InterfaceId, tally: &Tally, product: &
         interval: Duration::ZERO,
         captured: tally.taken(),
         shed: shed(engine, interface),
-        dropped: tally.counters().dropped,
+        dropped: tally.counters(engine.host()).dropped,
         discarded: tally.discarded(),
         summary,
     }

@@ -1,6 +1,7 @@
 //! One file for each command: its arguments, its help, and what it does.
 
 pub(crate) mod blast;
+mod capture;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod lab;

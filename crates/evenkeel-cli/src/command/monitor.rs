@@ -238,12 +238,7 @@ impl Reporter {
             progress.clear();
         }
         match news {
-            News::Failing(what) => {
-                eprintln!("evenkeel: {what}; trying again, packets are counted as not written")
-            }
-            News::Recovered(frames) => {
-                eprintln!("evenkeel: writing again; {frames} packets were not written")
-            }
+            News::Failing(_) | News::Recovered(_) => super::capture::tell(news),
             News::Glance(_) if self.quiet => {}
             News::Glance(glance) => match &mut self.progress {
                 Some(progress) => progress.show(&line(&glance)),

@@ -10,8 +10,9 @@ use evenkeel::core::stack::Endpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::LinkSpec;
 use evenkeel_apps::books::Books;
+use evenkeel_apps::monitor::{Inside, InsideCaptured};
 use evenkeel_apps::quantity::{percent, si, three_digits};
-use evenkeel_apps::serve::{self, Served};
+use evenkeel_apps::serve::{self, Served, Serving};
 use evenkeel_apps::site::{Limits, Site};
 use evenkeel_apps::{blaster, service};
 use serde::Serialize;
@@ -56,6 +57,10 @@ pub(crate) struct ServeArguments {
     /// Write every frame that comes or goes to a capture file; not on cable.
     #[arg(long, value_name = "FILE.pcapng")]
     dump: Option<PathBuf>,
+    /// Write frames that come or go to a pcapng file; what the disk cannot take is discarded and counted, and holds nobody up. Of each
+    /// frame `snaplen` octets, of all frames those that `filter` says, in the language of tcpdump.
+    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
+    capture: Option<Inside>,
     /// Print counters to standard error this often, such as 1s.
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     stats_interval: Option<Duration>,
@@ -151,12 +156,13 @@ impl ServeArguments {
     fn serve(&self, site: &Site, service: service::Options) -> Result<Served, Failure> {
         let limits = Limits { duration: self.duration, every: self.stats_interval };
         let watch = |served: &Served| eprintln!("{}", line(served));
+        let serving = Serving { service: service.clone(), capture: self.capture.clone() };
         match super::place(&self.link, &self.kernel_address, &self.gateway, self.dump.as_ref())? {
             Place::Cable { queues } => {
                 let (other, load) = self.other_end(site, &service)?;
-                Ok(serve::on_cable(site, queues, service, &other, load, limits, watch)?)
+                Ok(serve::on_cable(site, queues, serving, &other, load, limits, watch)?)
             }
-            Place::Port(port) => Ok(serve::on_device(site, &port, service, limits, watch)?),
+            Place::Port(port) => Ok(serve::on_device(site, &port, serving, limits, watch)?),
         }
     }
 
@@ -212,6 +218,15 @@ fn describe(served: &Served, echo: bool) -> String {
     let mut text = format!("{}\n", line(served));
     for drop in &served.books.drops {
         text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
+    }
+    if let Some(InsideCaptured { file, captured, dropped, discarded }) = &served.capture {
+        text.push_str(&format!("  captured {captured} in {file}"));
+        for (frames, what) in [(*dropped, "dropped by the capture queue"), (*discarded, "not written")] {
+            if frames > 0 {
+                text.push_str(&format!(", {frames} {what}"));
+            }
+        }
+        text.push('\n');
     }
     if let Some(generator) = &served.generator {
         let replies = if echo { format!(", {} came back", generator.replies) } else { String::new() };

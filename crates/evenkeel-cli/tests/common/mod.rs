@@ -2,7 +2,10 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// The command, with nothing at its standard input.
 pub fn command(arguments: &[&str]) -> Command {
@@ -27,4 +30,56 @@ pub fn json(arguments: &[&str]) -> serde_json::Value {
 pub fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().unwrap();
     id.stdout == b"0\n"
+}
+
+/// Runs `test` on a thread in a network namespace of its own.
+pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
+    for program in ["ip", "ping", "tcpdump", "tshark", "capinfos"] {
+        if Command::new(program).arg("-h").output().is_err() {
+            return skip(name, &format!("there is no `{program}`"));
+        }
+    }
+    thread::scope(|scope| {
+        let isolated = scope.spawn(|| match evenkeel::link::enter_new_network() {
+            Ok(()) => test(),
+            Err(error) => skip(name, &format!("needs root: {error}")),
+        });
+        if let Err(panic) = isolated.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Says that a test did not run: past the test harness, which would keep it to itself.
+pub fn skip(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED ({why}): {test}");
+}
+
+/// Runs a command of iproute2 or the like; says whether it succeeded.
+pub fn succeeds(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    Command::new(words.next().unwrap()).args(words).output().unwrap().status.success()
+}
+
+pub fn run(line: &str) {
+    assert!(succeeds(line), "{line}");
+}
+
+/// Tries until it succeeds, at least five seconds long.
+pub fn wait_for(line: &str) {
+    assert!(
+        (0..100).any(|_| succeeds(line) || {
+            pause();
+            false
+        }),
+        "{line}"
+    );
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process is waited for, which tells nobody when it is ready"
+)]
+pub fn pause() {
+    thread::sleep(Duration::from_millis(50));
 }

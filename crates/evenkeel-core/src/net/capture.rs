@@ -4,7 +4,7 @@ use super::{Net, QueueId};
 use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Sighting};
 use crate::drop::{LinkDrop, QueueDrop};
 use crate::frame::Frame;
-use crate::poll::Sources;
+use crate::poll::{Gate, Sources};
 use crate::process::ProcessId;
 use crate::socket::{BindError, Descriptor, Queue, SocketId};
 use crate::stack::InterfaceId;
@@ -15,7 +15,8 @@ impl Net {
     pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {
         let limit = wanted.limit_pkts.max(1);
         self.pool.grow(limit).map_err(BindError::NoMemory)?;
-        let queue = Queue::new(limit, self.gate(limit));
+        let gate = if wanted.feedback { self.gate(limit) } else { Gate::open() };
+        let queue = Queue::new(limit, gate);
         let capture = CaptureQueue::new(owner, wanted, queue);
         let id = self.install_descriptor(Descriptor::Capture(capture));
         self.captures.push(id);

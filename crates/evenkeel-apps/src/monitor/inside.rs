@@ -1,0 +1,140 @@
+//! A capture inside a host that is there for something else.
+//!
+//! Others are served from the same rings, so nothing is held up for it: what cannot be written is discarded, and counted.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use evenkeel::Engine;
+use evenkeel_core::capture::{Capture, CaptureCounters};
+use evenkeel_core::host::Host;
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_link::capture::encode::Described;
+use evenkeel_link::capture::{Expression, Target};
+use serde::Serialize;
+
+use super::file::CaptureFile;
+use super::product::Product;
+use super::program::{Monitor, Options, Tally, shared};
+use super::run::{News, watch};
+use crate::site::SiteError;
+
+/// What to capture, and where to.
+#[derive(Debug, Clone)]
+pub struct Inside {
+    /// The file.
+    pub file: PathBuf,
+    /// Octets kept of a frame at most.
+    pub snaplen: usize,
+    /// Which frames; `None` for all.
+    pub filter: Option<Expression>,
+    /// Is told when the file cannot be written, and when it can again.
+    pub tell: fn(News),
+}
+
+/// What was captured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InsideCaptured {
+    /// The file.
+    pub file: String,
+    /// Frames in it.
+    pub captured: u64,
+    /// Wanted, and dropped because the capture queue was full.
+    pub dropped: u64,
+    /// Wanted, and not written because the disk was full, or nobody took them.
+    pub discarded: u64,
+}
+
+/// Frames that wait to be written: those of a burst.
+const QUEUE_PKTS: usize = 1024;
+
+/// A capture at work.
+#[derive(Debug)]
+pub struct Capturing {
+    file: String,
+    interfaces: Vec<InterfaceId>,
+    product: Arc<Mutex<Product>>,
+    tally: Arc<Tally>,
+    failing: bool,
+    counters: CaptureCounters,
+    tell: fn(News),
+}
+
+impl Inside {
+    /// Starts capturing on interfaces that the host has.
+    ///
+    /// # Errors
+    /// [`SiteError`] if the file cannot be created. That the host's memory does not allow it shows when the capture ends.
+    pub fn start(&self, engine: &mut Engine, interfaces: &[InterfaceId]) -> Result<Capturing, SiteError> {
+        let clock = *engine.clock();
+        let snaplen = u32::try_from(self.snaplen).unwrap_or(0);
+        let filter = self.filter.as_ref().map(ToString::to_string).unwrap_or_default();
+        let described = interfaces.iter().filter_map(|&id| {
+            let interface = engine.host_mut().interface_mut(id)?;
+            let (name, address) = (interface.name().to_owned(), Some(interface.address()));
+            Some((id, Described { name, address, snaplen, filter: filter.clone() }))
+        });
+        let described = described.collect();
+        let file =
+            CaptureFile::open(Target::File(self.file.clone()), described, clock.wall_nanos(clock.now()))?;
+        let product = Arc::new(Mutex::new(Product::File(Box::new(file))));
+        let capture = Capture {
+            filter: self.filter.as_ref().map(|filter| Box::new(filter.program().clone()) as _),
+            snaplen: self.snaplen,
+            limit_pkts: QUEUE_PKTS,
+            interface: None,
+            sent_too: true,
+            feedback: false,
+        };
+        let tally = Arc::new(Tally::default());
+        let options = Options { capture, count: None, discards: true };
+        let monitor = Monitor::new(options, clock, Arc::clone(&product), Arc::clone(&tally));
+        engine.host_mut().spawn("capture", 0, Box::new(monitor));
+        let file = self.file.display().to_string();
+        Ok(Capturing {
+            file,
+            interfaces: interfaces.to_vec(),
+            product,
+            tally,
+            failing: false,
+            counters: CaptureCounters::default(),
+            tell: self.tell,
+        })
+    }
+}
+
+impl Capturing {
+    /// Looks after it: to be called often, and before [`Capturing::finish`].
+    pub fn attend(&mut self, host: &mut Host, now: u64) {
+        watch(&self.product, &self.tally, &mut self.failing, &mut self.tell);
+        if let Product::File(file) = &mut *shared(&self.product) {
+            self.counters = self.tally.counters(host);
+            file.note(self.counters, now);
+            for &id in &self.interfaces {
+                let Some(interface) = host.interface_mut(id) else { continue };
+                let shed = (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum();
+                file.note_interface(id, None, shed);
+            }
+        }
+    }
+
+    /// Ends it. The engine it ran on must be gone.
+    ///
+    /// # Errors
+    /// [`SiteError`] if there was no memory for it.
+    pub fn finish(self) -> Result<InsideCaptured, SiteError> {
+        if let Some(error) = self.tally.refused() {
+            return Err(error.into());
+        }
+        let CaptureCounters { accepted, dropped, .. } = self.counters;
+        let mut captured = self.tally.taken();
+        if let Some(Ok(product)) = Arc::into_inner(self.product).map(Mutex::into_inner)
+            && let Err((written, what)) = product.finish()
+        {
+            captured = written.min(captured);
+            (self.tell)(News::Failing(what));
+        }
+        let discarded = accepted.saturating_sub(dropped + captured);
+        Ok(InsideCaptured { file: self.file, captured, dropped, discarded })
+    }
+}

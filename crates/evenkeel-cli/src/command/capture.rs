@@ -1,0 +1,53 @@
+//! `--capture`: what a host that does something else is to write down.
+
+use evenkeel::link::capture::Expression;
+use evenkeel_apps::monitor::{Inside, News};
+
+/// `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression may have commas, and comes last.
+pub(crate) fn inside(text: &str) -> Result<Inside, String> {
+    let (text, filter) = match text.split_once(",filter=") {
+        Some((before, filter)) => (before, Some(Expression::compile(filter).map_err(|e| e.to_string())?)),
+        None => (text, None),
+    };
+    let (file, snaplen) = match text.split_once(",snaplen=") {
+        Some((file, snaplen)) => {
+            let snaplen = snaplen.parse().ok().filter(|snaplen| *snaplen > 0);
+            (file, snaplen.ok_or("expected a number of octets above 0 behind snaplen=")?)
+        }
+        None => (text, usize::MAX),
+    };
+    if file.is_empty() || file == "-" {
+        return Err(
+            "expected a file, such as capture.pcapng or capture.pcapng,snaplen=96,filter=udp".to_owned()
+        );
+    }
+    Ok(Inside { file: file.into(), snaplen, filter, tell })
+}
+
+/// Says that a capture cannot be written, or can again.
+pub(super) fn tell(news: News) {
+    match news {
+        News::Failing(what) => eprintln!("evenkeel: {what}; packets that cannot be written are counted"),
+        News::Recovered(frames) => eprintln!("evenkeel: writing again; {frames} packets were not written"),
+        News::Glance(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_length_and_filter() {
+        let plain = inside("a,b.pcapng").unwrap();
+        assert_eq!((plain.file.to_str(), plain.snaplen), (Some("a,b.pcapng"), usize::MAX));
+        assert_eq!(inside("a,snaplen=96").unwrap().snaplen, 96);
+        for wrong in ["", "-", "a,snaplen=0", "a,snaplen=x", ",snaplen=9"] {
+            assert!(inside(wrong).is_err_and(|e| e.starts_with("expected")), "{wrong}");
+        }
+        // Without libpcap this is an error too, of another kind.
+        if let Ok(all) = inside("a,snaplen=96,filter=udp portrange 1-9") {
+            assert_eq!((all.snaplen, all.filter.unwrap().text()), (96, "udp portrange 1-9"));
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! `evenkeel monitor` on devices, as a user runs it, beside `tcpdump` and judged by `tshark` and `capinfos`. Needs root; says aloud if it is
+//! skipped. Without root: on cable, and on files.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use evenkeel::core::frame::Pool;
+use evenkeel::link::{Clock, DeviceSpec};
+
+use common::{command, evenkeel, in_namespace, json, pause, run, skip, wait_for};
+use serde_json::Value;
+
+/// A directory that goes away with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("evenkeel-monitor-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> = fs::read_dir(&self.0).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A child that does not outlive its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Interrupts it, and gives what it has printed to standard output and standard error.
+    fn stop(mut self) -> (String, String) {
+        run(&format!("kill -INT {}", self.0.id()));
+        let mut text = [String::new(), String::new()];
+        self.0.stdout.take().unwrap().read_to_string(&mut text[0]).unwrap();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            stderr.read_to_string(&mut text[1]).unwrap();
+        }
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}: {}", text[1]);
+        let [out, err] = text;
+        (out, err)
+    }
+}
+
+/// What a command prints; it must succeed.
+fn output(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A veth pair: `near` is monitored, at `far` packets are made.
+fn veth() {
+    run("ip link add near type veth peer name far");
+    for end in ["near", "far"] {
+        run(&format!("sysctl -qw net.ipv6.conf.{end}.disable_ipv6=1"));
+        run(&format!("ip link set {end} up"));
+    }
+}
+
+/// Starts a monitor of `near` and waits until it listens.
+fn monitor(arguments: &[&str]) -> Running {
+    let child = Running::start(command(&["monitor", "packet:near"]).args(arguments));
+    wait_for("grep -q 0003 /proc/thread-self/net/packet");
+    child
+}
+
+/// Sends so many datagrams of a group that needs no neighbour, at so many a second; waits until all have been sent.
+fn blast(count: u64, rate: &str) {
+    let sent = json(&[
+        "blast",
+        "packet:far",
+        "--to",
+        "239.1.2.3:9",
+        "--count",
+        &count.to_string(),
+        "--rate",
+        rate,
+        "--json",
+    ]);
+    assert_eq!(sent["sent"], count);
+}
+
+/// What tshark counts in a file.
+fn frames_in(file: &Path, filter: &str) -> u64 {
+    let lines = Command::new("tshark").args(["-r"]).arg(file).args(["-Y", filter]).output().unwrap();
+    assert!(lines.status.success(), "{}", String::from_utf8_lossy(&lines.stderr));
+    lines.stdout.iter().filter(|&&octet| octet == b'\n').count() as u64
+}
+
+fn number(monitored: &Value, field: &str) -> u64 {
+    monitored[field].as_u64().unwrap()
+}
+
+const UDP: &str = "udp port 9";
+/// The same in the language of tshark.
+const SHOWN: &str = "udp.dstport == 9";
+
+/// Captured and reported drops are what was sent, exactly, however small the ring; the file says the same.
+#[test]
+fn captured_and_dropped_add_up_to_sent() {
+    in_namespace("captured_and_dropped_add_up_to_sent", || {
+        let scratch = Scratch::new("flood");
+        veth();
+        let mut shed = 0;
+        for (name, ring, queue) in [("roomy", "8192", "4096"), ("tight", "32", "64")] {
+            let file = scratch.file(name);
+            let monitor = monitor(&["-w", &file, "--ring", ring, "--queue", queue, "--json", UDP]);
+            blast(200_000, "max");
+            let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
+            let captured = number(&result, "captured");
+            shed = number(&result, "shed");
+            assert_eq!(captured + shed + number(&result, "dropped"), 200_000, "{result}");
+            assert_eq!(number(&result, "discarded") + number(&result, "unread"), 0, "{result}");
+            assert_eq!(
+                (&result["filter_in_kernel"], &result["books"]["conserved"]),
+                (&true.into(), &true.into())
+            );
+            assert_eq!(frames_in(Path::new(&file), SHOWN), captured);
+            let described = output(&format!("capinfos -M {file}"));
+            assert!(described.contains(&format!("Number of packets:   {captured}")), "{described}");
+            let statistics = output(&format!("tshark -r {file} -q -z io,stat,0"));
+            assert!(statistics.contains(&captured.to_string()), "{statistics}");
+        }
+        assert!(shed > 0, "a ring of 32 frames held everything: the flood was none");
+    });
+}
+
+/// The same packets as `tcpdump`, for filters of the kernel and of our own.
+#[test]
+fn a_filter_chooses_what_tcpdump_chooses() {
+    in_namespace("a_filter_chooses_what_tcpdump_chooses", || {
+        let scratch = Scratch::new("filters");
+        veth();
+        run("ip addr add 10.9.0.1/24 dev near");
+        // The kernel asks once, and not again while one of the two is stopped.
+        run("sysctl -qw net.ipv4.neigh.near.mcast_solicit=1");
+        for (index, filter) in
+            ["udp port 9", "arp or igmp", "udp and greater 80", "vlan 7", "not ip"].into_iter().enumerate()
+        {
+            let (ours, theirs) =
+                (scratch.file(&format!("{index}.pcapng")), scratch.file(&format!("{index}.pcap")));
+            let mut tcpdump = Running::start(
+                Command::new("tcpdump")
+                    .args(["-Z", "root", "-U", "-n", "-i", "near", "--immediate-mode", "-w", &theirs])
+                    .arg(filter),
+            );
+            let mut stderr = BufReader::new(tcpdump.0.stderr.take().unwrap());
+            let mut line = String::new();
+            while !line.contains("listening on") {
+                line.clear();
+                assert!(stderr.read_line(&mut line).unwrap() > 0, "tcpdump ended");
+            }
+            tcpdump.0.stderr = Some(stderr.into_inner());
+            let monitor = Running::start(command(&["monitor", "packet:near", "-w", &ours]).arg(filter));
+            let sockets =
+                || fs::read_to_string("/proc/thread-self/net/packet").unwrap().matches(" 0003 ").count();
+            while sockets() < 2 {
+                pause();
+            }
+            send_tagged();
+            for size in ["18", "100"] {
+                json(&[
+                    "blast",
+                    "packet:far",
+                    "--to",
+                    "239.1.2.3:9",
+                    "--count",
+                    "50",
+                    "--size",
+                    size,
+                    "--rate",
+                    "1k",
+                    "--json",
+                ]);
+            }
+            // Somebody asks for an address, in vain.
+            assert!(!common::succeeds("ping -c 1 -W 1 10.9.0.2"));
+            monitor.stop();
+            tcpdump.stop();
+            let columns = "-T fields -e frame.time_epoch -e frame.len -e eth.src -e eth.type -e vlan.id -e ip.id -e udp.srcport";
+            let frames = |file: &str| output(&format!("tshark -n -r {file} {columns}"));
+            let (ours, theirs) = (frames(&ours), frames(&theirs));
+            assert!(!theirs.is_empty(), "{filter}: nothing came");
+            assert_eq!(ours.lines().count(), theirs.lines().count(), "{filter}:\n{ours}\n{theirs}");
+            for (ours, theirs) in ours.lines().zip(theirs.lines()) {
+                let ((our_time, ours), (their_time, theirs)) =
+                    (ours.split_once('\t').unwrap(), theirs.split_once('\t').unwrap());
+                assert_eq!(ours, theirs, "{filter}");
+                // The kernel stamps a frame for each socket when it comes to it.
+                let [our_time, their_time] = [our_time, their_time].map(|time| time.parse::<f64>().unwrap());
+                assert!((our_time - their_time).abs() < 1.0, "{our_time} {their_time}");
+            }
+        }
+    });
+}
+
+/// A datagram with a VLAN tag, which the kernel takes out of the frame before anybody sees it.
+fn send_tagged() {
+    let spec = DeviceSpec::Packet("far".to_owned());
+    let mut device = evenkeel::link::open(&spec, Clock::start()).unwrap();
+    let mut pool = Pool::new(1);
+    let mut frame = vec![0; 64];
+    frame[..6].copy_from_slice(&[0xff; 6]);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 7]);
+    frame[12..18].copy_from_slice(&[0x81, 0, 0, 7, 8, 0]);
+    frame[18] = 0x45;
+    frame[27] = 17;
+    frame[40..42].copy_from_slice(&[0, 9]);
+    device.transmit(pool.take_copy(&frame).unwrap(), &mut pool).unwrap();
+    device.flush();
+}
+
+#[test]
+fn large_frames_are_cut_and_their_length_is_recorded() {
+    in_namespace("large_frames_are_cut_and_their_length_is_recorded", || {
+        let scratch = Scratch::new("large");
+        veth();
+        for end in ["near", "far"] {
+            run(&format!("ip link set {end} mtu 9000"));
+        }
+        run("ip addr add 10.9.0.1/24 dev far");
+        run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:09 dev far");
+        let file = scratch.file("large.pcapng");
+        let monitor = monitor(&["-w", &file, "icmp"]);
+        assert!(!common::succeeds("ping -c 1 -W 1 -s 6000 10.9.0.2"));
+        monitor.stop();
+        let lengths = output(&format!("tshark -r {file} -T fields -e frame.len -e frame.cap_len"));
+        let (len, captured) = lengths.trim().split_once('\t').unwrap();
+        assert_eq!(len, "6042");
+        assert!((1500..1921).contains(&captured.parse::<u32>().unwrap()), "{lengths}");
+        let file = scratch.file("short.pcapng");
+        let monitor = self::monitor(&["-w", &file, "-s", "60"]);
+        blast(10, "1k");
+        monitor.stop();
+        assert_eq!(frames_in(Path::new(&file), "frame.cap_len == 60 && frame.len == 60"), 10);
+    });
+}
+
+#[test]
+fn what_the_operating_system_sends_is_captured_too() {
+    in_namespace("what_the_operating_system_sends_is_captured_too", || {
+        let scratch = Scratch::new("outbound");
+        veth();
+        run("ip addr add 10.9.0.1/24 dev near");
+        run("ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:09 dev near");
+        let file = scratch.file("outbound.pcapng");
+        let monitor = monitor(&["-w", &file, "icmp"]);
+        assert!(!common::succeeds("ping -c 1 -W 1 10.9.0.2"));
+        monitor.stop();
+        let flags = output(&format!("tshark -r {file} -T fields -e frame.packet_flags_direction"));
+        assert_eq!(flags.trim(), "0x00000002");
+    });
+}
+
+/// Each file of the row is a capture of its own; together they hold what was captured last.
+#[test]
+fn files_follow_each_other() {
+    in_namespace("files_follow_each_other", || {
+        let scratch = Scratch::new("row");
+        veth();
+        let file = scratch.file("row.pcapng");
+        let monitor = monitor(&["-w", &file, "-C", "100k", "-W", "3", "--json", UDP]);
+        blast(10_000, "50k");
+        let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
+        assert_eq!(number(&result, "captured") + number(&result, "shed"), 10_000, "{result}");
+        let files = scratch.files();
+        assert_eq!(files.len(), 3, "{files:?}");
+        for file in &files {
+            assert!(fs::metadata(file).unwrap().len() <= 101_000, "{}", file.display());
+            assert!(frames_in(file, SHOWN) > 100);
+        }
+        assert!(files[2].file_name().unwrap().to_str().unwrap().starts_with("row_00"), "{files:?}");
+    });
+}
+
+#[test]
+fn a_pipe_is_read_while_it_is_written() {
+    in_namespace("a_pipe_is_read_while_it_is_written", || {
+        veth();
+        let mut monitor = monitor(&["-w", "-", UDP]);
+        let reader = Command::new("tshark")
+            .args(["-n", "-l", "-r", "-", "-c", "20"])
+            .stdin(monitor.0.stdout.take().unwrap())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        blast(1_000, "10k");
+        let shown = reader.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&shown.stdout).lines().count(), 20);
+        // Its reader has gone: it ends by itself, when it has something for it.
+        blast(1_000, "10k");
+        assert!(monitor.0.wait().unwrap().success());
+    });
+}
+
+/// A disk of one mebibyte, in memory.
+struct Disk(String);
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = common::succeeds(&format!("umount -l {}", self.0));
+    }
+}
+
+/// A disk without room is told at once; when there is room again the capture goes on, and the file is whole.
+#[test]
+fn a_full_disk_is_survived() {
+    in_namespace("a_full_disk_is_survived", || {
+        let scratch = Scratch::new("full");
+        let disk = Disk(scratch.file("disk"));
+        fs::create_dir(&disk.0).unwrap();
+        if !common::succeeds(&format!("mount -t tmpfs -o size=1m evenkeel-test {}", disk.0)) {
+            return skip("a_full_disk_is_survived", "no right to mount");
+        }
+        veth();
+        let (file, told) = (format!("{}/full.pcapng", disk.0), scratch.file("told"));
+        let mut command = command(&["monitor", "packet:near", "-w", &file, "--json", UDP]);
+        let monitor = command
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(&told).unwrap())
+            .spawn()
+            .map(Running)
+            .unwrap();
+        wait_for("grep -q 0003 /proc/thread-self/net/packet");
+        blast(60_000, "100k");
+        wait_for(&format!("grep -q No.space.left.on.device {told}"));
+        assert!(
+            output(&format!("capinfos -c {file}")).contains("packets"),
+            "a file that ends with a whole block"
+        );
+        run(&format!("mount -o remount,size=64m {}", disk.0));
+        wait_for(&format!("grep -q writing.again {told}"));
+        let before = frames_in(Path::new(&file), SHOWN);
+        blast(100, "1k");
+        let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
+        let captured = number(&result, "captured");
+        let lost = number(&result, "shed") + number(&result, "dropped") + number(&result, "discarded");
+        assert_eq!(captured + lost, 60_100, "{result}");
+        assert!(number(&result, "discarded") > 0 && captured >= before + 100, "{result}");
+        assert_eq!(frames_in(Path::new(&file), SHOWN), captured);
+    });
+}
+
+/// Inside a host that does something else, which is not held up by it.
+#[test]
+fn a_capture_inside_an_echo_service() {
+    in_namespace("a_capture_inside_an_echo_service", || {
+        let scratch = Scratch::new("inside");
+        let file = scratch.file("echo.pcapng");
+        let capture = format!("{file},filter=icmp");
+        let arguments =
+            ["echo", "tap:ek0", "--kernel-address", "10.77.0.1/24", "--capture", &capture, "--json"];
+        let echo = Running::start(&mut command(&arguments));
+        wait_for("ping -c 1 -W 1 10.77.0.2");
+        run("ping -c 10 -i 0.01 -W 5 10.77.0.2");
+        let result: Value = serde_json::from_str(&echo.stop().0).unwrap();
+        let captured = number(&result["capture"], "captured");
+        assert!(captured >= 22, "{result}");
+        assert_eq!(frames_in(Path::new(&file), "icmp.type == 8"), captured / 2);
+        assert_eq!(
+            frames_in(Path::new(&file), "icmp.type == 0 && frame.packet_flags_direction == 2"),
+            captured / 2
+        );
+        // A disk without room holds nobody up.
+        let arguments = [
+            "echo",
+            "tap:ek1",
+            "--kernel-address",
+            "10.78.0.1/24",
+            "--address",
+            "10.78.0.2/24",
+            "--capture",
+            "/dev/full",
+        ];
+        let echo = Running::start(&mut command(&arguments));
+        wait_for("ping -c 1 -W 1 10.78.0.2");
+        run("ping -c 200 -i 0.002 -W 5 10.78.0.2");
+        let (_, told) = echo.stop();
+        assert!(told.contains("/dev/full: No space left on device"), "{told}");
+    });
+}
+
+#[test]
+fn on_cable_every_frame_is_accounted_for() {
+    let scratch = Scratch::new("cable");
+    let file = scratch.file("cable.pcapng");
+    let result = json(&["monitor", "cable", "--rate", "200k", "--duration", "500ms", "-w", &file, "--json"]);
+    let sent = result["generator"]["sent"].as_u64().unwrap();
+    let (captured, shed, dropped) =
+        (number(&result, "captured"), number(&result, "shed"), number(&result, "dropped"));
+    assert!(captured > 0 && captured + shed + dropped == sent, "{result}");
+    let again = json(&["monitor", &format!("pcap:{file}"), "--json"]);
+    assert_eq!(number(&again, "captured"), captured, "{again}");
+    assert_eq!(again["summary"]["protocols"][0]["name"], "udp");
+}
+
+#[test]
+fn frames_are_shown_on_lines() {
+    let shown = evenkeel(&["monitor", "cable", "--rate", "1k", "--duration", "5s", "--print", "-c", "5"]);
+    let text = String::from_utf8(shown.stdout).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert!(lines.iter().all(|line| line.contains(" > 10.77.0.1:9 udp 60")), "{text}");
+    assert!(String::from_utf8(shown.stderr).unwrap().starts_with("5 packets captured\n"));
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    for (arguments, explained) in [
+        (&["monitor", "cable", "-W", "3"][..], "--files needs --file-size or --file-time"),
+        (&["monitor", "cable", "-C", "1M"], "--write"),
+        (&["monitor", "cable", "-w", "-", "--json"], "cannot take both"),
+        (&["monitor", "cable", "-w", "-", "-C", "1"], "standard output is one file"),
+        (&["monitor", "packet:no-such-device"], "no network device is called"),
+        (&["monitor", "pcap:/no/such/file"], "No such file"),
+        (&["monitor", "cable", "-w", "/no/such/folder/file"], "No such file"),
+    ] {
+        let output = evenkeel(arguments);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains(explained), "{arguments:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+    let unclear = evenkeel(&["monitor", "cable", "udp", "prot", "9"]);
+    let told = String::from_utf8_lossy(&unclear.stderr).into_owned();
+    // Either libpcap says what is wrong, or it is not there, and that is said.
+    assert!(told.contains("`udp prot 9`") || told.contains("install"), "{told}");
+    pause();
+}
