@@ -110,6 +110,8 @@ pub struct KernelTables {
     to_ask: VecDeque<Table>,
     /// The request that is being answered.
     asked: Option<u32>,
+    /// Nothing of this round has been told yet: what comes before it is older than it.
+    fresh: bool,
     /// What was said in this round is not the whole truth: another one follows.
     torn: bool,
     sequence: u32,
@@ -156,6 +158,7 @@ impl KernelTables {
             buffer: vec![0; BUFFER_BYTES],
             to_ask: VecDeque::new(),
             asked: None,
+            fresh: false,
             torn: true,
             sequence: 0,
             resyncs: 0,
@@ -188,7 +191,7 @@ impl KernelTables {
             Err(rustix::io::Errno::INTR) => return Ok(true),
             Err(rustix::io::Errno::NOBUFS) => {
                 self.torn = true;
-                self.ask_if_idle(&mut tell)?;
+                self.ask_if_idle()?;
                 return Ok(true);
             }
             Err(error) => return Err(error.into()),
@@ -197,7 +200,7 @@ impl KernelTables {
         let told = self.messages(buffer.get(..len).unwrap_or_default(), &mut tell);
         self.buffer = buffer;
         told?;
-        self.ask_if_idle(&mut tell)?;
+        self.ask_if_idle()?;
         Ok(true)
     }
 
@@ -218,27 +221,22 @@ impl KernelTables {
         Ok(())
     }
 
-    fn ask_if_idle(&mut self, tell: &mut impl FnMut(News)) -> io::Result<()> {
+    fn ask_if_idle(&mut self) -> io::Result<()> {
         if self.asked.is_some() {
             return Ok(());
         }
         if self.to_ask.is_empty() && !self.torn {
             return Ok(());
         }
-        let begins = self.to_ask.is_empty();
-        self.ask()?;
-        if begins {
-            self.resyncs += 1;
-            tell(News::Begins);
-        }
-        Ok(())
+        self.resyncs += u64::from(self.to_ask.is_empty());
+        self.ask()
     }
 
     /// Asks for the next table of the round, or begins one.
     fn ask(&mut self) -> io::Result<()> {
         if self.to_ask.is_empty() {
             self.to_ask.extend(TABLES);
-            self.torn = false;
+            (self.torn, self.fresh) = (false, true);
         }
         let Some(table) = self.to_ask.pop_front() else { return Ok(()) };
         self.sequence = self.sequence.wrapping_add(1).max(1);
@@ -269,6 +267,9 @@ impl KernelTables {
     fn message(&mut self, message: NetlinkMessage<Message>, tell: &mut impl FnMut(News)) -> io::Result<()> {
         let NetlinkHeader { flags, sequence_number, .. } = message.header;
         let answers = Some(sequence_number) == self.asked;
+        if answers && core::mem::take(&mut self.fresh) {
+            tell(News::Begins);
+        }
         if answers && flags & DUMP_INTERRUPTED != 0 {
             self.torn = true;
         }

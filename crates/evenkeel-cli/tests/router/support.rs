@@ -1,0 +1,264 @@
+//! Network namespaces A, R and B, and running programs in them.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::panic;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What these tests run. Each comes from the Debian package named behind it.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("ip", "iproute2"),
+    ("ping", "iputils-ping"),
+    ("traceroute", "traceroute"),
+    ("iperf3", "iperf3"),
+    ("ethtool", "ethtool"),
+    ("nsenter", "util-linux"),
+    ("capinfos", "wireshark-common"),
+];
+
+/// Runs `test` on a thread of its own, in a network namespace of its own (R), which ends with the thread: also if the test fails.
+///
+/// Without the privilege or a program for that, says so on stderr and returns.
+pub(crate) fn in_namespace(also: &[(&str, &str)], test: impl FnOnce() + Send + 'static) {
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    let programs: Vec<(String, String)> =
+        PROGRAMS.iter().chain(also).map(|(p, d)| ((*p).to_owned(), (*d).to_owned())).collect();
+    let isolated = thread::Builder::new().name(name.clone()).spawn(move || {
+        if let Err(error) = evenkeel::link::enter_new_network() {
+            return skip(&name, &format!("needs root: no network namespace: {error}"));
+        }
+        if let Some((program, package)) = programs.iter().find(|(program, _)| !has(program)) {
+            return skip(&name, &format!("there is no `{program}`: install {package}"));
+        }
+        run("ip link set lo up");
+        run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+        test();
+    });
+    if let Err(panic) = isolated.unwrap().join() {
+        panic::resume_unwind(panic);
+    }
+}
+
+/// Says that a test did not run: past the test harness, which would keep it to itself.
+fn skip(test: &str, why: &str) {
+    let _ = writeln!(io::stderr(), "SKIPPED ({why}): {test}");
+}
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok()
+}
+
+/// Runs a command in R; gives its output, and fails with it.
+pub(crate) fn run(command: &str) -> String {
+    let (done, text) = attempt(command);
+    assert!(done, "{command}: {text}");
+    text
+}
+
+/// Runs a command in R; says whether it succeeded, and what it printed.
+pub(crate) fn attempt(command: &str) -> (bool, String) {
+    let output = words(command).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+fn words(command: &str) -> Command {
+    let mut words = command.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+/// Waits for others, which tell nobody when they are ready.
+#[expect(clippy::disallowed_methods, reason = "see above")]
+pub(crate) fn pause(time: Duration) {
+    thread::sleep(time);
+}
+
+/// Waits until `come`, ten seconds at most.
+pub(crate) fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !come() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "{what} did not come");
+        pause(Duration::from_millis(20));
+    }
+}
+
+/// A child that does not outlive its test.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A host: a namespace of its own, which ends with the process that holds it.
+pub(crate) struct Host {
+    holder: Running,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        // Should the test be killed, this ends by itself.
+        let holder = Running(words("unshare -n sleep 120").spawn().unwrap());
+        let host = Self { holder };
+        let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        let other = format!("/proc/{}/ns/net", host.pid());
+        wait_for("a namespace", || std::fs::read_link(&other).is_ok_and(|link| link != own));
+        wait_for("its `sleep`", || {
+            std::fs::read_to_string(format!("/proc/{}/comm", host.pid()))
+                .is_ok_and(|comm| comm.trim() == "sleep")
+        });
+        host.run("ip link set lo up");
+        host.run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+        host
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.holder.0.id()
+    }
+
+    fn inside(&self, command: &str) -> String {
+        format!("nsenter -t {} -n {command}", self.pid())
+    }
+
+    pub(crate) fn run(&self, command: &str) -> String {
+        run(&self.inside(command))
+    }
+
+    pub(crate) fn attempt(&self, command: &str) -> (bool, String) {
+        attempt(&self.inside(command))
+    }
+
+    pub(crate) fn spawn(&self, command: &str) -> Running {
+        let mut command = words(&self.inside(command));
+        Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// A link from R (`ours`) to the host (`theirs`), where it has addresses and a default route to the router's.
+    pub(crate) fn link(&self, ours: &str, theirs: &str, net: u8) {
+        run(&format!("ip link add {ours} type veth peer name {theirs} netns {}", self.pid()));
+        run(&format!("ip link set {ours} up"));
+        self.run(&format!("ip addr add 10.0.{net}.2/24 dev {theirs}"));
+        self.run(&format!("ip addr add fd00:{net}::2/64 dev {theirs} nodad"));
+        self.run(&format!("ip link set {theirs} up"));
+    }
+
+    pub(crate) fn default_route(&self, net: u8) {
+        self.run(&format!("ip route add default via 10.0.{net}.1"));
+        self.run(&format!("ip route add default via fd00:{net}::1"));
+    }
+
+    /// Packets the host's device has received.
+    pub(crate) fn received(&self, device: &str) -> u64 {
+        let shown = self.run(&format!("ip -s -j link show dev {device}"));
+        let links: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        links[0]["stats64"]["rx"]["packets"].as_u64().unwrap()
+    }
+}
+
+/// A router that runs in R.
+pub(crate) struct Router {
+    child: Option<Child>,
+    /// What it says while it runs.
+    said: Option<BufReader<ChildStderr>>,
+}
+
+impl Router {
+    /// Starts `evenkeel route` and waits until it forwards.
+    pub(crate) fn start(arguments: &str) -> Self {
+        Self::start_as(&[], arguments)
+    }
+
+    /// The same, by another command.
+    pub(crate) fn start_as(before: &[&str], arguments: &str) -> Self {
+        let binary = env!("CARGO_BIN_EXE_evenkeel");
+        let mut words: Vec<&str> = before.to_vec();
+        words.extend([binary, "route", "--json", "--stats-interval", "100ms"]);
+        words.extend(arguments.split_whitespace());
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let said = Some(BufReader::new(child.stderr.take().unwrap()));
+        let mut router = Self { child: Some(child), said };
+        // The first line of counters: it runs.
+        router.wait_until_said("forwarded");
+        router
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// Reads what it says until that contains `sign`; gives the line.
+    pub(crate) fn wait_until_said(&mut self, sign: &str) -> String {
+        let said = self.said.as_mut().unwrap();
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(said.read_line(&mut line).unwrap() > 0, "it ended without `{sign}`: {all}");
+            if line.contains(sign) {
+                return line;
+            }
+            all.push_str(&line);
+        }
+    }
+
+    /// Asks it to read its files again, and gives what it says to that.
+    pub(crate) fn reload(&mut self, sign: &str) -> String {
+        run(&format!("kill -HUP {}", self.pid()));
+        self.wait_until_said(sign)
+    }
+
+    /// Ends it; gives what it has done. Every frame is accounted for.
+    pub(crate) fn stop(mut self) -> serde_json::Value {
+        run(&format!("kill -INT {}", self.pid()));
+        let mut rest = String::new();
+        self.said.take().unwrap().read_to_string(&mut rest).unwrap();
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        assert!(output.status.success(), "{rest}");
+        let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(done["books"]["conserved"], true, "{done}");
+        done
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A directory that goes away with the test.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        let test = thread::current().name().unwrap_or("test").replace("::", "-");
+        let path = std::env::temp_dir().join(format!("evenkeel-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Writes a file; gives its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
