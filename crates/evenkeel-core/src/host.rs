@@ -288,7 +288,7 @@ impl Host {
     /// Adds a static route; `0.0.0.0/0` and `::/0` for the default gateway.
     ///
     /// # Errors
-    /// [`RouteError`] if the gateway is not on the interface's link, or the table is full.
+    /// [`RouteError`]; nothing is changed then.
     pub fn add_route(
         &mut self,
         to: IpCidr,

@@ -102,6 +102,8 @@ pub enum RouteError {
     Family,
     /// No such interface.
     Interface,
+    /// The gateway is an address of ours, or of no single neighbour.
+    Gateway,
     /// The table is full ([`Config::routes`]).
     Full,
 }
@@ -120,6 +122,7 @@ impl core::fmt::Display for RouteError {
         f.write_str(match self {
             Self::Family => "destination and gateway are of different families",
             Self::Interface => "no such interface",
+            Self::Gateway => "the gateway is an address of this host, or of no single neighbour",
             Self::Full => "the table is full",
         })
     }

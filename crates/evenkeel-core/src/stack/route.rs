@@ -3,6 +3,7 @@
 use prefix_trie::PrefixMap;
 use smallvec::SmallVec;
 
+use super::address::{Cast, is_reserved};
 use super::{InterfaceId, RouteError, Stack};
 use crate::wire::{IpAddress, IpCidr};
 
@@ -251,6 +252,11 @@ impl Stack {
     pub fn set_route(&mut self, route: Route) -> Result<(), RouteError> {
         if let Some(interface) = route.via.interface() {
             self.attachment(interface).ok_or(RouteError::Interface)?;
+        }
+        if let Via::Gateway(interface, gateway) = route.via
+            && (is_reserved(&gateway) || self.cast(&gateway, interface) == Some(Cast::Unicast))
+        {
+            return Err(RouteError::Gateway);
         }
         self.routes.set(route, self.config.routes)
     }

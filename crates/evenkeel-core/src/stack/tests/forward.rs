@@ -252,6 +252,22 @@ fn routes_may_lead_nowhere_each_in_its_way_and_change_for_the_next_packet() {
 }
 
 #[test]
+fn routes_that_cannot_be_used_are_refused() {
+    let mut node = router(Config { routes: 9, ..Config::default() });
+    let mut set = |gateway, interface| {
+        let to = IpCidr::new(IpAddress::v4(203, 0, 113, 0), 24);
+        node.stack.set_route(Route { to, via: Via::Gateway(interface, gateway), metric: 0 })
+    };
+    assert_eq!(set(wan_v4(1), InterfaceId(7)), Err(RouteError::Interface));
+    assert_eq!(set(wan_v6(1), WAN), Err(RouteError::Family));
+    for gateway in [wan_v4(ROUTER), v4(ROUTER), IpAddress::v4(224, 0, 0, 5), IpAddress::v4(0, 0, 0, 0)] {
+        assert_eq!(set(gateway, WAN), Err(RouteError::Gateway), "{gateway}");
+    }
+    assert_eq!((set(wan_v4(1), WAN), set(wan_v4(2), LAN)), (Ok(()), Err(RouteError::Gateway)));
+    assert_eq!(set(wan_v4(9), LAN), Err(RouteError::Full));
+}
+
+#[test]
 fn addresses_that_must_not_be_forwarded_are_not() {
     use IpDrop::{Martian, NotLocal, Scope};
     let mut node = router(Config::default());
@@ -386,7 +402,8 @@ fn a_packet_that_cannot_be_fragmented_now_or_ever_is_dropped() {
 
 #[test]
 fn senders_hear_of_a_neighbour_that_does_not_answer_but_we_do_not() {
-    let mut node = router(Config::default());
+    // Just as many errors as are due.
+    let mut node = router(Config { icmp_error_burst: 2, ..Config::default() });
     // On the link itself, and by a gateway: neither answers.
     let silent = Route { to: IpCidr::new(FAR, 24), via: Via::Gateway(WAN, wan_v4(77)), metric: 0 };
     node.stack.set_route(silent).unwrap();
