@@ -73,6 +73,16 @@ impl Default for PacketOptions {
     }
 }
 
+/// Which sockets a socket shares a device's flows with.
+#[derive(Debug, Clone, Copy)]
+enum Group {
+    Alone,
+    /// Others, which join later.
+    New,
+    /// Those of the group with this number.
+    Joined(i32),
+}
+
 /// A network device of the kernel, as an interface with one receive ring.
 #[derive(Debug)]
 pub struct Packet {
@@ -125,13 +135,36 @@ impl Packet {
     /// # Errors
     /// Each says what to do; nothing is left behind.
     pub fn open(name: &str, options: &PacketOptions) -> Result<Self, LinkError> {
+        Self::open_in(name, options, Group::Alone)
+    }
+
+    /// Takes over the device as `queues` interfaces, one at least, for as many hosts: each flow comes in by one of them, as the kernel's hash
+    /// says, and each can send. What is not of any flow, ARP for one, comes in by one of them too.
+    ///
+    /// The kernel counts by how many sockets are open: if one is closed, its flows go to the others.
+    ///
+    /// # Errors
+    /// Those of [`Packet::open`]; besides, Linux before 5.16 cannot do it.
+    pub fn open_queues(name: &str, options: &PacketOptions, queues: usize) -> Result<Vec<Self>, LinkError> {
+        let first = Self::open_in(name, options, Group::New)?;
+        let group = sys::packet_fanout(first.receive.socket.as_fd())
+            .map_err(|error| LinkError::of_device(name, "spread the flows of", "CAP_NET_RAW", error))?;
+        let mut all = vec![first];
+        for _ in 1..queues {
+            all.push(Self::open_in(name, options, Group::Joined(group & 0xffff))?);
+        }
+        Ok(all)
+    }
+
+    fn open_in(name: &str, options: &PacketOptions, group: Group) -> Result<Self, LinkError> {
         let device = NetDevice::open(name)?;
         let (index, kernel_address) = (device.index()?, device.address()?);
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
         }
         let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
-        let receive = Receive::open(index, options).map_err(fail)?;
+        let mut receive = Receive::open(index, options).map_err(fail)?;
+        receive.spread(group).map_err(fail)?;
         let transmit = match options.listen {
             None => Some(Transmit::open(index).map_err(fail)?),
             Some(_) => None,
@@ -295,6 +328,27 @@ impl Receive {
         }
         let listens = options.listen.is_some();
         Ok(Self { ring, socket: Arc::new(socket), listens, lost: Cell::new(0), unusable: 0 })
+    }
+
+    /// Shares the device's flows with the other sockets of a group.
+    fn spread(&mut self, group: Group) -> io::Result<()> {
+        let (number, flags) = match group {
+            Group::Alone => return Ok(()),
+            Group::New => (0, libc::PACKET_FANOUT_FLAG_UNIQUEID),
+            Group::Joined(number) => (number, 0),
+        };
+        // The group takes frames in place of its sockets, so it must be told again what it is not to take.
+        let kind = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING | flags;
+        sys::set_packet_option(
+            self.socket.as_fd(),
+            libc::PACKET_FANOUT,
+            number | (kind as libc::c_int) << 16,
+        )?;
+        // Until now this socket got a copy of everything.
+        while self.ring.front().is_some() {
+            self.ring.release();
+        }
+        Ok(())
     }
 
     fn take(&mut self, pool: &mut Pool) -> Option<Frame> {

@@ -159,6 +159,18 @@ pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<libc::tpacket_
     Ok(stats)
 }
 
+/// The number of the fanout group that a packet socket is in, in the lower half.
+pub(crate) fn packet_fanout(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
+    let mut group: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    let value = (&raw mut group).cast();
+    // SAFETY: `value` points to `len` octets that are ours; any bit pattern the kernel leaves there is valid.
+    check(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, value, &raw mut len)
+    })?;
+    Ok(group)
+}
+
 /// Binds a packet socket to the device with this index. With `protocol` zero it receives nothing, and only sends.
 pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: i32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {

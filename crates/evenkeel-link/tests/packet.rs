@@ -87,6 +87,58 @@ fn frames_cross_from_end_to_end_unchanged_and_in_order() {
     });
 }
 
+/// A UDP datagram from `port`, of which only the ends matter here.
+fn datagram(port: u16, number: u8) -> Vec<u8> {
+    let ends = [&[2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8, 8, 0][..], &[0x45, 0, 0, 29, 0, 0, 0, 0, 64, 17, 0, 0]]
+        .concat();
+    let rest = [&[10, 0, 1, 9, 10, 0, 2, 9][..], &port.to_be_bytes(), &[0, 9, 0, 9, 0, 0, number]].concat();
+    let mut frame = [ends, rest].concat();
+    frame.resize(60, 0);
+    frame
+}
+
+#[test]
+fn flows_are_spread_over_the_queues_of_a_device_each_in_order_and_none_twice() {
+    in_namespace(|| {
+        veth();
+        let mut left = open("kernel0");
+        let queues = Packet::open_queues("ek0", &PacketOptions::default(), 2).unwrap();
+        assert_eq!(queues[0].address(), queues[1].address());
+        let mut queues: Vec<_> = queues.into_iter().map(Bench::new).collect();
+        let ours = |frame: &[u8]| is_ipv4(frame, 17) && frame[26..30] == [10, 0, 1, 9];
+        let (mut by, mut next) = ([0; 2], [0; 32]);
+        for number in 0..8 {
+            for flow in 0..32 {
+                left.send(&datagram(2000 + flow, number));
+            }
+            // Over a veth a frame is there when the call that sent it returns.
+            for (queue, count) in queues.iter_mut().zip(&mut by) {
+                while let Some(frame) = queue.frame_within(Duration::ZERO, ours) {
+                    let flow = usize::from(u16::from_be_bytes([frame.bytes()[34], frame.bytes()[35]]) - 2000);
+                    assert_eq!(frame.bytes()[42], next[flow], "flow {flow}");
+                    next[flow] += 1;
+                    *count += 1;
+                    queue.pool.recycle(frame);
+                }
+            }
+        }
+        assert!(next.iter().all(|&n| n == 8) && by.iter().all(|&n| n >= 8 && n % 8 == 0), "{by:?} {next:?}");
+        for sender in 0..2 {
+            queues[sender].send(&datagram(1, 1));
+            let seen = left.expect("what a queue sends", ours);
+            left.pool.recycle(seen);
+        }
+        // What the kernel sends by the device is no business of ours either.
+        run("ip addr add 10.78.0.1/24 dev ek0");
+        run("ip neigh add 10.78.0.9 lladdr 02:09:09:09:09:09 dev ek0");
+        UdpSocket::bind("10.78.0.1:0").unwrap().send_to(&[0; 8], "10.78.0.9:9").unwrap();
+        let seen = left.expect("what the kernel sends", |frame| is_ipv4(frame, 17));
+        left.pool.recycle(seen);
+        let is_udp = |frame: &[u8]| is_ipv4(frame, 17);
+        assert!(queues.iter_mut().all(|queue| queue.frame_within(Duration::ZERO, is_udp).is_none()));
+    });
+}
+
 /// Over a veth the kernel leaves the checksum to an adaptor that is not there; smoltcp's check is independent of ours.
 #[test]
 fn datagrams_of_the_kernel_have_a_right_checksum() {

@@ -1,67 +1,100 @@
 //! Two hosts that are one router to the outside, each on a core of its own, between interfaces with two queues.
 
+use std::io::{self, Write as _};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel::core::cable::{self, Bundle, End, Options};
-use evenkeel::core::frame::Pool;
+use evenkeel::core::cable::{self, Bundle, Options};
+use evenkeel::core::frame::{Frame, Pool};
 use evenkeel::core::host::{Config, Host};
+use evenkeel::core::interface::Interface as _;
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::stack::{InterfaceId, Route, Via};
 use evenkeel::core::time::Duration;
 use evenkeel::core::wire::{EthernetAddress, IpAddress, IpCidr};
-use evenkeel::link::Clock;
+use evenkeel::link::{Address, Clock, Packet, PacketOptions};
 use evenkeel::{Engine, Group, Remote};
 
 const ROUTER: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 2])];
 const NEIGHBOR: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 9]);
-const FLOWS: u8 = 16;
+const FLOWS: u8 = 32;
+const PACKETS: u8 = 50;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is around the router: somebody who sends, and the neighbour everything goes to.
-struct Outside {
-    source: Bundle,
-    sink: Bundle,
-    pool: Pool,
-    /// Flow and number of each packet, as it came out, and by which queue.
-    came: Vec<(u8, u8, usize)>,
-    asked: [u32; 2],
+/// A link of the router, from outside.
+trait Wire {
+    fn send(&mut self, frame: &[u8], pool: &mut Pool);
+
+    /// The next frame that a host has sent, and which one, if that can be told.
+    fn take(&mut self, pool: &mut Pool) -> Option<(Option<usize>, Frame)>;
 }
 
-impl Outside {
-    fn send(&mut self, frame: &[u8]) {
-        assert!(self.source.send(frame), "the ring has room");
-        self.source.flush();
+impl Wire for Bundle {
+    fn send(&mut self, frame: &[u8], _pool: &mut Pool) {
+        assert!(Self::send(self, frame), "the ring has room");
+        self.flush();
     }
 
-    /// Takes what the hosts send. Whoever asks for the neighbour is answered, but all answers go one way: the first queue's.
+    fn take(&mut self, pool: &mut Pool) -> Option<(Option<usize>, Frame)> {
+        (0..self.queues()).find_map(|queue| Some((Some(queue), self.take_from(queue, pool)?)))
+    }
+}
+
+impl Wire for Packet {
+    fn send(&mut self, frame: &[u8], pool: &mut Pool) {
+        let frame = pool.take_copy(frame).unwrap();
+        self.transmit(frame, pool).unwrap();
+        self.flush();
+        self.reclaim(pool, usize::MAX);
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<(Option<usize>, Frame)> {
+        Some((None, self.queue(0).take(pool)?))
+    }
+}
+
+/// What is around the router: somebody who sends, and the neighbour everything goes to.
+struct Outside<W> {
+    source: W,
+    sink: W,
+    pool: Pool,
+    /// Flow and number of each packet, as it came out, and by which queue.
+    came: Vec<(u8, u8, Option<usize>)>,
+    /// Questions for the neighbour, and from which queues.
+    asked: Vec<Option<usize>>,
+}
+
+impl<W: Wire> Outside<W> {
+    fn new(source: W, sink: W, pool: Pool) -> Self {
+        Self { source, sink, pool, came: Vec::new(), asked: Vec::new() }
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        self.source.send(frame, &mut self.pool);
+    }
+
+    /// Takes what the hosts send. Whoever asks for the neighbour is answered, but all answers go the way of what is not of any flow: to
+    /// one of the hosts.
     fn look(&mut self) {
-        for queue in 0..2 {
-            while let Some(frame) = self.sink.take_from(queue, &mut self.pool) {
-                match frame.bytes() {
-                    [_, _, _, _, _, _, _, _, _, _, _, _, 8, 6, arp @ ..] => {
-                        assert_eq!(arp[24..28], [10, 0, 2, 9]);
-                        self.asked[queue] += 1;
-                        let answer = arp_reply(arp);
-                        assert_eq!(self.sink.queue_of(&answer), 0);
-                        assert!(self.sink.send(&answer));
-                        self.sink.flush();
-                    }
-                    [to @ .., _] if to.get(12..14) == Some(&[8, 0]) => {
-                        let payload = &frame.bytes()[42..];
-                        assert_eq!((&frame.bytes()[..6], frame.bytes()[22]), (&NEIGHBOR.0[..], 63));
-                        self.came.push((payload[0], payload[1], queue));
-                    }
-                    _ => {}
+        while let Some((queue, frame)) = self.sink.take(&mut self.pool) {
+            match frame.bytes() {
+                [_, _, _, _, _, _, _, _, _, _, _, _, 8, 6, arp @ ..] => {
+                    assert_eq!(arp[24..28], [10, 0, 2, 9]);
+                    self.asked.push(queue);
+                    self.sink.send(&arp_reply(arp), &mut self.pool);
                 }
-                self.pool.recycle(frame);
+                packet if packet.get(12..14) == Some(&[8, 0]) => {
+                    assert_eq!((&packet[..6], packet[22]), (&NEIGHBOR.0[..], 63));
+                    self.came.push((packet[42], packet[43], queue));
+                }
+                _ => {}
             }
+            self.pool.recycle(frame);
         }
-        for queue in 0..2 {
-            while let Some(frame) = self.source.take_from(queue, &mut self.pool) {
-                self.pool.recycle(frame);
-            }
+        while let Some((_, frame)) = self.source.take(&mut self.pool) {
+            self.pool.recycle(frame);
         }
     }
 
@@ -93,35 +126,72 @@ fn packet(flow: u8, number: u8, to: [u8; 4]) -> Vec<u8> {
     [frame, vec![0; 16]].concat()
 }
 
-fn host(architecture: Architecture, clock: Clock, ends: [End; 2]) -> Engine {
+fn engine(architecture: Architecture, clock: Clock) -> Engine {
     let mut config = Config::of(architecture);
     (config.stack.forwarding, config.stack.news) = (true, 64);
-    let mut engine = Engine::new(Host::new(config).unwrap(), clock).unwrap();
-    for (end, net) in ends.into_iter().zip([1, 2]) {
-        engine.add_cable(end, &[IpCidr::new(IpAddress::v4(10, 0, net, 1), 24)]).unwrap();
-    }
-    engine
+    Engine::new(Host::new(config).unwrap(), clock).unwrap()
 }
 
-/// Runs `test` outside while two hosts forward; gives the group back.
-fn with_group(architecture: Architecture, test: impl FnOnce(&mut Outside, &Remote, &Clock)) -> Group {
-    let clock = Clock::start();
-    let (outside, [left, right]) = (Options::new("outside", 9), [3, 4].map(|n| Options::new("port", n)));
-    let address = |options: Options, address| Options { address, ..options };
-    let (mut source, left) = cable::bundle(&outside, &address(left, ROUTER[0]), 2);
-    let (mut sink, right) = cable::bundle(&outside, &address(right, ROUTER[1]), 2);
+fn address(net: u8) -> [IpCidr; 1] {
+    [IpCidr::new(IpAddress::v4(10, 0, net, 1), 24)]
+}
+
+/// Two hosts between bundles of cables, and what is around them.
+fn on_cables(architecture: Architecture, clock: Clock) -> (Outside<Bundle>, Group) {
+    let outside = Options::new("outside", 9);
+    let port = |address| cable::bundle(&outside, &Options { address, ..Options::new("port", 0) }, 2);
+    let ((mut source, left), (mut sink, right)) = (port(ROUTER[0]), port(ROUTER[1]));
     let mut pool = Pool::with_limit(4096);
     source.attach(&mut pool).unwrap();
     sink.attach(&mut pool).unwrap();
-    let engines = left.into_iter().zip(right).map(|(left, right)| host(architecture, clock, [left, right]));
-    let mut group = Group::new(engines.collect()).unwrap();
+    let host = |(left, right)| {
+        let mut engine = engine(architecture, clock);
+        engine.add_cable(left, &address(1)).unwrap();
+        engine.add_cable(right, &address(2)).unwrap();
+        engine
+    };
+    let group = Group::new(left.into_iter().zip(right).map(host).collect()).unwrap();
+    (Outside::new(source, sink, pool), group)
+}
+
+/// The same between veth pairs, in a network namespace that the calling thread is in.
+fn on_veths(architecture: Architecture, clock: Clock) -> (Outside<Packet>, Group) {
+    let pairs = [("source", "left", ROUTER[0]), ("sink", "right", ROUTER[1])];
+    let [(source, left), (sink, right)] = pairs.map(|(outside, inside, address)| {
+        for words in [
+            format!("link add {outside} type veth peer name {inside}"),
+            format!("link set {outside} up"),
+            format!("link set {inside} up"),
+        ] {
+            assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success(), "ip {words}");
+        }
+        let options = PacketOptions { address: Address::Fixed(address), ..PacketOptions::default() };
+        let device = PacketOptions { address: Address::Device, ..PacketOptions::default() };
+        (Packet::open(outside, &device).unwrap(), Packet::open_queues(inside, &options, 2).unwrap())
+    });
+    let host = |(left, right): (Packet, Packet)| {
+        let mut engine = engine(architecture, clock);
+        engine.add_device(Box::new(left), &address(1)).unwrap();
+        engine.add_device(Box::new(right), &address(2)).unwrap();
+        engine
+    };
+    let group = Group::new(left.into_iter().zip(right).map(host).collect()).unwrap();
+    (Outside::new(source, sink, Pool::new(1024)), group)
+}
+
+/// Runs `test` outside while the hosts forward.
+fn while_forwarding<W>(
+    outside: &mut Outside<W>,
+    group: &mut Group,
+    clock: Clock,
+    test: impl FnOnce(&mut Outside<W>, &Remote),
+) {
     let (remote, over) = (group.remote(), AtomicBool::new(false));
-    let mut outside = Outside { source, sink, pool, came: Vec::new(), asked: [0; 2] };
     thread::scope(|scope| {
         let hosts = scope.spawn(|| {
             group.run(&[], clock.now() + PATIENCE * 2, |_, _| over.load(Ordering::Relaxed)).unwrap()
         });
-        test(&mut outside, &remote, &clock);
+        test(outside, &remote);
         over.store(true, Ordering::Relaxed);
         // Whoever halts looks again.
         remote.everywhere(|_, _| ());
@@ -130,7 +200,22 @@ fn with_group(architecture: Architecture, test: impl FnOnce(&mut Outside, &Remot
     for engine in group.engines() {
         engine.host().check().unwrap();
     }
-    group
+}
+
+/// Sends packets of all flows, and checks that each flow comes out whole and in order.
+fn send_flows<W: Wire>(outside: &mut Outside<W>, clock: Clock) {
+    for number in 0..PACKETS {
+        for flow in 0..FLOWS {
+            outside.send(&packet(flow, number, [10, 0, 2, 9]));
+        }
+        let all = usize::from(FLOWS) * (usize::from(number) + 1);
+        outside.look_until(&clock, |outside| outside.came.len() == all);
+    }
+    for flow in 0..FLOWS {
+        let of_flow: Vec<_> = outside.came.iter().filter(|(f, ..)| *f == flow).collect();
+        assert!(of_flow.iter().map(|(_, number, _)| *number).eq(0..PACKETS), "in order");
+        assert!(of_flow.windows(2).all(|pair| pair[0].2 == pair[1].2), "a flow stays on its core");
+    }
 }
 
 fn forwarded(group: &Group) -> Vec<u64> {
@@ -140,32 +225,45 @@ fn forwarded(group: &Group) -> Vec<u64> {
 #[test]
 fn two_hosts_forward_together_in_order_and_what_one_learns_serves_the_other() {
     for architecture in [Architecture::Polled, Architecture::SoftLrp, Architecture::Eager] {
+        let clock = Clock::start();
+        let (mut outside, mut group) = on_cables(architecture, clock);
         let mut expected = [0, 0];
-        let group = with_group(architecture, |outside, _, clock| {
-            for number in 0..100 {
-                for flow in 0..FLOWS {
-                    let packet = packet(flow, number, [10, 0, 2, 9]);
-                    expected[outside.source.queue_of(&packet)] += 1;
-                    outside.send(&packet);
-                }
-                let all = usize::from(FLOWS) * (usize::from(number) + 1);
-                outside.look_until(clock, |outside| outside.came.len() == all);
-            }
-            assert!(outside.asked.iter().all(|&asked| asked >= 1), "both asked: {:?}", outside.asked);
-            for flow in 0..FLOWS {
-                let of_flow: Vec<_> = outside.came.iter().filter(|(f, ..)| *f == flow).collect();
-                assert!(of_flow.iter().map(|(_, number, _)| *number).eq(0..100), "in order");
-                assert!(of_flow.windows(2).all(|pair| pair[0].2 == pair[1].2), "a flow stays on its core");
-            }
-        });
+        for flow in 0..FLOWS {
+            expected[outside.source.queue_of(&packet(flow, 0, [10, 0, 2, 9]))] += u64::from(PACKETS);
+        }
+        assert_eq!(outside.sink.queue_of(&arp_reply(&[0; 28])), 0, "all answers go to the first host");
+        while_forwarding(&mut outside, &mut group, clock, |outside, _| send_flows(outside, clock));
+        assert!([0, 1].iter().all(|&queue| outside.asked.contains(&Some(queue))), "both asked");
         assert!(expected.iter().all(|&packets| packets > 0), "the flows are spread: {expected:?}");
         assert_eq!(forwarded(&group), expected, "{architecture:?}");
     }
 }
 
 #[test]
+fn two_hosts_forward_together_between_devices_of_the_kernel() {
+    let isolated = thread::spawn(|| {
+        if let Err(error) = evenkeel::link::enter_new_network() {
+            let _ = writeln!(
+                io::stderr(),
+                "SKIPPED (needs root: no network namespace: {error}): two hosts on veths"
+            );
+            return;
+        }
+        let clock = Clock::start();
+        let (mut outside, mut group) = on_veths(Architecture::SoftLrp, clock);
+        while_forwarding(&mut outside, &mut group, clock, |outside, _| send_flows(outside, clock));
+        let forwarded = forwarded(&group);
+        assert!(forwarded.iter().all(|&packets| packets > 0), "the flows are spread: {forwarded:?}");
+        assert_eq!(forwarded.iter().sum::<u64>(), u64::from(FLOWS) * u64::from(PACKETS));
+    });
+    isolated.join().unwrap();
+}
+
+#[test]
 fn a_route_set_from_outside_holds_on_all_hosts() {
-    let group = with_group(Architecture::SoftLrp, |outside, remote, clock| {
+    let clock = Clock::start();
+    let (mut outside, mut group) = on_cables(Architecture::SoftLrp, clock);
+    while_forwarding(&mut outside, &mut group, clock, |outside, remote| {
         let gateway = Via::Gateway(InterfaceId(1), IpAddress::v4(10, 0, 2, 9));
         let route = Route { to: IpCidr::new(IpAddress::v4(10, 9, 0, 0), 16), via: gateway, metric: 0 };
         for flow in 0..FLOWS {
