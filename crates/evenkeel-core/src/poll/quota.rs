@@ -7,7 +7,7 @@ pub enum Quota {
     Fixed(usize),
     /// No quota: a callback returns when its ring is empty. Under overload the transmit side then never gets its turn: for experiments.
     Unlimited,
-    /// Set by feedback, just below the onset of livelock, within [`Dynamic::RANGE`]. The paper leaves this as future work.
+    /// Set by feedback, just below the onset of livelock, from 2 to 64. The paper leaves this as future work.
     Dynamic,
 }
 
