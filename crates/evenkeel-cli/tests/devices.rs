@@ -3,10 +3,8 @@
 
 mod common;
 
-use std::io::Write as _;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use common::{command, in_namespace, pause, run, succeeds, wait_for};

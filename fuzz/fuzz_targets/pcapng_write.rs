@@ -1,0 +1,9 @@
+#![no_main]
+
+// Not a module of the library: the core's tests compile that, and captures are above the core.
+#[path = "../src/pcapng_write.rs"]
+mod pcapng_write;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    pcapng_write::run(input);
+});
