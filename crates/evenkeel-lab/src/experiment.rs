@@ -89,6 +89,14 @@ pub struct Point {
     pub more: BTreeMap<&'static str, f64>,
 }
 
+impl Point {
+    /// What a paper says of some points of a curve.
+    pub(crate) fn of_paper(series: &str, points: &[(f64, f64)]) -> impl Iterator<Item = Self> {
+        let series = format!("paper: {series}");
+        points.iter().map(move |&(x, y)| Self { series: series.clone(), x, y, more: BTreeMap::new() })
+    }
+}
+
 /// A figure of the paper, or of ours.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]

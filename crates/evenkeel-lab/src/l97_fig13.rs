@@ -45,7 +45,7 @@ fn measure(seed: u64) -> Outcome {
                 [f64::from(paper::PACKETS), f64::INFINITY],
                 &[polling.count(), off.count()],
             ),
-            Check::near("median saved by polling (us)", paper::MEDIAN_US, saved, 0.20),
+            Check::near("median saved by polling (us)", paper::MEDIAN_US, saved, 0.10),
             Check::equal("less variable", "polling", sooner),
         ],
     }

@@ -3,7 +3,7 @@
 //! Receive interrupts come before everything else, so work on packets that will be dropped starves work on those that could be forwarded.
 //! With `screend`, a user process that decides about each packet, the starved one is the last in line and livelock comes early.
 
-use crate::experiment::{Check, Experiment, Mode, Outcome};
+use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
 use crate::router_setup::Setup;
 use crate::router_testbed::{Curve, rates};
 
@@ -35,7 +35,15 @@ fn measure(seed: u64) -> Outcome {
         x: "input (packets/s)",
         y: "output (packets/s)",
         y_max: None,
-        points: plain.points().chain(screend.points()).collect(),
+        points: plain
+            .points()
+            .chain(screend.points())
+            .chain(Point::of_paper("without screend", &[(paper::PEAK, paper::PEAK), (paper::LIVELOCK, 0.0)]))
+            .chain(Point::of_paper(
+                "with screend",
+                &[(paper::SCREEND_KNEE, paper::SCREEND_KNEE), (paper::SCREEND_LIVELOCK, 0.0)],
+            ))
+            .collect(),
         checks: checks(&plain, &screend),
     }
 }

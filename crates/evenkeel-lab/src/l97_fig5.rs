@@ -5,7 +5,7 @@
 
 use evenkeel_core::poll::Quota;
 
-use crate::experiment::{Check, Experiment, Mode, Outcome};
+use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
 use crate::router_setup::{Kernel, Setup};
 use crate::router_testbed::{Curve, rates};
 
@@ -37,7 +37,11 @@ fn measure(seed: u64) -> Outcome {
         x: "input (packets/s)",
         y: "output (packets/s)",
         y_max: None,
-        points: [&unmodified, &off, &quota, &none].into_iter().flat_map(Curve::points).collect(),
+        points: [&unmodified, &off, &quota, &none]
+            .into_iter()
+            .flat_map(Curve::points)
+            .chain(Point::of_paper("polling, quota", &[(paper::PEAK, paper::PEAK), (14_000.0, paper::PEAK)]))
+            .collect(),
         checks: [
             with_quota(&unmodified, &quota),
             vec![polling_off(&unmodified, &off)],
@@ -62,7 +66,21 @@ fn with_quota(unmodified: &Curve, quota: &Curve) -> Vec<Check> {
             &quota.shares_from(5_000),
         ),
         Check::equal("losses at 8000/s with a quota", "ring", quota.at(8_000).places()),
+        Check::within(
+            "interrupts for each packet at 500/s with a quota: one in, one out",
+            [1.9, 2.1],
+            &[interrupts(quota, 500)],
+        ),
+        Check::within(
+            "interrupts for each packet at 8000/s with a quota: next to none",
+            [0.0, 0.05],
+            &[interrupts(quota, 8_000)],
+        ),
     ]
+}
+
+fn interrupts(curve: &Curve, rate: u64) -> f64 {
+    curve.at(rate).interrupts / curve.at(rate).offered_pps
 }
 
 fn polling_off(unmodified: &Curve, off: &Curve) -> Check {

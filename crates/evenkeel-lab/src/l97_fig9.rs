@@ -5,7 +5,7 @@
 use evenkeel_core::poll::Quota;
 
 use crate::experiment::{Check, Experiment, Mode, Outcome};
-use crate::router_setup::Setup;
+use crate::router_setup::{Setup, TICK};
 use crate::router_testbed::{Curve, rates};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -28,7 +28,7 @@ const QUOTAS: [usize; 5] = [2, 5, 10, 20, 100];
 
 fn measure(seed: u64) -> Outcome {
     let curve = |quota| {
-        let polling = Setup { quota: Quota::Fixed(quota), feedback: true, ..Setup::POLLING };
+        let polling = Setup { quota: Quota::Fixed(quota), feedback: Some(TICK), ..Setup::POLLING };
         Curve::measure(format!("quota {quota}"), &polling.with_screend(), rates(12_000, &[2_700]), seed)
     };
     let curves = QUOTAS.map(curve);
@@ -45,15 +45,24 @@ fn checks(curves: &[Curve; 5]) -> Vec<Check> {
     let [smallest, _, ten, .., largest] = curves;
     let best = curves.iter().map(Curve::peak).fold(0.0, f64::max);
     let loss = 100.0 * (1.0 - smallest.peak() / best);
-    let flat: Vec<f64> = curves.iter().flat_map(|c| c.shares_from(3_500)).collect();
+    let kept: Vec<f64> = curves.iter().map(|c| mean(&c.shares_from(3_500))).collect();
     let about = [paper::LOSS_PERCENT - paper::POINTS, paper::LOSS_PERCENT + paper::POINTS];
     vec![
         Check::within("maximum with quota 2 below the best (%)", about, &[loss]),
-        Check::within("output from 3500/s on, of the peaks: no livelock at any quota", [0.95, 1.0], &flat),
+        Check::within(
+            "mean output from 3500/s on, of each peak: no livelock at any quota",
+            [0.97, 1.0],
+            &kept,
+        ),
         Check::within(
             "maximum with quota 100, of that with 10: nothing to gain",
             [0.98, 1.02],
             &[largest.peak() / ten.peak()],
         ),
     ]
+}
+
+/// Ticks of the clock and of the feedback's timeout now and then fall into step, which moves single points by some 3 %.
+fn mean(shares: &[f64]) -> f64 {
+    shares.iter().sum::<f64>() / shares.len() as f64
 }

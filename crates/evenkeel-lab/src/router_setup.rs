@@ -11,6 +11,8 @@ use evenkeel_core::time::Duration;
 const QUEUE_PKTS: usize = 50;
 /// Limit of the screening queue (L97.F6.qlen).
 pub(crate) const SCREENING_QUEUE_PKTS: usize = 32;
+/// One tick of the clock, 1024 of which are a second (L97.F6.timeout, L97.m.hz).
+pub(crate) const TICK: Duration = Duration::from_nanos(976_562);
 /// L97.F6.quota.
 pub(crate) const SCREENING_QUOTA: Quota = Quota::Fixed(10);
 
@@ -30,8 +32,8 @@ pub(crate) enum Kernel {
 pub(crate) struct Setup {
     pub(crate) kernel: Kernel,
     pub(crate) quota: Quota,
-    /// Feedback from the screening queue.
-    pub(crate) feedback: bool,
+    /// Feedback from the screening queue, with this timeout.
+    pub(crate) feedback: Option<Duration>,
     /// Percent of the CPU that packets may take.
     pub(crate) cycle_limit: Option<u8>,
     pub(crate) transmit: Transmit,
@@ -45,7 +47,7 @@ impl Setup {
     pub(crate) const UNMODIFIED: Self = Self {
         kernel: Kernel::Unmodified,
         quota: Quota::Fixed(8),
-        feedback: false,
+        feedback: None,
         cycle_limit: None,
         transmit: Transmit::Throughput,
         screend: false,
@@ -67,15 +69,15 @@ impl Setup {
 
     /// The configuration of the host that is this router.
     pub(crate) fn config(&self) -> Config {
-        // 75 % and 25 % full, one clock tick (L97.F6.hi, L97.F6.lo, L97.F6.timeout).
-        let feedback = Feedback { scope: FeedbackScope::All, ..Feedback::default() };
+        // 75 % and 25 % full (L97.F6.hi, L97.F6.lo).
+        let feedback = |timeout| Feedback { scope: FeedbackScope::All, timeout, ..Feedback::default() };
         let period = Duration::from_millis(10);
         Config {
             quota: self.quota,
-            feedback: self.feedback.then_some(feedback),
+            feedback: self.feedback.map(feedback),
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period, percent }),
             // The cycle limit is looked at between callbacks (L97.F10.burst), a full screening queue at once.
-            inhibition: if self.feedback { Inhibition::AtOnce } else { Inhibition::AfterCallback },
+            inhibition: if self.feedback.is_some() { Inhibition::AtOnce } else { Inhibition::AfterCallback },
             transmit: self.transmit,
             ip_queue_pkts: QUEUE_PKTS,
             output_queue_pkts: QUEUE_PKTS,

@@ -16,15 +16,12 @@ use evenkeel_sim::workload::Spinner;
 use evenkeel_sim::world::{HostId, Port, SegmentId, SourceId, World, hardware_address};
 
 use crate::experiment::Point;
-use crate::router_setup::{Kernel, SCREENING_QUEUE_PKTS, Setup};
+use crate::router_setup::{Kernel, SCREENING_QUEUE_PKTS, Setup, TICK};
 
 /// Descriptors of the LANCE's receive ring: as many as its driver gives it.
 const RING_PKTS: usize = 32;
 /// Descriptors of its transmit ring (D.L97.txring): with so many, figure 8 has its maxima where the paper has them.
 const TRANSMIT_RING_PKTS: usize = 8;
-/// The generator is bursty around its mean rate (L97.w.pace), and its bursts grow with the rate (L97.F15.noise): what a process sends that
-/// wakes at every tick of its clock.
-const TICK: Duration = Duration::from_nanos(976_562);
 /// Back to back: the shortest frames of a 10 Mbit/s Ethernet (L97.m.ethmax).
 const FRAME_TIME: Duration = Duration::from_nanos(67_200);
 /// L97.w.size.
@@ -236,6 +233,12 @@ impl Curve {
         self.measured.iter()
     }
 
+    /// How many packets it forwards for each time that input resumes.
+    pub(crate) fn per_resume(&self, rate: u64) -> f64 {
+        let measured = self.at(rate);
+        measured.forwarded_pps / measured.resumes
+    }
+
     pub(crate) fn peak(&self) -> f64 {
         self.measured.iter().map(|(_, m)| m.forwarded_pps).fold(0.0, f64::max)
     }
@@ -304,7 +307,8 @@ pub(crate) fn keep_house(world: &mut World, host: HostId) {
     world.host_mut(host).spawn("housekeeping", -20, Box::new(housekeeping));
 }
 
-/// How the generator spreads what it sends.
+/// How the generator spreads what it sends. It is bursty around its mean rate (L97.w.pace), and its bursts change with the rate (L97.F15.noise):
+/// taken to be a process that wakes at every tick of its clock and then sends what is due.
 pub(crate) const fn pattern() -> Pattern {
     Pattern::Ticks { period: TICK, gap: FRAME_TIME }
 }
