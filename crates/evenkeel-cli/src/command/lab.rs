@@ -44,6 +44,7 @@ Examples:
   evenkeel lab list
   evenkeel lab run o96-fig3
   evenkeel lab run o96-fig3 o96-fig4 --csv results --svg results
+  evenkeel lab run l97-fig1 --no-files
   evenkeel lab run l97-fig1 --json | jq '.checks[] | select(.ok | not)'
   evenkeel lab run l97-fig6 --real
   sudo evenkeel lab run l97-fig6 --real --on packet
@@ -61,12 +62,15 @@ struct RunArguments {
     real: bool,
     #[command(flatten)]
     real_options: RealOptions,
-    /// Write the points of each experiment to DIR/ID.csv.
+    /// Write the points of each experiment to DIR/ID.csv. Without --json they go to lab-results in any case, or lab-results/real.
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// Write each experiment's picture to DIR/ID.svg.
+    /// Write each experiment's picture to DIR/ID.svg. Without --json it goes to lab-results in any case, or lab-results/real.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
+    /// Write no files but those asked for.
+    #[arg(long)]
+    no_files: bool,
     /// Print JSON instead: one object for one experiment, a list of them for several.
     #[arg(long)]
     json: bool,
@@ -123,9 +127,11 @@ impl RunArguments {
             progress.show(&format!("{}: {}", experiment.id, experiment.title));
             let report = self.report(&experiment, &mut progress)?;
             progress.clear();
-            self.write_files(&report)?;
+            let written = self.write_files(&report)?;
             if !self.json {
-                terminal::print(&format!("{}{}", if reports.is_empty() { "" } else { "\n" }, report.text()))?;
+                let gap = if reports.is_empty() { "" } else { "\n" };
+                let written: String = written.iter().map(|f| format!("{}\n", f.display())).collect();
+                terminal::print(&format!("{gap}{}\n{written}", report.text()))?;
             }
             reports.push(report);
         }
@@ -179,15 +185,29 @@ impl RunArguments {
         self.ids.iter().map(find).collect()
     }
 
-    fn write_files(&self, report: &Report) -> Result<(), Failure> {
-        let write = |directory: &Option<PathBuf>, ending: &str, text: &dyn Fn() -> String| match directory {
-            Some(directory) => write(&directory.join(format!("{}.{ending}", report.id)), &text()),
-            None => Ok(()),
+    /// Writes the report's files, and says which.
+    fn write_files(&self, report: &Report) -> Result<Vec<PathBuf>, Failure> {
+        let usual = (!self.json && !self.no_files).then(|| match report.mode {
+            Mode::Virtual => PathBuf::from(FILES),
+            Mode::Real => PathBuf::from(FILES).join("real"),
+        });
+        let place = |given: &Option<PathBuf>, ending: &str| {
+            let directory = given.as_ref().or(usual.as_ref())?;
+            Some(directory.join(format!("{}.{ending}", report.id)))
         };
-        write(&self.csv, "csv", &|| report.csv())?;
-        write(&self.svg, "svg", &|| report.chart().svg())
+        let (csv, svg) = (place(&self.csv, "csv"), place(&self.svg, "svg"));
+        if let Some(file) = &csv {
+            write(file, &report.csv())?;
+        }
+        if let Some(file) = &svg {
+            write(file, &report.chart().svg())?;
+        }
+        Ok(csv.into_iter().chain(svg).collect())
     }
 }
+
+/// Where files go when nobody says where.
+const FILES: &str = "lab-results";
 
 /// Writes a file, and the directory it is to be in.
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
