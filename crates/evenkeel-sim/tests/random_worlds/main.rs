@@ -3,11 +3,15 @@
 //!
 //! `EVENKEEL_SEED=n` runs that seed alone; `EVENKEEL_SEEDS=n` runs the first `n`.
 
+mod middlemen;
 mod model;
 mod scenario;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use evenkeel_core::drop::{IpDrop, QueueDrop, Reason};
 use model::Rules;
 use scenario::Scenario;
 
@@ -38,13 +42,27 @@ fn for_every_seed(check: impl Fn(u64)) {
 
 #[test]
 fn every_world_keeps_to_the_model() {
+    let happened = RefCell::new((0, BTreeSet::new()));
     for_every_seed(|seed| {
         let mut scenario = Scenario::random(seed);
         scenario.run_with_faults();
         scenario.run_without_faults();
-        let violations = scenario.violations(scenario.rules());
+        let mut violations = scenario.violations(scenario.rules());
+        violations.extend(scenario.judge_rest());
         assert!(violations.is_empty(), "{}\n{}", scenario.describe(), violations.join("\n"));
+        let (forwarded, reasons) = scenario.happenings();
+        let mut happened = happened.borrow_mut();
+        happened.0 += forwarded;
+        happened.1.extend(reasons);
     });
+    let (forwarded, reasons) = happened.into_inner();
+    if seeds().len() >= SEEDS as usize {
+        assert!(forwarded > 10_000, "{forwarded}");
+        for queue in QueueDrop::ALL {
+            assert!(reasons.contains(&Reason::Queue(*queue)), "no world fills or leaves {queue:?}");
+        }
+        assert!(reasons.contains(&IpDrop::Refused.into()));
+    }
 }
 
 #[test]

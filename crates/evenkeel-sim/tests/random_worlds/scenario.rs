@@ -1,10 +1,14 @@
 //! A random world, and the records its programs leave.
 
+use std::collections::BTreeSet;
+
 use evenkeel_core::Scheduling;
-use evenkeel_core::host::Config;
-use evenkeel_core::poll::{Feedback, Quota};
+use evenkeel_core::drop::Reason;
+use evenkeel_core::host::{Config, Host, Transmit, TransmitService};
+use evenkeel_core::ledger::Ledger;
+use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackScope, Inhibition, Quota};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::{Endpoint, InterfaceId};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address};
 use evenkeel_sim::machine::{Costs, Machine};
@@ -15,6 +19,7 @@ use evenkeel_sim::traffic::{Flow, Pattern};
 use evenkeel_sim::workload::{Delivery, Log, Recorder, Sent, Spinner, Talker};
 use evenkeel_sim::world::{HostId, Port, SegmentId, SourceId, World, hardware_address};
 
+use crate::middlemen::{Monitor, Screener};
 use crate::model::{Inbox, Outbox, Rules, violations};
 
 /// A seed whose world doubles frames, and delivers some twice.
@@ -68,6 +73,10 @@ pub(crate) struct Scenario {
     blasters: Vec<Blaster>,
     hosts: Vec<(HostId, Vec<IpAddress>)>,
     architectures: Vec<Architecture>,
+    /// The first host is on both segments and forwards between them.
+    routed: bool,
+    /// A process of the first host screens what it forwards.
+    screened: bool,
 }
 
 impl Scenario {
@@ -85,6 +94,8 @@ impl Scenario {
             blasters: Vec::new(),
             hosts: Vec::new(),
             architectures: Vec::new(),
+            routed: false,
+            screened: false,
         };
         scenario.fragments = scenario.rng.chance(Ratio::percent(40));
         scenario.add_hosts();
@@ -99,6 +110,8 @@ impl Scenario {
     fn add_hosts(&mut self) {
         let segments: Vec<SegmentId> =
             (0..self.rng.between(1, 2)).map(|_| self.world.add_segment()).collect();
+        self.routed = segments.len() == 2 && self.rng.chance(Ratio::percent(70));
+        self.screened = self.routed && self.rng.chance(Ratio::percent(50));
         for number in 0..self.rng.between(2, 5) as usize {
             // The first host is on every segment, the others on at least one.
             let must = segments[number % segments.len()];
@@ -112,7 +125,11 @@ impl Scenario {
     }
 
     fn add_host(&mut self, number: usize, segments: &[SegmentId]) {
-        let conditions = self.random_conditions();
+        let mut conditions = self.random_conditions();
+        if number == 0 && self.routed {
+            // What a router passes on crosses two wires that flip bits.
+            conditions.corruption = Ratio::ZERO;
+        }
         let ports: Vec<Port> = segments
             .iter()
             .map(|&segment| Port {
@@ -120,10 +137,15 @@ impl Scenario {
                 up: Conditions { corruption: Ratio::ZERO, ..conditions },
                 down: conditions,
                 ring_pkts: self.rng.between(16, 64) as usize,
+                transmit_ring_pkts: self
+                    .rng
+                    .chance(Ratio::percent(50))
+                    .then(|| self.rng.between(2, 32) as usize),
                 ..Port::new(segment, addresses_of(segment, number)[0])
             })
             .collect();
-        let config = self.random_config();
+        let mut config = self.random_config();
+        config.stack.forwarding = number == 0 && self.routed;
         let costs = self.random_costs(config.architecture);
         self.architectures.push(config.architecture);
         self.conditions.push(conditions);
@@ -132,7 +154,52 @@ impl Scenario {
         if self.rng.chance(Ratio::percent(30)) {
             self.world.host_mut(host).spawn("spinner", 20, Box::new(Spinner));
         }
+        if self.rng.chance(Ratio::percent(30)) {
+            let monitor = Monitor::new(self.world.fork_rng());
+            self.world.host_mut(host).spawn("monitor", 0, Box::new(monitor));
+        }
+        if number == 0 && self.screened {
+            self.spawn_screener(host);
+        }
+        if let (true, [segment]) = (self.routed, segments) {
+            self.add_routes(host, *segment);
+        }
         self.hosts.push((host, addresses));
+    }
+
+    fn spawn_screener(&mut self, host: HostId) {
+        let screener = Screener::new(self.world.fork_rng(), FAULTS_END);
+        self.world.host_mut(host).spawn("screener", 0, Box::new(screener));
+    }
+
+    /// From a host on one segment to the other one, by way of the first host.
+    fn add_routes(&mut self, host: HostId, segment: SegmentId) {
+        let other = 1 - segment.0;
+        let prefixes = [
+            IpCidr::new(IpAddress::v4(10, 0, other as u8, 0), 24),
+            IpCidr::new(IpAddress::v6(0xfd00, other as u16, 0, 0, 0, 0, 0, 0), 64),
+        ];
+        for (to, gateway) in prefixes.into_iter().zip(addresses_of(segment, 0)) {
+            let added = self.world.host_mut(host).add_route(to, gateway.address(), InterfaceId(0));
+            added.expect("the gateway is on the link");
+        }
+    }
+
+    fn random_feedback(&mut self) -> Option<Feedback> {
+        let timeout = self.rng.duration(Duration::from_millis(5)) + Duration::from_micros(100);
+        let (all, resume_on_space) =
+            (self.rng.chance(Ratio::percent(50)), self.rng.chance(Ratio::percent(70)));
+        let scope = if all { FeedbackScope::All } else { FeedbackScope::Feeding };
+        let feedback = Feedback { timeout, resume_on_space, scope, ..Feedback::default() };
+        self.rng.chance(Ratio::percent(70)).then_some(feedback)
+    }
+
+    fn random_cycle_limit(&mut self) -> Option<CycleLimit> {
+        let limit = CycleLimit {
+            period: self.rng.duration(Duration::from_millis(20)) + Duration::from_millis(1),
+            percent: self.rng.between(10, 100) as u8,
+        };
+        self.rng.chance(Ratio::percent(30)).then_some(limit)
     }
 
     fn random_config(&mut self) -> Config {
@@ -141,8 +208,34 @@ impl Scenario {
         let decay = self.rng.chance(Ratio::percent(50));
         Config {
             device_work: if polled { DeviceWork::Polled } else { DeviceWork::Interrupt },
-            quota: Quota::Fixed(self.rng.between(1, 16) as usize),
-            feedback: self.rng.chance(Ratio::percent(70)).then(Feedback::default),
+            quota: match self.rng.below(5) {
+                0 => Quota::Dynamic,
+                1 => Quota::Unlimited,
+                _ => Quota::Fixed(self.rng.between(1, 16) as usize),
+            },
+            feedback: self.random_feedback(),
+            output_feedback: self.rng.chance(Ratio::percent(20)),
+            inhibition: *self
+                .rng
+                .choose(&[Inhibition::AtOnce, Inhibition::AfterCallback])
+                .expect("there are some"),
+            cycle_limit: self.random_cycle_limit(),
+            limit_interrupts: self.rng.chance(Ratio::percent(30)),
+            clocked_interrupts: self
+                .rng
+                .chance(Ratio::percent(20))
+                .then(|| self.rng.duration(Duration::from_millis(3)) + Duration::from_micros(500)),
+            transmit: *self.rng.choose(&[Transmit::Latency, Transmit::Throughput]).expect("there are some"),
+            transmit_service: *self
+                .rng
+                .choose(&[
+                    TransmitService::InTurn,
+                    TransmitService::ReceiveFirst,
+                    TransmitService::LowerLevel,
+                ])
+                .expect("there are some"),
+            output_queue_pkts: self.rng.between(8, 64) as usize,
+            forward_nice: self.rng.between(0, 20) as i8 - 10,
             ip_queue_pkts: self.rng.between(8, 64) as usize,
             socket_queue_pkts: self.rng.between(8, 64) as usize,
             channel_pkts: self.rng.between(8, 64) as usize,
@@ -219,11 +312,12 @@ impl Scenario {
         self.speakers.push(Speaker { addresses: addresses.to_vec(), log, sent: Vec::new(), late });
     }
 
-    /// Listeners on other hosts, by addresses on a segment that both are on.
+    /// Listeners on other hosts, by addresses on a segment that both are on, or on any if somebody forwards.
     fn peers_of(&self, addresses: &[IpAddress]) -> Vec<Endpoint> {
         let others = self.listeners.iter().filter(|l| l.addresses != addresses);
         let all = others.flat_map(|l| l.addresses.iter().map(|&address| Endpoint::new(address, l.port)));
-        all.filter(|to| addresses.iter().any(|from| segment_of(from) == segment_of(&to.addr))).collect()
+        let near = |to: &IpAddress| addresses.iter().any(|from| segment_of(from) == segment_of(to));
+        all.filter(|to| self.routed || near(&to.addr)).collect()
     }
 
     fn add_blasters(&mut self) {
@@ -231,9 +325,15 @@ impl Scenario {
             let listener = self.rng.below(self.listeners.len() as u64) as usize;
             let Listener { host, ref addresses, port, .. } = self.listeners[listener];
             let Some(IpAddress::Ipv4(to)) = addresses.first().copied() else { continue };
-            let segment = SegmentId(usize::from(to.octets()[2]));
+            let mut segment = SegmentId(usize::from(to.octets()[2]));
             // A host's first interface is on the first of its segments, and so is its first address.
-            let to = Station { hardware: hardware_address(host.0, 0), address: to, port };
+            let mut hardware = hardware_address(host.0, 0);
+            if self.routed && host != self.hosts[0].0 && self.rng.chance(Ratio::percent(50)) {
+                // From the other segment, by way of the router.
+                segment = SegmentId(1 - segment.0);
+                hardware = hardware_address(0, segment.0);
+            }
+            let to = Station { hardware, address: to, port };
             let name = SOURCES + number;
             let address = Ipv4Address::new(10, 0, segment.0 as u8, name);
             let from = Station { hardware: hardware_address(usize::from(name), 0), address, port: 9 };
@@ -264,6 +364,10 @@ impl Scenario {
     /// The faults end; whoever speaks from then on must be heard.
     pub(crate) fn run_without_faults(&mut self) {
         self.world.stop_faults();
+        if self.screened {
+            // The one there was may have ended.
+            self.spawn_screener(self.hosts[0].0);
+        }
         for (host, addresses) in self.hosts.clone() {
             self.add_speaker(host, &addresses, Duration::from_millis(100), LAST_WORDS);
         }
@@ -293,8 +397,13 @@ impl Scenario {
     pub(crate) fn rules(&self) -> Rules {
         let duplicates = self.conditions.iter().any(|c| c.duplication != Ratio::ZERO);
         let reorders = self.conditions.iter().any(|c| c.reordering != Ratio::ZERO);
-        // A frame crosses two wires, each of which may double it. Fragments wait for their first, so other datagrams may pass them.
-        Rules { copies_max: if duplicates { 4 } else { 1 }, ordered: !reorders && !self.fragments }
+        // A frame crosses two wires, or four, each of which may double it. Fragments wait for their first, so other datagrams may pass them.
+        let copies_max = match (duplicates, self.routed) {
+            (false, _) => 1,
+            (true, false) => 4,
+            (true, true) => 16,
+        };
+        Rules { copies_max, ordered: !reorders && !self.fragments }
     }
 
     pub(crate) fn violations(&self, rules: Rules) -> Vec<String> {
@@ -311,6 +420,13 @@ impl Scenario {
         self.judge_blasts(rules, &mut found);
         self.judge_last_words(&mut found);
         found
+    }
+
+    /// When nobody has sent anything for a while nothing waits anywhere, but for fragments without the others.
+    pub(crate) fn judge_rest(&self) -> Vec<String> {
+        let waits = |host: &Host| (if self.fragments { 0 } else { host.queued() }, host.waiting_to_leave());
+        let hosts = self.world.hosts().filter(|(_, host)| waits(host) != (0, 0));
+        hosts.map(|(id, host)| format!("host {} does not come to rest: {:?}", id.0, waits(host))).collect()
     }
 
     /// Datagrams of traffic sources carry numbers: those sent, no more often than allowed, to that socket only.
@@ -338,7 +454,7 @@ impl Scenario {
 
     /// Liveness: what was sent when the faults had long been over has arrived.
     fn judge_last_words(&self, found: &mut Vec<String>) {
-        let got: std::collections::BTreeSet<&[u8]> =
+        let got: BTreeSet<&[u8]> =
             self.listeners.iter().flat_map(|l| &l.got).map(|d| d.payload.as_slice()).collect();
         for (index, speaker) in self.speakers.iter().enumerate().filter(|(_, s)| s.late) {
             for sent in
@@ -350,6 +466,13 @@ impl Scenario {
                 ));
             }
         }
+    }
+
+    /// Packets forwarded, and every reason why frames were dropped.
+    pub(crate) fn happenings(&self) -> (u64, BTreeSet<Reason>) {
+        let ledgers = || self.world.hosts().map(|(_, host)| host.ledger());
+        let reasons = ledgers().flat_map(Ledger::drops).map(|(reason, ..)| reason);
+        (ledgers().map(|l| l.forwarded).sum(), reasons.collect())
     }
 
     pub(crate) fn trace_hash(&self) -> u64 {

@@ -1,0 +1,91 @@
+//! Programs that stand between others: they screen what a router forwards, and watch what passes.
+
+use evenkeel_core::capture::Capture;
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::screen::Verdict;
+use evenkeel_core::socket::SocketId;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_sim::rng::{Ratio, Rng};
+
+/// Screens packets. Until some time it refuses some, falls asleep now and then, and may end.
+#[derive(Debug)]
+pub(crate) struct Screener {
+    rng: Rng,
+    fickle_until: Instant,
+    queue: Option<SocketId>,
+}
+
+impl Screener {
+    pub(crate) const fn new(rng: Rng, fickle_until: Instant) -> Self {
+        Self { rng, fickle_until, queue: None }
+    }
+}
+
+impl Program for Screener {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(queue) = self.queue else {
+            let limit = self.rng.between(1, 32) as usize;
+            // Somebody else may screen already.
+            self.queue = system.open_screen(limit).ok();
+            return if self.queue.is_some() { Step::Again } else { Step::Exit };
+        };
+        let fickle = system.now() < self.fickle_until;
+        if fickle && self.rng.chance(Ratio::new(1, 2_000)) {
+            return Step::Exit;
+        }
+        if fickle && self.rng.chance(Ratio::percent(1)) {
+            return Step::Sleep(system.now() + self.rng.duration(Duration::from_millis(20)));
+        }
+        let verdict = match self.rng.below(20) {
+            0 if fickle => Verdict::Drop,
+            1 if fickle => Verdict::Reject,
+            _ => Verdict::Pass,
+        };
+        if system.screen(queue, |_| verdict) { Step::Again } else { Step::Wait(queue) }
+    }
+}
+
+/// Captures frames, and checks that its counters add up.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    rng: Rng,
+    queue: Option<SocketId>,
+    read: u64,
+}
+
+impl Monitor {
+    pub(crate) const fn new(rng: Rng) -> Self {
+        Self { rng, queue: None, read: 0 }
+    }
+
+    fn wanted(&mut self) -> Capture {
+        Capture {
+            snaplen: self.rng.between(1, 2_000) as usize,
+            limit_pkts: self.rng.between(1, 64) as usize,
+            sent_too: self.rng.chance(Ratio::percent(50)),
+            ..Capture::default()
+        }
+    }
+}
+
+impl Program for Monitor {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(queue) = self.queue else {
+            let wanted = self.wanted();
+            self.queue = system.open_capture(wanted).ok();
+            return if self.queue.is_some() { Step::Again } else { Step::Exit };
+        };
+        let Some(captured) = system.captured(queue) else { return Step::Wait(queue) };
+        assert!(captured.bytes().len() <= captured.original_bytes && captured.at <= system.now());
+        system.recycle_captured(captured);
+        self.read += 1;
+        let counters = system.capture_counters(queue).expect("it is this program's");
+        assert_eq!(counters.delivered, self.read);
+        assert!(
+            counters.seen >= counters.accepted && counters.accepted >= counters.delivered + counters.dropped
+        );
+        system.compute(self.rng.duration(Duration::from_micros(50)));
+        Step::Again
+    }
+}
