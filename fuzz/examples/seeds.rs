@@ -381,7 +381,7 @@ fn arrives(frame: impl Into<Bytes>) -> Bytes {
 const REST: u8 = 7;
 
 fn call(puppet: u8, call: &[u8]) -> Bytes {
-    [&[12, puppet], call].concat()
+    [&[13, puppet], call].concat()
 }
 
 fn bind(puppet: u8, address: u8, port: u8) -> Bytes {
@@ -456,20 +456,96 @@ fn scenes() -> Vec<(&'static str, Vec<Bytes>)> {
     ]
 }
 
+/// For a host that forwards, screens, captures, or whose adaptor is slow.
+fn router_scenes() -> Vec<(&'static str, Vec<Bytes>)> {
+    let onwards = |count| arrives(udp(5, 0)).repeat(count);
+    let open_screen = |limit| call(0, &[12, limit]);
+    let screening = vec![
+        arrives(ARP_REQUEST),
+        open_screen(1),
+        later(),
+        onwards(6),
+        later(),
+        [call(0, &[13, 0, 0]), call(0, &[13, 0, 1]), call(0, &[15, 0]), call(0, &[16, 0, 2])].concat(),
+        later(),
+        onwards(6),
+        vec![9, 20],
+        [call(0, &[9, 0, 1]), call(1, &[12, 3]), onwards(2)].concat(),
+        later(),
+        vec![11, 0],
+        onwards(4),
+        later(),
+        vec![11, 0],
+        open_screen(4),
+        later(),
+        onwards(4),
+        call(0, &[13, 0, 0]),
+        later(),
+    ];
+    let capturing = vec![
+        bind(1, 0, 0),
+        call(0, &[17, 2, 8, 1]),
+        later(),
+        arrives(ARP_REQUEST),
+        arrives(udp(0, 0)).repeat(5),
+        later(),
+        [call(0, &[18, 0]), call(0, &[18, 0]), call(1, &[6, 1, 0, 0, 0, 2]), call(0, &[9, 0, 1])].concat(),
+        later(),
+        onwards(3),
+        later(),
+        vec![11, 0],
+        later(),
+    ];
+    let requests = |count| [arrives(ARP_REQUEST).repeat(count), vec![REST]].concat();
+    let slow_link =
+        vec![requests(10), requests(10), vec![12, 2, REST], requests(4), vec![12, 255, REST], later()];
+    vec![("screening", screening), ("capturing", capturing), ("slow-link", slow_link)]
+}
+
 fn host_seeds() -> Vec<(String, Bytes)> {
+    // Architecture and options, and the number of receive rings.
     let hosts = [
-        ("eager", [0, 4, 0]),
-        ("early-demux", [1, 0, 0]),
-        ("polled", [2, 8, 1]),
-        ("soft-lrp", [3, 0, 2]),
-        ("soft-lrp-interrupt", [3, 1, 0]),
-        ("ni-lrp", [4, 0, 0]),
+        ("eager", [0, 4], 0),
+        ("early-demux", [1, 0], 0),
+        ("polled", [2, 8], 1),
+        ("soft-lrp", [3, 0], 2),
+        ("soft-lrp-interrupt", [3, 1], 0),
+        ("ni-lrp", [4, 0], 0),
     ];
     let mut seeds = Vec::new();
-    for (architecture, config) in hosts {
+    for (architecture, options, queues) in hosts {
         for (scene, steps) in scenes() {
-            seeds.push((format!("{architecture}-{scene}"), [&config[..], &steps.concat()].concat()));
+            seeds.push((
+                format!("{architecture}-{scene}"),
+                [&options[..], &[0, 0, queues], &steps.concat()].concat(),
+            ));
         }
+        for (scene, steps) in router_scenes() {
+            let slow = if scene == "slow-link" { 2 } else { 0 };
+            seeds.push((
+                format!("{architecture}-{scene}"),
+                [&options[..], &[1, slow, queues], &steps.concat()].concat(),
+            ));
+        }
+    }
+    // Further options: what differs, and one scene that shows it.
+    let all: Vec<_> = scenes().into_iter().chain(router_scenes()).collect();
+    for (name, [architecture, options, more], scene) in [
+        ("eager-limited-flood", [0, 16 + 8, 0], "flood"),
+        ("eager-limited-clocked-flood", [0, 16, 2], "flood"),
+        ("eager-transmit-lower-level", [0, 32, 16], "slow-link"),
+        ("polled-transmit-receive-first", [2, 32 + 1, 8], "slow-link"),
+        ("polled-clocked-service", [2, 0, 2], "service"),
+        ("polled-after-callback-flood", [2, 64 + 128, 128], "flood"),
+        ("polled-output-feedback", [2, 0, 64 + 1], "slow-link"),
+        ("polled-listens", [2, 0, 4], "capturing"),
+        ("ni-lrp-listens", [4, 0, 4], "capturing"),
+        ("soft-lrp-clocked-capturing", [3, 0, 3], "capturing"),
+    ] {
+        let steps =
+            all.iter().find(|(s, _)| *s == scene).map(|(_, steps)| steps.concat()).unwrap_or_default();
+        let slow = if scene == "slow-link" { 2 } else { 0 };
+        seeds.push((name.to_owned(), [&[architecture, options, more, slow, 0], &steps[..]].concat()));
     }
     seeds
 }

@@ -5,16 +5,18 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use evenkeel_core::cable::{End, Options, pair};
+use evenkeel_core::cable::{Completion, End, Options, pair};
+use evenkeel_core::capture::Capture;
 use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::host::{Config, Host, System, Transmit, TransmitService};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::poll::{CycleLimit, Feedback, Quota};
+use evenkeel_core::poll::{CycleLimit, Feedback, Inhibition, Quota};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::SocketId;
-use evenkeel_core::stack::{self, Endpoint};
+use evenkeel_core::stack::{self, Endpoint, InterfaceId, Transit};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 
@@ -24,6 +26,7 @@ use super::{Script, sent};
 const UNIT: Duration = Duration::from_micros(1);
 const MEMORY_PKTS: usize = 1024;
 const RING_PKTS: usize = 16;
+const TRANSMIT_RING_PKTS: usize = 4;
 const PUPPETS: usize = 3;
 /// Frames sent to a newcomer; more than one, as input may be inhibited or a ring full when the first ones come.
 const CALLS: usize = 50;
@@ -43,20 +46,32 @@ pub fn run(input: &[u8]) -> Ledger {
 }
 
 fn config(script: &mut Script<'_>) -> Config {
-    let (architecture, options) = (script.pick(&Architecture::ALL), script.byte());
+    let (architecture, options, more) = (script.pick(&Architecture::ALL), script.byte(), script.byte());
     let base = Config::of(architecture);
+    let feedback =
+        Feedback { timeout: UNIT * 50, resume_on_space: options & 128 == 0, ..Feedback::default() };
+    let services = [TransmitService::InTurn, TransmitService::ReceiveFirst, TransmitService::LowerLevel];
     Config {
         device_work: if options & 1 == 0 { DeviceWork::Polled } else { DeviceWork::Interrupt },
-        feedback: base.feedback.map(|f| Feedback { timeout: UNIT * 50, ..f }).filter(|_| options & 2 == 0),
+        feedback: base.feedback.map(|f| Feedback { scope: f.scope, ..feedback }).filter(|_| options & 2 == 0),
         batch_pkts: if options & 4 == 0 { 1 } else { 16 },
         cycle_limit: (options & 8 != 0)
             .then_some(CycleLimit { period: Duration::from_millis(10), percent: 50 }),
-        quota: Quota::Fixed(4),
+        quota: if more & 128 == 0 { Quota::Fixed(4) } else { Quota::Dynamic },
+        limit_interrupts: options & 16 != 0,
+        transmit: if options & 32 == 0 { Transmit::Latency } else { Transmit::Throughput },
+        inhibition: if options & 64 == 0 { Inhibition::AtOnce } else { Inhibition::AfterCallback },
+        clocked_interrupts: (more & 2 != 0).then_some(UNIT * 200),
+        listen_only: more & 4 != 0,
+        transmit_service: services[usize::from(more >> 3 & 3) % services.len()],
+        output_feedback: more & 64 != 0,
+        output_queue_pkts: 8,
         ip_queue_pkts: 8,
         socket_queue_pkts: 4,
         channel_pkts: 4,
         memory_pkts: MEMORY_PKTS,
         stack: stack::Config {
+            forwarding: more & 1 != 0,
             neighbors: 4,
             pending_per_neighbor_pkts: 3,
             pending_pkts: 5,
@@ -75,24 +90,38 @@ struct World {
     wire: End,
     pool: Pool,
     now: Instant,
+    /// Frames that its adaptor has been given and that have not left.
+    in_adaptor: u64,
     puppets: [Option<(ProcessId, Strings)>; PUPPETS],
 }
 
 impl World {
     fn new(script: &mut Script<'_>) -> Self {
         let config = config(script);
+        // A third of the adaptors say when frames have left.
+        let slow = script.byte() % 3 == 2;
         let queues = 1 + usize::from(script.byte() % 3);
         let demultiplexes = config.architecture == Architecture::NiLrp;
-        let (mut wire, end) = pair(
-            Options::new("wire", 1),
-            Options { queues, demultiplexes, ring_pkts: RING_PKTS, ..Options::new("host", 2) },
-        );
+        let (completion, transmit_ring_pkts) =
+            if slow { (Completion::ByPeer, TRANSMIT_RING_PKTS) } else { (Completion::AtOnce, 0) };
+        let inside = Options {
+            queues,
+            demultiplexes,
+            ring_pkts: RING_PKTS,
+            completion,
+            transmit_ring_pkts,
+            ..Options::new("host", 2)
+        };
+        let (mut wire, end) = pair(Options::new("wire", 1), inside);
         let mut host = Host::new(config).expect("room for the host's own queues");
         let addresses = [IpCidr::new(HOST.into(), 24), IpCidr::new(HOST_V6.into(), 64)];
         host.add_interface(Box::new(end), &addresses, Instant::ZERO).expect("room for its rings");
+        let everywhere = IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0);
+        host.add_route(everywhere, FROM_V4[0].into(), InterfaceId(0)).expect("it is on the link");
         let mut pool = Pool::with_limit(256);
         wire.attach(&mut pool).expect("room for a ring");
-        let mut world = Self { host, wire, pool, now: Instant::ZERO, puppets: [const { None }; PUPPETS] };
+        let mut world =
+            Self { host, wire, pool, now: Instant::ZERO, in_adaptor: 0, puppets: [const { None }; PUPPETS] };
         (0..PUPPETS).for_each(|nth| world.spawn(nth));
         world
     }
@@ -127,9 +156,17 @@ impl World {
                     self.spawn(nth);
                 }
             }
+            12 => self.leave(u64::from(script.byte())),
             _ => self.pull(script),
         }
         self.take_sent();
+    }
+
+    /// Frames leave the adaptor.
+    fn leave(&mut self, most: u64) {
+        let count = self.in_adaptor.min(most);
+        self.in_adaptor -= count;
+        self.wire.complete(count);
     }
 
     /// Tells a puppet what to do when it runs next.
@@ -151,24 +188,41 @@ impl World {
     }
 
     fn run_to_rest(&mut self) {
+        let clocked = self.host.config().clocked_interrupts.is_some();
+        let mut ticks = 0;
         for _ in 0..UNITS_TO_REST {
-            if !self.unit() && self.host.halt(self.now) {
+            self.take_sent();
+            if self.unit() || !self.host.halt(self.now) {
+                continue;
+            }
+            // By the next tick it must have looked into its rings, and by the one after that an inhibition has ended.
+            if !clocked || ticks == 2 {
                 return;
             }
-            self.take_sent();
+            ticks += 1;
+            self.now = self.host.next_deadline();
         }
         panic!("the host never comes to rest");
     }
 
     fn take_sent(&mut self) {
         while let Some(frame) = self.wire.queue(0).take(&mut self.pool) {
-            sent::check(frame.bytes());
+            let config = self.host.config();
+            assert!(!config.listen_only, "a host that only listens");
+            if !config.stack.forwarding {
+                // What others sent may be anything.
+                sent::check(frame.bytes());
+            }
+            self.in_adaptor += 1;
             self.pool.recycle(frame);
         }
     }
 
     /// A program that comes now gets its datagrams, whatever the others have done.
     fn serves_newcomers(&mut self, port: u16) {
+        if self.host.config().listen_only {
+            return;
+        }
         let heard = Arc::new(AtomicBool::new(false));
         let newcomer = self.host.spawn(
             "newcomer",
@@ -202,18 +256,19 @@ impl World {
         }
         self.serves_newcomers(1002);
         for _ in 0..60 {
+            self.leave(u64::MAX);
             self.run_to_rest();
             self.now += Duration::from_secs(30);
         }
         self.run_to_rest();
         self.check();
-        let waiting = (self.host.queued(), self.host.in_rings());
+        let waiting = (self.host.queued() + self.host.waiting_to_leave(), self.host.in_rings());
         let (available, capacity) = self.host.pool();
         let promised = if self.host.config().architecture == Architecture::NiLrp {
-            // Neighbours, control, fragments.
-            3 * self.host.config().channel_pkts
+            // Neighbours, control, fragments, packets to be forwarded.
+            (3 + usize::from(self.host.config().stack.forwarding)) * self.host.config().channel_pkts
         } else {
-            RING_PKTS * self.host.interface_mut(stack::InterfaceId(0)).map_or(0, |i| i.queues())
+            RING_PKTS * self.host.interface_mut(InterfaceId(0)).map_or(0, |i| i.queues())
         };
         assert!(capacity - available <= promised, "{} of {capacity} buffers in use", capacity - available);
         assert_eq!(waiting, (0, 0), "nothing waits for ever");
@@ -244,7 +299,7 @@ impl Program for Newcomer {
 type Strings = Arc<Mutex<VecDeque<Call>>>;
 
 /// A system call to come.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Call {
     Bind(Option<IpAddress>, u16),
     Join(u8, IpAddress),
@@ -254,6 +309,12 @@ enum Call {
     Wait(u8, bool),
     Compute,
     Exit,
+    OpenScreen(usize),
+    Screen(u8, Verdict),
+    Show(u8),
+    Judge(u8, Verdict),
+    OpenCapture(Capture),
+    Captured(u8),
 }
 
 impl Call {
@@ -269,7 +330,8 @@ impl Call {
             ];
             script.pick(&addresses)
         };
-        match script.byte() % 12 {
+        let verdict = |script: &mut Script<'_>| script.pick(&[Verdict::Pass, Verdict::Drop, Verdict::Reject]);
+        match script.byte() % 20 {
             0 | 1 => Self::Bind(address(script), script.pick(&PORTS)),
             2 => Self::Join(script.byte(), address(script).unwrap_or(GROUP.into())),
             3..=5 => Self::Receive(script.byte()),
@@ -282,7 +344,19 @@ impl Call {
             8 => Self::Close(script.byte()),
             9 => Self::Wait(script.byte(), script.flag()),
             10 => Self::Compute,
-            _ => Self::Exit,
+            11 => Self::Exit,
+            12 => Self::OpenScreen(usize::from(script.byte() % 6)),
+            13 | 14 => Self::Screen(script.byte(), verdict(script)),
+            15 => Self::Show(script.byte()),
+            16 => Self::Judge(script.byte(), verdict(script)),
+            17 => Self::OpenCapture(Capture {
+                limit_pkts: usize::from(script.byte() % 6),
+                snaplen: usize::from(script.byte()) * 8,
+                sent_too: script.flag(),
+                interface: None,
+                filter: None,
+            }),
+            _ => Self::Captured(script.byte()),
         }
     }
 }
@@ -299,6 +373,23 @@ impl Puppet {
         // Without any: one that does not exist, or is somebody else's.
         let count = self.sockets.len();
         if count == 0 { SocketId(nth.into()) } else { self.sockets[usize::from(nth) % count] }
+    }
+}
+
+/// A packet that is shown is a whole IP packet at least by its header.
+fn see(transit: &Transit, verdict: Verdict) -> Verdict {
+    assert!(transit.packet().len() >= 20);
+    verdict
+}
+
+impl Puppet {
+    fn captured(&self, system: &mut System<'_>, nth: u8) {
+        let queue = self.socket(nth);
+        let Some(captured) = system.captured(queue) else { return };
+        assert!(captured.bytes().len() <= captured.original_bytes && captured.at <= system.now());
+        system.recycle_captured(captured);
+        let c = system.capture_counters(queue).expect("it is this program's");
+        assert!(c.seen >= c.accepted && c.accepted >= c.delivered + c.dropped && c.delivered > 0);
     }
 }
 
@@ -324,6 +415,16 @@ impl Program for Puppet {
             Call::Wait(nth, _) => return Step::WaitUntil(self.socket(nth), soon),
             Call::Compute => system.compute(Duration::from_micros(50)),
             Call::Exit => return Step::Exit,
+            Call::OpenScreen(limit_pkts) => self.sockets.extend(system.open_screen(limit_pkts)),
+            Call::Screen(nth, verdict) => {
+                _ = system.screen(self.socket(nth), |transit| see(transit, verdict))
+            }
+            Call::Show(nth) => {
+                let _ = system.show(self.socket(nth), |transit| assert!(transit.packet().len() >= 20));
+            }
+            Call::Judge(nth, verdict) => _ = system.judge(self.socket(nth), verdict),
+            Call::OpenCapture(wanted) => self.sockets.extend(system.open_capture(wanted)),
+            Call::Captured(nth) => self.captured(system, nth),
         }
         Step::Again
     }
