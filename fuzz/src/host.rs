@@ -353,8 +353,7 @@ impl Call {
                 limit_pkts: usize::from(script.byte() % 6),
                 snaplen: usize::from(script.byte()) * 8,
                 sent_too: script.flag(),
-                interface: None,
-                filter: None,
+                ..Capture::default()
             }),
             _ => Self::Captured(script.byte()),
         }

@@ -10,7 +10,7 @@ use common::router::*;
 use common::*;
 use evenkeel_core::drop::{IpDrop, QueueDrop};
 use evenkeel_core::host::Config;
-use evenkeel_core::poll::{Feedback, FeedbackScope};
+use evenkeel_core::poll::{Feedback, FeedbackScope, Quota};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::screen::Verdict;
@@ -245,10 +245,10 @@ fn closing_gives_every_buffer_back() {
 
 /// Packets for the screening queue and every fifth for a service, while the process that screens hangs: datagrams that the service got, the
 /// longest screening queue, and the ticks that passed.
-fn beside_a_hung_one(batch_pkts: usize, scope: FeedbackScope) -> (u64, usize, u64) {
+fn beside_a_hung_one(quota: Quota, batch_pkts: usize, scope: FeedbackScope) -> (u64, usize, u64) {
     let timeout = Duration::from_micros(100);
     let feedback = Some(Feedback { timeout, scope, ..Feedback::default() });
-    let config = Config { feedback, batch_pkts, ..Config::of(Architecture::Polled) };
+    let config = Config { quota, feedback, batch_pkts, ..Config::of(Architecture::Polled) };
     let (mut bench, _, reins) = screened(config, 32, Duration::ZERO);
     let (sink, seen) = Sink::new(9);
     bench.host.spawn("sink", 0, Box::new(sink));
@@ -267,12 +267,14 @@ fn beside_a_hung_one(batch_pkts: usize, scope: FeedbackScope) -> (u64, usize, u6
 
 #[test]
 fn a_hung_process_blocks_nobody_else_for_longer_than_a_tick() {
-    for scope in [FeedbackScope::All, FeedbackScope::Feeding] {
-        for batch_pkts in [1, 16] {
-            let (seen, longest, ticks) = beside_a_hung_one(batch_pkts, scope);
+    for quota in [Quota::Fixed(8), Quota::Unlimited] {
+        for (scope, batch_pkts) in
+            [(FeedbackScope::All, 1), (FeedbackScope::All, 16), (FeedbackScope::Feeding, 1)]
+        {
+            let (seen, longest, ticks) = beside_a_hung_one(quota, batch_pkts, scope);
             assert!(longest <= 32, "{longest}");
             // Eight frames a tick, of which every fifth is for the service.
-            assert!(seen >= ticks, "{seen} in {ticks} ticks, batches of {batch_pkts}, {scope:?}");
+            assert!(seen >= ticks, "{seen} in {ticks} ticks, {quota:?}, batches of {batch_pkts}, {scope:?}");
         }
     }
 }

@@ -17,6 +17,10 @@ pub use sources::{SourceId, Sources};
 use cycle::Budget;
 use quota::Dynamic;
 
+/// Frames of a callback that takes no heed of a full queue: enough that the others' packets among them get on, few enough that these find the
+/// time to read them.
+const SLICE_PKTS: usize = 8;
+
 /// A queue whose gate is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Closed<Q> {
@@ -156,10 +160,13 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         !self.may_finish(source) && self.held_back().contains(source)
     }
 
-    /// Lets the next callback of each of `sources` finish, whatever it fills: what came behind packets for a hung consumer gets its turn, and
-    /// not one frame of all traffic for each timeout.
+    /// Lets the next callback of each of `sources` finish, of eight frames at most, whatever it fills: what came behind packets for a
+    /// hung consumer gets its turn, and not one frame of all traffic for each timeout.
     pub fn grant(&mut self, sources: Sources) {
         self.granted = self.granted.union(sources);
+        if sources.contains(self.current) {
+            self.left_pkts = 0;
+        }
     }
 
     /// A callback of the source is over.
@@ -173,7 +180,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         let servable = self.servable();
         if !(servable.contains(self.current) && self.left_pkts > 0) {
             self.current = self.next_source(servable)?;
-            self.left_pkts = self.quota_pkts;
+            let granted = self.granted.contains(self.current);
+            self.left_pkts = if granted { self.quota_pkts.min(SLICE_PKTS) } else { self.quota_pkts };
             self.begins = true;
         }
         Some((self.current, self.left_pkts, core::mem::take(&mut self.begins)))
