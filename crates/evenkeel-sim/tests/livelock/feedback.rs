@@ -71,7 +71,7 @@ fn with_a_long_timeout_input_resumes_every_sixteen_packets() {
     assert_eq!(m.timeouts, 0);
     // From the high mark of 24 to the low mark of 8.
     let between = screened as f64 / m.low_marks as f64;
-    assert!((16.0..=17.5).contains(&between), "{screened} packets, {} resumes", m.low_marks);
+    assert!((15.9..=17.5).contains(&between), "{screened} packets, {} resumes", m.low_marks);
 }
 
 #[test]
