@@ -53,7 +53,7 @@ fn settings_of_real_time_without_it_are_refused() {
 #[test]
 fn a_run_prints_its_comparison_and_leaves_its_points_and_its_picture() {
     let place = std::env::temp_dir().join(format!("evenkeel-lab-{}", std::process::id()));
-    std::fs::create_dir_all(&place).unwrap();
+    fs::create_dir_all(&place).unwrap();
     let run = |arguments: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_evenkeel"));
         let output =
@@ -67,8 +67,8 @@ fn a_run_prints_its_comparison_and_leaves_its_points_and_its_picture() {
     let said = run(&[]);
     assert!(said.contains("first packet of a burst of 16 (ms)"), "{said}");
     assert!(said.ends_with("lab-results/l97-fig1.csv\nlab-results/l97-fig1.svg\n"), "{said}");
-    let file = |name: &str| std::fs::read_to_string(place.join("lab-results").join(name)).unwrap();
+    let file = |name: &str| fs::read_to_string(place.join("lab-results").join(name)).unwrap();
     assert!(file("l97-fig1.csv").starts_with("series,x,y\n"));
     assert!(file("l97-fig1.svg").starts_with("<svg"));
-    std::fs::remove_dir_all(&place).unwrap();
+    fs::remove_dir_all(&place).unwrap();
 }

@@ -28,7 +28,7 @@ impl fmt::Display for Mode {
 }
 
 /// One figure or table of a paper, to be measured again.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy)]
 pub struct Experiment {
     /// Its name on the command line.
     pub id: &'static str,
@@ -36,9 +36,6 @@ pub struct Experiment {
     pub title: &'static str,
     /// The paper and the place in it.
     pub source: &'static str,
-    /// The modes it has, the usual one first.
-    pub modes: &'static [Mode],
-    #[serde(skip)]
     pub(crate) measure: fn(u64) -> Outcome,
 }
 

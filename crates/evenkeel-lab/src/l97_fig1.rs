@@ -14,13 +14,12 @@ use evenkeel_sim::traffic::{Flow, Pattern};
 use evenkeel_sim::workload::Recorder;
 use evenkeel_sim::world::{Port, World, hardware_address};
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig1",
     title: "Latency of the first packet of a burst, interrupt-driven",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 1 and section 4.3",
-    modes: &[Mode::Virtual],
     measure,
 };
 

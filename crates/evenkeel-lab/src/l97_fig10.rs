@@ -4,7 +4,7 @@
 
 use evenkeel_core::poll::Quota;
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::router_setup::Setup;
 use crate::router_testbed::{Curve, Load, Router, TIME, WARM_UP};
 
@@ -12,7 +12,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig10",
     title: "CPU time left for a user process under the cycle limit",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 10",
-    modes: &[Mode::Virtual],
     measure,
 };
 

@@ -5,7 +5,7 @@
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::router_setup::{Kernel, Setup};
 use crate::router_testbed::{Load, Router, START};
 
@@ -13,7 +13,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig13",
     title: "Latency from the receive interrupt to IP input",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 13 and section 8.1",
-    modes: &[Mode::Virtual],
     measure,
 };
 

@@ -8,7 +8,7 @@ use evenkeel_core::host::Transmit;
 use evenkeel_core::time::Duration;
 use evenkeel_core::work::Work;
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::router_setup::Setup;
 use crate::router_testbed::{Curve, Load, Router, START};
 
@@ -16,7 +16,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig14",
     title: "A burst of three packets on its way through the router",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 14 and section 8.2",
-    modes: &[Mode::Virtual],
     measure,
 };
 

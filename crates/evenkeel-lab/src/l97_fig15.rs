@@ -3,7 +3,7 @@
 //! The polling kernel filters packets and queues copies for `tcpdump`. Feedback stops polling when fewer than eight of 32 slots are free; only a
 //! timeout of 1 ms brings it back, by when `tcpdump` has not always drained much.
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::monitor_testbed::{Captured, Monitor};
 use crate::router_setup::MonitorSetup;
 use crate::router_testbed::{TIME, WARM_UP};
@@ -12,7 +12,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig15",
     title: "Capture rate of tcpdump",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 15",
-    modes: &[Mode::Virtual],
     measure,
 };
 

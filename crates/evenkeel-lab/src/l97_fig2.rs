@@ -3,7 +3,7 @@
 //! Receive interrupts come before everything else, so work on packets that will be dropped starves work on those that could be forwarded.
 //! With `screend`, a user process that decides about each packet, the starved one is the last in line and livelock comes early.
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::router_setup::Setup;
 use crate::router_testbed::{Curve, rates};
 
@@ -11,7 +11,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig2",
     title: "Forwarding rate of the unmodified kernel",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 2",
-    modes: &[Mode::Virtual],
     measure,
 };
 

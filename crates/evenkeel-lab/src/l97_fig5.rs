@@ -5,7 +5,7 @@
 
 use evenkeel_core::poll::Quota;
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::router_setup::{Kernel, Setup};
 use crate::router_testbed::{Curve, rates};
 
@@ -13,7 +13,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig5",
     title: "Forwarding rate of the modified kernel",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 5",
-    modes: &[Mode::Virtual],
     measure,
 };
 

@@ -3,7 +3,7 @@
 //! A user process decides about each packet. Polling alone does not help it: the polling thread comes before all processes. A screening queue
 //! that is three quarters full stops input until it is a quarter full, or for one tick of the clock.
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::router_setup::{SCREENING_QUOTA, Setup, TICK};
 use crate::router_testbed::{Curve, rates};
 
@@ -11,7 +11,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig6",
     title: "Forwarding rate with screend, and feedback from its queue",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 6",
-    modes: &[Mode::Virtual],
     measure,
 };
 

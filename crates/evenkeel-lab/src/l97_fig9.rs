@@ -4,7 +4,7 @@
 
 use evenkeel_core::poll::Quota;
 
-use crate::experiment::{Check, Experiment, Mode, Outcome};
+use crate::experiment::{Check, Experiment, Outcome};
 use crate::router_setup::{Setup, TICK};
 use crate::router_testbed::{Curve, rates};
 
@@ -12,7 +12,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig9",
     title: "Effect of the quota on forwarding with screend and feedback",
     source: "Mogul and Ramakrishnan, Eliminating receive livelock, TOCS 1997, figure 9",
-    modes: &[Mode::Virtual],
     measure,
 };
 

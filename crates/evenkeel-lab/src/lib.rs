@@ -65,19 +65,18 @@ pub struct Listing {
     pub modes: Vec<Mode>,
 }
 
-/// Every experiment, in whatever mode it has.
+/// Every experiment, and how it can be run.
 #[must_use]
 pub fn list() -> Vec<Listing> {
-    let mut list: Vec<Listing> = experiments()
-        .iter()
-        .map(|e| Listing { id: e.id, title: e.title, source: e.source, modes: e.modes.to_vec() })
-        .collect();
-    for (id, title, source) in real::all() {
-        match list.iter_mut().find(|listed| listed.id == id) {
-            Some(listed) if listed.modes.contains(&Mode::Real) => {}
-            Some(listed) => listed.modes.push(Mode::Real),
-            None => list.push(Listing { id, title, source, modes: vec![Mode::Real] }),
-        }
+    experiments().iter().map(Experiment::listing).collect()
+}
+
+impl Experiment {
+    /// What a list says of it.
+    #[must_use]
+    pub fn listing(&self) -> Listing {
+        let real = real::has(self.id).then_some(Mode::Real);
+        let modes = [Mode::Virtual].into_iter().chain(real).collect();
+        Listing { id: self.id, title: self.title, source: self.source, modes }
     }
-    list
 }

@@ -9,14 +9,13 @@ use evenkeel_core::wire::Ipv4Address;
 use evenkeel_sim::workload::{Sink, Tally};
 use evenkeel_sim::world::{HostId, SourceId, World};
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::lrp_testbed::{add_blaster, add_machine};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "o96-fig3",
     title: "UDP throughput against offered load",
     source: "Druschel and Banga, Lazy Receiver Processing, OSDI 1996, figure 3",
-    modes: &[Mode::Virtual],
     measure,
 };
 

@@ -11,14 +11,13 @@ use evenkeel_core::wire::Ipv4Address;
 use evenkeel_sim::workload::{Echo, Log, Ping, PingPong, Sink, Spinner};
 use evenkeel_sim::world::{HostId, SegmentId, World};
 
-use crate::experiment::{Check, Experiment, Mode, Outcome, Point};
+use crate::experiment::{Check, Experiment, Outcome, Point};
 use crate::lrp_testbed;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "o96-fig4",
     title: "Round trip beside a blast to another socket",
     source: "Druschel and Banga, Lazy Receiver Processing, OSDI 1996, figure 4",
-    modes: &[Mode::Virtual],
     measure,
 };
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_lab::real::{self, Options, Place};
-use evenkeel_lab::{Mode, Report, list};
+use evenkeel_lab::{Mode, Report, find, list};
 
 fn short(on: Place) -> Options {
     Options { on, points: 2, window: Duration::from_millis(10), repeats: 1, ..Options::default() }
@@ -17,7 +17,8 @@ static MACHINE: Mutex<()> = Mutex::new(());
 
 fn run(id: &str, on: Place) -> io::Result<Report> {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-    real::run(id, &short(on), &mut |_| ()).expect("an experiment of that id")
+    let experiment = find(id).expect("an experiment of that id");
+    real::run(experiment, &short(on), &mut |_| ()).expect("one that runs in real time")
 }
 
 fn is_whole(report: &Report, variants: &[&str]) {
@@ -78,5 +79,5 @@ fn devices_of_the_kernel_are_measured_too() {
 
 #[test]
 fn what_has_no_real_time_is_not_run() {
-    assert!(real::run("o96-fig3", &short(Place::Cable), &mut |_| ()).is_none());
+    assert!(real::run(find("o96-fig3").unwrap(), &short(Place::Cable), &mut |_| ()).is_none());
 }

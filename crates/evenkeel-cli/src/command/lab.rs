@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use evenkeel::core::time::Duration;
 use evenkeel_lab::real::{self, Place};
-use evenkeel_lab::{Listing, Mode, Report, find, list as listing};
+use evenkeel_lab::{Experiment, Mode, Report, experiments, find};
 
 use crate::failure::Failure;
 use crate::quantity;
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn list(arguments: &ListArguments) -> Result<(), Failure> {
-    let all = listing();
+    let all = evenkeel_lab::list();
     if arguments.json {
         return terminal::print_json(&all);
     }
@@ -125,7 +125,7 @@ impl RunArguments {
         let mut reports = Vec::new();
         for experiment in chosen {
             progress.show(&format!("{}: {}", experiment.id, experiment.title));
-            let report = self.report(&experiment, &mut progress)?;
+            let report = self.report(experiment, &mut progress)?;
             progress.clear();
             let written = self.write_files(&report)?;
             if !self.json {
@@ -143,10 +143,9 @@ impl RunArguments {
         if reports.iter().all(Report::passed) { Ok(()) } else { Err(Failure::ChecksFailed) }
     }
 
-    fn report(&self, experiment: &Listing, progress: &mut terminal::Progress) -> Result<Report, Failure> {
+    fn report(&self, experiment: &Experiment, progress: &mut terminal::Progress) -> Result<Report, Failure> {
         if !self.real {
-            let found = find(experiment.id).map(|found| found.run(self.seed));
-            return found.ok_or_else(|| cannot(experiment.id, Mode::Virtual));
+            return Ok(experiment.run(self.seed));
         }
         let mut tell = |p: &real::Progress<'_>| {
             progress.show(&format!(
@@ -154,7 +153,7 @@ impl RunArguments {
                 experiment.id, p.done.0, p.done.1, p.variant, p.offered_pps, p.forwarded_pps
             ));
         };
-        let report = real::run(experiment.id, &self.real_options(), &mut tell);
+        let report = real::run(experiment, &self.real_options(), &mut tell);
         let report = report.ok_or_else(|| cannot(experiment.id, Mode::Real))?;
         report.map_err(|e| Failure::machine(format!("cannot measure {}", experiment.id), e))
     }
@@ -172,15 +171,14 @@ impl RunArguments {
     }
 
     /// All experiments that were named, before the first one runs.
-    fn chosen(&self) -> Result<Vec<Listing>, Failure> {
+    fn chosen(&self) -> Result<Vec<&'static Experiment>, Failure> {
         let mode = if self.real { Mode::Real } else { Mode::Virtual };
-        let all = listing();
         let find = |id: &String| {
-            let known = || all.iter().map(|e| e.id).collect::<Vec<_>>().join(", ");
-            let experiment = all.iter().find(|e| e.id == id).ok_or_else(|| {
+            let known = || experiments().iter().map(|e| e.id).collect::<Vec<_>>().join(", ");
+            let experiment = find(id).ok_or_else(|| {
                 Failure::Usage(format!("no experiment is called `{id}`; there are {}", known()))
             })?;
-            if experiment.modes.contains(&mode) { Ok(experiment.clone()) } else { Err(cannot(id, mode)) }
+            if experiment.listing().modes.contains(&mode) { Ok(experiment) } else { Err(cannot(id, mode)) }
         };
         self.ids.iter().map(find).collect()
     }

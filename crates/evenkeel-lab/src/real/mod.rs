@@ -16,7 +16,7 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::experiment::{Mode, Report};
+use crate::experiment::{Experiment, Mode, Report};
 
 /// What the host's interfaces are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -105,20 +105,20 @@ pub struct Progress<'a> {
     pub done: (usize, usize),
 }
 
-/// Runs an experiment in real time; `None` if there is none of that id.
+/// Runs an experiment in real time; `None` if it cannot.
 ///
 /// # Errors
 /// If the machine refuses a thread, a namespace or a device; the message says what to do.
 pub fn run(
-    id: &str,
+    experiment: &Experiment,
     options: &Options,
     progress: &mut (dyn FnMut(&Progress<'_>) + Send),
 ) -> Option<io::Result<Report>> {
-    let figure = figures::of(id)?;
+    let figure = figures::of(experiment.id)?;
     Some(figure.measure(options, progress).map(|outcome| Report {
-        id: figure.id,
-        title: figure.title,
-        source: figure.source,
+        id: experiment.id,
+        title: experiment.title,
+        source: experiment.source,
         mode: Mode::Real,
         seed: options.seed,
         conditions: Some(conditions(options)),
@@ -126,9 +126,9 @@ pub fn run(
     }))
 }
 
-/// Every experiment that runs in real time: id, title, source.
-pub fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    figures::ALL.iter().map(|figure| (figure.id, figure.title, figure.source))
+/// Whether an experiment can be run in real time.
+pub(crate) fn has(id: &str) -> bool {
+    figures::of(id).is_some()
 }
 
 /// Under which conditions it was measured, in one line.
@@ -147,6 +147,12 @@ fn conditions(options: &Options) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::find;
+
+    #[test]
+    fn what_can_be_run_in_real_time_is_an_experiment() {
+        assert!(figures::ALL.iter().all(|figure| find(figure.id).is_some()));
+    }
 
     #[test]
     fn places_are_found_by_their_names() {
