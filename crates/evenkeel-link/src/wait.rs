@@ -101,6 +101,20 @@ impl Halt {
         })
     }
 
+    /// Sleeps whatever the descriptors do: until a wake-up comes, or `clock` shows `deadline`.
+    ///
+    /// # Errors
+    /// Only if the kernel is out of memory.
+    pub fn rest(&mut self, clock: &Clock, deadline: Instant) -> io::Result<()> {
+        let timeout =
+            if self.notifier.fall_asleep() { remaining(clock, deadline) } else { Some(Duration::ZERO) };
+        let (notifier, watched) = self.polled.split_at_mut(1);
+        watched.iter_mut().for_each(|polled| polled.revents = 0);
+        let polled = sys::ppoll(notifier, timeout);
+        self.notifier.rise();
+        polled
+    }
+
     /// The descriptors that ended the last sleep, by index. One in error counts as readable: reading brings it to light.
     pub fn readable(&self) -> impl Iterator<Item = usize> {
         let devices = self.polled.iter().skip(1);
@@ -224,6 +238,20 @@ mod tests {
             assert_eq!(halt.until(&clock, Instant::NEVER).unwrap(), Woken::Readable);
             assert_eq!(halt.readable().collect::<Vec<_>>(), [1]);
         }
+    }
+
+    #[test]
+    fn a_rest_is_for_as_long_as_it_is_or_until_a_wake_up() {
+        let (mut halt, clock) = halt();
+        let (near, far) = pipe().unwrap();
+        halt.watch(Arc::new(near));
+        rustix::io::write(&far, &[1]).unwrap();
+        let deadline = clock.now() + Duration::from_millis(2);
+        halt.rest(&clock, deadline).unwrap();
+        assert!(clock.now() >= deadline && halt.readable().next().is_none());
+        halt.notifier().notify();
+        halt.rest(&clock, Instant::NEVER).unwrap();
+        assert_eq!(halt.until(&clock, Instant::NEVER).unwrap(), Woken::Readable);
     }
 
     #[test]

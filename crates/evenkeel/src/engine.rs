@@ -29,6 +29,9 @@ pub struct Engine {
     tell: Option<Tell>,
     stop: Option<&'static Stop>,
     next_look: Instant,
+    gather: Duration,
+    /// Nothing was done since frames were last left to gather.
+    gathered: bool,
     halted: Duration,
 }
 
@@ -91,6 +94,8 @@ impl Engine {
             tell: None,
             stop: None,
             next_look: Instant::ZERO,
+            gather: Duration::ZERO,
+            gathered: false,
             halted: Duration::ZERO,
         })
     }
@@ -118,6 +123,12 @@ impl Engine {
         while let Some(hearsay) = self.host.next_news() {
             tell(hearsay);
         }
+    }
+
+    /// When everything is done that there was, lets frames gather for this long before it looks for more. Waking up costs as much as dozens of
+    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes.
+    pub fn gather(&mut self, time: Duration) {
+        self.gather = time;
     }
 
     /// Goes on running although the process was asked to end, for what is still to be done then.
@@ -208,6 +219,7 @@ impl Engine {
     /// Runs one unit and gives the time at its end, which is a trigger state.
     fn turn(&mut self, now: Instant) -> Option<Instant> {
         let ran = self.host.turn(now)?;
+        self.gathered = false;
         let compute = self.host.work().compute;
         let end = if compute.is_zero() { self.clock.now() } else { self.clock.spin(compute) };
         self.host.charge(&ran, end.since(now));
@@ -241,7 +253,14 @@ impl Engine {
     }
 
     fn sleep(&mut self, until: Instant, now: Instant) -> io::Result<Instant> {
-        let woken = self.halt.until(&self.clock, self.host.next_deadline().min(until))?;
+        let deadline = self.host.next_deadline().min(until);
+        if !self.gather.is_zero() && !core::mem::replace(&mut self.gathered, true) {
+            self.halt.rest(&self.clock, deadline.min(now + self.gather))?;
+            let end = self.clock.now();
+            self.halted += end.since(now);
+            return Ok(end);
+        }
+        let woken = self.halt.until(&self.clock, deadline)?;
         let end = self.clock.now();
         if woken == Woken::Readable {
             self.serve_readable(end);

@@ -147,6 +147,7 @@ pub fn on_device(
     let engine = site(&setup.config).engine(clock)?;
     let mut running = Running::start(engine, &name, address, setup, filter_in_kernel, news)?;
     running.interface = running.engine.add_device(device, &[])?;
+    running.engine.gather(GATHER);
     let ended = running.drive(limits, || false)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
@@ -243,6 +244,8 @@ struct Running<N> {
 
 /// What a host's first interface is called.
 const FIRST_INTERFACE: InterfaceId = InterfaceId(0);
+/// How long frames gather in a device's ring before they are taken in.
+const GATHER: Duration = Duration::from_millis(1);
 /// Whether something went wrong is looked at this often.
 const WATCH: Duration = Duration::from_millis(50);
 /// What is left when a monitor is to end is taken in, if that takes no longer.

@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
     queue: u32,
     /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two.
-    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(32..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(32..=65_536))]
     ring: u32,
     /// On cable: frames a second from the other end, such as 500k, or max.
     #[arg(long, value_name = "PPS", default_value = "1M", value_parser = quantity::rate)]
