@@ -103,6 +103,31 @@ fn blast_over_ipv6_and_many_flows() {
 }
 
 #[test]
+fn a_flooded_router_accounts_for_every_frame_on_every_architecture() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-cable-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let rules = folder.join("rules.conf");
+    std::fs::write(&rules, "pass in on lan proto udp to port 9\nblock proto tcp\n").unwrap();
+    for architecture in ARCHITECTURES {
+        let mut arguments =
+            vec!["route", "cable", "--duration", "50ms", "--json", "--architecture", architecture];
+        let plain = json(&arguments);
+        arguments.extend(["--rules", rules.to_str().unwrap(), "--rate", "20k"]);
+        for (result, screened) in [(plain, false), (json(&arguments), true)] {
+            assert_eq!(result["conserved"], true, "{architecture}: {result}");
+            let steps = result["steps"].as_array().unwrap();
+            let forwarded: u64 = steps.iter().map(|step| step["books"]["forwarded"].as_u64().unwrap()).sum();
+            assert!(forwarded > 0, "{architecture} forwarded nothing");
+            if screened {
+                assert_eq!(steps.len(), 1);
+                assert_eq!(steps[0]["rules"][0]["packets"], forwarded, "{architecture}: {result}");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn results_for_people_are_the_same_in_words() {
     let output = evenkeel(&["blast", "cable", "--rate", "20k", "--count", "1000"]);
     let said = String::from_utf8(output.stdout).unwrap();

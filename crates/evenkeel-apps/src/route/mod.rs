@@ -1,6 +1,7 @@
 //! A router: forwards between links, with packets screened by rules or by a function of the user's.
 
 pub mod aside;
+pub mod flood;
 mod kernel;
 pub mod log;
 pub mod mistake;

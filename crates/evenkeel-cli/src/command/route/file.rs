@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 use crate::usage;
 
 /// Keys that are the command line's alone.
-const NOT_IN_FILES: [&str; 3] = ["config", "check", "help"];
+const NOT_IN_FILES: [&str; 4] = ["config", "check", "help", "rate"];
 /// Options that name files: relative to the configuration file.
 const PATHS: [&str; 2] = ["rules", "log"];
 

@@ -1,5 +1,6 @@
 //! `evenkeel route`.
 
+mod cable;
 mod describe;
 mod file;
 
@@ -18,8 +19,9 @@ use evenkeel_apps::site::Limits;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
-use crate::{quantity, terminal};
+use crate::terminal;
 use file::File;
 
 /// Route IPv4 and IPv6 between links, screen what passes, and hold the peak under any load.
@@ -52,7 +54,10 @@ A configuration file has the same words as the command line, which goes before i
   to = \"10.9.0.0/16\"
   via = \"10.0.2.2\"
 
-Examples (as root):
+Examples:
+  evenkeel route cable
+  evenkeel route cable --architecture eager
+as root:
   evenkeel route --link packet:eth1,10.0.1.1/24 --link packet:eth2,10.0.2.1/24 --route default,via=10.0.2.254
   evenkeel route --config router.toml --stats-interval 1s
   evenkeel route --config router.toml --check
@@ -61,6 +66,13 @@ Examples (as root):
 Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments."
 )]
 pub(crate) struct Arguments {
+    /// A demonstration in memory that needs nothing: a router between two cables is flooded at higher and higher rates. Its links are called
+    /// lan, where the flood comes from, and wan.
+    #[arg(value_name = "cable", value_parser = ["cable"])]
+    place: Option<String>,
+    /// On cable: one rate in packets a second, such as 500k, or max [default: several, one after another].
+    #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
+    rate: Option<Rate>,
     /// A file with options, in TOML.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -102,7 +114,7 @@ pub(crate) struct Arguments {
     /// Say what the rules and options come to, and end.
     #[arg(long)]
     check: bool,
-    /// Stop after this long, such as 10s [default: at Ctrl-C].
+    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 300ms at each rate].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
     /// Print counters to standard error this often, such as 1s.
@@ -136,6 +148,9 @@ const LIVE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (arguments, file) = complete(arguments)?;
+    if arguments.place.is_some() {
+        return cable::run(&arguments, &file);
+    }
     let router = arguments.router(&file)?;
     if arguments.check {
         return arguments.check(&router, &file);

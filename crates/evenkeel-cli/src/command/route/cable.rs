@@ -1,0 +1,78 @@
+//! `evenkeel route cable`: a router in memory, flooded.
+
+use std::time::Duration;
+
+use evenkeel_apps::quantity::{percent, si};
+use evenkeel_apps::route::flood::{self, Flood, Flooded, Step};
+use serde::Serialize;
+
+use super::Arguments;
+use super::file::File;
+use crate::failure::Failure;
+use crate::quantity::Rate;
+use crate::terminal;
+
+/// Rates that a router is flooded at, if none is given: each twice the one before, and then all that the machine can.
+const RATES: [Option<u64>; 7] =
+    [Some(100_000), Some(200_000), Some(400_000), Some(800_000), Some(1_600_000), Some(3_200_000), None];
+const EACH: Duration = Duration::from_millis(300);
+/// Columns of a bar.
+const BAR: usize = 30;
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Output<'a> {
+    architecture: &'static str,
+    #[serde(flatten)]
+    flooded: &'a Flooded,
+}
+
+pub(super) fn run(arguments: &Arguments, file: &File) -> Result<(), Failure> {
+    if !arguments.link.is_empty() || arguments.kernel_routes {
+        return Err(Failure::Usage("cable has its own links: neither --link nor --kernel-routes".to_owned()));
+    }
+    let flood = Flood {
+        config: arguments.config(),
+        rules: arguments.changing()?.rules,
+        screen_queue_pkts: arguments.screen_queue.into(),
+        rates_pps: arguments.rate.map_or_else(|| RATES.to_vec(), |rate| vec![Rate::per_second(rate)]),
+        each: arguments.duration.unwrap_or(EACH),
+    };
+    let mut progress = terminal::Progress::new();
+    let flooded = flood::flood(&flood, |step| progress.show(&format!("offered {}/s", si(step.offered_pps))));
+    let flooded = flooded.map_err(|error| file.failure(error))?;
+    progress.clear();
+    let architecture = arguments.receiving.architecture().name();
+    if arguments.json {
+        terminal::print_json(&Output { architecture, flooded: &flooded })?;
+    } else {
+        terminal::print(&describe(architecture, &flooded))?;
+    }
+    if flooded.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+}
+
+fn describe(architecture: &str, flooded: &Flooded) -> String {
+    let mut text = format!("{:>12}  {:>12}\n", "offered", "forwarded");
+    for step in &flooded.steps {
+        text.push_str(&line(step, flooded.peak_pps));
+    }
+    let Some(last) = flooded.steps.last() else { return text };
+    text.push_str(&format!(
+        "{architecture} forwards {} packets/s when {} are offered: {} % of its peak\n",
+        si(last.forwarded_pps).trim_end(),
+        si(last.offered_pps).trim_end(),
+        percent(flooded.retention)
+    ));
+    for rule in &last.rules {
+        text.push_str(&format!("  {:>12}  {}\n", rule.packets, rule.rule));
+    }
+    for drop in &last.books.drops {
+        text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
+    }
+    text
+}
+
+fn line(step: &Step, peak_pps: f64) -> String {
+    let bar = terminal::bar(step.forwarded_pps / peak_pps.max(1.0), BAR);
+    format!("{:>10}/s  {:>10}/s  {bar}\n", si(step.offered_pps), si(step.forwarded_pps))
+}
