@@ -89,8 +89,9 @@ pub fn aside(
     let (answer, judged) = sync_channel::<Answer>(queue_pkts.max(1));
     let rung = bell.clone();
     thread::Builder::new().name("screening".to_owned()).spawn(move || {
-        // Rung also when the function panics: the process is to see that its other end is gone.
+        // Rung also when the function panics, and after these ends are gone (locals go in reverse): the process is to see that.
         let bell = RingAtEnd(rung);
+        let (shown, answer) = (shown, answer);
         for shown in shown {
             let verdict = function(&shown);
             if answer.send((verdict, shown.packet)).is_err() {
