@@ -44,7 +44,7 @@ pub(super) fn measure(variant: &Variant, rate_pps: Option<u64>, options: &Option
             let wire = outside.sent();
             let conserved = observed.balanced
                 && offered.frames == wire.accepted + wire.shed + wire.discarded
-                && wire.accepted == observed.came
+                && wire.accepted == observed.received + observed.in_rings
                 && observed.transmitted == outside.came_out();
             Ok(measured(&offered, &observed, conserved))
         }
@@ -53,7 +53,7 @@ pub(super) fn measure(variant: &Variant, rate_pps: Option<u64>, options: &Option
             let (outside, offered, observed) = run(variant, rate_pps, options, outside, inside)?;
             // What the kernel lost between the generator and the router's ring it does not tell reliably.
             let conserved = observed.balanced
-                && observed.came + observed.shed <= offered.frames
+                && observed.received + observed.shed <= offered.frames
                 && outside.came_out()? <= observed.transmitted;
             Ok(measured(&offered, &observed, conserved))
         }

@@ -64,8 +64,10 @@ pub(super) struct Observed {
     pub(super) neighbour: f64,
     /// Whether the host's own books balance.
     pub(super) balanced: bool,
-    /// Frames the host has taken in, or could have.
-    pub(super) came: u64,
+    /// Frames the host has taken in.
+    pub(super) received: u64,
+    /// Frames still in its rings, or of a device of the kernel, whether there are any.
+    pub(super) in_rings: u64,
     /// Frames its rings had no room for.
     pub(super) shed: u64,
     pub(super) transmitted: u64,
@@ -122,7 +124,7 @@ pub(super) fn run(
     let ((from, used_from), (until, used_until)) = (at(schedule.window.0)?, at(schedule.window.1)?);
     at(schedule.end)?;
     let host = engine.host_mut();
-    let came = host.ledger().received + host.in_rings();
+    let in_rings = host.in_rings();
     let shed = interfaces.iter().map(|&id| shed(host, id)).sum();
     let ledger = host.ledger();
     let [ip_queue, screen, channel, output] =
@@ -133,7 +135,8 @@ pub(super) fn run(
         core_share: until.core_share_since(&from),
         neighbour: until.share_of(&from, used_until, used_from),
         balanced: host.check().is_ok(),
-        came,
+        received: ledger.received,
+        in_rings,
         shed,
         transmitted: ledger.transmitted,
         ip_queue_drops: ip_queue,
