@@ -185,6 +185,7 @@ fn without_the_process_nothing_passes_until_another_one_screens() {
         assert_eq!(bench.numbers_wan(), [], "{what}");
         bench.host.kill(first, bench.now);
         bench.settle();
+        assert_eq!(bench.host.queued(), 0, "{what}: what it had not screened does not wait for ever");
         bench.send(&(10..15).map(outwards).collect::<Vec<_>>());
         bench.settle();
         assert_eq!(bench.numbers_wan(), [], "{what}: nothing passes unscreened");
