@@ -108,6 +108,8 @@ pub(crate) struct Sighting<'a> {
 /// What became of a sighting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
+    /// On another interface, or in the other direction: no work for the filter.
+    NotShown,
     NotWanted,
     /// Queued; this process is to be woken.
     Queued(Option<ProcessId>),
@@ -127,7 +129,7 @@ impl CaptureQueue {
         let sent = sent || noted.sent;
         let elsewhere = self.wanted.interface.is_some_and(|wanted| wanted != interface);
         if elsewhere || (sent && !self.wanted.sent_too) {
-            return Outcome::NotWanted;
+            return Outcome::NotShown;
         }
         self.counters.seen += 1;
         let bytes = frame.bytes();

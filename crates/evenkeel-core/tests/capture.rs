@@ -17,6 +17,7 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
+use evenkeel_core::work::Work;
 
 /// Keeps so many octets of UDP datagrams to a port.
 #[derive(Debug)]
@@ -95,6 +96,12 @@ fn one_interface_or_all_received_or_sent_too() {
             let captured = reins.captured.lock().unwrap();
             let where_seen: Vec<_> = captured.iter().map(|s| (s.interface, s.sent)).collect();
             assert_eq!(where_seen, expected, "{architecture}, {interface:?}");
+            let shown = counters(&bench, &reins).seen;
+            assert_eq!(
+                bench.done(Work::Filter),
+                shown,
+                "{architecture}: the filter works on what it is shown"
+            );
             let sent = captured.iter().find(|s| s.sent && s.interface == WAN);
             if let Some(sent) = sent {
                 assert_eq!(sent.bytes, passed_on(&outwards(1), WAN_MAC, FAR_MAC));

@@ -37,8 +37,11 @@ impl Net {
                 continue;
             };
             let sighting = Sighting { interface, at: now, sent: fed_by.is_none(), frame };
-            self.work.add(Work::Filter);
             let outcome = capture.see(sighting, &mut self.pool);
+            if outcome == Outcome::NotShown {
+                continue;
+            }
+            self.work.add(Work::Filter);
             let inhibits = match (outcome, fed_by) {
                 (Outcome::NotWanted, _) | (_, None) => None,
                 (_, Some(sources)) => capture.queue.inhibits(self.config.scope(sources)),
@@ -47,7 +50,7 @@ impl Net {
                 self.ledger.duplicated += 1;
             }
             match outcome {
-                Outcome::NotWanted => {}
+                Outcome::NotShown | Outcome::NotWanted => {}
                 Outcome::Full => self.ledger.drop_input(QueueDrop::Capture, 1),
                 Outcome::NoBuffer => self.ledger.drop_input(LinkDrop::NoBuffer, 1),
                 Outcome::Queued(waiter) => {
