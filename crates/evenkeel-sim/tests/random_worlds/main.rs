@@ -15,7 +15,7 @@ use evenkeel_core::drop::{IpDrop, QueueDrop, Reason};
 use model::Rules;
 use scenario::Scenario;
 
-/// Seeds run unless the environment says otherwise: about twenty seconds.
+/// Seeds run unless the environment says otherwise: about half a minute.
 const SEEDS: u64 = 150;
 
 fn number(variable: &str) -> Option<u64> {
