@@ -17,6 +17,7 @@ mod netdev;
 mod packet;
 mod ring;
 mod rtnetlink;
+mod segment;
 mod spec;
 mod stop;
 mod sys;

@@ -12,10 +12,9 @@
 //! (one end of a veth, a spare adaptor), where that stack has nothing to say. Our hardware address is one of our own by
 //! default, for which the device is made promiscuous, so that the kernel discards unicast frames for us as somebody else's.
 //!
-//! **What senders leave to the adaptor** arrives undone when sender and receiver share a kernel, as over a veth. Unfinished
-//! checksums are completed here. Frames to be segmented are not: TCP and UDP segmentation offload must be off at the
-//! sender (`ethtool -K PEER tso off tx-udp-segmentation off`; `gso off` does not do it), and generic receive offload at this device
-//! (`gro off`); such frames are counted as shed.
+//! **What senders leave to the adaptor** arrives undone when sender and receiver share a kernel, as over a veth. Unfinished checksums are
+//! completed here, and what is to be segmented is cut up (`segment.rs`): packets of up to 64 KiB, which come by the socket's queue because
+//! they do not fit into the ring.
 
 use std::cell::Cell;
 use std::io;
@@ -26,12 +25,13 @@ use evenkeel_core::bpf::Program;
 use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Note, Pool, PoolLimit};
 use evenkeel_core::interface::{Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socket_with, sockopt};
 
 use crate::device::{Device, IN_TRANSIT_PKTS, Status, usable_mtu};
 use crate::error::LinkError;
 use crate::netdev::{NetDevice, own_address};
-use crate::ring::{Received, Ring, SLOT_OVERHEAD, Slot, complete};
+use crate::ring::{Received, Ring, SLOT_OVERHEAD, Slot, VNET_BYTES, complete, offload_of};
+use crate::segment::Segments;
 use crate::sys::{self, Mapping, SEND_BATCH};
 
 /// How a device is opened.
@@ -106,8 +106,12 @@ struct Receive {
     listens: bool,
     /// Shed by the kernel because the ring was full, as far as its counter has been read.
     lost: Cell<u64>,
-    /// Shed here: larger than a buffer, to be segmented, or malformed.
+    /// Shed here: larger than a buffer, or malformed.
     unusable: u64,
+    /// What is being cut up.
+    segments: Segments,
+    /// Room for what comes by the socket's queue.
+    large: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -120,6 +124,12 @@ struct Transmit {
 }
 
 const SLOT_BYTES: usize = 2048;
+/// The largest packet that is left to be segmented (64 KiB of IP), with its headers.
+const LARGE_BYTES: usize = VNET_BYTES + (1 << 16) + 64;
+/// Kernel memory for such packets that wait.
+const QUEUE_BYTES: usize = 8 << 20;
+/// linux/if_packet.h
+const PACKET_COPY_THRESH: libc::c_int = 7;
 const _: () =
     assert!(SLOT_BYTES - SLOT_OVERHEAD >= BUFFER_BYTES - HEADROOM, "what a buffer holds, a slot holds");
 
@@ -273,7 +283,7 @@ impl Device for Packet {
 
 impl RxQueue for Packet {
     fn pending(&self) -> usize {
-        usize::from(self.receive.ring.ready())
+        usize::from(self.receive.is_ready())
     }
 
     fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
@@ -284,7 +294,7 @@ impl RxQueue for Packet {
         // Frames that the socket would not take yet are tried again before anybody sleeps on them.
         self.flush();
         self.look_after_device();
-        self.receive.ring.ready() || self.transmit.as_ref().is_some_and(|t| !t.waiting.is_empty())
+        self.receive.is_ready() || self.transmit.as_ref().is_some_and(|t| !t.waiting.is_empty())
     }
 
     /// Asks the kernel: one system call.
@@ -301,7 +311,14 @@ impl Receive {
         sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
         sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
         match &options.listen {
-            None => sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?,
+            None => {
+                sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
+                // What is larger than a slot is queued as a whole.
+                sys::set_packet_option(fd, PACKET_COPY_THRESH, 1)?;
+                if sockopt::set_socket_recv_buffer_size_force(&socket, QUEUE_BYTES).is_err() {
+                    sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
+                }
+            }
             Some(Listen { filter: Some(filter), .. }) => sys::attach_filter(fd, filter)?,
             Some(Listen { filter: None, .. }) => {}
         }
@@ -327,7 +344,16 @@ impl Receive {
             sys::set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, promiscuous)?;
         }
         let listens = options.listen.is_some();
-        Ok(Self { ring, socket: Arc::new(socket), listens, lost: Cell::new(0), unusable: 0 })
+        let large = if listens { Vec::new() } else { vec![0; LARGE_BYTES] };
+        Ok(Self {
+            ring,
+            socket: Arc::new(socket),
+            listens,
+            lost: Cell::new(0),
+            unusable: 0,
+            segments: Segments::default(),
+            large,
+        })
     }
 
     /// Shares the device's flows with the other sockets of a group.
@@ -345,19 +371,41 @@ impl Receive {
             number | (kind as libc::c_int) << 16,
         )?;
         // Until now this socket got a copy of everything.
-        while self.ring.front().is_some() {
+        while let Some(slot) = self.ring.front() {
+            if matches!(slot, Slot::Frame(Received { is_queued: true, .. })) {
+                read_queued(&self.socket, &mut self.large);
+            }
             self.ring.release();
         }
         Ok(())
     }
 
+    fn is_ready(&self) -> bool {
+        self.segments.next_len().is_some() || self.ring.ready()
+    }
+
     fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        while let Some(slot) = self.ring.front() {
-            let Slot::Frame(received) = slot else {
+        loop {
+            if let Some(len) = self.segments.next_len() {
+                let mut frame = pool.take()?;
+                if frame.resize(len) && self.segments.next(frame.bytes_mut()) {
+                    return Some(frame);
+                }
+                self.segments.clear();
+                self.unusable += 1;
+                pool.recycle(frame);
+            }
+            let Slot::Frame(received) = self.ring.front()? else {
                 self.ring.release();
                 self.unusable += 1;
                 continue;
             };
+            if !self.listens && (received.is_queued || received.to_be_segmented.is_some()) {
+                let usable = load(&mut self.segments, &received, &self.socket, &mut self.large);
+                self.ring.release();
+                self.unusable += u64::from(!usable);
+                continue;
+            }
             let mut frame = pool.take()?;
             let usable = if self.listens {
                 note(&received, &mut frame)
@@ -371,7 +419,6 @@ impl Receive {
             self.unusable += 1;
             pool.recycle(frame);
         }
-        None
     }
 
     fn count_lost(&self) -> u64 {
@@ -384,7 +431,7 @@ impl Receive {
 
 impl Received<'_> {
     fn is_whole(&self) -> bool {
-        self.bytes.len() == self.whole && !self.to_be_segmented
+        self.bytes.len() == self.whole && self.to_be_segmented.is_none()
     }
 }
 
@@ -394,13 +441,35 @@ fn note(received: &Received<'_>, frame: &mut Frame) -> bool {
     let fits = received.bytes.len().min(frame.capacity() - tag_bytes);
     let bytes = received.bytes.get(..fits).unwrap_or_default();
     // What is not there cannot be summed, and what is to be segmented gets its checksums then.
-    let unfinished = received.unfinished.filter(|_| fits == received.whole && !received.to_be_segmented);
+    let unfinished =
+        received.unfinished.filter(|_| fits == received.whole && received.to_be_segmented.is_none());
     frame.note(Note {
         stamp_nanos: received.stamp_nanos,
         cut_bytes: received.whole.saturating_sub(fits) as u32,
         sent: received.sent,
     });
     copy(&Received { bytes, unfinished, ..*received }, frame)
+}
+
+/// Begins to cut up a packet that is in its slot, or in the socket's queue because it is larger. False if it cannot be cut up.
+fn load(segments: &mut Segments, received: &Received<'_>, socket: &OwnedFd, large: &mut [u8]) -> bool {
+    // A tag would have to go into each segment. Whoever tags and shares a kernel with us is not known.
+    let plain = received.vlan.is_none();
+    if !received.is_queued {
+        let offload = received.to_be_segmented.filter(|_| plain && received.bytes.len() == received.whole);
+        return offload.is_some_and(|offload| segments.load(received.bytes, offload));
+    }
+    let len = read_queued(socket, large);
+    let Some((vnet, packet)) = large.get(..len).and_then(|octets| octets.split_first_chunk::<VNET_BYTES>())
+    else {
+        return false;
+    };
+    offload_of(vnet).is_some_and(|offload| plain && segments.load(packet, offload))
+}
+
+/// Reads the next packet of the socket's queue, behind its `virtio_net_hdr`; zero if it cannot be read.
+fn read_queued(socket: &OwnedFd, large: &mut [u8]) -> usize {
+    rustix::net::recv(socket, large, RecvFlags::DONTWAIT).map_or(0, |(len, _)| len)
 }
 
 /// Copies a frame out of its slot, puts its VLAN tag back and completes its checksum. False if it does not fit or makes no sense.
@@ -477,12 +546,24 @@ fn packet_socket() -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
     use crate::ring::Unfinished;
+    use crate::segment::Offload;
 
     const TAG: [u8; 4] = [0x81, 0, 0x20, 7];
 
+    const OFFLOAD: Offload = Offload { kind: 1, size: 1448, transport: 34 };
+
     fn received(bytes: &[u8], vlan: Option<[u8; 4]>, unfinished: Option<Unfinished>) -> Received<'_> {
         let whole = bytes.len();
-        Received { bytes, whole, to_be_segmented: false, stamp_nanos: 7, sent: false, vlan, unfinished }
+        Received {
+            bytes,
+            whole,
+            to_be_segmented: None,
+            is_queued: false,
+            stamp_nanos: 7,
+            sent: false,
+            vlan,
+            unfinished,
+        }
     }
 
     #[test]
@@ -490,7 +571,7 @@ mod tests {
         let mut frame = Pool::new(1).take().unwrap();
         let large = vec![9; 60_000];
         assert!(note(
-            &Received { to_be_segmented: true, sent: true, ..received(&large, Some(TAG), None) },
+            &Received { to_be_segmented: Some(OFFLOAD), sent: true, ..received(&large, Some(TAG), None) },
             &mut frame
         ));
         let cut_bytes = (60_000 + 4 - frame.len()) as u32;

@@ -16,6 +16,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use libc::tpacket2_hdr;
 
+use crate::segment::Offload;
+
 /// Memory that a ring lies in.
 ///
 /// # Safety
@@ -52,7 +54,9 @@ pub(crate) struct Received<'a> {
     /// Octets it had, without the VLAN tag.
     pub(crate) whole: usize,
     /// The sender left it to the adaptor to split it into several (segmentation offload).
-    pub(crate) to_be_segmented: bool,
+    pub(crate) to_be_segmented: Option<Offload>,
+    /// It is larger than the slot, and waits as a whole in the socket's queue.
+    pub(crate) is_queued: bool,
     /// When it passed, in nanoseconds since 1970.
     pub(crate) stamp_nanos: u64,
     /// On its way out.
@@ -72,7 +76,7 @@ pub(crate) struct Unfinished {
 }
 
 /// Octets of `struct virtio_net_hdr`, which `PACKET_VNET_HDR` puts in front of the frame.
-const VNET_BYTES: usize = 10;
+pub(crate) const VNET_BYTES: usize = 10;
 const VNET_NEEDS_CSUM: u8 = 1;
 
 /// What the kernel puts into a slot before the frame at most: header, address, virtio_net_hdr, and their alignment.
@@ -139,7 +143,7 @@ fn parse(rest: &[u8], skipped: usize, status: u32) -> Option<Slot<'_>> {
     let vnet: &[u8; VNET_BYTES] = field(mac.checked_sub(VNET_BYTES)?)?.first_chunk()?;
     let bytes = field(mac)?.get(..captured)?;
 
-    let [flags, gso_type, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
+    let [flags, _, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
     let unfinished = (flags & VNET_NEEDS_CSUM != 0).then(|| Unfinished {
         start: u16::from_ne_bytes([start_low, start_high]).into(),
         offset: u16::from_ne_bytes([offset_low, offset_high]).into(),
@@ -159,12 +163,20 @@ fn parse(rest: &[u8], skipped: usize, status: u32) -> Option<Slot<'_>> {
     Some(Slot::Frame(Received {
         bytes,
         whole,
-        to_be_segmented: gso_type != 0,
+        to_be_segmented: offload_of(vnet),
+        is_queued: status & libc::TP_STATUS_COPY != 0,
         stamp_nanos: seconds * 1_000_000_000 + nanos,
         sent: packet_type == libc::PACKET_OUTGOING,
         vlan,
         unfinished,
     }))
+}
+
+/// What is left to the adaptor, by `struct virtio_net_hdr`.
+pub(crate) fn offload_of(vnet: &[u8; VNET_BYTES]) -> Option<Offload> {
+    let [_, kind, _, _, size_low, size_high, start_low, start_high, _, _] = *vnet;
+    let size = u16::from_ne_bytes([size_low, size_high]);
+    (kind != 0).then(|| Offload { kind, size, transport: u16::from_ne_bytes([start_low, start_high]) })
 }
 
 const TPID_8021Q: u16 = 0x8100;
@@ -185,7 +197,7 @@ pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
 }
 
 /// The ones' complement sum of 16-bit words, an odd octet at the end padded with zero.
-fn folded_sum(octets: &[u8]) -> u16 {
+pub(crate) fn folded_sum(octets: &[u8]) -> u16 {
     let (words, odd) = octets.as_chunks::<4>();
     let words: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();
     let mut rest = [0; 4];
@@ -281,7 +293,11 @@ mod tests {
             ring.fill(usize::from(turn) % 3, &plain(&[turn; 60]), libc::TP_STATUS_USER);
             let Some(Slot::Frame(received)) = ring.front() else { panic!("no frame") };
             assert_eq!((received.bytes, received.whole), (&[turn; 60][..], 60));
-            assert!(received.vlan.is_none() && received.unfinished.is_none() && !received.to_be_segmented);
+            assert!(
+                received.vlan.is_none()
+                    && received.unfinished.is_none()
+                    && received.to_be_segmented.is_none()
+            );
             ring.release();
         }
     }
@@ -319,9 +335,11 @@ mod tests {
         ring.fill(0, &slot(&[0; 100], 3000, [0; VNET_BYTES], [0; 2]), libc::TP_STATUS_USER);
         ring.fill(1, &slot(&[0; 100], 100, [1, 5, 0, 0, 0, 0, 0, 0, 0, 0], [0; 2]), libc::TP_STATUS_USER);
         let Some(Slot::Frame(oversized)) = ring.front() else { panic!("no frame") };
-        assert_eq!((oversized.bytes.len(), oversized.whole, oversized.to_be_segmented), (100, 3000, false));
+        assert_eq!((oversized.bytes.len(), oversized.whole, oversized.to_be_segmented), (100, 3000, None));
         ring.release();
-        assert!(matches!(ring.front(), Some(Slot::Frame(unsegmented)) if unsegmented.to_be_segmented));
+        assert!(
+            matches!(ring.front(), Some(Slot::Frame(unsegmented)) if unsegmented.to_be_segmented.is_some())
+        );
     }
 
     #[test]

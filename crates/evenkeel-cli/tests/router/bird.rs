@@ -99,6 +99,11 @@ fn a_flood_of_changes_is_followed_to_its_end() {
             router.wait_until_said("forwarded");
             !a.attempt("ping -c 1 -W 1 172.16.4.1").1.contains("From 10.0.1.1")
         });
+        // The last of those that have gone.
+        wait_for("the end of the changes", || {
+            router.wait_until_said("forwarded");
+            a.attempt("ping -c 1 -W 1 172.31.159.1").1.contains("From 10.0.1.1")
+        });
         // 1000 of the batch, and those of the two links: on-link by both our own accounts, and the local ones.
         let done = router.stop();
         let routes = done["kernel"]["routes"].as_u64().unwrap();

@@ -70,9 +70,6 @@ fn traceroute_shows_it() {
 fn streams_and_datagrams_of_iperf3_come_through() {
     in_namespace(&[], || {
         let (a, b) = hosts();
-        for (host, device) in [(&a, "a1"), (&b, "b1")] {
-            host.run(&format!("ethtool -K {device} tso off tx-udp-segmentation off"));
-        }
         let router = Router::start(LINKS);
         for to in ["10.0.2.2", "fd00:2::2"] {
             for kind in ["", "-u -b 20M -l 1200"] {
