@@ -365,12 +365,12 @@ fn route(message: &RouteMessage) -> Option<Entry> {
             RouteAttribute::Via(_) => return None,
             RouteAttribute::Oif(number) => index = Some(*number),
             RouteAttribute::Priority(priority) => metric = *priority,
-            RouteAttribute::MultiPath(hops) => several.extend(hops.iter().filter_map(|hop| {
+            RouteAttribute::MultiPath(hops) => several.extend(hops.iter().map(|hop| {
                 let gateway = hop.attributes.iter().find_map(|attribute| match attribute {
                     RouteAttribute::Gateway(address) => ip(address),
                     _ => None,
                 });
-                Some(KernelHop { index: hop.interface_index, gateway })
+                KernelHop { index: hop.interface_index, gateway }
             })),
             _ => {}
         }

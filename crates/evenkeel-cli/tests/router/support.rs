@@ -5,7 +5,9 @@ use std::panic;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use evenkeel::link::Clock;
 
 /// What these tests run. Each comes from the Debian package named behind it.
 const PROGRAMS: [(&str, &str); 7] = [
@@ -79,9 +81,9 @@ pub(crate) fn pause(time: Duration) {
 
 /// Waits until `come`, ten seconds at most.
 pub(crate) fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
-    let begin = Instant::now();
+    let clock = Clock::start();
     while !come() {
-        assert!(begin.elapsed() < Duration::from_secs(10), "{what} did not come");
+        assert!(clock.now().as_secs_f64() < 10.0, "{what} did not come");
         pause(Duration::from_millis(20));
     }
 }
