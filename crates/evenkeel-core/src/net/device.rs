@@ -63,6 +63,7 @@ impl Net {
         let Some(period) = self.config.clocked_interrupts else { return };
         if now >= self.next_tick {
             self.ticked = Sources::ALL;
+            self.entered = Sources::NONE;
             self.next_tick = now + period;
         }
     }
@@ -77,9 +78,16 @@ impl Net {
 
     /// The device interrupt: all device work here, or only a note for the polling thread.
     pub(crate) fn device_interrupt(&mut self, index: usize, now: Instant) {
-        self.work.add(Work::Interrupt);
-        self.interrupts += 1;
         let Some(&port) = self.ports.get(index) else { return };
+        // Under clocked interrupts a handler that goes on with its ring is the same interrupt still.
+        let entered = self.entered.contains(port.source);
+        if self.config.clocked_interrupts.is_some() {
+            self.entered = self.entered.union(Sources::one(port.source));
+        }
+        if !entered {
+            self.work.add(Work::Interrupt);
+            self.interrupts += 1;
+        }
         if port.plan.device == DeviceWork::Polled {
             self.ticked = self.ticked.without(Sources::one(port.source));
             self.poller.interrupt(port.source);

@@ -99,6 +99,8 @@ pub(crate) struct Net {
     next_tick: Instant,
     /// Sources that were given to by the last tick of clocked interrupts and are not empty yet.
     ticked: Sources,
+    /// Of these, the ones that have interrupted since.
+    entered: Sources,
     /// Channels that have work for the idle level.
     active: VecDeque<ChannelId>,
     /// Channels on interfaces whose interrupt is not enabled.
@@ -147,6 +149,7 @@ impl Net {
             interrupts: 0,
             next_tick: if config.clocked_interrupts.is_some() { Instant::ZERO } else { Instant::NEVER },
             ticked: Sources::NONE,
+            entered: Sources::NONE,
             active: VecDeque::new(),
             disarmed: Vec::new(),
             rung: VecDeque::new(),
