@@ -36,5 +36,6 @@ pub use packet::{Address, Listen, Packet, PacketOptions, shut};
 pub use rtnetlink::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News};
 pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, SpecError, listen, open};
 pub use stop::Stop;
+pub use sys::send_in_segments;
 pub use tap::{Tap, TapOptions};
 pub use wait::{Halt, Notifier, Woken};
