@@ -116,6 +116,11 @@ impl fmt::Display for Figure {
     }
 }
 
+/// A field of comma-separated values (RFC 4180).
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+}
+
 /// Four digits are enough for a reader.
 fn round(n: f64) -> f64 {
     if n == 0.0 || !n.is_finite() {
@@ -251,7 +256,7 @@ impl Report {
             ["series", "x", "y"].into_iter().chain(extras.iter().copied()).collect::<Vec<_>>().join(",");
         text.push('\n');
         for point in &self.outcome.points {
-            let _ = write!(text, "{},{},{}", point.series, point.x, point.y);
+            let _ = write!(text, "{},{},{}", quoted(&point.series), point.x, point.y);
             for extra in &extras {
                 let value = point.more.get(extra).map(f64::to_string).unwrap_or_default();
                 let _ = write!(text, ",{value}");
@@ -375,6 +380,9 @@ mod tests {
     fn table_and_csv_have_every_point() {
         let report = report(vec![Check::near("peak", 100.0, 110.0, 0.05)]);
         assert_eq!(report.csv(), "series,x,y,drops\na,1,2,3\nb,1,4.5,\n");
+        let mut with_comma = report.clone();
+        with_comma.outcome.points[0].series = "a, 5\"".into();
+        assert!(with_comma.csv().contains("\n\"a, 5\"\"\",1,2,3\n"), "{}", with_comma.csv());
         let text = report.text();
         assert!(text.contains("FAIL peak"), "{text}");
         assert!(text.contains("4.5"), "{text}");

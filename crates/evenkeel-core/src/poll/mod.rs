@@ -51,6 +51,8 @@ pub struct Poller<Q> {
     inhibition: Inhibition,
     /// Those whose next callback may finish though inhibited.
     granted: Sources,
+    /// Those of which such a callback took longer than the timeout.
+    outlasted: Sources,
     timeout: Duration,
     closed: Vec<Closed<Q>>,
     inhibited: Sources,
@@ -80,6 +82,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             begins: true,
             inhibition: Inhibition::default(),
             granted: Sources::NONE,
+            outlasted: Sources::NONE,
             timeout,
             closed: Vec::new(),
             inhibited: Sources::NONE,
@@ -260,11 +263,24 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// and the sources that were inhibited for it.
     pub fn expire(&mut self, now: Instant) -> Option<(Q, Sources)> {
         self.roll(now);
+        self.wait_for_granted(now);
         let place = self.closed.iter().position(|c| now >= c.until)?;
         let closed = self.closed.swap_remove(place);
         self.resumes.timeout += 1;
         self.update();
         Some((closed.queue, closed.sources))
+    }
+
+    /// While a callback that was let finish is still at it, the consumer has had no time of the core to show that it is not hung: the
+    /// timeout begins anew. Else one starved for a tick would be taken for hung for good, as such callbacks can be longer than the timeout.
+    fn wait_for_granted(&mut self, now: Instant) {
+        let at_it = !self.begins && self.left_pkts > 0;
+        let granted = self.granted.and(self.wants).and(self.inputs).and(Sources::one(self.current));
+        let granted = if at_it { granted } else { Sources::NONE };
+        let late = granted.union(core::mem::replace(&mut self.outlasted, granted));
+        let timeout = self.timeout;
+        let due = self.closed.iter_mut().filter(|c| now >= c.until);
+        due.filter(|c| !c.sources.and(late).is_empty()).for_each(|c| c.until = now + timeout);
     }
 
     /// Begins a new period of the cycle limit, if the last one is over: before any work that is charged to it.
@@ -392,6 +408,24 @@ mod tests {
             poller.resume(7);
             assert!(poller.is_runnable());
         }
+    }
+
+    #[test]
+    fn a_consumer_gets_its_time_after_a_callback_that_was_let_finish() {
+        let mut poller = poller(4);
+        let a = poller.register(true).unwrap();
+        poller.interrupt(a);
+        poller.inhibit(7, Sources::ALL, Instant::ZERO);
+        assert!(poller.expire(Instant::from_millis(1)).is_some());
+        poller.grant(Sources::ALL);
+        assert!(poller.turn(Instant::from_millis(1)).is_some());
+        poller.inhibit(7, Sources::ALL, Instant::from_millis(1));
+        // The callback takes longer than the timeout.
+        assert_eq!(poller.expire(Instant::from_millis(2)), None);
+        poller.served(a, 4, true);
+        assert!(!poller.is_runnable(), "now it is the consumer's turn");
+        assert_eq!(poller.expire(Instant::from_millis(3)), None, "the callback may have ended only now");
+        assert!(poller.expire(Instant::from_millis(4)).is_some());
     }
 
     #[test]
