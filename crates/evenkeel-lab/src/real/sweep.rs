@@ -13,7 +13,7 @@ const CALIBRATIONS: usize = 3;
 /// One measurement in so many may be repeated because the machine disturbed it.
 const REPEATS_SHARE: usize = 3;
 /// Loads go from this share of the reference peak to this multiple of it, as far as the generator goes.
-const LOWEST: f64 = 0.1;
+const LOWEST: f64 = 0.05;
 const HIGHEST: f64 = 12.0;
 
 /// What one variant did at each load, lowest first.
