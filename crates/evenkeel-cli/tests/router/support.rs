@@ -181,7 +181,8 @@ impl Router {
     pub(crate) fn start_as(before: &[&str], arguments: &str) -> Self {
         let binary = env!("CARGO_BIN_EXE_evenkeel");
         let mut words: Vec<&str> = before.to_vec();
-        words.extend([binary, "route", "--json", "--stats-interval", "100ms"]);
+        // Bounded, so that what never comes is not waited for for ever.
+        words.extend([binary, "route", "--json", "--stats-interval", "100ms", "--duration", "60s"]);
         words.extend(arguments.split_whitespace());
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

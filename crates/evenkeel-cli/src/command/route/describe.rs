@@ -66,6 +66,9 @@ fn line(now: &Routed, before: Option<&Routed>) -> String {
         let received = (link.received - of(before)) as f64 / seconds.max(1e-9);
         line.push_str(&format!("; {} {}/s in", link.name, si(received)));
     }
+    if let Some(kernel) = &now.kernel {
+        line.push_str(&format!("; {} kernel routes", kernel.routes));
+    }
     if let Some(screening) = &now.screening {
         line.push_str(&format!(
             "; refused {}/s",
