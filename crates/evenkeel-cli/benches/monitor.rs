@@ -70,15 +70,13 @@ struct Contender {
     evenkeel: bool,
 }
 
-const CONTENDERS: [Contender; 8] = [
+const CONTENDERS: [Contender; 6] = [
     contender("tcpdump /dev/null", &["-w", "/dev/null"]),
     contender("tcpdump -B 32768 /dev/null", &["-B", "32768", "-w", "/dev/null"]),
     contender("evenkeel /dev/null", &["-w", "/dev/null"]),
-    contender("evenkeel --prefer /dev/null", &["--prefer", "-w", "/dev/null"]),
     contender("tcpdump file", &["-w", "capture.pcap"]),
     contender("tcpdump -B 32768 file", &["-B", "32768", "-w", "capture.pcap"]),
     contender("evenkeel file", &["-w", "capture.pcapng"]),
-    contender("evenkeel --prefer file", &["--prefer", "-w", "capture.pcapng"]),
 ];
 
 const fn contender(name: &'static str, arguments: &'static [&'static str]) -> Contender {

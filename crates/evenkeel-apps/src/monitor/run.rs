@@ -42,9 +42,6 @@ pub struct Setup {
     pub ring_pkts: usize,
     /// See frames to other stations too.
     pub promiscuous: bool,
-    /// Have the kernel prefer this thread to all ordinary ones, and to its own packet processing where that has become a thread: what cannot
-    /// be taken in then dies before the kernel has worked on it.
-    pub prefer: bool,
     /// Frames after which it ends.
     pub count: Option<u64>,
     /// What to make of the frames.
@@ -141,10 +138,6 @@ pub fn on_device(
     limits: Limits,
     news: impl FnMut(News),
 ) -> Result<Monitored, SiteError> {
-    if setup.prefer {
-        // Without the privilege it goes on as it is. The thread that writes inherits it.
-        let _ = evenkeel_link::prefer_this_thread();
-    }
     let clock = Clock::start();
     let kernel = setup.kernel_filter(device);
     let filter_in_kernel = kernel.is_some() && setup.filter.is_some();

@@ -89,9 +89,6 @@ pub(crate) struct Arguments {
     /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two.
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(32..=65_536))]
     ring: u32,
-    /// On packet and tap: take precedence over all ordinary programs (nice -20), at their expense.
-    #[arg(long)]
-    prefer: bool,
     /// On cable: frames a second from the other end, such as 500k, or max.
     #[arg(long, value_name = "PPS", default_value = "1M", value_parser = quantity::rate)]
     rate: Rate,
@@ -170,7 +167,6 @@ impl Arguments {
             queue_pkts: self.queue as usize,
             ring_pkts: self.ring as usize,
             promiscuous: !self.no_promiscuous,
-            prefer: self.prefer,
             count: self.count,
             output,
         })
