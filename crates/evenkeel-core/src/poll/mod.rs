@@ -183,7 +183,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         let servable = self.servable();
         if !(servable.contains(self.current) && self.left_pkts > 0) {
             self.current = self.next_source(servable)?;
-            let granted = self.granted.contains(self.current);
+            // Where callbacks finish anyway, there is nothing to grant.
+            let granted = self.inhibition == Inhibition::AtOnce && self.granted.contains(self.current);
             self.left_pkts = if granted { self.quota_pkts.min(SLICE_PKTS) } else { self.quota_pkts };
             self.begins = true;
         }
@@ -274,7 +275,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// While a callback that was let finish is still at it, the consumer has had no time of the core to show that it is not hung: the
     /// timeout begins anew. Else one starved for a tick would be taken for hung for good, as such callbacks can be longer than the timeout.
     fn wait_for_granted(&mut self, now: Instant) {
-        let at_it = !self.begins && self.left_pkts > 0;
+        let at_it = !self.begins && self.left_pkts > 0 && self.inhibition == Inhibition::AtOnce;
         let granted = self.granted.and(self.wants).and(self.inputs).and(Sources::one(self.current));
         let granted = if at_it { granted } else { Sources::NONE };
         let late = granted.union(core::mem::replace(&mut self.outlasted, granted));
