@@ -123,8 +123,8 @@ fn flows_are_spread_over_the_queues_of_a_device_each_in_order_and_none_twice() {
             }
         }
         assert!(next.iter().all(|&n| n == 8) && by.iter().all(|&n| n >= 8 && n % 8 == 0), "{by:?} {next:?}");
-        for sender in 0..2 {
-            queues[sender].send(&datagram(1, 1));
+        for queue in &mut queues {
+            queue.send(&datagram(1, 1));
             let seen = left.expect("what a queue sends", ours);
             left.pool.recycle(seen);
         }

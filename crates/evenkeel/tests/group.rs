@@ -1,5 +1,7 @@
 //! Two hosts that are one router to the outside, each on a core of its own, between interfaces with two queues.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::io::{self, Write as _};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
