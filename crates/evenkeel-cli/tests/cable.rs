@@ -78,6 +78,15 @@ fn assert_accounted_for(result: &Value, sent: u64) {
 }
 
 #[test]
+fn a_monitor_that_ends_at_a_count_accounts_for_what_it_leaves() {
+    for _ in 0..20 {
+        let result = json(&["monitor", "cable", "--rate", "max", "--count", "3", "--json"]);
+        assert_eq!(result["captured"], 3, "{result}");
+        assert_eq!(result["books"]["conserved"], true, "{result}");
+    }
+}
+
+#[test]
 fn blast_keeps_to_its_rate() {
     let result = json(&["blast", "cable", "--rate", "20k", "--duration", "500ms", "--json"]);
     let sent = result["sent"].as_u64().unwrap();
