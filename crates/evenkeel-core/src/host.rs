@@ -506,7 +506,7 @@ impl Host {
         let step = match &mut body {
             Body::Program(program) => program.step(&mut System { net: &mut self.net, process: id, now }),
             Body::Daemon(channel) => {
-                let _ = self.net.daemon_step(*channel, now);
+                self.net.daemon_step(*channel, now);
                 Step::Again
             }
             Body::Running => Step::Exit,

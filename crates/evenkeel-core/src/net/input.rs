@@ -166,14 +166,15 @@ impl Net {
         Some((interface, frame))
     }
 
-    /// One step of a proxy daemon: protocol input for one frame of its channel. Returns whether there was one.
-    pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) -> bool {
-        if self.is_screened(id) {
-            return false;
+    /// One step of a proxy daemon: protocol input for frames of its channel.
+    pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) {
+        for _ in 0..self.config.batch_pkts {
+            if self.is_screened(id) {
+                return;
+            }
+            let Some((interface, frame)) = self.take_from_channel(id, now) else { return };
+            self.input(interface, frame, Sources::NONE, now);
         }
-        let Some((interface, frame)) = self.take_from_channel(id, now) else { return false };
-        self.input(interface, frame, Sources::NONE, now);
-        true
     }
 
     /// Looks into the special channel for fragments whose first part has come meanwhile.
