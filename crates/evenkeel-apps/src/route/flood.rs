@@ -75,6 +75,8 @@ const FLOODER_NUMBER: u8 = 11;
 const TARGET_NUMBER: u8 = 12;
 /// Time for the router to set itself up, and to empty its queues afterwards.
 const SETTLING: Duration = Duration::from_millis(20);
+/// Frames that rings hold: those of some milliseconds, for which a machine may give a core to others.
+const RING_PKTS: usize = 2048;
 /// Packets sent at a time, at most.
 const BURST: u64 = 64;
 
@@ -119,12 +121,13 @@ impl Flood {
     fn at(&self, rate_pps: Option<u64>) -> Result<Step, RouterError> {
         let clock = Clock::start();
         let demultiplexes = self.config.architecture == Architecture::NiLrp;
-        let options = |name, number| cable::Options { demultiplexes, ..cable::Options::new(name, number) };
-        let (lan, flooder) =
-            cable::pair(options("lan", LAN_NUMBER), cable::Options::new("flooder", FLOODER_NUMBER));
+        let plain =
+            |name, number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
+        let options = |name, number| cable::Options { demultiplexes, ..plain(name, number) };
+        let (lan, flooder) = cable::pair(options("lan", LAN_NUMBER), plain("flooder", FLOODER_NUMBER));
         // A frame leaves when the wire has it: a transmit ring that is full is one.
         let wan = cable::Options { completion: Completion::ByPeer, ..options("wan", WAN_NUMBER) };
-        let (wan, target) = cable::pair(wan, cable::Options::new("target", TARGET_NUMBER));
+        let (wan, target) = cable::pair(wan, plain("target", TARGET_NUMBER));
         let mut network = Network::new(flooder, target, &lan, clock)?;
         let (mut engine, book) = self.router(lan, wan, &network, clock)?;
         let ended = AtomicBool::new(false);
@@ -209,7 +212,7 @@ impl Network {
             seed: 1,
         };
         let packets = Requests::new(&shape).map_err(|_| RouterError::Entry("no such flow".to_owned()))?;
-        let mut pool = Pool::with_limit(1024);
+        let mut pool = Pool::with_limit(2 * RING_PKTS);
         wan.attach(&mut pool).map_err(SiteError::from)?;
         Ok(Self { lan, wan, pool, packets, clock })
     }

@@ -79,6 +79,7 @@ pub(crate) struct Arguments {
     /// A link, with the router's addresses on it; two or more. On a TAP, kernel=ADDRESS/LENGTH is for the kernel's end.
     #[arg(long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]")]
     link: Vec<Link>,
+    #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
     /// A route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole (unreachable, prohibit). PREFIX may be
     /// default.
     #[arg(long, value_name = "PREFIX,via=GATEWAY")]
