@@ -76,14 +76,14 @@ pub struct Captured {
     pub original_bytes: usize,
     /// Frames that were wanted, and dropped since the one before.
     pub dropped_before: u64,
-    pub(crate) copy: Frame,
+    pub(crate) kept: Frame,
 }
 
 impl Captured {
     /// What was kept of it, from the Ethernet header on.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.copy.bytes()
+        self.kept.bytes()
     }
 }
 
@@ -97,12 +97,42 @@ pub(crate) struct CaptureQueue {
 }
 
 /// A sighting of a frame.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Sighting<'a> {
     pub(crate) interface: InterfaceId,
     pub(crate) at: Instant,
     pub(crate) sent: bool,
-    pub(crate) frame: &'a Frame,
+    pub(crate) frame: Shown<'a>,
+}
+
+/// A frame as it is shown to a capture queue.
+#[derive(Debug)]
+pub(crate) enum Shown<'a> {
+    /// To be copied, if it is wanted.
+    ToCopy(&'a Frame),
+    /// To be exchanged for an empty one, if it is wanted: nobody else needs what is in it.
+    ToKeep(&'a mut Frame),
+}
+
+impl Shown<'_> {
+    fn frame(&self) -> &Frame {
+        match self {
+            Self::ToCopy(frame) => frame,
+            Self::ToKeep(frame) => frame,
+        }
+    }
+
+    /// The first `len` octets, in a buffer of their own; `None` if none is free.
+    fn keep(self, len: usize, pool: &mut Pool) -> Option<Frame> {
+        match self {
+            Self::ToCopy(frame) => pool.take_copy(frame.bytes().get(..len)?),
+            Self::ToKeep(frame) => {
+                let mut kept = core::mem::replace(frame, pool.take()?);
+                // It is no longer than it was.
+                kept.resize(len).then_some(kept)
+            }
+        }
+    }
 }
 
 /// What became of a sighting.
@@ -122,17 +152,17 @@ impl CaptureQueue {
         Self { owner, wanted, queue, counters: CaptureCounters::default(), dropped_before: 0 }
     }
 
-    /// Shows a frame to the filter, and queues a copy if it is wanted.
+    /// Shows a frame to the filter, and queues a copy, or the frame itself, if it is wanted.
     pub(crate) fn see(&mut self, sighting: Sighting<'_>, pool: &mut Pool) -> Outcome {
         let Sighting { interface, at, sent, frame } = sighting;
-        let noted = frame.noted();
+        let noted = frame.frame().noted();
         let sent = sent || noted.sent;
         let elsewhere = self.wanted.interface.is_some_and(|wanted| wanted != interface);
         if elsewhere || (sent && !self.wanted.sent_too) {
             return Outcome::NotShown;
         }
         self.counters.seen += 1;
-        let bytes = frame.bytes();
+        let bytes = frame.frame().bytes();
         let original_bytes = bytes.len() + noted.cut_bytes as usize;
         let keep =
             self.wanted.filter.as_mut().map_or(usize::MAX, |filter| filter.keep(bytes, original_bytes));
@@ -144,8 +174,8 @@ impl CaptureQueue {
             self.count_dropped();
             return Outcome::Full;
         }
-        let kept = bytes.get(..keep.min(self.wanted.snaplen)).unwrap_or(bytes);
-        let Some(copy) = pool.take_copy(kept) else {
+        let len = keep.min(self.wanted.snaplen).min(bytes.len());
+        let Some(kept) = frame.keep(len, pool) else {
             self.count_dropped();
             return Outcome::NoBuffer;
         };
@@ -156,7 +186,7 @@ impl CaptureQueue {
             sent,
             original_bytes,
             dropped_before: core::mem::take(&mut self.dropped_before),
-            copy,
+            kept,
         }))
     }
 

@@ -143,7 +143,7 @@ impl System<'_> {
 
     /// Gives back the buffer of a captured frame.
     pub fn recycle_captured(&mut self, captured: Captured) {
-        self.net.pool.recycle(captured.copy);
+        self.net.pool.recycle(captured.kept);
     }
 
     /// Counters of a capture queue of this process.

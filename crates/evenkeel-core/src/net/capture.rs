@@ -1,7 +1,7 @@
 //! Capture queues: sightings on the way in and out, and the calls that read them.
 
 use super::{Net, QueueId};
-use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Sighting};
+use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Shown, Sighting};
 use crate::drop::{LinkDrop, QueueDrop};
 use crate::frame::Frame;
 use crate::poll::{Gate, Sources};
@@ -23,44 +23,58 @@ impl Net {
         Ok(id)
     }
 
-    /// Shows a frame to all packet monitors.
-    pub(super) fn sight(
+    /// Shows a received frame to all packet monitors. Where nobody else is to get it the last of them may keep what is in it: `frame` then
+    /// is an empty one.
+    pub(super) fn sight_received(
         &mut self,
         interface: InterfaceId,
-        frame: &Frame,
-        fed_by: Option<Sources>,
+        frame: &mut Frame,
+        fed_by: Sources,
         now: Instant,
     ) {
+        let copies = self.captures.len() - usize::from(self.config.listen_only && !self.captures.is_empty());
         for index in 0..self.captures.len() {
-            let Some(&id) = self.captures.get(index) else { continue };
-            let Some(Some(Descriptor::Capture(capture))) = self.sockets.get_mut(id.0 as usize) else {
-                continue;
-            };
-            let sighting = Sighting { interface, at: now, sent: fed_by.is_none(), frame };
-            let outcome = capture.see(sighting, &mut self.pool);
-            if outcome == Outcome::NotShown {
-                continue;
+            let shown = if index < copies { Shown::ToCopy(frame) } else { Shown::ToKeep(frame) };
+            self.show(index, Sighting { interface, at: now, sent: false, frame: shown }, Some(fed_by));
+        }
+    }
+
+    /// Shows a frame that is sent to all packet monitors.
+    pub(super) fn sight_sent(&mut self, interface: InterfaceId, frame: &Frame, now: Instant) {
+        for index in 0..self.captures.len() {
+            let shown = Shown::ToCopy(frame);
+            self.show(index, Sighting { interface, at: now, sent: true, frame: shown }, None);
+        }
+    }
+
+    /// Shows a frame to one of the packet monitors.
+    fn show(&mut self, index: usize, sighting: Sighting<'_>, fed_by: Option<Sources>) {
+        let Some(&id) = self.captures.get(index) else { return };
+        let Some(Some(Descriptor::Capture(capture))) = self.sockets.get_mut(id.0 as usize) else { return };
+        let now = sighting.at;
+        let outcome = capture.see(sighting, &mut self.pool);
+        if outcome == Outcome::NotShown {
+            return;
+        }
+        self.work.add(Work::Filter);
+        let inhibits = match (outcome, fed_by) {
+            (Outcome::NotWanted, _) | (_, None) => None,
+            (_, Some(sources)) => capture.queue.inhibits(self.config.scope(sources)),
+        };
+        if outcome != Outcome::NotWanted {
+            self.ledger.duplicated += 1;
+        }
+        match outcome {
+            Outcome::NotShown | Outcome::NotWanted => {}
+            Outcome::Full => self.ledger.drop_input(QueueDrop::Capture, 1),
+            Outcome::NoBuffer => self.ledger.drop_input(LinkDrop::NoBuffer, 1),
+            Outcome::Queued(waiter) => {
+                self.work.add(Work::Append);
+                waiter.into_iter().for_each(|waiter| self.wake(waiter));
             }
-            self.work.add(Work::Filter);
-            let inhibits = match (outcome, fed_by) {
-                (Outcome::NotWanted, _) | (_, None) => None,
-                (_, Some(sources)) => capture.queue.inhibits(self.config.scope(sources)),
-            };
-            if outcome != Outcome::NotWanted {
-                self.ledger.duplicated += 1;
-            }
-            match outcome {
-                Outcome::NotShown | Outcome::NotWanted => {}
-                Outcome::Full => self.ledger.drop_input(QueueDrop::Capture, 1),
-                Outcome::NoBuffer => self.ledger.drop_input(LinkDrop::NoBuffer, 1),
-                Outcome::Queued(waiter) => {
-                    self.work.add(Work::Append);
-                    waiter.into_iter().for_each(|waiter| self.wake(waiter));
-                }
-            }
-            if let Some(sources) = inhibits {
-                self.poller.inhibit(QueueId::Socket(id), sources, now);
-            }
+        }
+        if let Some(sources) = inhibits {
+            self.poller.inhibit(QueueId::Socket(id), sources, now);
         }
     }
 

@@ -139,8 +139,9 @@ impl Net {
                     if taken > 0 && self.stops(port) {
                         return taken;
                     }
-                    let Some(frame) = self.take_frame(port, queue, now) else { return taken };
-                    self.after_device(port, frame, now);
+                    if !self.take_in(port, queue, now) {
+                        return taken;
+                    }
                 }
                 limit
             }
@@ -153,15 +154,17 @@ impl Net {
         self.poller.stops(port.source) && !self.unlimited.contains(port.source)
     }
 
-    fn take_frame(&mut self, port: Port, queue: usize, now: Instant) -> Option<Frame> {
-        let interface = self.interfaces.get_mut(usize::from(port.interface.0))?;
-        let frame = interface.queue(queue).take(&mut self.pool)?;
+    /// Takes a frame from a ring, and does what is to be done about it; false if there was none.
+    fn take_in(&mut self, port: Port, queue: usize, now: Instant) -> bool {
+        let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0)) else { return false };
+        let Some(mut frame) = interface.queue(queue).take(&mut self.pool) else { return false };
         self.count_received(port.interface);
         self.work.add(Work::Receive);
         if !self.captures.is_empty() {
-            self.sight(port.interface, &frame, Some(Sources::one(port.source)), now);
+            self.sight_received(port.interface, &mut frame, Sources::one(port.source), now);
         }
-        Some(frame)
+        self.after_device(port, frame, now);
+        true
     }
 
     pub(super) fn after_device(&mut self, port: Port, frame: Frame, now: Instant) {

@@ -151,7 +151,7 @@ impl Net {
         }
         let full = self.is_output_full(id);
         if !full && !self.captures.is_empty() {
-            self.sight(id, &frame, None, now);
+            self.sight_sent(id, &frame, now);
         }
         let Some(outlet) = self.outlets.get_mut(usize::from(id.0)) else { return self.pool.recycle(frame) };
         if full {

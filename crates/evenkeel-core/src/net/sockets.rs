@@ -218,7 +218,7 @@ impl Net {
                 self.captures.retain(|&c| c != id);
                 self.pool.shrink(capture.queue.limit());
                 for captured in capture.queue.into_items() {
-                    self.drop_input(captured.copy, QueueDrop::Closed);
+                    self.drop_input(captured.kept, QueueDrop::Closed);
                 }
             }
         }
