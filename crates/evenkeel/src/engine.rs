@@ -126,7 +126,8 @@ impl Engine {
     }
 
     /// When everything is done that there was, lets frames gather for this long before it looks for more. Waking up costs as much as dozens of
-    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes.
+    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes. What is looked at every
+    /// 20 µs while the host is busy is then looked at as seldom as this.
     pub fn gather(&mut self, time: Duration) {
         self.gather = time;
     }
@@ -200,7 +201,7 @@ impl Engine {
                 }
                 self.pass_on_news();
                 self.look(now)?;
-                self.next_look = now + LOOK_PERIOD;
+                self.next_look = now + LOOK_PERIOD.max(self.gather);
             }
             now = match self.turn(now) {
                 Some(end) => end,
