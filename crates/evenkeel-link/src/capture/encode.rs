@@ -140,29 +140,43 @@ fn describe(file: &mut Vec<u8>, interface: &Described) {
 
 /// Adds a packet. Of more than 4 GiB, the format takes 4 GiB.
 pub fn packet(file: &mut Vec<u8>, packet: &Packet<'_>) {
-    block(file, block::ENHANCED_PACKET, |file| {
-        let captured = u32::try_from(packet.bytes.len()).unwrap_or(u32::MAX);
-        let bytes = packet.bytes.get(..captured as usize).unwrap_or_default();
-        let mut fixed = [0; 20];
-        let fields = [
+    let captured = u32::try_from(packet.bytes.len()).unwrap_or(u32::MAX);
+    let bytes = packet.bytes.get(..captured as usize).unwrap_or_default();
+    let padding = bytes.len().wrapping_neg() & 3;
+    let drop_count = if packet.dropped_before > 0 { 4 + 8 } else { 0 };
+    // Type, length, the fixed fields; flags, drop count, end of options; length.
+    let total = (8 + 20 + bytes.len() + padding + 8 + drop_count + 4 + 4) as u32;
+    file.extend_from_slice(
+        words([
+            block::ENHANCED_PACKET,
+            total,
             packet.interface,
             (packet.time >> 32) as u32,
             packet.time as u32,
             captured,
             packet.original_bytes.max(captured),
-        ];
-        for (to, field) in fixed.chunks_exact_mut(4).zip(fields) {
-            to.copy_from_slice(&field.to_le_bytes());
-        }
-        file.extend_from_slice(&fixed);
-        file.extend_from_slice(bytes);
-        pad(file, bytes.len());
-        add_option(file, option::EPB_FLAGS, &(packet.direction as u32).to_le_bytes());
-        if packet.dropped_before > 0 {
-            add_option(file, option::EPB_DROPCOUNT, &packet.dropped_before.to_le_bytes());
-        }
-        add_option(file, option::END, &[]);
-    });
+        ])
+        .as_flattened(),
+    );
+    file.extend_from_slice(bytes);
+    pad(file, bytes.len());
+    file.extend_from_slice(
+        words([option_head(option::EPB_FLAGS, 4), packet.direction as u32]).as_flattened(),
+    );
+    if packet.dropped_before > 0 {
+        add_option(file, option::EPB_DROPCOUNT, &packet.dropped_before.to_le_bytes());
+    }
+    file.extend_from_slice(words([option_head(option::END, 0), total]).as_flattened());
+}
+
+/// Code and length of an option, as one word.
+const fn option_head(code: u16, len: u16) -> u32 {
+    code as u32 | (len as u32) << 16
+}
+
+/// Words as they stand in a file.
+fn words<const N: usize>(words: [u32; N]) -> [[u8; 4]; N] {
+    words.map(u32::to_le_bytes)
 }
 
 /// Adds the statistics of an interface, which is given by its place in the capture.
