@@ -235,6 +235,9 @@ fn a_host_that_only_listens_sends_nothing_at_all() {
         bench.host.spawn("talker", 0, Box::new(Talker));
         let (sink, seen) = Sink::new(7);
         bench.host.spawn("sink", 0, Box::new(sink));
+        // The one is shown copies, the other keeps the frames.
+        let (copied, copies) = Monitor::new(Capture { sent_too: true, ..Capture::default() });
+        bench.host.spawn("first monitor", 0, Box::new(copied));
         let (monitor, reins) = Monitor::new(Capture { sent_too: true, ..Capture::default() });
         bench.host.spawn("monitor", 0, Box::new(monitor));
         bench.run(Duration::from_millis(5));
@@ -249,6 +252,10 @@ fn a_host_that_only_listens_sends_nothing_at_all() {
         assert_eq!((ledger.transmitted, seen.count()), (0, 0), "{architecture}");
         assert!(ledger.output_drops(LinkDrop::ListenOnly) > 100, "{architecture}: the test asks it to send");
         assert_eq!(reins.count(), 300, "{architecture}: the monitor sees everything");
+        let octets = |reins: &Reins| -> Vec<Vec<u8>> {
+            reins.captured.lock().unwrap().iter().map(|s| s.bytes.clone()).collect()
+        };
+        assert_eq!(octets(&reins), octets(&copies), "{architecture}: and so does the other");
         assert!(reins.captured.lock().unwrap().iter().all(|s| !s.sent), "{architecture}");
     }
 }
