@@ -577,7 +577,7 @@ impl Host {
             self.in_soft_interrupt = self.net.has_ip_queue();
         }
         if ran.level == Level::PollingThread {
-            self.net.finish_poll();
+            self.net.finish_poll(now);
         }
         let Some(id) = ran.process else { return };
         let Some(process) = self.processes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };

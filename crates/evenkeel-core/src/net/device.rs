@@ -125,10 +125,10 @@ impl Net {
 
     /// The turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4), and so does one that an inhibition ended. Else
     /// the interrupt comes back when nothing waits by now.
-    pub(crate) fn finish_poll(&mut self) {
+    pub(crate) fn finish_poll(&mut self, now: Instant) {
         let Some(Polled { port, done, end }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.pending(port));
-        self.poller.served(port.source, done, more);
+        self.poller.served(port.source, done, more, now);
     }
 
     /// Does at most `limit` frames' work of a port; says how many there were.

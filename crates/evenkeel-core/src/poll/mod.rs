@@ -51,8 +51,6 @@ pub struct Poller<Q> {
     inhibition: Inhibition,
     /// Those whose next callback may finish though inhibited.
     granted: Sources,
-    /// Those of which such a callback took longer than the timeout.
-    outlasted: Sources,
     timeout: Duration,
     closed: Vec<Closed<Q>>,
     inhibited: Sources,
@@ -82,7 +80,6 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             begins: true,
             inhibition: Inhibition::default(),
             granted: Sources::NONE,
-            outlasted: Sources::NONE,
             timeout,
             closed: Vec::new(),
             inhibited: Sources::NONE,
@@ -203,7 +200,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     /// The callback took `pkts` frames, and says whether the source has `more`. A source with no more gets its interrupt back.
-    pub fn served(&mut self, source: SourceId, pkts: usize, more: bool) {
+    pub fn served(&mut self, source: SourceId, pkts: usize, more: bool, now: Instant) {
+        let slice = self.slice();
         self.left_pkts = self.left_pkts.saturating_sub(pkts);
         if !more {
             self.left_pkts = 0;
@@ -216,6 +214,9 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             self.quota_pkts = dynamic.quota_pkts();
         }
         if self.left_pkts == 0 {
+            let until = now + self.timeout;
+            let waited = |c: &&mut Closed<Q>| !c.sources.and(slice).is_empty();
+            self.closed.iter_mut().filter(waited).for_each(|c| c.until = until);
             self.callback_over(source);
         }
     }
@@ -236,9 +237,11 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Inhibits `sources` on behalf of a queue that reached its high mark.
     pub fn inhibit(&mut self, queue: Q, sources: Sources, now: Instant) {
+        let waits = !sources.and(self.slice()).is_empty();
+        let until = if waits { Instant::NEVER } else { now + self.timeout };
         match self.closed.iter_mut().find(|c| c.queue == queue) {
             Some(closed) => closed.sources = sources,
-            None => self.closed.push(Closed { queue, sources, until: now + self.timeout }),
+            None => self.closed.push(Closed { queue, sources, until }),
         }
         self.update();
     }
@@ -264,7 +267,9 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// and the sources that were inhibited for it.
     pub fn expire(&mut self, now: Instant) -> Option<(Q, Sources)> {
         self.roll(now);
-        self.wait_for_granted(now);
+        let slice = self.slice();
+        let due = self.closed.iter_mut().filter(|c| now >= c.until);
+        due.filter(|c| !c.sources.and(slice).is_empty()).for_each(|c| c.until = Instant::NEVER);
         let place = self.closed.iter().position(|c| now >= c.until)?;
         let closed = self.closed.swap_remove(place);
         self.resumes.timeout += 1;
@@ -272,16 +277,15 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         Some((closed.queue, closed.sources))
     }
 
-    /// While a callback that was let finish is still at it, the consumer has had no time of the core to show that it is not hung: the
-    /// timeout begins anew. Else one starved for a tick would be taken for hung for good, as such callbacks can be longer than the timeout.
-    fn wait_for_granted(&mut self, now: Instant) {
-        let at_it = !self.begins && self.left_pkts > 0 && self.inhibition == Inhibition::AtOnce;
-        let granted = self.granted.and(self.wants).and(self.inputs).and(Sources::one(self.current));
-        let granted = if at_it { granted } else { Sources::NONE };
-        let late = granted.union(core::mem::replace(&mut self.outlasted, granted));
-        let timeout = self.timeout;
-        let due = self.closed.iter_mut().filter(|c| now >= c.until);
-        due.filter(|c| !c.sources.and(late).is_empty()).for_each(|c| c.until = now + timeout);
+    /// The source of a granted callback that is under way. What is inhibited meanwhile on behalf of a queue is inhibited from its end on, and
+    /// the timeout begins then: until then the consumer has no time of the core to show that it is not hung.
+    fn slice(&self) -> Sources {
+        let under_way = !self.begins && self.left_pkts > 0 && self.inhibition == Inhibition::AtOnce;
+        if under_way {
+            self.granted.and(self.wants).and(self.inputs).and(Sources::one(self.current))
+        } else {
+            Sources::NONE
+        }
     }
 
     /// Begins a new period of the cycle limit, if the last one is over: before any work that is charged to it.
@@ -335,7 +339,7 @@ mod tests {
         for _ in 0..6 {
             let (source, left, _) = poller.turn(Instant::ZERO).unwrap();
             assert!(left <= 2);
-            poller.served(source, 1, true);
+            poller.served(source, 1, true, Instant::ZERO);
             order.push(source);
         }
         assert_eq!(order, [a, a, b, b, a, a]);
@@ -354,10 +358,10 @@ mod tests {
             while let Some((source, _, _)) = poller.turn(Instant::from_millis(tick)) {
                 if poller.inputs().contains(source) {
                     taken.push(source);
-                    poller.served(source, 1, true);
+                    poller.served(source, 1, true, Instant::ZERO);
                     poller.inhibit(7, Sources::ALL, Instant::from_millis(tick));
                 } else {
-                    poller.served(source, 1, false);
+                    poller.served(source, 1, false, Instant::ZERO);
                 }
             }
             poller.expire(Instant::from_millis(tick + 1));
@@ -374,7 +378,7 @@ mod tests {
         assert!(!poller.may_interrupt().contains(a) && poller.is_runnable());
         let (source, _, first) = poller.turn(Instant::ZERO).unwrap();
         assert!(first);
-        poller.served(source, 3, false);
+        poller.served(source, 3, false, Instant::ZERO);
         assert!(poller.may_interrupt().contains(a) && !poller.is_runnable());
         assert_eq!(poller.turn(Instant::ZERO), None);
     }
@@ -387,7 +391,7 @@ mod tests {
         poller.interrupt(b);
         poller.inhibit(7, Sources::one(a), Instant::ZERO);
         assert_eq!(poller.turn(Instant::ZERO).unwrap().0, b);
-        poller.served(b, 0, false);
+        poller.served(b, 0, false, Instant::ZERO);
         assert!(!poller.is_runnable());
         poller.resume(7);
         assert_eq!(poller.turn(Instant::ZERO).unwrap().0, a);
@@ -402,7 +406,7 @@ mod tests {
             let mut count = 0;
             while let Some((source, _, _)) = poller.turn(Instant::ZERO) {
                 count += 1;
-                poller.served(source, 1, true);
+                poller.served(source, 1, true, Instant::ZERO);
                 poller.inhibit(7, Sources::one(a), Instant::ZERO);
             }
             assert_eq!(count, taken, "{inhibition:?}");
@@ -423,10 +427,15 @@ mod tests {
         poller.inhibit(7, Sources::ALL, Instant::from_millis(1));
         // The callback takes longer than the timeout.
         assert_eq!(poller.expire(Instant::from_millis(2)), None);
-        poller.served(a, 4, true);
+        assert_eq!(poller.next_deadline(), Instant::NEVER);
+        poller.served(a, 4, true, Instant::from_micros(2_500));
         assert!(!poller.is_runnable(), "now it is the consumer's turn");
-        assert_eq!(poller.expire(Instant::from_millis(3)), None, "the callback may have ended only now");
-        assert!(poller.expire(Instant::from_millis(4)).is_some());
+        assert_eq!(
+            poller.expire(Instant::from_millis(3)),
+            None,
+            "the timeout began when the callback was over"
+        );
+        assert!(poller.expire(Instant::from_micros(3_500)).is_some());
     }
 
     #[test]
@@ -439,7 +448,7 @@ mod tests {
         poller.inhibit(7, Sources::ALL, Instant::ZERO);
         poller.charge(Duration::from_millis(5));
         assert_eq!(poller.turn(Instant::ZERO).unwrap().0, transmit);
-        poller.served(transmit, 1, false);
+        poller.served(transmit, 1, false, Instant::ZERO);
         assert!(!poller.is_runnable());
     }
 
