@@ -12,7 +12,7 @@ use crate::demo::results::{CpuShares, Drop};
 pub(crate) const RING: &str = "interface ring";
 
 /// Where every frame went, and how the core spent its time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Books {
     /// Frames taken from the interface.
     pub received: u64,
@@ -69,6 +69,41 @@ impl Books {
             cpu: cpu(host, elapsed),
             conserved: host.check().is_ok(),
         }
+    }
+
+    /// The books of several hosts, which ran at the same time each on a core of its own. Shares of CPU time are those of all cores.
+    #[must_use]
+    pub fn together<'a>(each: impl ExactSizeIterator<Item = &'a Self>) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "there are few cores")]
+        let part = 1.0 / each.len().max(1) as f64;
+        let mut sum = Self { conserved: true, ..Self::default() };
+        for books in each {
+            sum.add(books, part);
+        }
+        sum
+    }
+
+    fn add(&mut self, other: &Self, part: f64) {
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.delivered += other.delivered;
+        self.consumed += other.consumed;
+        self.forwarded += other.forwarded;
+        self.queued += other.queued;
+        self.originated += other.originated;
+        self.transmitted += other.transmitted;
+        self.conserved &= other.conserved;
+        for drop in &other.drops {
+            match self.drops.iter_mut().find(|own| (&own.reason, &own.place) == (&drop.reason, &drop.place)) {
+                Some(own) => own.frames += drop.frames,
+                None => self.drops.push(drop.clone()),
+            }
+        }
+        self.cpu.interrupt += part * other.cpu.interrupt;
+        self.cpu.soft_interrupt += part * other.cpu.soft_interrupt;
+        self.cpu.polling_thread += part * other.cpu.polling_thread;
+        self.cpu.process += part * other.cpu.process;
+        self.cpu.idle += part * other.cpu.idle;
     }
 
     /// Frames dropped, for whatever reason.

@@ -54,6 +54,12 @@ fn bad_arguments_are_explained_in_one_line() {
             &["route", "--link", "packet:a", "--link", "packet:b", "--route", "10.0.0.0/8,via=1.1.1.1"],
             "on no link's network",
         ),
+        (&["route", "cable", "--cores", "0,1"], "--cores is for packet:NAME"),
+        (
+            &["route", "--link", "packet:a", "--link", "packet:b", "--cores", "99999"],
+            "this process may run on",
+        ),
+        (&["route", "--link", "packet:a", "--link", "packet:b", "--cores", "0-1"], "--cores"),
         (&["lab", "run"], "<ID>"),
         (&["lab", "run", "no-such-figure"], "no experiment is called `no-such-figure`"),
         (&["completions", "tcl"], "bash"),
@@ -61,6 +67,21 @@ fn bad_arguments_are_explained_in_one_line() {
     for (arguments, hint) in cases {
         let said = complaint(2, arguments);
         assert!(said.contains(hint), "{arguments:?}: {said}");
+    }
+}
+
+/// Which processors there are is the machine's business.
+#[test]
+fn cores_must_be_different_and_several_of_them_need_links_with_queues() {
+    let cpus = evenkeel::link::cpus();
+    let cores = |of: &[usize]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let links = ["route", "--link", "packet:a", "--link", "tap:b", "--cores"];
+    let twice = cores(&[cpus[0], cpus[0]]);
+    let said = complaint(2, &[&links[..], &[twice.as_str()]].concat());
+    assert!(said.contains("is given twice"), "{said}");
+    if let [first, second, ..] = cpus[..] {
+        let said = complaint(2, &[&links[..], &[cores(&[first, second]).as_str()]].concat());
+        assert!(said.contains("b=tap:b") && said.contains("only packet:NAME"), "{said}");
     }
 }
 
@@ -140,6 +161,7 @@ fn a_configuration_file_is_complained_about_with_line_and_column() {
             "",
             "router.toml:2:1: `devise` belongs to no link: expected name, device",
         ),
+        ("cores = [0, \"x\"]\n", "", "router.toml:1:13: invalid digit"),
         ("config = \"x\"\n", "", "router.toml:1:1: `config` is for the command line only"),
         (
             "LINKS[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.7.0.1\"\n",

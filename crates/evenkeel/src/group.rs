@@ -97,7 +97,7 @@ impl Remote {
 
 /// Hosts that are one to the outside.
 ///
-/// They must have the same interfaces, added in the same order, and the same addresses; and their
+/// They must have the same interfaces, added in the same order, and the same addresses; and if there are several, their
 /// [`Config::news`](evenkeel_core::stack::Config::news) must not be zero. Their engines go by the same clock.
 #[derive(Debug)]
 pub struct Group {

@@ -165,10 +165,11 @@ impl Flood {
         let known = engine.host_mut().set_neighbor(wan, TARGET, target, now);
         known.map_err(|error| RouterError::Entry(error.to_string()))?;
         let Some(rules) = &self.rules else { return Ok((engine, None)) };
-        let book = Rulebook::open(rules, vec!["lan".to_owned(), "wan".to_owned()])?;
-        let screening =
-            Screening::new(book.screener(None), self.screen_queue_pkts, Arc::new(Report::default()));
-        engine.host_mut().spawn("screening", 0, Box::new(screening));
+        let book = Rulebook::open(rules, vec!["lan".to_owned(), "wan".to_owned()], 1)?;
+        for screener in book.screeners(None) {
+            let screening = Screening::new(screener, self.screen_queue_pkts, Arc::new(Report::default()));
+            engine.host_mut().spawn("screening", 0, Box::new(screening));
+        }
         Ok((engine, Some(book)))
     }
 }

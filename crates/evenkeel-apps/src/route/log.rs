@@ -1,8 +1,8 @@
 //! The record of packets that rules with `log` decided about: a pcapng file, written by a thread of its own.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use evenkeel_core::stack::Transit;
 use evenkeel_core::time::{Duration, Instant};
@@ -25,6 +25,33 @@ pub struct Log {
     handle: LogHandle,
     /// Lost since the last entry.
     gap: u64,
+}
+
+/// A log that the screening processes of several hosts write to; copies are the same. It ends with the last of them.
+///
+/// Who writes holds it for as long as a packet's first octets are copied.
+#[derive(Debug, Clone)]
+pub struct SharedLog(Arc<Mutex<Log>>);
+
+impl SharedLog {
+    /// Shares a log.
+    #[must_use]
+    pub fn new(log: Log) -> Self {
+        Self(Arc::new(Mutex::new(log)))
+    }
+
+    pub(super) fn record(&self, transit: &Transit, now: Instant) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(transit, now);
+    }
+
+    pub(super) fn hand_over(&self) {
+        match self.0.try_lock() {
+            Ok(mut log) => log.hand_over(),
+            Err(TryLockError::Poisoned(log)) => log.into_inner().hand_over(),
+            // Who holds it will hand over when there is nothing more to do there.
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
 }
 
 /// How the log is getting on; copies see the same.
@@ -84,7 +111,7 @@ impl Log {
     }
 
     /// Writes a packet down, unless there is no room.
-    pub(super) fn record(&mut self, transit: &Transit, now: Instant) {
+    fn record(&mut self, transit: &Transit, now: Instant) {
         let frame = transit.frame();
         let bytes = frame.get(..SNAPLEN).unwrap_or(frame);
         let Some(output) = &mut self.output else { return };
@@ -104,7 +131,7 @@ impl Log {
     }
 
     /// Lets the writer have what there is: there is nothing else to do.
-    pub(super) fn hand_over(&mut self) {
+    fn hand_over(&mut self) {
         if let Some(output) = &mut self.output {
             output.flush();
         }
@@ -134,7 +161,7 @@ impl LogHandle {
     }
 }
 
-/// Only the screening process counts, so that an addition need not be one operation.
+/// Only who holds the log counts, so that an addition need not be one operation.
 fn add(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

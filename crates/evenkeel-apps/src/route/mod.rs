@@ -10,5 +10,6 @@ pub mod report;
 pub mod router;
 pub mod rulebook;
 pub mod rules;
+mod running;
 pub mod screen;
 pub mod tables;

@@ -11,7 +11,7 @@ use super::rulebook::RuleCount;
 use crate::books::{self, Books};
 
 /// What a router has done.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Routed {
     /// How long it ran, in seconds.
     pub seconds: f64,
@@ -31,7 +31,18 @@ pub struct Routed {
     pub reloads: u64,
     /// How often that failed, so that all stayed as it was.
     pub reloads_failed: u64,
-    /// What the host did.
+    /// What the host did, or all of them together.
+    pub books: Books,
+    /// What the host on each core did; empty if it was told none.
+    pub cores: Vec<CoreReport>,
+}
+
+/// What the host on a core did.
+#[derive(Debug, Clone, Serialize)]
+pub struct CoreReport {
+    /// The processor.
+    pub core: usize,
+    /// Of this host.
     pub books: Books,
 }
 
@@ -61,7 +72,7 @@ pub struct LinkReport {
 }
 
 /// What screening did.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct ScreeningReport {
     /// Packets let through.
     pub passed: u64,
@@ -96,6 +107,67 @@ pub struct KernelReport {
     pub resyncs: u64,
     /// Entries that the host did not take, or that have no meaning here.
     pub skipped: u64,
+}
+
+impl Routed {
+    /// Several hosts' reports as one.
+    pub(super) fn together(each: Vec<Self>) -> Self {
+        let books = Books::together(each.iter().map(|routed| &routed.books));
+        let whole = each.into_iter().reduce(Self::with).unwrap_or_default();
+        Self { books, ..whole }
+    }
+
+    /// What each host has seen a part of is added; what all of them have is the same.
+    fn with(mut self, other: Self) -> Self {
+        self.forwarded += other.forwarded;
+        for (link, other) in self.links.iter_mut().zip(other.links) {
+            link.add(other);
+        }
+        if let (Some(screening), Some(other)) = (&mut self.screening, &other.screening) {
+            screening.add(other);
+        }
+        // Hosts need not know the same neighbours at every moment.
+        self.routes = self.routes.max(other.routes);
+        self.neighbors = self.neighbors.max(other.neighbors);
+        if let (Some(kernel), Some(other)) = (&mut self.kernel, &other.kernel) {
+            kernel.merge(other);
+        }
+        self
+    }
+}
+
+impl LinkReport {
+    fn add(&mut self, other: Self) {
+        self.received += other.received;
+        self.shed += other.shed;
+        self.transmitted += other.transmitted;
+        self.refused += other.refused;
+        self.output_full += other.output_full;
+        self.queued += other.queued;
+        self.failed = self.failed.take().or(other.failed);
+    }
+}
+
+impl ScreeningReport {
+    /// Adds what processes count; the rules' counters are added where they are kept.
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.dropped += other.dropped;
+        self.rejected += other.rejected;
+        self.queue_full += other.queue_full;
+        self.stalled = self.stalled.max(other.stalled);
+    }
+}
+
+impl KernelReport {
+    /// Each host follows the same tables by itself; one may be behind.
+    fn merge(&mut self, other: &Self) {
+        self.routes = self.routes.max(other.routes);
+        self.neighbors = self.neighbors.max(other.neighbors);
+        self.changes = self.changes.max(other.changes);
+        self.resyncs = self.resyncs.max(other.resyncs);
+        self.skipped = self.skipped.max(other.skipped);
+    }
 }
 
 /// A link of a running router.

@@ -1,38 +1,30 @@
 //! A router on devices, in real time.
 
 use core::fmt;
+use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::{io, thread};
 
 use evenkeel::Engine;
-use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::{Config, Host};
-use evenkeel_core::process::ProcessId;
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{
-    Address, Bell, Clock, Device, DeviceSpec, Packet, PacketOptions, Stop, Tap, TapOptions, hangup_bell,
-};
+use evenkeel_link::{Address, Clock, Device, DeviceSpec, Packet, PacketOptions, Stop, Tap, TapOptions};
 use serde::Serialize;
 
-use super::kernel::Follower;
-use super::log::{Log, LogHandle};
-use super::mistake::Mistake;
+use super::mistake::{Mistake, alternatives};
 use super::plan::Link;
-use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall};
+use super::report::Routed;
 use super::rulebook::{Rulebook, Text};
-use super::screen::{Report, Screening};
+use super::running::Running;
 use super::tables::{Place, Tables, Unusable, Written};
-use crate::books::Books;
-use crate::site::{Limits, SiteError, drive};
+use crate::site::{Limits, SiteError};
 
 /// What a router is to be.
 #[derive(Debug, Clone)]
 pub struct Router {
     /// Its links, in the order of their interfaces.
     pub links: Vec<Link>,
+    /// The processors it forwards on: a host on each, bound to it, with its share of the flows of every link. Links are then `packet:NAME`, if
+    /// there are several. Without any it is one host on the calling thread.
+    pub cores: Vec<usize>,
     /// How it receives and forwards, and its limits. Whether it forwards is not asked: it does.
     pub config: Config,
     /// What may change while it runs.
@@ -46,6 +38,9 @@ pub struct Router {
     /// Where packets go that rules with `log` decide about.
     pub log: Option<PathBuf>,
 }
+
+/// Things neighbours say of themselves that a host keeps until it passes them on to the others: before it halts or within 20 µs.
+const NEWS: usize = 256;
 
 /// What a router reads again when it is asked to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,6 +91,9 @@ pub enum RouterError {
     /// The links.
     #[error("{0}")]
     Links(String),
+    /// The processors.
+    #[error("{0}")]
+    Cores(String),
 }
 
 impl From<io::Error> for RouterError {
@@ -114,11 +112,6 @@ impl From<evenkeel_link::LinkError> for RouterError {
 pub type Reread = Box<dyn FnMut() -> Result<Changing, String> + Send>;
 /// Tells people what happened while it runs, in one line.
 pub type Say = Box<dyn Fn(&str) + Send>;
-
-/// Screening looks hung when packets have waited for so long and none was judged.
-const STALLED: Duration = Duration::from_millis(500);
-/// How often that is looked at.
-const LOOK: Duration = Duration::from_millis(250);
 
 impl Router {
     /// Runs until a limit is reached, all links have failed, or the process is asked to end. On SIGHUP it asks `reread` for rules, routes and
@@ -152,7 +145,7 @@ impl Router {
         let places = self.places()?;
         Tables::of(&self.changing.tables, &places)?;
         let names = places.into_iter().map(|place| place.name).collect();
-        let rules = self.changing.rules.as_ref().map(|text| Rulebook::open(text, names)).transpose()?;
+        let rules = self.changing.rules.as_ref().map(|text| Rulebook::open(text, names, 1)).transpose()?;
         Ok(Plan {
             links: self.links.iter().map(ToString::to_string).collect(),
             routes: self.changing.tables.routes.iter().map(ToString::to_string).collect(),
@@ -161,7 +154,7 @@ impl Router {
         })
     }
 
-    fn places(&self) -> Result<Vec<Place>, RouterError> {
+    pub(super) fn places(&self) -> Result<Vec<Place>, RouterError> {
         if self.links.len() < 2 {
             return Err(RouterError::Links("a router stands between two links or more".to_owned()));
         }
@@ -179,264 +172,67 @@ impl Router {
                 }
             }
         }
+        self.check_cores()?;
         let place = |link: &Link| Place { name: link.name.clone(), addresses: link.addresses.clone() };
         Ok(self.links.iter().map(place).collect())
     }
-}
 
-fn open(link: &Link, as_the_kernel: bool, clock: Clock) -> Result<Box<dyn Device>, RouterError> {
-    Ok(match &link.device {
-        DeviceSpec::Packet(name) if as_the_kernel => {
-            // Who asks for the kernel's addresses is told its hardware address, and sends there what we are to forward.
-            Box::new(Packet::open(
-                name,
-                &PacketOptions { address: Address::Device, ..PacketOptions::default() },
-            )?)
+    fn check_cores(&self) -> Result<(), RouterError> {
+        let usable = evenkeel_link::cpus();
+        for (index, core) in self.cores.iter().enumerate() {
+            let problem = if !usable.contains(core) {
+                let usable: Vec<_> = usable.iter().map(ToString::to_string).collect();
+                format!("this process may run on {}", alternatives(usable.iter().map(String::as_str)))
+            } else if self.cores.iter().take(index).any(|other| other == core) {
+                "is given twice".to_owned()
+            } else {
+                continue;
+            };
+            return Err(RouterError::Cores(format!("core {core}: {problem}")));
         }
-        DeviceSpec::Tap(name) => {
-            let kernel_addresses = link.kernel_addresses.clone();
-            Box::new(Tap::open(name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)
+        if self.cores.len() > 1
+            && let Some(link) = self.links.iter().find(|link| !matches!(link.device, DeviceSpec::Packet(_)))
+        {
+            let what =
+                "only packet:NAME spreads its flows over several cores; give one core, or another link";
+            return Err(RouterError::Cores(format!("{link}: {what}")));
         }
-        other => evenkeel_link::open(other, clock)?,
-    })
-}
+        Ok(())
+    }
 
-/// A router that runs.
-struct Running {
-    engine: Engine,
-    lines: Vec<Line>,
-    screened: Option<Screened>,
-    kernel: Option<Arc<Mutex<KernelReport>>>,
-    reloads: Arc<Reloads>,
-    stall: Stall,
-}
+    /// How many hosts it is.
+    pub(super) fn hosts(&self) -> usize {
+        self.cores.len().max(1)
+    }
 
-struct Screened {
-    process: ProcessId,
-    report: Arc<Report>,
-    book: Rulebook,
-    log: Option<LogHandle>,
-}
-
-/// Changes on their way from the thread that reads them to the engine.
-#[derive(Debug, Default)]
-struct Reloads {
-    tables: Mutex<Option<Tables>>,
-    done: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl Running {
-    fn start(router: Router, reread: Reread, say: Say) -> Result<Self, RouterError> {
-        let places = router.places()?;
-        let names: Vec<String> = places.iter().map(|place| place.name.clone()).collect();
-        let book =
-            router.changing.rules.as_ref().map(|text| Rulebook::open(text, names.clone())).transpose()?;
-        let tables = Tables::of(&router.changing.tables, &places)?;
-        let clock = Clock::start();
-        let mut config = router.config.clone();
+    /// A host without links.
+    pub(super) fn engine(&self, clock: Clock) -> Result<Engine, RouterError> {
+        let mut config = self.config.clone();
         config.stack.forwarding = true;
-        config.stack.forward_only = router.kernel_routes;
-        config.stack.report_groups &= !router.kernel_routes;
+        config.stack.forward_only = self.kernel_routes;
+        config.stack.report_groups &= !self.kernel_routes;
+        config.stack.news = if self.hosts() > 1 { NEWS } else { 0 };
         let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
         engine.stop_on(Stop::on_signals()?);
-        let lines = attach(&mut engine, &router)?;
-        let kernel = if router.kernel_routes { Some(follow_kernel(&mut engine, &router)?) } else { None };
-        tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
-        let screened = match &book {
-            None => None,
-            Some(book) => Some(screen(&mut engine, &router, book.clone(), &names)?),
-        };
-        let reloads = Arc::new(Reloads::default());
-        follow_hangups(&mut engine, Reloader { places, book, reread, say }, tables, &reloads)?;
-        Ok(Self { engine, lines, screened, kernel, reloads, stall: Stall::default() })
+        Ok(engine)
     }
 
-    fn run(mut self, limits: Limits, mut watch: impl FnMut(&Routed)) -> Result<Routed, RouterError> {
-        let Self { engine, lines, screened, kernel, reloads, stall } = &mut self;
-        let every = limits.every.unwrap_or(LOOK).min(LOOK);
-        let mut next_watch = limits.every;
-        let (_, elapsed) = drive(
-            engine,
-            Limits { every: Some(every), ..limits },
-            || false,
-            |engine, elapsed| {
-                let routed =
-                    described(engine, lines, screened.as_ref(), kernel.as_ref(), reloads, stall, elapsed);
-                if next_watch.is_some_and(|at| elapsed >= at) {
-                    next_watch = limits.every.map(|every| elapsed + every);
-                    watch(&routed);
-                }
-            },
-        )?;
-        if let Some(screened) = screened {
-            // Ends the log, too.
-            let now = engine.clock().now();
-            engine.host_mut().kill(screened.process, now);
-            if let Some(error) = screened.report.refused() {
-                return Err(SiteError::from(error).into());
+    /// A link, as a device for each host.
+    pub(super) fn open(&self, link: &Link, clock: Clock) -> Result<Vec<Box<dyn Device>>, RouterError> {
+        // Who asks for the kernel's addresses is told its hardware address, and sends there what we are to forward.
+        let address = if self.kernel_routes { Address::Device } else { Address::Own };
+        let options = PacketOptions { address, ..PacketOptions::default() };
+        Ok(match &link.device {
+            DeviceSpec::Packet(name) if self.hosts() > 1 => {
+                let boxed = |queue| -> Box<dyn Device> { Box::new(queue) };
+                Packet::open_queues(name, &options, self.hosts())?.into_iter().map(boxed).collect()
             }
-        }
-        Ok(described(engine, lines, screened.as_ref(), kernel.as_ref(), reloads, stall, elapsed))
-    }
-}
-
-fn attach(engine: &mut Engine, router: &Router) -> Result<Vec<Line>, RouterError> {
-    let mut lines = Vec::new();
-    for link in &router.links {
-        let device = open(link, router.kernel_routes, *engine.clock())?;
-        let status = Some(device.status());
-        let interface = engine.add_device(device, &link.addresses).map_err(SiteError::from)?;
-        lines.push(Line {
-            name: link.name.clone(),
-            device: link.device.to_string(),
-            interface,
-            addresses: link.addresses.iter().map(ToString::to_string).collect(),
-            status,
-        });
-    }
-    Ok(lines)
-}
-
-fn follow_kernel(engine: &mut Engine, router: &Router) -> Result<Arc<Mutex<KernelReport>>, RouterError> {
-    let name = |link: &Link| match &link.device {
-        DeviceSpec::Packet(name) => Some(name.clone()),
-        DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => None,
-    };
-    let names: Vec<String> = router.links.iter().filter_map(name).collect();
-    let devices: Vec<&str> = names.iter().map(String::as_str).collect();
-    let now = engine.clock().now();
-    let mut follower = Follower::open(&devices, engine.host_mut(), now)?;
-    let report = follower.report();
-    engine.attend(follower.tables().fd(), move |host, now| {
-        // What is announced while the kernel is short of memory is asked for again with the next announcement.
-        let _ = follower.follow(host, now);
-    });
-    Ok(report)
-}
-
-fn screen(
-    engine: &mut Engine,
-    router: &Router,
-    book: Rulebook,
-    names: &[String],
-) -> Result<Screened, RouterError> {
-    let clock = *engine.clock();
-    let log = router.log.as_ref().map(|path| Log::open(path, names, clock)).transpose()?;
-    let handle = log.as_ref().map(Log::handle);
-    let report = Arc::new(Report::default());
-    let program = Screening::new(book.screener(log), router.screen_queue_pkts, Arc::clone(&report));
-    let process = engine.host_mut().spawn("screening", router.screen_nice, Box::new(program));
-    Ok(Screened { process, report, book, log: handle })
-}
-
-/// Reads again what may have changed, on a thread of its own: a large table must not hold up packets.
-struct Reloader {
-    places: Vec<Place>,
-    book: Option<Rulebook>,
-    reread: Reread,
-    say: Say,
-}
-
-fn follow_hangups(
-    engine: &mut Engine,
-    mut reloader: Reloader,
-    mut current: Tables,
-    reloads: &Arc<Reloads>,
-) -> Result<(), RouterError> {
-    let (ask, asked): (Sender<()>, Receiver<()>) = mpsc::channel();
-    let (hangup, ready) = (hangup_bell()?, Bell::new()?);
-    engine.attend(hangup.fd(), move |_host, _now| {
-        if hangup.heard() {
-            // The thread ends with the process.
-            let _ = ask.send(());
-        }
-    });
-    let (shared, bell) = (Arc::clone(reloads), ready.clone());
-    thread::Builder::new().name("reload".to_owned()).spawn(move || {
-        for () in asked {
-            match reloader.read() {
-                Ok((tables, summary)) => {
-                    *shared.tables.lock().unwrap_or_else(PoisonError::into_inner) = Some(tables);
-                    shared.done.fetch_add(1, Ordering::Relaxed);
-                    (reloader.say)(&summary);
-                    bell.ring();
-                }
-                Err(why) => {
-                    shared.failed.fetch_add(1, Ordering::Relaxed);
-                    (reloader.say)(&format!("{why}; all stays as it was"));
-                }
+            DeviceSpec::Packet(name) => vec![Box::new(Packet::open(name, &options)?)],
+            DeviceSpec::Tap(name) => {
+                let kernel_addresses = link.kernel_addresses.clone();
+                vec![Box::new(Tap::open(name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)]
             }
-        }
-    })?;
-    let shared = Arc::clone(reloads);
-    engine.attend(ready.fd(), move |host, now| {
-        let _ = ready.heard();
-        if let Some(tables) = shared.tables.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // Checked before, but for the table's limit.
-            let _ = tables.apply(&current, host, now);
-            current = tables;
-        }
-    });
-    Ok(())
-}
-
-impl Reloader {
-    fn read(&mut self) -> Result<(Tables, String), String> {
-        let changing = (self.reread)()?;
-        let tables = Tables::of(&changing.tables, &self.places).map_err(|error| error.to_string())?;
-        let (routes, neighbors) = tables.len();
-        let mut summary = format!("read again: {routes} routes, {neighbors} neighbours");
-        if let (Some(book), Some(text)) = (&self.book, &changing.rules) {
-            let rules = book.replace(text).map_err(|mistake| mistake.to_string())?;
-            summary.push_str(&format!(", {rules} rules"));
-        }
-        Ok((tables, summary))
-    }
-}
-
-fn described(
-    engine: &mut Engine,
-    lines: &[Line],
-    screened: Option<&Screened>,
-    kernel: Option<&Arc<Mutex<KernelReport>>>,
-    reloads: &Reloads,
-    stall: &mut Stall,
-    elapsed: Duration,
-) -> Routed {
-    let now = engine.clock().now();
-    let host = engine.host_mut();
-    let interfaces: Vec<_> = lines.iter().map(|line| line.interface).collect();
-    let books = Books::of_all(host, &interfaces, elapsed);
-    let screening = screened.map(|screened| screened.describe(host, stall, now));
-    Routed {
-        seconds: elapsed.as_secs_f64(),
-        forwarded: books.forwarded,
-        links: lines.iter().map(|line| line.report(host)).collect(),
-        screening,
-        routes: host.routes().count() as u64,
-        neighbors: host.neighbors(now).count() as u64,
-        kernel: kernel.map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-        reloads: reloads.done.load(Ordering::Relaxed),
-        reloads_failed: reloads.failed.load(Ordering::Relaxed),
-        books,
-    }
-}
-
-impl Screened {
-    fn describe(&self, host: &Host, stall: &mut Stall, now: Instant) -> ScreeningReport {
-        let (unmatched, malformed) = self.book.others();
-        let stalled = stall.look(self.report.judged(), host.waiting_for_verdict() > 0, now);
-        ScreeningReport {
-            passed: self.report.passed(),
-            dropped: self.report.dropped(),
-            rejected: self.report.rejected(),
-            queue_full: host.ledger().input_drops(QueueDrop::Screen),
-            stalled: if stalled >= STALLED { stalled.as_secs_f64() } else { 0.0 },
-            unmatched,
-            malformed,
-            rules: self.book.counts(),
-            log: self.log.as_ref().map(LogHandle::state),
-        }
+            other @ DeviceSpec::Pcap(_) => vec![evenkeel_link::open(other, clock)?],
+        })
     }
 }

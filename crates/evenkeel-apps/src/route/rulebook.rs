@@ -1,4 +1,4 @@
-//! The rules in force: read by the screening process, replaced from another thread without a packet in between.
+//! The rules in force: read by the screening process of each host, replaced from another thread without a packet in between.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,34 +9,44 @@ use evenkeel_core::stack::Transit;
 use evenkeel_core::time::Instant;
 use serde::Serialize;
 
-use super::log::Log;
+use super::log::SharedLog;
 use super::mistake::Mistake;
 use super::rules::{Action, RuleSet, Tally};
 use super::screen::Screener;
 
-/// Rules with their counters.
+/// Rules with a reader's counters.
 #[derive(Debug)]
 struct Chapter {
-    rules: RuleSet,
+    rules: Arc<RuleSet>,
     tally: Tally,
     /// Where the counters of each earlier rule go on.
     succession: Vec<Option<usize>>,
 }
 
 /// A handle on the rules in force; copies are the same.
+///
+/// There is one set of rules, and each reader turns to a new one by itself, at a packet of its own, and has counters of its own.
 #[derive(Debug, Clone)]
 pub struct Rulebook(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     links: Vec<String>,
+    /// The newest rules. Held while readers are given them, and while readers' counters are added: never by a reader.
+    rules: Mutex<Arc<RuleSet>>,
+    readers: Vec<Arc<Reader>>,
+    replaced: AtomicU64,
+}
+
+/// How far a reader has come.
+#[derive(Debug)]
+struct Reader {
     /// Rules that the screening process has not turned to yet.
     is_fresh: AtomicBool,
     next: Mutex<Option<Arc<Chapter>>>,
     current: Mutex<Arc<Chapter>>,
     /// Rules that are over. Large tables take time to give back; not the screening process's time.
     past: Mutex<Vec<Arc<Chapter>>>,
-    replaced: AtomicU64,
 }
 
 /// What a rule has done.
@@ -74,22 +84,14 @@ impl Text {
 }
 
 impl Rulebook {
-    /// Opens a book with rules about links of these names, in the order of their interfaces.
+    /// Opens a book with rules about links of these names, in the order of their interfaces, for so many readers.
     ///
     /// # Errors
     /// [`Mistake`]
-    pub fn open(text: &Text, links: Vec<String>) -> Result<Self, Mistake> {
-        let rules = text.read(&links)?;
-        let tally = Tally::new(rules.rules.len());
-        let current = Arc::new(Chapter { rules, tally, succession: Vec::new() });
-        Ok(Self(Arc::new(Shared {
-            links,
-            is_fresh: AtomicBool::new(false),
-            next: Mutex::new(None),
-            current: Mutex::new(current),
-            past: Mutex::default(),
-            replaced: AtomicU64::new(0),
-        })))
+    pub fn open(text: &Text, links: Vec<String>, readers: usize) -> Result<Self, Mistake> {
+        let rules = Arc::new(text.read(&links)?);
+        let readers = (0..readers).map(|_| Arc::new(Reader::new(&rules))).collect();
+        Ok(Self(Arc::new(Shared { links, rules: Mutex::new(rules), readers, replaced: AtomicU64::new(0) })))
     }
 
     /// Replaces the rules: from some packet on it is the new ones that decide. Those that stay the same go on counting. Returns how many
@@ -99,22 +101,22 @@ impl Rulebook {
     /// [`Mistake`]; the old rules stay.
     pub fn replace(&self, text: &Text) -> Result<usize, Mistake> {
         let shared = &self.0;
-        drop(core::mem::take(&mut *lock(&shared.past)));
-        let rules = text.read(&shared.links)?;
-        // One that no packet has come to is replaced before it was in force; the counters go on from the one that is.
-        let mut next = lock(&shared.next);
-        let succession = rules.succession(&lock(&shared.current).rules);
-        let count = rules.rules.len();
-        *next = Some(Arc::new(Chapter { tally: Tally::new(count), rules, succession }));
-        shared.is_fresh.store(true, Ordering::Release);
+        for reader in &shared.readers {
+            drop(core::mem::take(&mut *lock(&reader.past)));
+        }
+        let new = Arc::new(text.read(&shared.links)?);
+        let mut rules = lock(&shared.rules);
+        shared.readers.iter().for_each(|reader| reader.give(&new));
+        // The earlier ones go with their last reader, or here.
+        *rules = Arc::clone(&new);
         shared.replaced.fetch_add(1, Ordering::Relaxed);
-        Ok(count)
+        Ok(new.rules.len())
     }
 
     /// The rules in force, with their tables, as they were understood.
     #[must_use]
     pub fn text(&self) -> String {
-        lock(&self.0.current).rules.to_string()
+        lock(&self.0.rules).to_string()
     }
 
     /// How often the rules have been replaced.
@@ -123,14 +125,14 @@ impl Rulebook {
         self.0.replaced.load(Ordering::Relaxed)
     }
 
-    /// What each rule has done.
+    /// What each rule has done, for all readers together.
     #[must_use]
     pub fn counts(&self) -> Vec<RuleCount> {
-        let chapter = Arc::clone(&lock(&self.0.current));
-        let counts = chapter.tally.counts().into_iter().zip(&chapter.rules.rules).enumerate();
+        let rules = lock(&self.0.rules);
+        let counts = self.tally(&rules).counts().into_iter().zip(&rules.rules).enumerate();
         counts
             .map(|(index, (count, rule))| RuleCount {
-                rule: chapter.rules.text(index).unwrap_or_default(),
+                rule: rules.text(index).unwrap_or_default(),
                 label: rule.label.clone(),
                 evaluations: count.evaluations,
                 packets: count.packets,
@@ -142,14 +144,63 @@ impl Rulebook {
     /// Packets that no rule matched, and packets with malformed headers.
     #[must_use]
     pub fn others(&self) -> (u64, u64) {
-        let chapter = Arc::clone(&lock(&self.0.current));
-        (chapter.tally.unmatched(), chapter.tally.malformed())
+        let tally = self.tally(&lock(&self.0.rules));
+        (tally.unmatched(), tally.malformed())
     }
 
-    /// The screener that goes by this book, and logs what rules say should be.
-    #[must_use]
-    pub fn screener(&self, log: Option<Log>) -> RuleScreener {
-        RuleScreener { current: Arc::clone(&lock(&self.0.current)), book: self.clone(), log }
+    /// The readers' counters, as those of the newest rules: also of readers that no packet has come to since.
+    fn tally(&self, rules: &RuleSet) -> Tally {
+        let sum = Tally::new(rules.rules.len());
+        self.0.readers.iter().for_each(|reader| reader.add_to(&sum));
+        sum
+    }
+
+    /// The screeners that go by this book, one for each reader, and log what rules say should be.
+    pub fn screeners(&self, log: Option<SharedLog>) -> impl Iterator<Item = RuleScreener> {
+        self.0.readers.iter().map(move |reader| RuleScreener {
+            current: Arc::clone(&lock(&reader.current)),
+            reader: Arc::clone(reader),
+            log: log.clone(),
+        })
+    }
+}
+
+impl Reader {
+    fn new(rules: &Arc<RuleSet>) -> Self {
+        let tally = Tally::new(rules.rules.len());
+        let current = Arc::new(Chapter { rules: Arc::clone(rules), tally, succession: Vec::new() });
+        Self {
+            is_fresh: AtomicBool::new(false),
+            next: Mutex::new(None),
+            current: Mutex::new(current),
+            past: Mutex::default(),
+        }
+    }
+
+    fn give(&self, rules: &Arc<RuleSet>) {
+        // One that no packet has come to is replaced before it was in force; the counters go on from the one that is.
+        let mut next = lock(&self.next);
+        let succession = rules.succession(&lock(&self.current).rules);
+        *next = Some(Arc::new(Chapter {
+            tally: Tally::new(rules.rules.len()),
+            rules: Arc::clone(rules),
+            succession,
+        }));
+        self.is_fresh.store(true, Ordering::Release);
+    }
+
+    /// Adds its counters to those of the newest rules.
+    fn add_to(&self, sum: &Tally) {
+        // While this is held, it does not turn.
+        let next = lock(&self.next);
+        let current = lock(&self.current);
+        match &*next {
+            Some(next) => sum.carry(&current.tally, &next.succession),
+            None => {
+                let same: Vec<_> = (0..current.rules.rules.len()).map(Some).collect();
+                sum.carry(&current.tally, &same);
+            }
+        }
     }
 }
 
@@ -162,35 +213,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub struct RuleScreener {
     current: Arc<Chapter>,
-    book: Rulebook,
-    log: Option<Log>,
+    reader: Arc<Reader>,
+    log: Option<SharedLog>,
 }
 
 impl RuleScreener {
     /// Turns to the new rules.
     #[cold]
     fn turn(&mut self) {
-        let shared = &self.book.0;
+        let reader = &self.reader;
         // The other thread holds it for as long as it takes to compare two sets; it will be asked again at the next packet.
-        let Ok(mut next) = shared.next.try_lock() else { return };
-        shared.is_fresh.store(false, Ordering::Relaxed);
+        let Ok(mut next) = reader.next.try_lock() else { return };
+        reader.is_fresh.store(false, Ordering::Relaxed);
         let Some(next) = next.take() else { return };
         next.tally.carry(&self.current.tally, &next.succession);
-        *lock(&shared.current) = Arc::clone(&next);
+        *lock(&reader.current) = Arc::clone(&next);
         let past = core::mem::replace(&mut self.current, next);
-        lock(&shared.past).push(past);
+        lock(&reader.past).push(past);
     }
 }
 
 impl Screener for RuleScreener {
     fn screen(&mut self, transit: &Transit, now: Instant) -> Verdict {
-        if self.book.0.is_fresh.load(Ordering::Acquire) {
+        if self.reader.is_fresh.load(Ordering::Acquire) {
             self.turn();
         }
         let Chapter { rules, tally, .. } = &*self.current;
         let decision = rules.decide(transit.packet(), transit.interface().0, tally);
         if decision.log
-            && let Some(log) = &mut self.log
+            && let Some(log) = &self.log
         {
             log.record(transit, now);
         }
@@ -202,7 +253,7 @@ impl Screener for RuleScreener {
     }
 
     fn idle(&mut self) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = &self.log {
             log.hand_over();
         }
     }
@@ -218,20 +269,20 @@ mod tests {
 
     #[test]
     fn broken_rules_leave_the_old_ones_in_force() {
-        let book = Rulebook::open(&text("block all"), vec!["a".into()]).unwrap();
+        let book = Rulebook::open(&text("block all"), vec!["a".into()], 1).unwrap();
         assert!(
             book.replace(&text("blok all"))
                 .is_err_and(|m| m.to_string().starts_with("r:1:1: expected `pass`"))
         );
         assert!(book.replace(&text("block on b")).is_err_and(|m| m.what.contains("no link is called `b`")));
-        assert!(!book.0.is_fresh.load(Ordering::Relaxed));
+        assert!(!book.0.readers[0].is_fresh.load(Ordering::Relaxed));
         assert_eq!(book.replace(&text("pass\nblock all")), Ok(2));
     }
 
     #[test]
     fn the_screener_turns_to_new_rules_and_counters_go_on() {
-        let book = Rulebook::open(&text("block proto udp\npass quick all"), vec!["a".into()]).unwrap();
-        let mut screener = book.screener(None);
+        let book = Rulebook::open(&text("block proto udp\npass quick all"), vec!["a".into()], 1).unwrap();
+        let mut screener = book.screeners(None).next().unwrap();
         screener.current.rules.decide(&[0x45], 0, &screener.current.tally);
         let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 2, 0, 0][..], &[1; 8]].concat();
         screener.current.rules.decide(&packet, 0, &screener.current.tally);
@@ -241,6 +292,30 @@ mod tests {
         assert_eq!(book.counts().iter().map(|c| c.packets).collect::<Vec<_>>(), [1, 0]);
         assert_eq!(book.others(), (0, 1));
         assert_eq!(book.counts()[0].rule, "pass in quick all");
-        assert_eq!(lock(&book.0.past).len(), 1, "what is over is left to the other thread");
+        assert_eq!(lock(&book.0.readers[0].past).len(), 1, "what is over is left to the other thread");
+    }
+
+    /// Also while one has turned to the new rules and the other has not, and whatever their order.
+    #[test]
+    fn readers_count_for_themselves_and_together() {
+        let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 99, 0, 0][..], &[1; 8]].concat();
+        let book = Rulebook::open(&text("block all\npass proto 99"), vec!["a".into()], 2).unwrap();
+        let mut screeners: Vec<_> = book.screeners(None).collect();
+        let mut screen = |reader: usize| {
+            let Chapter { rules, tally, .. } = &*screeners[reader].current;
+            rules.decide(&packet, 0, tally);
+            screeners[reader].turn();
+        };
+        let packets = || book.counts().iter().map(|c| c.packets).collect::<Vec<_>>();
+        [0, 1, 1].into_iter().for_each(&mut screen);
+        assert_eq!(packets(), [0, 3]);
+        book.replace(&text("pass proto 99\nblock all")).unwrap();
+        assert_eq!(packets(), [3, 0]);
+        screen(0);
+        assert_eq!(packets(), [4, 0], "by the old rules, and then it turned");
+        [0, 1].into_iter().for_each(&mut screen);
+        assert_eq!(packets(), [5, 1]);
+        book.replace(&text("pass proto 99")).unwrap();
+        assert_eq!(packets(), [5]);
     }
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
-use evenkeel_apps::route::report::{LinkReport, Routed, ScreeningReport};
+use evenkeel_apps::route::report::{CoreReport, LinkReport, Routed, ScreeningReport};
 
 use crate::terminal;
 
@@ -106,6 +106,10 @@ pub(super) fn whole(routed: &Routed) -> String {
     let width = routed.links.iter().map(|link| link.name.len()).max().unwrap_or(0);
     for link in &routed.links {
         text.push_str(&link_line(link, width));
+    }
+    for CoreReport { core, books } in &routed.cores {
+        let (forwarded, idle) = (count(books.forwarded), percent(books.cpu.idle));
+        text.push_str(&format!("  core {core}  {forwarded} forwarded, {idle} % idle\n"));
     }
     if let Some(screening) = &routed.screening {
         text.push_str(&screening_lines(screening));

@@ -61,6 +61,7 @@ as root:
   evenkeel route --link packet:eth1,10.0.1.1/24 --link packet:eth2,10.0.2.1/24 --route default,via=10.0.2.254
   evenkeel route --config router.toml --stats-interval 1s
   evenkeel route --config router.toml --check
+  evenkeel route --config router.toml --cores 1,2,3
   kill -HUP $(pidof evenkeel)
 
 Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments."
@@ -91,6 +92,12 @@ pub(crate) struct Arguments {
     /// not forward itself.
     #[arg(long)]
     kernel_routes: bool,
+    /// Processors to forward on, such as 0,1: a host on each, bound to it, with its share of the flows of every packet:NAME link. They share
+    /// nothing but the rules, so each keeps its flows in order, and every limit (--quota, --cpu-limit, queues) is that of each core. Give fewer
+    /// than the machine has: the kernel's own work for the links, the log and other programs need one that is never taken from them.
+    /// [default: one host, wherever the kernel puts it]
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
+    cores: Vec<usize>,
     /// Screening rules [default: all packets pass].
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
@@ -205,6 +212,7 @@ impl Arguments {
         }
         let router = Router {
             links: self.link.clone(),
+            cores: self.cores.clone(),
             config: self.config(),
             changing: self.changing()?,
             kernel_routes: self.kernel_routes,
@@ -266,7 +274,7 @@ impl File {
                 Failure::Usage(place.map_or(said.clone(), |given| self.mistake(given.at, said).to_string()))
             }
             RouterError::Rules(mistake) => Failure::Usage(mistake.to_string()),
-            RouterError::Links(what) => Failure::Usage(what),
+            RouterError::Links(what) | RouterError::Cores(what) => Failure::Usage(what),
             RouterError::Site(error) => error.into(),
             RouterError::Entry(what) => Failure::Machine(what),
         }

@@ -1,0 +1,309 @@
+//! A router that runs: one host, or one on each of several cores.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{io, iter, thread};
+
+use evenkeel::{Ended, Engine, Group, Remote};
+use evenkeel_core::drop::QueueDrop;
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::{Clock, DeviceSpec, hangup_bell};
+
+use super::kernel::Follower;
+use super::log::{Log, LogHandle, SharedLog};
+use super::plan::Link;
+use super::report::{CoreReport, KernelReport, Line, Routed, ScreeningReport, Stall};
+use super::router::{Reread, Router, RouterError, Say};
+use super::rulebook::{RuleScreener, Rulebook};
+use super::screen::{Report, Screening};
+use super::tables::{Place, Tables};
+use crate::books::Books;
+use crate::site::{Limits, SiteError};
+
+/// Screening looks hung when packets have waited for so long and none was judged.
+const STALLED: Duration = Duration::from_millis(500);
+/// How often that is looked at. All hosts pause for it, for as long as it takes to read their counters.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub(super) struct Running {
+    group: Group,
+    /// A processor for each host; none if the only one runs on the calling thread.
+    cores: Vec<usize>,
+    /// What belongs to each host.
+    parts: Vec<Part>,
+    book: Option<Rulebook>,
+    log: Option<LogHandle>,
+    reloads: Arc<Reloads>,
+}
+
+/// What belongs to one host.
+struct Part {
+    lines: Vec<Line>,
+    screened: Option<Screened>,
+    kernel: Option<Arc<Mutex<KernelReport>>>,
+}
+
+struct Screened {
+    process: ProcessId,
+    report: Arc<Report>,
+    stall: Stall,
+}
+
+/// How often something new was read.
+#[derive(Debug, Default)]
+struct Reloads {
+    done: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Running {
+    pub(super) fn start(router: Router, reread: Reread, say: Say) -> Result<Self, RouterError> {
+        let places = router.places()?;
+        let names: Vec<String> = places.iter().map(|place| place.name.clone()).collect();
+        let rules = router.changing.rules.as_ref();
+        let book = rules.map(|text| Rulebook::open(text, names.clone(), router.hosts())).transpose()?;
+        let tables = Tables::of(&router.changing.tables, &places)?;
+        let clock = Clock::start();
+        let engines: Result<Vec<_>, _> = (0..router.hosts()).map(|_| router.engine(clock)).collect();
+        let mut group = Group::new(engines?)?;
+        let lines = attach(group.engines_mut(), &router, clock)?;
+        // A log is there only if there are rules that write to it.
+        let path = router.log.as_ref().filter(|_| book.is_some());
+        let log = path.map(|path| Log::open(path, &names, clock)).transpose()?;
+        let handle = log.as_ref().map(Log::handle);
+        let log = log.map(SharedLog::new);
+        let mut screeners = book.iter().flat_map(|book| book.screeners(log.clone()));
+        let mut parts = Vec::new();
+        for (engine, lines) in group.engines_mut().iter_mut().zip(lines) {
+            let kernel = if router.kernel_routes { Some(follow_kernel(engine, &router)?) } else { None };
+            tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
+            let screened = screeners.next().map(|screener| screen(engine, &router, screener));
+            parts.push(Part { lines, screened, kernel });
+        }
+        drop(screeners);
+        let reloads = Arc::new(Reloads::default());
+        let reloader = Reloader { places, book: book.clone(), reread, say, current: Arc::new(tables) };
+        follow_hangups(&mut group, reloader, &reloads)?;
+        Ok(Self { group, cores: router.cores, parts, book, log: handle, reloads })
+    }
+
+    pub(super) fn run(
+        mut self,
+        limits: Limits,
+        mut watch: impl FnMut(&Routed),
+    ) -> Result<Routed, RouterError> {
+        let Some(clock) = self.group.engines().first().map(|engine| *engine.clock()) else {
+            return Err(RouterError::Cores("no host".to_owned()));
+        };
+        let start = clock.now();
+        let end = limits.duration.map_or(Instant::NEVER, |duration| start + duration);
+        let every = limits.every.unwrap_or(LOOK).min(LOOK);
+        let mut next_watch = limits.every;
+        loop {
+            let ended = self.run_until(end.min(clock.now() + every))?;
+            let elapsed = clock.now().since(start);
+            if ended != Ended::Time || clock.now() >= end {
+                return self.end(elapsed);
+            }
+            let routed = self.described(elapsed);
+            if next_watch.is_some_and(|at| elapsed >= at) {
+                next_watch = limits.every.map(|every| elapsed + every);
+                watch(&routed);
+            }
+        }
+    }
+
+    /// Runs all hosts: until the process is asked to end, or no link is left to any of them.
+    fn run_until(&mut self, until: Instant) -> io::Result<Ended> {
+        let ended = match self.group.engines_mut() {
+            [alone] if self.cores.is_empty() => return alone.run(until, |_| false),
+            _ => self.group.run(&self.cores, until, |_, _| false)?,
+        };
+        Ok(if ended.contains(&Ended::Stopped) {
+            Ended::Stopped
+        } else if ended.iter().all(|ended| *ended == Ended::DevicesEnded) {
+            Ended::DevicesEnded
+        } else {
+            Ended::Time
+        })
+    }
+
+    /// Ends screening, and the log with it.
+    fn end(&mut self, elapsed: Duration) -> Result<Routed, RouterError> {
+        for (engine, part) in self.group.engines_mut().iter_mut().zip(&self.parts) {
+            if let Some(screened) = &part.screened {
+                let now = engine.clock().now();
+                engine.host_mut().kill(screened.process, now);
+                if let Some(error) = screened.report.refused() {
+                    return Err(SiteError::from(error).into());
+                }
+            }
+        }
+        Ok(self.described(elapsed))
+    }
+
+    fn described(&mut self, elapsed: Duration) -> Routed {
+        let engines = self.group.engines_mut().iter_mut();
+        let each: Vec<_> =
+            engines.zip(&mut self.parts).map(|(engine, part)| part.describe(engine, elapsed)).collect();
+        let books = each.iter().map(|routed| routed.books.clone());
+        let cores = self.cores.iter().zip(books).map(|(&core, books)| CoreReport { core, books }).collect();
+        let mut routed = Routed { cores, ..Routed::together(each) };
+        routed.reloads = self.reloads.done.load(Ordering::Relaxed);
+        routed.reloads_failed = self.reloads.failed.load(Ordering::Relaxed);
+        if let (Some(screening), Some(book)) = (&mut routed.screening, &self.book) {
+            (screening.unmatched, screening.malformed) = book.others();
+            screening.rules = book.counts();
+            screening.log = self.log.as_ref().map(LogHandle::state);
+        }
+        routed
+    }
+}
+
+impl Part {
+    /// What one host has done, as far as it is its own.
+    fn describe(&mut self, engine: &mut Engine, elapsed: Duration) -> Routed {
+        let now = engine.clock().now();
+        let host = engine.host_mut();
+        let interfaces: Vec<_> = self.lines.iter().map(|line| line.interface).collect();
+        let books = Books::of_all(host, &interfaces, elapsed);
+        let screening = self.screened.as_mut().map(|screened| {
+            let report = &screened.report;
+            let stalled = screened.stall.look(report.judged(), host.waiting_for_verdict() > 0, now);
+            ScreeningReport {
+                passed: report.passed(),
+                dropped: report.dropped(),
+                rejected: report.rejected(),
+                queue_full: host.ledger().input_drops(QueueDrop::Screen),
+                stalled: if stalled >= STALLED { stalled.as_secs_f64() } else { 0.0 },
+                ..ScreeningReport::default()
+            }
+        });
+        let kernel = self.kernel.as_ref();
+        Routed {
+            seconds: elapsed.as_secs_f64(),
+            forwarded: books.forwarded,
+            links: self.lines.iter().map(|line| line.report(host)).collect(),
+            screening,
+            routes: host.routes().count() as u64,
+            neighbors: host.neighbors(now).count() as u64,
+            kernel: kernel.map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            books,
+            ..Routed::default()
+        }
+    }
+}
+
+/// Gives each host its device of every link.
+fn attach(engines: &mut [Engine], router: &Router, clock: Clock) -> Result<Vec<Vec<Line>>, RouterError> {
+    let mut all: Vec<Vec<Line>> = engines.iter().map(|_| Vec::new()).collect();
+    for link in &router.links {
+        let devices = router.open(link, clock)?;
+        for ((engine, lines), device) in iter::zip(&mut *engines, &mut all).zip(devices) {
+            let status = Some(device.status());
+            let interface = engine.add_device(device, &link.addresses).map_err(SiteError::from)?;
+            lines.push(Line {
+                name: link.name.clone(),
+                device: link.device.to_string(),
+                interface,
+                addresses: link.addresses.iter().map(ToString::to_string).collect(),
+                status,
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// Each host follows the kernel by itself.
+fn follow_kernel(engine: &mut Engine, router: &Router) -> Result<Arc<Mutex<KernelReport>>, RouterError> {
+    let name = |link: &Link| match &link.device {
+        DeviceSpec::Packet(name) => Some(name.clone()),
+        DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => None,
+    };
+    let names: Vec<String> = router.links.iter().filter_map(name).collect();
+    let devices: Vec<&str> = names.iter().map(String::as_str).collect();
+    let now = engine.clock().now();
+    let mut follower = Follower::open(&devices, engine.host_mut(), now)?;
+    let report = follower.report();
+    engine.attend(follower.tables().fd(), move |host, now| {
+        // What is announced while the kernel is short of memory is asked for again with the next announcement.
+        let _ = follower.follow(host, now);
+    });
+    Ok(report)
+}
+
+fn screen(engine: &mut Engine, router: &Router, screener: RuleScreener) -> Screened {
+    let report = Arc::new(Report::default());
+    let program = Screening::new(screener, router.screen_queue_pkts, Arc::clone(&report));
+    let process = engine.host_mut().spawn("screening", router.screen_nice, Box::new(program));
+    Screened { process, report, stall: Stall::default() }
+}
+
+/// Reads again what may have changed, on a thread of its own: a large table must not hold up packets.
+struct Reloader {
+    places: Vec<Place>,
+    book: Option<Rulebook>,
+    reread: Reread,
+    say: Say,
+    /// What the hosts have, or will have when they have read their messages.
+    current: Arc<Tables>,
+}
+
+fn follow_hangups(
+    group: &mut Group,
+    mut reloader: Reloader,
+    reloads: &Arc<Reloads>,
+) -> Result<(), RouterError> {
+    let (ask, asked): (Sender<()>, Receiver<()>) = mpsc::channel();
+    let (hangup, remote) = (hangup_bell()?, group.remote());
+    if let Some(engine) = group.engines_mut().first_mut() {
+        engine.attend(hangup.fd(), move |_host, _now| {
+            if hangup.heard() {
+                // The thread ends with the process.
+                let _ = ask.send(());
+            }
+        });
+    }
+    let reloads = Arc::clone(reloads);
+    thread::Builder::new().name("reload".to_owned()).spawn(move || {
+        for () in asked {
+            match reloader.read() {
+                Ok((tables, summary)) => {
+                    reloader.replace(tables, &remote);
+                    reloads.done.fetch_add(1, Ordering::Relaxed);
+                    (reloader.say)(&summary);
+                }
+                Err(why) => {
+                    reloads.failed.fetch_add(1, Ordering::Relaxed);
+                    (reloader.say)(&format!("{why}; all stays as it was"));
+                }
+            }
+        }
+    })?;
+    Ok(())
+}
+
+impl Reloader {
+    fn read(&mut self) -> Result<(Tables, String), String> {
+        let changing = (self.reread)()?;
+        let tables = Tables::of(&changing.tables, &self.places).map_err(|error| error.to_string())?;
+        let (routes, neighbors) = tables.len();
+        let mut summary = format!("read again: {routes} routes, {neighbors} neighbours");
+        if let (Some(book), Some(text)) = (&self.book, &changing.rules) {
+            let rules = book.replace(text).map_err(|mistake| mistake.to_string())?;
+            summary.push_str(&format!(", {rules} rules"));
+        }
+        Ok((tables, summary))
+    }
+
+    fn replace(&mut self, tables: Tables, hosts: &Remote) {
+        let new = Arc::new(tables);
+        let earlier = core::mem::replace(&mut self.current, Arc::clone(&new));
+        hosts.everywhere(move |host, now| {
+            // Checked before, but for the table's limit.
+            let _ = new.apply(&earlier, host, now);
+        });
+    }
+}
