@@ -109,8 +109,19 @@ impl CoreTime {
     /// What share of the time between `earlier` and this a counter of CPU time has grown by.
     #[must_use]
     pub fn share_of(&self, earlier: &Self, used: Duration, used_earlier: Duration) -> f64 {
-        used.saturating_sub(used_earlier).as_secs_f64() / self.at.since(earlier.at).as_secs_f64()
+        let elapsed = self.at.since(earlier.at);
+        if elapsed == Duration::ZERO {
+            return 0.0;
+        }
+        used.saturating_sub(used_earlier).as_secs_f64() / elapsed.as_secs_f64()
     }
+}
+
+/// The rate of `count` in `elapsed`; none in no time, as when the machine was away for all of a short window.
+#[expect(clippy::cast_precision_loss, reason = "rates for reports")]
+#[must_use]
+pub fn per_second(count: u64, elapsed: Duration) -> f64 {
+    if elapsed == Duration::ZERO { 0.0 } else { count as f64 / elapsed.as_secs_f64() }
 }
 
 /// Takes and forgets what has arrived at an end of a cable; says how many frames.
@@ -155,6 +166,12 @@ mod tests {
         assert_eq!(repeats, 9);
         assert_eq!(best_of(&[0.5, 0.7, 0.6, 0.4], &mut repeats), 0.7);
         assert_eq!(repeats, 6);
+    }
+
+    #[test]
+    fn a_window_that_was_missed_has_a_rate_of_none() {
+        assert_eq!(per_second(5, Duration::ZERO), 0.0);
+        assert_eq!(per_second(5, Duration::from_millis(500)), 10.0);
     }
 
     #[test]

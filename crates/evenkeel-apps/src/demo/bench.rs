@@ -1,6 +1,7 @@
 //! One measured run: a host on one core, a load generator on another, a cable between them.
 
 use std::io;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -23,7 +24,7 @@ use evenkeel_core::wire::{
 use super::results::{Drop, Point};
 use crate::books;
 use crate::latency::Histogram;
-use crate::measure::{CoreTime, Neighbour, drain, settle_on, undisturbed};
+use crate::measure::{CoreTime, Neighbour, drain, per_second, settle_on, undisturbed};
 use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 use crate::service::{self, Service, Tally};
@@ -92,12 +93,15 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
     let window = (start + WARM_UP, start + WARM_UP + conditions.window);
     let schedule = Schedule { start, window, end: window.1 + DRAIN };
     let victim_port = victim_port(&generator);
+    // The generator's half goes when it has sent its last frame.
+    let (sending, sent) = mpsc::channel();
     thread::scope(|scope| {
         let host = scope.spawn(|| {
             settle_on(cpus.get(1));
-            run_host(conditions, end, victim_port, clock, schedule)
+            run_host(conditions, end, victim_port, clock, schedule, sent)
         });
         let generator = scope.spawn(|| {
+            let _sending: mpsc::Sender<()> = sending;
             settle_on(cpus.first());
             generate(generator, offered_pps, victim_port, clock, schedule, conditions.seed)
         });
@@ -269,6 +273,7 @@ fn run_host(
     victim_port: u16,
     clock: Clock,
     schedule: Schedule,
+    sent: Receiver<()>,
 ) -> io::Result<Observed> {
     let config = Config {
         channel_pkts: QUEUE_PKTS,
@@ -301,6 +306,8 @@ fn run_host(
     };
     let window = (at(schedule.window.0)?, at(schedule.window.1)?);
     at(schedule.end)?;
+    // A machine that took the generator's core away may have it send later than that. Books are closed over all it sent.
+    let _ = sent.recv();
     let in_rings = engine.host_mut().in_rings();
     let ledger = engine.host().ledger();
     let latency = seen.lock().map_or_else(|_| Histogram::default(), |seen| seen.clone());
@@ -324,7 +331,6 @@ fn snapshot(engine: &Engine, tally: &Tally, neighbour: ProcessId) -> Snapshot {
 #[expect(clippy::cast_precision_loss, reason = "rates for reports")]
 fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
     let (from, until) = observed.window;
-    let seconds = until.core.at.since(from.core.at).as_secs_f64();
     let seen = observed.latency.count();
     // Each frame sent is in the host's books, in a ring, shed by a ring, or turned away by the adaptor.
     let wire = offered.wire;
@@ -333,8 +339,8 @@ fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
         && wire.accepted == observed.received;
     Point {
         target_pps: target as f64,
-        offered_pps: offered.in_window as f64 / offered.window.as_secs_f64(),
-        delivered_pps: (until.delivered - from.delivered) as f64 / seconds,
+        offered_pps: per_second(offered.in_window, offered.window),
+        delivered_pps: per_second(until.delivered - from.delivered, until.core.at.since(from.core.at)),
         neighbour_cpu: until.core.share_of(&from.core, until.neighbour, from.neighbour),
         victim_loss: 1.0 - seen as f64 / (offered.victims.max(1)) as f64,
         victim_p99_us: observed.latency.percentile(99.0).map(|p99| p99.as_secs_f64() * 1e6),
