@@ -23,6 +23,7 @@ pub mod screen;
 pub mod socket;
 pub mod stack;
 mod system;
+pub mod tcp;
 pub mod time;
 pub mod work;
 
