@@ -1,0 +1,88 @@
+//! What tells one connection from another.
+
+use core::fmt;
+
+use crate::wire::{IpAddress, IpEndpoint};
+
+/// The pair of sockets that identifies a connection (RFC 9293, 3.3.1): addresses and ports of both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FourTuple {
+    /// Our end.
+    pub local: IpEndpoint,
+    /// The peer's.
+    pub remote: IpEndpoint,
+}
+
+/// The longest form of [`FourTuple::octets`].
+pub(super) const OCTETS_MAX: usize = 36;
+
+impl FourTuple {
+    /// Both ends.
+    #[must_use]
+    pub const fn new(local: IpEndpoint, remote: IpEndpoint) -> Self {
+        Self { local, remote }
+    }
+
+    /// The tuple as a string of octets, to be hashed: 12 for IPv4, 36 for IPv6.
+    pub(super) fn octets(&self, buffer: &mut [u8; OCTETS_MAX]) -> usize {
+        let mut len = 0;
+        let mut append = |octets: &[u8]| {
+            buffer[len..len + octets.len()].copy_from_slice(octets);
+            len += octets.len();
+        };
+        for end in [&self.local, &self.remote] {
+            match &end.addr {
+                IpAddress::Ipv4(address) => append(&address.octets()),
+                IpAddress::Ipv6(address) => append(&address.octets()),
+            }
+            append(&end.port.to_be_bytes());
+        }
+        len
+    }
+}
+
+impl fmt::Display for FourTuple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.local, self.remote)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::wire::{Ipv4Address, Ipv6Address};
+
+    pub(in crate::tcp) const SERVER: IpEndpoint =
+        IpEndpoint { addr: IpAddress::Ipv4(Ipv4Address::new(10, 0, 0, 2)), port: 80 };
+
+    /// A different tuple for each number; odd ones are of IPv6.
+    pub(in crate::tcp) fn tuple(n: u16) -> FourTuple {
+        let port = 1_024 + n % 60_000;
+        if n % 2 == 1 {
+            let address = |last| IpAddress::Ipv6(Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, n, last));
+            return FourTuple::new(IpEndpoint::new(address(1), 80), IpEndpoint::new(address(2), port));
+        }
+        let [high, low] = n.to_be_bytes();
+        FourTuple::new(SERVER, IpEndpoint::new(IpAddress::v4(192, 168, high, low), port))
+    }
+
+    #[test]
+    fn octets_tell_every_tuple_from_every_other() {
+        let mut all: Vec<_> = (0..2_000)
+            .map(|n| {
+                let mut buffer = [0; OCTETS_MAX];
+                let len = tuple(n).octets(&mut buffer);
+                assert_eq!(len, if n % 2 == 1 { 36 } else { 12 });
+                (len, buffer)
+            })
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 2_000);
+    }
+
+    #[test]
+    fn a_tuple_is_40_octets() {
+        assert_eq!(size_of::<FourTuple>(), 40);
+    }
+}

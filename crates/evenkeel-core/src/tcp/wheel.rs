@@ -1,0 +1,411 @@
+//! Timers of very many connections: a hierarchical timing wheel.
+//!
+//! Setting, cancelling and expiring cost the same however many other timers there are. Source: Varghese and Lauck, "Hashed and
+//! hierarchical timing wheels", SOSP 1987, scheme 7.
+
+use core::fmt;
+
+use crate::time::Instant;
+
+/// Bits of a deadline that one level looks at.
+const LEVEL_BITS: u32 = 6;
+const SLOTS_PER_LEVEL: usize = 1 << LEVEL_BITS;
+/// Enough for all 64 bits of an instant: no deadline is too far away, and none is rounded.
+const LEVELS: usize = u64::BITS.div_ceil(LEVEL_BITS) as usize;
+/// Behind the levels: timers that have expired and wait to be handed out.
+const EXPIRED: u16 = (LEVELS * SLOTS_PER_LEVEL) as u16;
+/// In place of a slot: the timer is not set.
+const NOT_SET: u16 = u16::MAX;
+/// In place of a key: the slot is empty.
+const NOBODY: u32 = u32::MAX;
+
+/// One timer for each of many keys, which are small numbers: places in the caller's slab.
+///
+/// ```text
+///            bits of an instant      63..60        11..6    5..0
+///                                   level 10  ...  level 1  level 0
+///   turned (the hands of a clock)      0             17       40        everything up to here has expired
+///   a timer                            0             17       52        first differs at level 0: slot 52 there, exact to 1 ns
+///   a later timer                      0             23        5        first differs at level 1: slot 23 there, with all others of
+///                                                                       that 64 ns; goes to level 0 when the wheel turns to 23|0
+/// ```
+///
+/// So every timer of a level is earlier than any of the levels above, and within a level slots are in the order of time. A slot knows
+/// the earliest of its deadlines: nobody has to be woken only for the wheel to turn.
+///
+/// A timer costs 24 octets, whether set or not, up to the highest key in use; the wheel itself 11 KiB.
+pub struct Wheel {
+    turned: u64,
+    timers: Vec<Timer>,
+    slots: Box<[Slot]>,
+    /// A bit for each slot that is not empty.
+    occupied: [u64; LEVELS],
+    len: usize,
+}
+
+/// A member of its slot's ring.
+#[derive(Clone, Copy)]
+struct Timer {
+    deadline: u64,
+    next: u32,
+    previous: u32,
+    slot: u16,
+}
+
+/// A ring of timers, in the order in which they came.
+#[derive(Clone, Copy)]
+struct Slot {
+    first: u32,
+    /// No timer here is earlier. Exact unless the earliest was cancelled or moved.
+    earliest: u64,
+}
+
+impl Timer {
+    const UNSET: Self = Self { deadline: 0, next: NOBODY, previous: NOBODY, slot: NOT_SET };
+}
+
+impl Slot {
+    const EMPTY: Self = Self { first: NOBODY, earliest: u64::MAX };
+}
+
+impl Wheel {
+    /// A wheel without timers, turned to the start of time.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            turned: 0,
+            timers: Vec::new(),
+            slots: vec![Slot::EMPTY; usize::from(EXPIRED) + 1].into_boxed_slice(),
+            occupied: [0; LEVELS],
+            len: 0,
+        }
+    }
+
+    /// Sets the timer of `key`, or moves it. A deadline in the past expires at the next [`poll_expired`](Self::poll_expired).
+    ///
+    /// Allocates only if `key` is higher than any before.
+    ///
+    /// # Panics
+    /// If `key` is `u32::MAX`, which no place in a slab has.
+    pub fn set(&mut self, key: u32, deadline: Instant) {
+        assert_ne!(key, NOBODY, "not a place in a slab");
+        let deadline = deadline.as_nanos();
+        if self.timers.len() <= key as usize {
+            self.timers.resize(key as usize + 1, Timer::UNSET);
+        }
+        let slot = self.slot_for(deadline);
+        if self.timer(key).slot != slot {
+            self.cancel(key);
+            self.push(slot, key);
+        }
+        self.timer(key).deadline = deadline;
+        let earliest = &mut self.slot(slot).earliest;
+        *earliest = deadline.min(*earliest);
+    }
+
+    /// Cancels the timer of `key`; whether it was set, which one that has expired but was not yet handed out still is.
+    pub fn cancel(&mut self, key: u32) -> bool {
+        let Some(&Timer { slot, .. }) = self.timers.get(key as usize) else { return false };
+        if slot == NOT_SET {
+            return false;
+        }
+        self.unlink(slot, key);
+        true
+    }
+
+    /// When the timer of `key` expires, if it is set.
+    #[must_use]
+    pub fn deadline(&self, key: u32) -> Option<Instant> {
+        let timer = self.timers.get(key as usize)?;
+        (timer.slot != NOT_SET).then_some(Instant::from_nanos(timer.deadline))
+    }
+
+    /// When to call [`poll_expired`](Self::poll_expired) next, if any timer is set. No timer expires before.
+    ///
+    /// It is the deadline of the earliest timer; or, if one was cancelled that was earlier, may be that one's.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if self.slots[usize::from(EXPIRED)].first != NOBODY {
+            return Some(Instant::from_nanos(self.turned));
+        }
+        let (slot, _) = self.next_slot()?;
+        Some(Instant::from_nanos(self.slots[usize::from(slot)].earliest))
+    }
+
+    /// A timer whose deadline is at or before `now`; it is then no longer set. Call again until there is none.
+    ///
+    /// None is handed out before its deadline. Those that expire between two calls come in no particular order, but in the same one each time.
+    pub fn poll_expired(&mut self, now: Instant) -> Option<u32> {
+        let now = now.as_nanos();
+        while self.slots[usize::from(EXPIRED)].first == NOBODY {
+            match self.next_slot() {
+                Some((slot, start)) if start <= now => self.turn_to(slot, start, now),
+                _ => {
+                    self.turned = self.turned.max(now);
+                    return None;
+                }
+            }
+        }
+        let key = self.slots[usize::from(EXPIRED)].first;
+        self.unlink(EXPIRED, key);
+        Some(key)
+    }
+
+    /// How many timers are set.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No timer is set.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Empties the slot that begins at `start`: its timers expire, or go to where they then belong. A timer moves at most once per level
+    /// in its life, which is what makes turning cheap in the long run.
+    fn turn_to(&mut self, slot: u16, start: u64, now: u64) {
+        self.turned = start;
+        loop {
+            let key = self.slot(slot).first;
+            if key == NOBODY {
+                return;
+            }
+            self.unlink(slot, key);
+            let deadline = self.timer(key).deadline;
+            let to = if deadline <= now { EXPIRED } else { self.slot_for(deadline) };
+            self.push(to, key);
+            let earliest = &mut self.slot(to).earliest;
+            *earliest = deadline.min(*earliest);
+        }
+    }
+
+    /// Where a timer belongs: the level of the highest bits in which its deadline differs from where the wheel has turned to.
+    const fn slot_for(&self, deadline: u64) -> u16 {
+        if deadline <= self.turned {
+            return EXPIRED;
+        }
+        let level = (deadline ^ self.turned).ilog2() / LEVEL_BITS;
+        let place = (deadline >> (level * LEVEL_BITS)) % SLOTS_PER_LEVEL as u64;
+        (level as usize * SLOTS_PER_LEVEL) as u16 + place as u16
+    }
+
+    /// The next slot with timers in it, and the first instant that falls into it.
+    fn next_slot(&self) -> Option<(u16, u64)> {
+        let level = self.occupied.iter().position(|&slots| slots != 0)?;
+        let place = self.occupied[level].trailing_zeros();
+        let shift = level as u32 * LEVEL_BITS;
+        let above = u64::MAX.checked_shl(shift + LEVEL_BITS).unwrap_or(0);
+        let start = (self.turned & above) | (u64::from(place) << shift);
+        Some(((level * SLOTS_PER_LEVEL) as u16 + place as u16, start))
+    }
+
+    /// Puts a timer that is not set at the end of the ring of `slot`.
+    fn push(&mut self, slot: u16, key: u32) {
+        let first = self.slot(slot).first;
+        let (next, previous) = if first == NOBODY {
+            self.slot(slot).first = key;
+            self.mark(slot, true);
+            (key, key)
+        } else {
+            (first, self.timer(first).previous)
+        };
+        self.timer(previous).next = key;
+        self.timer(next).previous = key;
+        *self.timer(key) = Timer { next, previous, slot, ..*self.timer(key) };
+        self.len += 1;
+    }
+
+    fn unlink(&mut self, slot: u16, key: u32) {
+        let Timer { next, previous, .. } = *self.timer(key);
+        if next == key {
+            *self.slot(slot) = Slot::EMPTY;
+            self.mark(slot, false);
+        } else {
+            self.timer(previous).next = next;
+            self.timer(next).previous = previous;
+            if self.slot(slot).first == key {
+                self.slot(slot).first = next;
+            }
+        }
+        self.timer(key).slot = NOT_SET;
+        self.len -= 1;
+    }
+
+    fn mark(&mut self, slot: u16, occupied: bool) {
+        let (level, place) = (usize::from(slot) / SLOTS_PER_LEVEL, usize::from(slot) % SLOTS_PER_LEVEL);
+        if let Some(slots) = self.occupied.get_mut(level) {
+            *slots = *slots & !(1 << place) | u64::from(occupied) << place;
+        }
+    }
+
+    fn timer(&mut self, key: u32) -> &mut Timer {
+        &mut self.timers[key as usize]
+    }
+
+    fn slot(&mut self, slot: u16) -> &mut Slot {
+        &mut self.slots[usize::from(slot)]
+    }
+}
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Wheel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wheel").field("timers", &self.len).field("next", &self.next_deadline()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn expired(wheel: &mut Wheel, now: u64) -> Vec<u32> {
+        core::iter::from_fn(|| wheel.poll_expired(at(now))).collect()
+    }
+
+    #[test]
+    fn a_timer_costs_24_octets() {
+        assert_eq!(size_of::<Timer>(), 24);
+        assert_eq!(size_of::<Slot>() * (usize::from(EXPIRED) + 1), 11_280);
+    }
+
+    #[test]
+    fn expires_at_its_deadline_and_not_before() {
+        let mut wheel = Wheel::new();
+        for (key, deadline) in [(0, 1), (1, 63), (2, 64), (3, 200_000_000), (4, 1 << 40), (5, u64::MAX)] {
+            wheel.set(key, at(deadline));
+            assert_eq!(wheel.next_deadline(), Some(at(deadline)));
+            assert_eq!(expired(&mut wheel, deadline - 1), []);
+            assert_eq!(wheel.deadline(key), Some(at(deadline)));
+            assert_eq!(expired(&mut wheel, deadline), [key]);
+            assert_eq!((wheel.deadline(key), wheel.next_deadline(), wheel.len()), (None, None, 0));
+        }
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_expires_at_once() {
+        let mut wheel = Wheel::new();
+        assert_eq!(expired(&mut wheel, 1_000), []);
+        wheel.set(7, at(999));
+        assert_eq!(wheel.next_deadline(), Some(at(1_000)));
+        assert_eq!(expired(&mut wheel, 10), [7], "time that goes back does no harm");
+    }
+
+    #[test]
+    fn one_that_has_expired_can_still_be_cancelled_or_moved() {
+        let mut wheel = Wheel::new();
+        (0..3).for_each(|key| wheel.set(key, at(5)));
+        assert_eq!(wheel.poll_expired(at(5)), Some(0));
+        assert!(wheel.cancel(1));
+        wheel.set(2, at(9));
+        assert_eq!(expired(&mut wheel, 8), []);
+        assert_eq!(expired(&mut wheel, 9), [2]);
+    }
+
+    #[test]
+    fn a_timer_moves_at_most_once_per_level() {
+        let mut wheel = Wheel::new();
+        let deadline = u64::MAX - 1;
+        wheel.set(0, at(deadline));
+        let (mut turns, mut now) = (0, 0);
+        while let Some((_, start)) = wheel.next_slot() {
+            assert!(start > now || turns == 0);
+            now = start;
+            turns += 1;
+            if expired(&mut wheel, now) == [0] {
+                break;
+            }
+        }
+        assert_eq!((now, turns), (deadline, LEVELS));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Set(u32, u64),
+        Cancel(u32),
+        /// Time passes; at most so many timers are taken.
+        Pass(u64, usize),
+    }
+
+    /// Times from nanoseconds to centuries, each magnitude as likely as any other.
+    fn time() -> impl Strategy<Value = u64> {
+        (0..60_u32, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1))
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..40_u32, time()).prop_map(|(key, after)| Step::Set(key, after)),
+            1 => (0..40_u32).prop_map(Step::Cancel),
+            3 => (time(), prop_oneof![Just(usize::MAX), 0..4_usize]).prop_map(|(by, take)| Step::Pass(by, take)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Against a list of deadlines that is searched from end to end.
+        #[test]
+        fn does_what_a_sorted_list_does(steps in prop::collection::vec(step(), 1..80)) {
+            let mut wheel = Wheel::new();
+            let mut model = BTreeMap::<u32, u64>::new();
+            let mut now = 0_u64;
+            for step in steps {
+                match step {
+                    Step::Set(key, after) => {
+                        wheel.set(key, at(now.saturating_add(after)));
+                        model.insert(key, now.saturating_add(after));
+                    }
+                    Step::Cancel(key) => prop_assert_eq!(wheel.cancel(key), model.remove(&key).is_some()),
+                    Step::Pass(by, take) => {
+                        now = now.saturating_add(by);
+                        for _ in 0..take {
+                            let Some(key) = wheel.poll_expired(at(now)) else {
+                                prop_assert!(model.values().all(|&deadline| deadline > now));
+                                break;
+                            };
+                            prop_assert!(model.remove(&key).is_some_and(|deadline| deadline <= now));
+                        }
+                    }
+                }
+                prop_assert_eq!(wheel.len(), model.len());
+                let earliest = model.values().min().copied();
+                prop_assert_eq!(wheel.next_deadline().is_some(), earliest.is_some());
+                prop_assert!(wheel.next_deadline() <= earliest.map(|e| at(e.max(now))));
+                for key in 0..40 {
+                    prop_assert_eq!(wheel.deadline(key), model.get(&key).copied().map(at));
+                }
+            }
+        }
+
+        /// Nothing is woken in vain unless something was cancelled: an idle machine costs nothing.
+        #[test]
+        fn the_next_deadline_is_exact(deadlines in prop::collection::vec(time(), 1..40)) {
+            let mut wheel = Wheel::new();
+            for (key, &deadline) in (0..).zip(&deadlines) {
+                wheel.set(key, at(deadline));
+            }
+            let mut sorted = deadlines;
+            sorted.sort_unstable();
+            sorted.dedup();
+            for deadline in sorted {
+                prop_assert_eq!(wheel.next_deadline(), Some(at(deadline)));
+                prop_assert!(!expired(&mut wheel, deadline).is_empty());
+            }
+            prop_assert!(wheel.is_empty());
+        }
+    }
+}
