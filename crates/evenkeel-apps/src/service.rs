@@ -36,6 +36,7 @@ pub struct Tally {
     octets: AtomicU64,
     answers: AtomicU64,
     unanswered: AtomicU64,
+    opened: AtomicBool,
     ended: AtomicBool,
     refused: Mutex<Option<BindError>>,
 }
@@ -63,6 +64,12 @@ impl Tally {
     #[must_use]
     pub fn unanswered(&self) -> u64 {
         self.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// Whether the service has its socket.
+    #[must_use]
+    pub fn opened(&self) -> bool {
+        self.opened.load(Ordering::Relaxed)
     }
 
     /// Whether the service has ended.
@@ -135,6 +142,7 @@ impl Program for Service {
         match self.start(system) {
             Ok(socket) => {
                 self.socket = Some(socket);
+                self.tally.opened.store(true, Ordering::Relaxed);
                 Step::Again
             }
             Err(error) => {

@@ -333,7 +333,9 @@ impl<N: FnMut(News)> Running<N> {
             let (taken, until) = (self.handled(), self.engine.clock().now() + Duration::from_millis(5));
             let tally = Arc::clone(&self.tally);
             let ended = self.engine.run(until, |_| tally.ended())?;
-            let idle = self.handled() == taken && self.engine.host().queued() == 0;
+            let host = self.engine.host_mut();
+            let empty = host.in_rings() == 0 && host.queued() == 0;
+            let idle = empty && self.handled() == taken;
             if idle || ended == Ended::Done || self.engine.clock().now() >= end {
                 return Ok(());
             }
