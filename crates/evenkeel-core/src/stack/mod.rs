@@ -6,7 +6,7 @@
 
 mod address;
 mod arp;
-mod checksum;
+pub(crate) mod checksum;
 mod config;
 mod forward;
 mod fragment;

@@ -13,21 +13,32 @@
 //! | initial sequence numbers, timestamp offsets | [`isn`] |
 //! | the key behind all that must not be guessed | [`secret`] |
 //! | counters | [`counters`] |
+//! | headers, flags, segments to and from octets | [`segment`] |
+//! | options | [`options`] |
+//! | the eleven states and what leads from one to the next | [`state`] |
+//! | octets to send, octets received, holes in them | [`buffer`] |
 //!
 //! Words are those of RFC 9293: `SND.UNA`, `RCV.NXT`, `SEG.SEQ` are `snd.una`, `rcv.nxt`, `seg.seq` here.
 
+pub mod buffer;
 pub mod counters;
 pub mod isn;
+pub mod options;
 pub mod secret;
+pub mod segment;
 pub mod seq;
+pub mod state;
 pub mod table;
 pub mod tuple;
 pub mod wheel;
 
 pub use counters::{Counter, Counters};
 pub use isn::InitialSequence;
+pub use options::{Cookie, Options, SackBlocks, Timestamps};
 pub use secret::Secret;
+pub use segment::{Ecn, Flags, Header, Malformed, Segment};
 pub use seq::{SeqNumber, SeqRange};
+pub use state::State;
 pub use table::Table;
 pub use tuple::FourTuple;
 pub use wheel::Wheel;

@@ -1,0 +1,24 @@
+//! What a connection has to send, and what it has received. Empty, they own no memory.
+
+mod assembly;
+mod receive;
+mod send;
+
+pub use receive::{Insertion, ReceiveBuffer};
+pub use send::SendBuffer;
+
+use std::collections::VecDeque;
+
+/// The `len` octets from `offset` on, in the two places where they lie.
+fn slices(octets: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
+    let (front, back) = octets.as_slices();
+    let (start, end) = (offset, offset.saturating_add(len));
+    [
+        front.get(start.min(front.len())..end.min(front.len())).unwrap_or_default(),
+        back.get(
+            start.saturating_sub(front.len()).min(back.len())
+                ..end.saturating_sub(front.len()).min(back.len()),
+        )
+        .unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,256 @@
+//! Octets that have come and that the user has not read, with holes where some are missing.
+
+use std::collections::VecDeque;
+
+use super::super::options::SackBlocks;
+use super::super::seq::{SeqNumber, SeqRange};
+use super::assembly::Assembly;
+
+/// The part of the stream between the user and the window's right edge.
+///
+/// ```text
+///    first unread       RCV.NXT
+///   ───────┼───────────────┼──────┬═══════┬────┬═══┬───
+///    read       readable     hole   held   hole held
+/// ```
+#[derive(Debug, Default)]
+pub struct ReceiveBuffer {
+    /// From the first unread octet on. Holes have room.
+    octets: VecDeque<u8>,
+    readable: usize,
+    /// RCV.NXT.
+    next: SeqNumber,
+    /// There while there are holes.
+    assembly: Option<Box<Assembly>>,
+}
+
+/// What became of a segment's payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Insertion {
+    /// By how much RCV.NXT advanced.
+    pub advanced: u32,
+    /// The first octets that had come before (RFC 2883, 4).
+    pub duplicate: Option<SeqRange>,
+    /// There were too many holes to take it.
+    pub refused: bool,
+}
+
+impl ReceiveBuffer {
+    /// An empty buffer that expects the octet `next`.
+    #[must_use]
+    pub const fn new(next: SeqNumber) -> Self {
+        Self { octets: VecDeque::new(), readable: 0, next, assembly: None }
+    }
+
+    /// Octets the user can read.
+    #[must_use]
+    pub const fn readable(&self) -> usize {
+        self.readable
+    }
+
+    /// RCV.NXT, without SYN and FIN.
+    #[must_use]
+    pub const fn next(&self) -> SeqNumber {
+        self.next
+    }
+
+    /// Something beyond RCV.NXT has come.
+    #[must_use]
+    pub const fn has_holes(&self) -> bool {
+        self.assembly.is_some()
+    }
+
+    /// What to say in SACK: the four ranges that grew last.
+    #[must_use]
+    pub fn sack(&self) -> SackBlocks {
+        self.assembly.as_ref().map(|assembly| *assembly.recent()).unwrap_or_default()
+    }
+
+    /// The range held beyond RCV.NXT that contains `range`: the second block of a DSACK (RFC 2883, 4).
+    #[must_use]
+    pub fn held_around(&self, range: SeqRange) -> Option<SeqRange> {
+        self.assembly.as_ref()?.around(range)
+    }
+
+    /// Takes the payload that begins at `seq`. The caller has cut off what lies beyond the window; what lies before RCV.NXT is left out here.
+    pub fn insert(&mut self, seq: SeqNumber, payload: [&[u8]; 2]) -> Insertion {
+        let whole = SeqRange::at(seq, (payload[0].len() + payload[1].len()) as u32);
+        let old = whole.intersection(SeqRange::new(whole.start, self.next));
+        let range = SeqRange::new(whole.start.max(self.next), whole.end);
+        let duplicate = Some(old).filter(|old| !old.is_empty());
+        if range.is_empty() {
+            return Insertion { advanced: 0, duplicate, refused: false };
+        }
+        let duplicate = duplicate.or_else(|| self.assembly.as_ref()?.first_overlap(range));
+        let [a, b] = payload;
+        let skipped = range.start.since(whole.start) as usize;
+        let payload = [
+            a.get(skipped..).unwrap_or_default(),
+            b.get(skipped.saturating_sub(a.len())..).unwrap_or_default(),
+        ];
+        let reach = if range.start == self.next && self.assembly.is_none() {
+            payload.iter().for_each(|part| self.octets.extend(part.iter()));
+            range.end
+        } else {
+            let Some(reach) = self.assembly.get_or_insert_default().insert(self.next, range) else {
+                return Insertion { advanced: 0, duplicate, refused: true };
+            };
+            self.put(range, payload);
+            self.assembly.take_if(|assembly| assembly.is_empty());
+            reach
+        };
+        let advanced = reach.since(self.next);
+        self.readable += advanced as usize;
+        self.next = reach;
+        Insertion { advanced, duplicate, refused: false }
+    }
+
+    /// Copies octets to where they belong, making room up to them.
+    fn put(&mut self, range: SeqRange, payload: [&[u8]; 2]) {
+        let start = self.readable + range.start.since(self.next) as usize;
+        let end = start + range.len() as usize;
+        if self.octets.len() < end {
+            self.octets.resize(end, 0);
+        }
+        let places = self.octets.range_mut(start..end);
+        places.zip(payload.iter().copied().flatten()).for_each(|(place, octet)| *place = *octet);
+    }
+
+    /// Moves what can be read to `to`; says how much that was. Gives the memory back when nothing is left.
+    pub fn read(&mut self, to: &mut [u8]) -> usize {
+        let len = to.len().min(self.readable);
+        let mut rest = to;
+        for part in super::slices(&self.octets, 0, len) {
+            let Some((room, after)) = rest.split_at_mut_checked(part.len()) else { break };
+            room.copy_from_slice(part);
+            rest = after;
+        }
+        self.skip(len);
+        len
+    }
+
+    /// Forgets the first `len` octets that can be read.
+    fn skip(&mut self, len: usize) {
+        self.octets.drain(..len);
+        self.readable -= len;
+        if self.octets.is_empty() {
+            self.octets = VecDeque::new();
+        }
+    }
+
+    /// Forgets everything: nobody will read it.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::assembly::RANGES_MAX;
+    use super::*;
+    use proptest::prelude::*;
+
+    const START: SeqNumber = SeqNumber::new(u32::MAX - 50);
+
+    fn at(from: u32, len: u32) -> SeqRange {
+        SeqRange::at(START + from, len)
+    }
+
+    /// The octets `from..from + len` of a stream in which every octet can be told from its neighbours.
+    fn octets(from: u32, len: u32) -> Vec<u8> {
+        (from..from + len).map(|i| (i % 251) as u8).collect()
+    }
+
+    fn insert(buffer: &mut ReceiveBuffer, from: u32, len: u32) -> Insertion {
+        let data = octets(from, len);
+        let (a, b) = data.split_at(data.len() / 3);
+        buffer.insert(START + from, [a, b])
+    }
+
+    #[test]
+    fn a_hole_that_is_filled_frees_what_is_behind_it() {
+        let mut buffer = ReceiveBuffer::new(START);
+        assert_eq!(insert(&mut buffer, 10, 10).advanced, 0);
+        assert_eq!(insert(&mut buffer, 30, 10).advanced, 0);
+        assert_eq!(buffer.sack().as_slice(), [at(30, 10), at(10, 10)], "the last first");
+        assert_eq!(insert(&mut buffer, 0, 10).advanced, 20);
+        assert_eq!((buffer.readable(), buffer.sack().as_slice()), (20, &[at(30, 10)][..]));
+        let mut read = [0; 100];
+        assert_eq!(buffer.read(&mut read), 20);
+        assert_eq!(read[..20], octets(0, 20));
+        assert_eq!(
+            insert(&mut buffer, 15, 15),
+            Insertion { advanced: 20, duplicate: Some(at(15, 5)), refused: false }
+        );
+        assert_eq!(buffer.read(&mut read[..7]), 7);
+        assert_eq!(buffer.read(&mut read[7..]), 13);
+        assert_eq!(read[..20], octets(20, 20));
+        assert!(!buffer.has_holes() && buffer.octets.capacity() == 0);
+    }
+
+    #[test]
+    fn four_blocks_are_reported_and_a_block_that_grows_comes_first() {
+        let mut buffer = ReceiveBuffer::new(START);
+        for from in [10, 30, 50, 70, 90] {
+            insert(&mut buffer, from, 10);
+        }
+        assert_eq!(buffer.sack().as_slice(), [at(90, 10), at(70, 10), at(50, 10), at(30, 10)]);
+        insert(&mut buffer, 40, 5);
+        assert_eq!(buffer.sack().as_slice(), [at(30, 15), at(90, 10), at(70, 10), at(50, 10)]);
+        insert(&mut buffer, 45, 5);
+        assert_eq!(buffer.sack().as_slice(), [at(30, 30), at(90, 10), at(70, 10)], "two became one");
+    }
+
+    #[test]
+    fn what_came_twice_is_reported() {
+        let mut buffer = ReceiveBuffer::new(START);
+        insert(&mut buffer, 0, 20);
+        assert_eq!(
+            insert(&mut buffer, 5, 10),
+            Insertion { advanced: 0, duplicate: Some(at(5, 10)), refused: false }
+        );
+        insert(&mut buffer, 30, 20);
+        assert_eq!(insert(&mut buffer, 35, 5).duplicate, Some(at(35, 5)));
+        assert_eq!(buffer.held_around(at(35, 5)), Some(at(30, 20)));
+        assert_eq!(insert(&mut buffer, 25, 10).duplicate, Some(at(30, 5)));
+    }
+
+    #[test]
+    fn holes_have_a_bound_and_the_next_octet_always_fits() {
+        let mut buffer = ReceiveBuffer::new(START);
+        for i in 0..RANGES_MAX as u32 {
+            assert!(!insert(&mut buffer, 10 + 10 * i, 5).refused);
+        }
+        assert!(insert(&mut buffer, 5, 2).refused);
+        assert!(!insert(&mut buffer, 15, 5).refused, "this one joins two");
+        assert!(!insert(&mut buffer, 5, 2).refused);
+        assert_eq!(insert(&mut buffer, 0, 5).advanced, 7);
+    }
+
+    proptest! {
+        #[test]
+        fn octets_in_any_order_come_out_in_order(pieces in proptest::collection::vec((0u32..300, 0u32..40, 0usize..50), 1..80)) {
+            let mut buffer = ReceiveBuffer::new(START);
+            let (mut here, mut out) = ([false; 400], Vec::new());
+            for (from, len, read) in pieces {
+                let before = buffer.next().since(START);
+                let insertion = insert(&mut buffer, from, len);
+                let duplicate = (from..from + len).any(|i| here[i as usize]);
+                prop_assert_eq!(insertion.duplicate.is_some(), duplicate);
+                here[from as usize..(from + len) as usize].fill(true);
+                let next = here.iter().position(|here| !here).unwrap() as u32;
+                prop_assert_eq!(insertion.advanced, next - before);
+                let mut to = vec![0; read];
+                let read = buffer.read(&mut to);
+                out.extend_from_slice(&to[..read]);
+                prop_assert_eq!(out.len() + buffer.readable(), next as usize);
+                prop_assert_eq!(buffer.has_holes(), here[next as usize..].contains(&true));
+                for block in buffer.sack().as_slice() {
+                    let (start, end) = (block.start.since(START) as usize, block.end.since(START) as usize);
+                    prop_assert!(here[start..end].iter().all(|h| *h) && !here[start - 1] && !here[end], "{:?}", block);
+                }
+            }
+            prop_assert_eq!(&out, &octets(0, out.len() as u32));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Octets the user has written and the peer has not acknowledged.
+
+use std::collections::VecDeque;
+
+use super::super::seq::{SeqNumber, SeqRange};
+use super::slices;
+
+/// The part of the stream that may have to be sent, again or for the first time.
+///
+/// ```text
+///        start          SND.NXT            end
+///   ───────┼───────────────┼────────────────┼──────
+///    acked    in the network    not yet sent
+/// ```
+#[derive(Debug, Default)]
+pub struct SendBuffer {
+    octets: VecDeque<u8>,
+    /// Of the first octet.
+    start: SeqNumber,
+}
+
+impl SendBuffer {
+    /// An empty buffer, whose first octet will have the number `start`.
+    #[must_use]
+    pub const fn new(start: SeqNumber) -> Self {
+        Self { octets: VecDeque::new(), start }
+    }
+
+    /// Octets in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// There is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.octets.is_empty()
+    }
+
+    /// The number after the last octet.
+    #[must_use]
+    pub fn end(&self) -> SeqNumber {
+        self.start + self.octets.len() as u32
+    }
+
+    /// Takes as much of `data` as keeps it within `limit` octets; says how much.
+    pub fn write(&mut self, data: &[u8], limit: usize) -> usize {
+        let taken = data.len().min(limit.saturating_sub(self.octets.len()));
+        self.octets.extend(data.get(..taken).unwrap_or_default());
+        taken
+    }
+
+    /// The octets of `range`, as far as they are here.
+    #[must_use]
+    pub fn get(&self, range: SeqRange) -> [&[u8]; 2] {
+        let range = range.intersection(SeqRange::new(self.start, self.end()));
+        slices(&self.octets, range.start.since(self.start) as usize, range.len() as usize)
+    }
+
+    /// Forgets everything before `upto`: the peer has it. Gives the memory back when nothing is left.
+    pub fn acknowledge(&mut self, upto: SeqNumber) {
+        let acked = upto.since(self.start).min(self.octets.len() as u32);
+        self.octets.drain(..acked as usize);
+        self.start += acked;
+        if self.octets.is_empty() {
+            self.octets = VecDeque::new();
+        }
+    }
+
+    /// Forgets everything: nobody will have it.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_are_found_by_number_across_the_wrap_of_ring_and_numbers() {
+        let mut buffer = SendBuffer::new(SeqNumber::new(u32::MAX - 4));
+        let stream: Vec<u8> = (0..200).collect();
+        let (mut written, mut acked) = (0, 0);
+        while acked < stream.len() {
+            written += buffer.write(&stream[written..], 16);
+            for from in acked..written {
+                let start = SeqNumber::new(u32::MAX - 4) + from as u32;
+                let [a, b] = buffer.get(SeqRange::new(start, buffer.end()));
+                assert_eq!([a, b].concat(), stream[from..written]);
+            }
+            acked = written.min(acked + 7);
+            buffer.acknowledge(SeqNumber::new(u32::MAX - 4) + acked as u32);
+        }
+        assert!(buffer.is_empty() && buffer.octets.capacity() == 0);
+    }
+
+    #[test]
+    fn it_takes_no_more_than_its_limit_and_gives_no_more_than_it_has() {
+        let mut buffer = SendBuffer::new(SeqNumber::new(100));
+        assert_eq!((buffer.write(b"abcdef", 4), buffer.write(b"ef", 4)), (4, 0));
+        assert_eq!(buffer.get(SeqRange::at(SeqNumber::new(90), 1000)).concat(), b"abcd");
+        assert_eq!(buffer.get(SeqRange::at(SeqNumber::new(104), 10)).concat(), b"");
+        buffer.acknowledge(SeqNumber::new(2000));
+        assert_eq!(
+            buffer.end(),
+            SeqNumber::new(104),
+            "an acknowledgment of what was never written changes nothing"
+        );
+    }
+}

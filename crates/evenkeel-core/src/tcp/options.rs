@@ -1,0 +1,335 @@
+//! The options of a segment (RFC 9293, 3.2), those that mean something here.
+
+use super::seq::{SeqNumber, SeqRange};
+
+/// Octets of options that a header has room for.
+pub const OPTIONS_MAX: usize = 40;
+/// The most octets of a Fast Open cookie (RFC 7413, 2).
+pub const COOKIE_MAX: usize = 16;
+/// SACK blocks that fit beside nothing else (RFC 2018, 3).
+pub const SACK_BLOCKS_MAX: usize = 4;
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+const FAST_OPEN: u8 = 34;
+
+/// What a segment says in its options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Octets of payload the sender can take in a segment (RFC 9293, 3.7.1). In SYNs.
+    pub mss: Option<u16>,
+    /// How far the sender's later windows are shifted (RFC 7323, 2). In SYNs.
+    pub window_scale: Option<u8>,
+    /// The sender can use SACK blocks (RFC 2018, 2). In SYNs.
+    pub sack_permitted: bool,
+    /// RFC 7323, 3.
+    pub timestamps: Option<Timestamps>,
+    /// What the sender has beyond the acknowledgment number (RFC 2018, 3).
+    pub sack: SackBlocks,
+    /// RFC 7413, 2. In SYNs.
+    pub fast_open: Option<Cookie>,
+}
+
+/// The two clocks of the timestamps option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timestamps {
+    /// TSval: the sender's clock.
+    pub value: u32,
+    /// TSecr: what it last heard of the receiver's. Means something only beside an ACK.
+    pub echo: u32,
+}
+
+/// Up to four ranges of sequence numbers, in the order of the option.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SackBlocks {
+    blocks: [SeqRange; SACK_BLOCKS_MAX],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// Appends a block if there is room for one.
+    pub fn push(&mut self, block: SeqRange) {
+        if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
+            *slot = block;
+            self.len += 1;
+        }
+    }
+
+    /// The blocks.
+    #[must_use]
+    pub fn as_slice(&self) -> &[SeqRange] {
+        self.blocks.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// There is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Keeps the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(u8::try_from(len).unwrap_or(u8::MAX));
+    }
+}
+
+impl PartialEq for SackBlocks {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for SackBlocks {}
+
+impl FromIterator<SeqRange> for SackBlocks {
+    /// The first four.
+    fn from_iter<I: IntoIterator<Item = SeqRange>>(blocks: I) -> Self {
+        let mut all = Self::default();
+        blocks.into_iter().for_each(|block| all.push(block));
+        all
+    }
+}
+
+/// A Fast Open cookie; an empty one asks for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cookie {
+    octets: [u8; COOKIE_MAX],
+    len: u8,
+}
+
+impl Cookie {
+    /// The request for a cookie.
+    pub const REQUEST: Self = Self { octets: [0; COOKIE_MAX], len: 0 };
+
+    /// A cookie of 4 to 16 octets, an even number of them (RFC 7413, 4.1.1); or the request, if there are none.
+    #[must_use]
+    pub fn new(octets: &[u8]) -> Option<Self> {
+        let right =
+            octets.is_empty() || (4..=COOKIE_MAX).contains(&octets.len()) && octets.len().is_multiple_of(2);
+        let mut cookie = Self { len: u8::try_from(octets.len()).ok().filter(|_| right)?, ..Self::REQUEST };
+        cookie.octets.get_mut(..octets.len())?.copy_from_slice(octets);
+        Some(cookie)
+    }
+
+    /// Its octets.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        self.octets.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// It asks for a cookie.
+    #[must_use]
+    pub const fn is_request(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Options {
+    /// Reads the octets between header and payload.
+    ///
+    /// It never fails: an option whose length is illegal ends the list (RFC 9293, MUST-7, asks to be prepared for it), one of a
+    /// known kind and a wrong length is passed over, and so is one of an unknown kind (MUST-6).
+    #[must_use]
+    pub fn parse(mut octets: &[u8]) -> Self {
+        let mut options = Self::default();
+        while let Some((&kind, rest)) = octets.split_first() {
+            match kind {
+                END => break,
+                NOP => octets = rest,
+                _ => {
+                    let Some((data, after)) = split_option(rest) else { break };
+                    options.read(kind, data);
+                    octets = after;
+                }
+            }
+        }
+        options
+    }
+
+    fn read(&mut self, kind: u8, data: &[u8]) {
+        match (kind, data) {
+            (MSS, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
+            (WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift),
+            (SACK_PERMITTED, []) => self.sack_permitted = true,
+            (SACK, blocks) if !blocks.is_empty() && blocks.len().is_multiple_of(8) => {
+                self.sack = blocks.as_chunks::<8>().0.iter().map(read_block).collect();
+            }
+            (TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
+                let (value, echo) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+                self.timestamps = Some(Timestamps { value, echo });
+            }
+            (FAST_OPEN, octets) => self.fast_open = Cookie::new(octets).or(self.fast_open),
+            _ => {}
+        }
+    }
+
+    /// The octets they take in a header: a multiple of four, at most [`OPTIONS_MAX`].
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.emit().1
+    }
+
+    /// There is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Writes them, and says how many octets they take. SACK blocks that find no room are left out, the last first.
+    ///
+    /// Aligned as RFC 7323, appendix A, advises and everybody does.
+    #[must_use]
+    pub fn emit(&self) -> ([u8; OPTIONS_MAX], usize) {
+        let mut to = Writer { octets: [NOP; OPTIONS_MAX], len: 0 };
+        if let Some(mss) = self.mss {
+            to.option(0, MSS, &[&mss.to_be_bytes()]);
+        }
+        if self.sack_permitted {
+            to.option(if self.timestamps.is_some() { 0 } else { 2 }, SACK_PERMITTED, &[]);
+        }
+        if let Some(Timestamps { value, echo }) = self.timestamps {
+            let pad = if self.sack_permitted { 0 } else { 2 };
+            to.option(pad, TIMESTAMPS, &[&value.to_be_bytes(), &echo.to_be_bytes()]);
+        }
+        if let Some(shift) = self.window_scale {
+            to.option(1, WINDOW_SCALE, &[&[shift]]);
+        }
+        if let Some(cookie) = &self.fast_open {
+            to.option(0, FAST_OPEN, &[cookie.as_slice()]);
+        }
+        self.emit_sack(&mut to);
+        (to.octets, to.len.next_multiple_of(4).min(OPTIONS_MAX))
+    }
+
+    fn emit_sack(&self, to: &mut Writer) {
+        let room = OPTIONS_MAX.saturating_sub(to.len + 4) / 8;
+        let blocks = self.sack.as_slice();
+        let blocks = blocks.get(..room.min(blocks.len())).unwrap_or_default();
+        if blocks.is_empty() {
+            return;
+        }
+        let mut data = [0; 8 * SACK_BLOCKS_MAX];
+        for (octets, block) in data.as_chunks_mut::<8>().0.iter_mut().zip(blocks) {
+            *octets = write_block(*block);
+        }
+        to.option(2, SACK, &[data.get(..8 * blocks.len()).unwrap_or_default()]);
+    }
+}
+
+/// The data of an option whose length octet `rest` begins with, and what follows it.
+fn split_option(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&len, rest) = rest.split_first()?;
+    rest.split_at_checked(usize::from(len).checked_sub(2)?)
+}
+
+fn read_block(octets: &[u8; 8]) -> SeqRange {
+    let [a, b, c, d, e, f, g, h] = *octets;
+    let number = |octets| SeqNumber::new(u32::from_be_bytes(octets));
+    SeqRange::new(number([a, b, c, d]), number([e, f, g, h]))
+}
+
+fn write_block(block: SeqRange) -> [u8; 8] {
+    let ([a, b, c, d], [e, f, g, h]) = (block.start.to_u32().to_be_bytes(), block.end.to_u32().to_be_bytes());
+    [a, b, c, d, e, f, g, h]
+}
+
+/// A header's room for options, full of NOPs.
+struct Writer {
+    octets: [u8; OPTIONS_MAX],
+    len: usize,
+}
+
+impl Writer {
+    /// Appends an option behind `pad` NOPs; leaves it out if there is no room.
+    fn option(&mut self, pad: usize, kind: u8, data: &[&[u8]]) {
+        let len = 2 + data.iter().map(|part| part.len()).sum::<usize>();
+        let start = self.len + pad;
+        let Some(room) = self.octets.get_mut(start..start + len) else { return };
+        let head = [kind, len as u8];
+        let octets = head.iter().chain(data.iter().copied().flatten());
+        room.iter_mut().zip(octets).for_each(|(to, from)| *to = *from);
+        self.len = start + len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn block(start: u32, end: u32) -> SeqRange {
+        SeqRange::new(SeqNumber::new(start), SeqNumber::new(end))
+    }
+
+    #[test]
+    fn a_syn_says_all_it_can_in_forty_octets() {
+        let options = Options {
+            mss: Some(1460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: Some(Timestamps { value: 0x0102_0304, echo: 0 }),
+            fast_open: Cookie::new(&[9; 16]),
+            ..Options::default()
+        };
+        let (octets, len) = options.emit();
+        assert_eq!(len, 40);
+        assert_eq!(octets[..20], [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7]);
+        assert_eq!(octets[20..22], [34, 18]);
+        assert_eq!(Options::parse(&octets[..len]), options);
+    }
+
+    #[test]
+    fn three_blocks_fit_beside_timestamps_and_four_without() {
+        let sack: SackBlocks = (0..6).map(|i| block(i * 10, i * 10 + 5)).collect();
+        assert_eq!(sack.as_slice().len(), 4);
+        let alone = Options { sack, ..Options::default() };
+        assert_eq!((alone.len(), Options::parse(&alone.emit().0).sack.as_slice().len()), (36, 4));
+        let both = Options { timestamps: Some(Timestamps::default()), ..alone };
+        assert_eq!((both.len(), Options::parse(&both.emit().0).sack.as_slice().len()), (40, 3));
+    }
+
+    #[test]
+    fn an_illegal_length_ends_the_list_and_a_wrong_one_is_passed_over() {
+        assert_eq!(Options::parse(&[2, 4, 5, 180, 9, 0, 4, 2]).sack_permitted, false, "length zero");
+        assert_eq!(Options::parse(&[9, 1, 4, 2]).sack_permitted, false, "length one");
+        assert_eq!(
+            Options::parse(&[4, 2, 8, 10, 1, 2]),
+            Options { sack_permitted: true, ..Options::default() },
+            "cut off"
+        );
+        assert_eq!(Options::parse(&[2, 3, 5, 4, 2]), Options { sack_permitted: true, ..Options::default() });
+        assert_eq!(Options::parse(&[5, 6, 0, 0, 0, 0, 3, 3, 9]).window_scale, Some(9));
+        assert_eq!(Options::parse(&[253, 4, 1, 1, 0, 4, 2]), Options::default(), "nothing behind the end");
+    }
+
+    #[test]
+    fn a_cookie_has_four_to_sixteen_octets_in_pairs() {
+        assert!(Cookie::new(&[]).is_some_and(|c| c.is_request()));
+        assert!([1, 2, 3, 5, 17, 18].iter().all(|len| Cookie::new(&vec![7; *len]).is_none()));
+        assert!(
+            [4, 6, 8, 16]
+                .iter()
+                .all(|len| Cookie::new(&vec![7; *len]).is_some_and(|c| c.as_slice().len() == *len))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_options_and_what_is_written_is_read(octets in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let mut options = Options::parse(&octets);
+            let (written, len) = options.emit();
+            prop_assert!(len <= OPTIONS_MAX && len.is_multiple_of(4));
+            let read = Options::parse(&written[..len]);
+            // What claimed more room than a header has may have lost blocks, and nothing else, unless it was absurd.
+            if octets.len() <= OPTIONS_MAX {
+                options.sack.truncate(read.sack.as_slice().len());
+                prop_assert_eq!(read, options);
+            }
+        }
+    }
+}
