@@ -38,7 +38,9 @@ pub fn run(input: &[u8]) -> Written {
             let bytes = script.take(len);
             let original_bytes = bytes.len() as u32 + more;
             let direction = if sent { Direction::Outbound } else { Direction::Inbound };
-            let packet = Packet { interface: which, direction, time, original_bytes, dropped_before, bytes };
+            let comment = core::str::from_utf8(script.comment()).unwrap_or_default();
+            let packet =
+                Packet { interface: which, direction, time, original_bytes, dropped_before, bytes, comment };
             encode::packet(&mut file, &packet);
             packets.push(packet);
         }
@@ -122,6 +124,11 @@ fn check(file: &[u8], interfaces: &[Described], packets: &[Packet<'_>]) {
                 assert!(options.contains(&(2, &(packet.direction as u32).to_le_bytes())));
                 let dropped = packet.dropped_before.to_le_bytes();
                 assert_eq!(options.contains(&(4, &dropped)), packet.dropped_before > 0);
+                let comment = options.iter().find(|(code, _)| *code == 1).map_or(&[][..], |(_, text)| text);
+                assert!(comment == packet.comment.as_bytes() || comment.len() > encode::COMMENT_MAX - 4);
+                assert!(
+                    packet.comment.as_bytes().starts_with(comment) && comment.len() <= encode::COMMENT_MAX
+                );
                 found += 1;
             }
             other => panic!("a block of type {other}"),
@@ -167,6 +174,14 @@ impl<'a> Script<'a> {
 
     fn byte(&mut self) -> u8 {
         self.take(1).first().copied().unwrap_or(0)
+    }
+
+    /// A few octets, or, now and then, many.
+    fn comment(&mut self) -> &'a [u8] {
+        match self.byte() {
+            255 => self.take(encode::COMMENT_MAX + 9),
+            few => self.take(usize::from(few % 16)),
+        }
     }
 
     fn number(&mut self) -> u64 {

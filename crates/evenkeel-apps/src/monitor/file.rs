@@ -114,6 +114,7 @@ impl Sink for CaptureFile {
             original_bytes: u32::try_from(captured.original_bytes).unwrap_or(u32::MAX),
             dropped_before: captured.dropped_before + core::mem::take(&mut self.given_up),
             bytes,
+            comment: "",
         });
         true
     }

@@ -1,4 +1,5 @@
-//! The record of packets that rules with `log` decided about: a pcapng file, written by a thread of its own.
+//! The record of packets that rules with `log` decided about: a pcapng file in which each packet's comment is the rule, written by a thread
+//! of its own.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,8 +41,8 @@ impl SharedLog {
         Self(Arc::new(Mutex::new(log)))
     }
 
-    pub(super) fn record(&self, transit: &Transit, now: Instant) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(transit, now);
+    pub(super) fn record(&self, transit: &Transit, now: Instant, remark: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(transit, now, remark);
     }
 
     pub(super) fn hand_over(&self) {
@@ -110,12 +111,12 @@ impl Log {
         self.handle.clone()
     }
 
-    /// Writes a packet down, unless there is no room.
-    fn record(&mut self, transit: &Transit, now: Instant) {
+    /// Writes a packet down, and what is to be said about it, unless there is no room.
+    fn record(&mut self, transit: &Transit, now: Instant, remark: &str) {
         let frame = transit.frame();
         let bytes = frame.get(..SNAPLEN).unwrap_or(frame);
         let Some(output) = &mut self.output else { return };
-        if !output.has_room(bytes.len()) {
+        if !output.has_room(bytes.len() + capture::encode::comment_overhead(remark)) {
             self.gap += 1;
             return add(&self.handle.counts.lost);
         }
@@ -126,6 +127,7 @@ impl Log {
             original_bytes: frame.len() as u32,
             dropped_before: core::mem::take(&mut self.gap),
             bytes,
+            comment: remark,
         });
         add(&self.handle.counts.recorded);
     }

@@ -1,5 +1,6 @@
 //! The rules in force: read by the screening process of each host, replaced from another thread without a packet in between.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,16 +12,24 @@ use serde::Serialize;
 
 use super::log::SharedLog;
 use super::mistake::Mistake;
-use super::rules::{Action, RuleSet, Tally};
+use super::rules::{Action, Rule, RuleSet, Tally};
 use super::screen::Screener;
 
 /// Rules with a reader's counters.
 #[derive(Debug)]
 struct Chapter {
-    rules: Arc<RuleSet>,
+    edition: Arc<Edition>,
     tally: Tally,
     /// Where the counters of each earlier rule go on.
     succession: Vec<Option<usize>>,
+}
+
+/// A set of rules as a reader gets it.
+#[derive(Debug)]
+struct Edition {
+    rules: RuleSet,
+    /// For each rule, what the log says with the packets it decided about.
+    remarks: Vec<String>,
 }
 
 /// A handle on the rules in force; copies are the same.
@@ -33,7 +42,7 @@ pub struct Rulebook(Arc<Shared>);
 struct Shared {
     links: Vec<String>,
     /// The newest rules. Held while readers are given them, and while readers' counters are added: never by a reader.
-    rules: Mutex<Arc<RuleSet>>,
+    newest: Mutex<Arc<Edition>>,
     readers: Vec<Arc<Reader>>,
     replaced: AtomicU64,
 }
@@ -54,6 +63,8 @@ struct Reader {
 pub struct RuleCount {
     /// The rule, as it was understood.
     pub rule: String,
+    /// The line in which it begins.
+    pub line: usize,
     /// Its label.
     pub label: Option<String>,
     /// Packets that it was compared with.
@@ -74,12 +85,27 @@ pub struct Text {
 }
 
 impl Text {
-    fn read(&self, links: &[String]) -> Result<RuleSet, Mistake> {
+    fn read(&self, links: &[String]) -> Result<Edition, Mistake> {
         let file = self.file.display().to_string();
-        let mut rules = RuleSet::parse(&file, &self.text)?;
+        let mut rules = RuleSet::parse_with(&file, &self.text, &|path| self.beside(path))?;
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
         rules.bind(&links, &file, &self.text)?;
-        Ok(rules)
+        let remark = |(index, rule): (usize, &Rule)| {
+            let text = rules.text(index).unwrap_or_default();
+            format!("rule {} at {file}:{}: {text}", index + 1, rule.line.0)
+        };
+        let remarks = rules.rules.iter().enumerate().map(remark).collect();
+        Ok(Edition { rules, remarks })
+    }
+
+    /// A file that the rules name, relative to their own directory.
+    fn beside(&self, path: &str) -> Result<(String, String), String> {
+        let path = self.file.parent().map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
+        let shown = path.display().to_string();
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok((shown, text)),
+            Err(error) => Err(format!("cannot read {shown}: {error}")),
+        }
     }
 }
 
@@ -89,9 +115,10 @@ impl Rulebook {
     /// # Errors
     /// [`Mistake`]
     pub fn open(text: &Text, links: Vec<String>, readers: usize) -> Result<Self, Mistake> {
-        let rules = Arc::new(text.read(&links)?);
-        let readers = (0..readers).map(|_| Arc::new(Reader::new(&rules))).collect();
-        Ok(Self(Arc::new(Shared { links, rules: Mutex::new(rules), readers, replaced: AtomicU64::new(0) })))
+        let edition = Arc::new(text.read(&links)?);
+        let readers = (0..readers).map(|_| Arc::new(Reader::new(&edition))).collect();
+        let newest = Mutex::new(edition);
+        Ok(Self(Arc::new(Shared { links, newest, readers, replaced: AtomicU64::new(0) })))
     }
 
     /// Replaces the rules: from some packet on it is the new ones that decide. Those that stay the same go on counting. Returns how many
@@ -105,18 +132,18 @@ impl Rulebook {
             drop(core::mem::take(&mut *lock(&reader.past)));
         }
         let new = Arc::new(text.read(&shared.links)?);
-        let mut rules = lock(&shared.rules);
+        let mut newest = lock(&shared.newest);
         shared.readers.iter().for_each(|reader| reader.give(&new));
         // The earlier ones go with their last reader, or here.
-        *rules = Arc::clone(&new);
+        *newest = Arc::clone(&new);
         shared.replaced.fetch_add(1, Ordering::Relaxed);
-        Ok(new.rules.len())
+        Ok(new.rules.rules.len())
     }
 
     /// The rules in force, with their tables, as they were understood.
     #[must_use]
     pub fn text(&self) -> String {
-        lock(&self.0.rules).to_string()
+        lock(&self.0.newest).rules.to_string()
     }
 
     /// How often the rules have been replaced.
@@ -128,11 +155,13 @@ impl Rulebook {
     /// What each rule has done, for all readers together.
     #[must_use]
     pub fn counts(&self) -> Vec<RuleCount> {
-        let rules = lock(&self.0.rules);
-        let counts = self.tally(&rules).counts().into_iter().zip(&rules.rules).enumerate();
+        let newest = lock(&self.0.newest);
+        let rules = &newest.rules;
+        let counts = self.tally(rules).counts().into_iter().zip(&rules.rules).enumerate();
         counts
             .map(|(index, (count, rule))| RuleCount {
                 rule: rules.text(index).unwrap_or_default(),
+                line: rule.line.0,
                 label: rule.label.clone(),
                 evaluations: count.evaluations,
                 packets: count.packets,
@@ -144,7 +173,7 @@ impl Rulebook {
     /// Packets that no rule matched, and packets with malformed headers.
     #[must_use]
     pub fn others(&self) -> (u64, u64) {
-        let tally = self.tally(&lock(&self.0.rules));
+        let tally = self.tally(&lock(&self.0.newest).rules);
         (tally.unmatched(), tally.malformed())
     }
 
@@ -166,9 +195,9 @@ impl Rulebook {
 }
 
 impl Reader {
-    fn new(rules: &Arc<RuleSet>) -> Self {
-        let tally = Tally::new(rules.rules.len());
-        let current = Arc::new(Chapter { rules: Arc::clone(rules), tally, succession: Vec::new() });
+    fn new(edition: &Arc<Edition>) -> Self {
+        let tally = Tally::new(edition.rules.rules.len());
+        let current = Arc::new(Chapter { edition: Arc::clone(edition), tally, succession: Vec::new() });
         Self {
             is_fresh: AtomicBool::new(false),
             next: Mutex::new(None),
@@ -177,13 +206,13 @@ impl Reader {
         }
     }
 
-    fn give(&self, rules: &Arc<RuleSet>) {
+    fn give(&self, edition: &Arc<Edition>) {
         // One that no packet has come to is replaced before it was in force; the counters go on from the one that is.
         let mut next = lock(&self.next);
-        let succession = rules.succession(&lock(&self.current).rules);
+        let succession = edition.rules.succession(&lock(&self.current).edition.rules);
         *next = Some(Arc::new(Chapter {
-            tally: Tally::new(rules.rules.len()),
-            rules: Arc::clone(rules),
+            tally: Tally::new(edition.rules.rules.len()),
+            edition: Arc::clone(edition),
             succession,
         }));
         self.is_fresh.store(true, Ordering::Release);
@@ -197,7 +226,7 @@ impl Reader {
         match &*next {
             Some(next) => sum.carry(&current.tally, &next.succession),
             None => {
-                let same: Vec<_> = (0..current.rules.rules.len()).map(Some).collect();
+                let same: Vec<_> = (0..current.edition.rules.rules.len()).map(Some).collect();
                 sum.carry(&current.tally, &same);
             }
         }
@@ -238,12 +267,14 @@ impl Screener for RuleScreener {
         if self.reader.is_fresh.load(Ordering::Acquire) {
             self.turn();
         }
-        let Chapter { rules, tally, .. } = &*self.current;
+        let Chapter { edition, tally, .. } = &*self.current;
+        let Edition { rules, remarks } = &**edition;
         let decision = rules.decide(transit.packet(), transit.interface().0, tally);
         if decision.log
             && let Some(log) = &self.log
         {
-            log.record(transit, now);
+            let remark = decision.rule.and_then(|rule| remarks.get(rule)).map_or("", String::as_str);
+            log.record(transit, now, remark);
         }
         match decision.action {
             Action::Pass => Verdict::Pass,
@@ -283,9 +314,9 @@ mod tests {
     fn the_screener_turns_to_new_rules_and_counters_go_on() {
         let book = Rulebook::open(&text("block proto udp\npass quick all"), vec!["a".into()], 1).unwrap();
         let mut screener = book.screeners(None).next().unwrap();
-        screener.current.rules.decide(&[0x45], 0, &screener.current.tally);
+        screener.current.edition.rules.decide(&[0x45], 0, &screener.current.tally);
         let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 2, 0, 0][..], &[1; 8]].concat();
-        screener.current.rules.decide(&packet, 0, &screener.current.tally);
+        screener.current.edition.rules.decide(&packet, 0, &screener.current.tally);
         book.replace(&text("pass")).unwrap();
         book.replace(&text("pass quick all\nblock to 1.2.3.4")).unwrap();
         screener.turn();
@@ -302,8 +333,8 @@ mod tests {
         let book = Rulebook::open(&text("block all\npass proto 99"), vec!["a".into()], 2).unwrap();
         let mut screeners: Vec<_> = book.screeners(None).collect();
         let mut screen = |reader: usize| {
-            let Chapter { rules, tally, .. } = &*screeners[reader].current;
-            rules.decide(&packet, 0, tally);
+            let Chapter { edition, tally, .. } = &*screeners[reader].current;
+            edition.rules.decide(&packet, 0, tally);
             screeners[reader].turn();
         };
         let packets = || book.counts().iter().map(|c| c.packets).collect::<Vec<_>>();

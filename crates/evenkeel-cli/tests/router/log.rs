@@ -5,11 +5,14 @@ use crate::{LINKS, hosts};
 
 #[test]
 fn what_rules_log_is_in_the_file() {
-    in_namespace(&[], || {
+    in_namespace(&[("tshark", "tshark")], || {
         let (a, _b) = hosts();
         let scratch = Scratch::new();
-        let rules = scratch
-            .write("rules.conf", "block log in on lan proto icmp to 10.0.2.2\npass log in proto icmp6\n");
+        scratch.write("servers.txt", "# not for us\n10.0.2.2\n");
+        let rules = scratch.write(
+            "rules.conf",
+            "table <servers> file \"servers.txt\"\nblock log in on lan proto icmp to <servers>\n\npass log in proto icmp6\n",
+        );
         let log = scratch.write("refused.pcapng", "");
         let router = Router::start(&format!("{LINKS} --rules {rules} --log {log}"));
         assert!(!a.attempt("ping -c 3 -i 0.05 -W 1 10.0.2.2").0);
@@ -22,6 +25,14 @@ fn what_rules_log_is_in_the_file() {
         );
         let shown = run(&format!("capinfos -c -M -T -r {log}"));
         assert!(shown.split_whitespace().any(|word| word == "7"), "{shown}");
+        // Each packet says which rule decided about it.
+        let said = run(&format!("tshark -r {log} -T fields -e frame.comment"));
+        let refused =
+            format!("rule 1 at {rules}:2: block drop in log on lan proto icmp from any to <servers>");
+        let passed = format!("rule 2 at {rules}:4: pass in log proto icmp6 all");
+        let count = |remark: &str| said.lines().filter(|line| *line == remark).count();
+        assert_eq!((count(&refused), count(&passed)), (3, 4), "{said}");
+        assert_eq!(done["screening"]["rules"][1]["line"], 4, "{done}");
     });
 }
 

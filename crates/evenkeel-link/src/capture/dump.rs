@@ -35,8 +35,15 @@ impl<W: Write> Dump<W> {
     pub fn frame(&mut self, direction: Direction, time: u64, frame: &[u8]) -> io::Result<()> {
         self.frames += 1;
         let original_bytes = frame.len() as u32;
-        let packet =
-            Packet { interface: 0, direction, time, original_bytes, dropped_before: 0, bytes: frame };
+        let packet = Packet {
+            interface: 0,
+            direction,
+            time,
+            original_bytes,
+            dropped_before: 0,
+            bytes: frame,
+            comment: "",
+        };
         self.write(|block| encode::packet(block, &packet))
     }
 

@@ -45,6 +45,8 @@ pub struct Packet<'a> {
     pub dropped_before: u64,
     /// What was kept of it.
     pub bytes: &'a [u8],
+    /// A remark about it, of [`COMMENT_MAX`] octets at most; empty for none.
+    pub comment: &'a str,
 }
 
 /// Statistics of an interface, from the beginning of the capture. What is not known is not written.
@@ -69,6 +71,7 @@ pub struct Totals {
 /// Option codes.
 mod option {
     pub(super) const END: u16 = 0;
+    pub(super) const COMMENT: u16 = 1;
     pub(super) const SHB_OS: u16 = 3;
     pub(super) const SHB_USERAPPL: u16 = 4;
     pub(super) const IF_NAME: u16 = 2;
@@ -91,8 +94,25 @@ const APPLICATION: &str = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
 /// Kind of a filter in `if_filter`: an expression of libpcap.
 const FILTER_EXPRESSION: u8 = 0;
 
-/// Octets of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options.
+/// Octets of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options; without a comment.
 pub const PACKET_OVERHEAD: usize = 32 + 3 + 8 + 12 + 4;
+
+/// Octets of a comment that are written, at most.
+pub const COMMENT_MAX: usize = 512;
+
+/// Octets that a comment adds to a packet's block.
+#[must_use]
+pub fn comment_overhead(comment: &str) -> usize {
+    match shortened(comment).len() {
+        0 => 0,
+        len => 4 + len.next_multiple_of(4),
+    }
+}
+
+/// As much of a comment as is written: whole characters.
+fn shortened(comment: &str) -> &str {
+    comment.get(..comment.floor_char_boundary(COMMENT_MAX)).unwrap_or(comment)
+}
 
 /// The operating system, as captures name it.
 #[must_use]
@@ -144,8 +164,9 @@ pub fn packet(file: &mut Vec<u8>, packet: &Packet<'_>) {
     let bytes = packet.bytes.get(..captured as usize).unwrap_or_default();
     let padding = bytes.len().wrapping_neg() & 3;
     let drop_count = if packet.dropped_before > 0 { 4 + 8 } else { 0 };
-    // Type, length, the fixed fields; flags, drop count, end of options; length.
-    let total = (8 + 20 + bytes.len() + padding + 8 + drop_count + 4 + 4) as u32;
+    let comment = comment_overhead(packet.comment);
+    // Type, length, the fixed fields; flags, drop count, comment, end of options; length.
+    let total = (8 + 20 + bytes.len() + padding + 8 + drop_count + comment + 4 + 4) as u32;
     file.extend_from_slice(
         words([
             block::ENHANCED_PACKET,
@@ -165,6 +186,9 @@ pub fn packet(file: &mut Vec<u8>, packet: &Packet<'_>) {
     );
     if packet.dropped_before > 0 {
         add_option(file, option::EPB_DROPCOUNT, &packet.dropped_before.to_le_bytes());
+    }
+    if comment > 0 {
+        add_option(file, option::COMMENT, shortened(packet.comment).as_bytes());
     }
     file.extend_from_slice(words([option_head(option::END, 0), total]).as_flattened());
 }
@@ -293,6 +317,7 @@ mod tests {
                 original_bytes: 0,
                 dropped_before: 1,
                 bytes: &bytes,
+                comment: "",
             };
             packet(&mut file, &lost);
             assert_eq!(file.len() % 4, 0);
@@ -301,11 +326,35 @@ mod tests {
         assert_eq!(longest, PACKET_OVERHEAD);
     }
 
+    #[test]
+    fn a_comment_adds_what_was_said_and_ends_with_a_character() {
+        let with = |comment: &str| {
+            let bare = Packet {
+                interface: 0,
+                direction: Direction::Inbound,
+                time: 0,
+                original_bytes: 0,
+                dropped_before: 0,
+                bytes: &[],
+                comment,
+            };
+            let mut file = Vec::new();
+            packet(&mut file, &bare);
+            file
+        };
+        let long = format!("{}\u{b5}", "x".repeat(COMMENT_MAX - 1));
+        for comment in ["", "a", "abcd", "\u{b5}m", &long] {
+            let file = with(comment);
+            assert_eq!(file.len(), with("").len() + comment_overhead(comment), "{comment}");
+        }
+        assert_eq!(comment_overhead(&long), 4 + COMMENT_MAX, "cut before the character that does not fit");
+    }
+
     proptest! {
         /// What is written reads back, and cut at any place it is what was written up to there.
         #[test]
         fn what_is_written_reads_back(
-            frames in vec((vec(any::<u8>(), 0..200), any::<u64>(), 0..300_u32, 0..3_u64), 0..20),
+            frames in vec((vec(any::<u8>(), 0..200), any::<u64>(), 0..300_u32, 0..3_u64, ".{0,9}"), 0..20),
             filter in "[ -~]{0,70}",
             cut in any::<prop::sample::Index>(),
         ) {
@@ -313,7 +362,7 @@ mod tests {
             let interface = Described { name: "ek0".into(), address: None, snaplen: 96, filter };
             begin(&mut file, "Linux", &[interface.clone(), interface]);
             let mut ends = vec![file.len()];
-            for (number, (bytes, time, more, dropped)) in frames.iter().enumerate() {
+            for (number, (bytes, time, more, dropped, comment)) in frames.iter().enumerate() {
                 packet(&mut file, &Packet {
                     interface: number as u32 % 2,
                     direction: if number % 3 == 0 { Direction::Inbound } else { Direction::Outbound },
@@ -321,6 +370,7 @@ mod tests {
                     original_bytes: bytes.len() as u32 + more,
                     dropped_before: *dropped,
                     bytes,
+                    comment,
                 });
                 ends.push(file.len());
             }
@@ -334,7 +384,7 @@ mod tests {
                     continue;
                 }
                 let mut reader = Reader::new(octets).unwrap();
-                for (bytes, time, more, _) in &frames[..expected] {
+                for (bytes, time, more, ..) in &frames[..expected] {
                     prop_assert!(reader.advance().unwrap());
                     prop_assert_eq!((reader.frame(), reader.time()), (&bytes[..], *time));
                     prop_assert_eq!(reader.original_bytes(), bytes.len() as u32 + more);

@@ -460,6 +460,7 @@ mod tests {
             original_bytes: bytes.len() as u32,
             dropped_before: 0,
             bytes,
+            comment: "",
         };
         let room = output.has_room(bytes.len());
         if room {

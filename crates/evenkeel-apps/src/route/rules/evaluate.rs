@@ -121,6 +121,9 @@ impl Hosts {
             Self::One { not: true, host: HostSet::Prefix(prefix) } => {
                 prefix.family == address.family && !prefix.contains(address)
             }
+            Self::One { not: true, host: HostSet::Range(range) } => {
+                range.family == address.family && !range.contains(address)
+            }
             Self::One { not, host } => host.contains(address, tables) != *not,
             Self::List(all) => all.iter().any(|host| host.contains(address, tables)),
         }
@@ -131,6 +134,7 @@ impl HostSet {
     fn contains(&self, address: Address, tables: &[Table]) -> bool {
         match self {
             Self::Prefix(prefix) => prefix.contains(address),
+            Self::Range(range) => range.contains(address),
             Self::Table(index) => tables.get(*index).is_some_and(|table| table.contains(address)),
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! statement = table | rule
-//! table     = "table" "<" name ">" ["const"] ["persist"] "{" { ["!"] prefix } "}"
+//! table     = "table" "<" name ">" ["const"] ["persist"] contents { contents }
+//! contents  = "{" { ["!"] addresses } "}" | "file" path
+//! addresses = prefix | address "-" address
 //! rule      = ("pass" | "block" ["drop" | "return"]) ["in"] ["log"] ["quick"] ["on" names] ["inet" | "inet6"]
 //!             ["proto" protocols] ["all" | ["from" hosts ["port" ports]] ["to" hosts ["port" ports]]] { option }
 //! option    = "flags" ("any" | set "/" mask) | "icmp-type" types | "icmp6-type" types | "fragment" | "less" octets
@@ -11,6 +13,8 @@
 //! Where a plural stands, a list in braces may; commas in it are free.
 
 use core::cell::RefCell;
+use core::net::IpAddr;
+use std::borrow::Cow;
 
 use winnow::Parser;
 use winnow::combinator::{alt, opt, preceded, repeat};
@@ -18,9 +22,11 @@ use winnow::error::EmptyError;
 use winnow::stream::{Stateful, Stream as _, TokenSlice};
 
 use super::names;
-use super::rule::{Action, Family, Flags, HostSet, Hosts, Icmp, On, Ports, Prefix, Rule, RuleSet, Side};
+use super::rule::{
+    Action, Address, Family, Flags, HostSet, Hosts, Icmp, Line, On, Ports, Prefix, Range, Rule, RuleSet, Side,
+};
 use super::table::Table;
-use super::token::{Kind, Token};
+use super::token::{self, Kind, Token};
 use crate::route::mistake::{Mistake, alternatives};
 
 type Input<'i, 's> = Stateful<TokenSlice<'i, Token<'s>>, &'i Trace>;
@@ -65,25 +71,92 @@ impl Trace {
     }
 }
 
-/// Reads tokens as a set of rules.
-pub(super) fn parse(file: &str, text: &str, tokens: &[Token<'_>]) -> Result<RuleSet, Mistake> {
+/// Reads tokens as a set of rules. `read` gives the text of a file that they name, and what to call it in messages.
+pub(super) fn parse(
+    file: &str,
+    text: &str,
+    tokens: &[Token<'_>],
+    read: &dyn Fn(&str) -> Result<(String, String), String>,
+) -> Result<RuleSet, Mistake> {
     let trace = Trace::default();
     let mut input = Input { input: TokenSlice::new(tokens), state: &trace };
-    let mut set = Building { file, text, done: RuleSet::default() };
+    let mut set = Building { file, text, read, counted: (0, 0), done: RuleSet::default() };
     while input.peek_token().is_some() {
         match statement(&mut input) {
             Ok(statement) => set.add(statement)?,
-            Err(EmptyError) => return Err(set.unexpected(tokens, &trace.0.borrow())),
+            Err(EmptyError) => return Err(unexpected(file, text, tokens, &trace.0.borrow())),
         }
     }
     Ok(set.done)
 }
 
+/// Reads a file of addresses: one after the other, between blanks or ends of lines, each with `!` before it or not.
+fn address_file(file: &str, text: &str) -> Result<Vec<Listed>, Mistake> {
+    let mut tokens = token::lex(text, 0).map_err(|at| token::unreadable(file, text, at))?;
+    tokens.retain(|token| token.kind != Kind::Newline);
+    let trace = Trace::default();
+    let mut input = Input { input: TokenSlice::new(&tokens), state: &trace };
+    let mut all = Vec::new();
+    while input.peek_token().is_some() {
+        match listed(&mut input) {
+            Ok(listed) => all.push(listed),
+            Err(EmptyError) => return Err(unexpected(file, text, &tokens, &trace.0.borrow())),
+        }
+    }
+    Ok(all)
+}
+
+/// What was found where it went wrong, and what would have been right.
+fn unexpected(file: &str, text: &str, tokens: &[Token<'_>], furthest: &Furthest) -> Mistake {
+    let found = tokens.len().checked_sub(furthest.left).and_then(|index| tokens.get(index));
+    let expected = alternatives(furthest.expected.iter().copied());
+    let (at, found) = match found {
+        None => (text.len(), "the end of the file".to_owned()),
+        Some(token) if token.kind == Kind::Newline => (token.at, "the end of the line".to_owned()),
+        Some(token) => (token.at, format!("`{}`{}", token.text, hint(token))),
+    };
+    Mistake::at(file, text, at, format!("expected {expected}, found {found}"))
+}
+
 // --- What was read, before names are looked up ---
 
 enum Statement<'s> {
-    Table { name: Token<'s>, entries: Vec<(Token<'s>, bool, Prefix)> },
+    Table { name: Token<'s>, contents: Vec<Contents<'s>> },
     Rule(Box<Draft<'s>>),
+}
+
+enum Contents<'s> {
+    Here(Vec<Listed>),
+    File(Token<'s>),
+}
+
+/// Addresses in a table, and where they stand.
+struct Listed {
+    at: usize,
+    not: bool,
+    addresses: Addresses,
+}
+
+#[derive(Clone, Copy)]
+enum Addresses {
+    Prefix(Prefix),
+    Range(Range),
+}
+
+impl Addresses {
+    fn family(self) -> Family {
+        match self {
+            Self::Prefix(prefix) => prefix.family,
+            Self::Range(range) => range.family,
+        }
+    }
+
+    fn prefixes(self) -> Vec<Prefix> {
+        match self {
+            Self::Prefix(prefix) => vec![prefix],
+            Self::Range(range) => range.prefixes().collect(),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -94,11 +167,12 @@ struct Entry<'s> {
 
 #[derive(Clone, Copy)]
 enum DraftHost<'s> {
-    Prefix(Prefix),
+    Addresses(Addresses),
     Table(Token<'s>),
 }
 
 struct Draft<'s> {
+    at: usize,
     action: Action,
     log: bool,
     quick: bool,
@@ -260,22 +334,54 @@ fn table<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Statement<'s>> {
     opt(word!("persist")).parse_next(input)?;
     opt(word!("const")).parse_next(input)?;
     opt(word!("persist")).parse_next(input)?;
+    let contents = repeat(1.., contents).parse_next(input)?;
+    Ok(Statement::Table { name, contents })
+}
+
+fn contents<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Contents<'s>> {
+    if opt(word!("file")).parse_next(input)?.is_some() {
+        let path = |token: &Token<'s>| matches!(token.kind, Kind::Text | Kind::Word).then_some(*token);
+        return terminal("a file's name in quotes", path)(input).map(Contents::File);
+    }
     sign!("{")(input)?;
     if opt(sign!("}")).parse_next(input)?.is_some() {
-        return Ok(Statement::Table { name, entries: Vec::new() });
+        return Ok(Contents::Here(Vec::new()));
     }
-    let entries = list(&mut named("an address or prefix, such as 10.0.0.0/8", entry), input)?;
-    Ok(Statement::Table { name, entries })
+    list(&mut listed, input).map(Contents::Here)
 }
 
-fn entry<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<(Token<'s>, bool, Prefix)> {
-    let not = opt(sign!("!")).parse_next(input)?.is_some();
-    let (token, prefix) = terminal("an address or prefix", |token| Some((*token, prefix_of(token)?)))(input)?;
-    Ok((token, not, prefix))
+fn listed<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Listed> {
+    named("an address, a prefix such as 10.0.0.0/8, or a range such as 10.0.0.1 - 10.0.0.9", |input| {
+        let not = opt(sign!("!")).parse_next(input)?.is_some();
+        let at = input.peek_token().map_or(0, |token| token.at);
+        Ok(Listed { at, not, addresses: addresses("an address, a prefix or a range")(input)? })
+    })(input)
 }
 
-fn prefix_of(token: &Token<'_>) -> Option<Prefix> {
-    if token.kind == Kind::Word { Prefix::parse(token.text) } else { None }
+/// A prefix, or a range: with blanks around its `-`, as pf wants them, or without.
+fn addresses<'i, 's: 'i>(what: &'static str) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<Addresses> {
+    move |input| {
+        let first = any_word(what, |text| prefix_of(text).or_else(|| range_of(text)))(input)?;
+        let Addresses::Prefix(prefix) = first else { return Ok(first) };
+        let Some(address) = prefix.address() else { return Ok(first) };
+        let last = any_word("the range's last address, not below its first one", |text| {
+            Range::new(address, address_of(text)?).map(Addresses::Range)
+        });
+        Ok(opt(preceded(word!("-"), last)).parse_next(input)?.unwrap_or(first))
+    }
+}
+
+fn prefix_of(text: &str) -> Option<Addresses> {
+    Prefix::parse(text).map(Addresses::Prefix)
+}
+
+fn range_of(text: &str) -> Option<Addresses> {
+    let (first, last) = text.split_once('-')?;
+    Range::new(address_of(first)?, address_of(last)?).map(Addresses::Range)
+}
+
+fn address_of(text: &str) -> Option<Address> {
+    text.parse::<IpAddr>().ok().map(Address::from)
 }
 
 fn table_name<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Token<'s>> {
@@ -291,6 +397,7 @@ fn is_name(token: &Token<'_>) -> bool {
 }
 
 fn rule<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Draft<'s>> {
+    let at = input.peek_token().map_or(0, |token| token.at);
     let action = action(input)?;
     let (log, quick) = ways(input)?;
     let on = opt(preceded(word!("on"), one_or_list(link))).parse_next(input)?.unwrap_or_default();
@@ -300,7 +407,7 @@ fn rule<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Draft<'s>> {
         opt(preceded(word!("proto"), one_or_list(protocol))).parse_next(input)?.unwrap_or_default();
     let (from, to) = sides(input)?;
     let options = repeat(0.., option).parse_next(input)?;
-    Ok(Draft { action, log, quick, on, family, protocols, from, to, options })
+    Ok(Draft { at, action, log, quick, on, family, protocols, from, to, options })
 }
 
 fn action<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Action> {
@@ -381,8 +488,8 @@ fn hosts<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<DraftHosts<'s>> {
 }
 
 fn host<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<DraftHost<'s>> {
-    let prefix = terminal("an address", prefix_of).map(DraftHost::Prefix);
-    alt((prefix, table_name.map(DraftHost::Table))).parse_next(input)
+    let addresses = addresses("an address").map(DraftHost::Addresses);
+    alt((addresses, table_name.map(DraftHost::Table))).parse_next(input)
 }
 
 fn ports<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Ports> {
@@ -462,6 +569,9 @@ fn icmp<'i, 's: 'i>(parse: fn(&str) -> Option<u8>) -> impl FnMut(&mut Input<'i, 
 struct Building<'a> {
     file: &'a str,
     text: &'a str,
+    read: &'a dyn Fn(&str) -> Result<(String, String), String>,
+    /// A place, and how many lines end before it.
+    counted: (usize, usize),
     done: RuleSet,
 }
 
@@ -470,40 +580,56 @@ impl Building<'_> {
         Err(Mistake::at(self.file, self.text, at.at, what))
     }
 
-    fn unexpected(&self, tokens: &[Token<'_>], furthest: &Furthest) -> Mistake {
-        let found = tokens.len().checked_sub(furthest.left).and_then(|index| tokens.get(index));
-        let expected = alternatives(furthest.expected.iter().copied());
-        let (at, found) = match found {
-            None => (self.text.len(), "the end of the file".to_owned()),
-            Some(token) if token.kind == Kind::Newline => (token.at, "the end of the line".to_owned()),
-            Some(token) => (token.at, format!("`{}`{}", token.text, hint(token))),
-        };
-        Mistake::at(self.file, self.text, at, format!("expected {expected}, found {found}"))
+    /// Counted from 1. Places are asked for in their order, so that no line is counted twice.
+    fn line_of(&mut self, at: usize) -> usize {
+        let (from, lines) = self.counted;
+        self.counted = (at, lines + self.text.get(from..at).unwrap_or_default().matches('\n').count());
+        self.counted.1 + 1
     }
 
     fn add(&mut self, statement: Statement<'_>) -> Result<(), Mistake> {
         match statement {
-            Statement::Table { name, entries } => self.add_table(name, &entries),
+            Statement::Table { name, contents } => self.add_table(name, &contents),
             Statement::Rule(draft) => {
+                let line = Line(self.line_of(draft.at));
                 let rule = self.rule(*draft)?;
-                self.done.rules.push(rule);
+                self.done.rules.push(Rule { line, ..rule });
                 Ok(())
             }
         }
     }
 
-    fn add_table(&mut self, name: Token<'_>, entries: &[(Token<'_>, bool, Prefix)]) -> Result<(), Mistake> {
+    fn add_table(&mut self, name: Token<'_>, contents: &[Contents<'_>]) -> Result<(), Mistake> {
         if self.done.tables.iter().any(|table| table.name == name.text) {
             return self.mistake(name, format!("table <{}> is defined twice", name.text));
         }
-        let prefixes: Vec<_> = entries.iter().map(|&(_, not, prefix)| (prefix, not)).collect();
-        match Table::new(name.text, &prefixes) {
-            Ok(table) => self.done.tables.push(table),
-            Err(index) => {
-                let at = entries.get(index).map_or(name, |&(token, ..)| token);
-                return self.mistake(at, "the same prefix is in this table with and without `!`");
+        // The texts of files must be there for as long as places in them may have to be told.
+        let mut texts = vec![(Cow::Borrowed(self.file), Cow::Borrowed(self.text))];
+        let (mut prefixes, mut places) = (Vec::new(), Vec::new());
+        let mut put = |listed: &[Listed], text: usize| {
+            for Listed { at, not, addresses } in listed {
+                for prefix in addresses.prefixes() {
+                    prefixes.push((prefix, *not));
+                    places.push((text, *at));
+                }
+            }
+        };
+        for contents in contents {
+            match contents {
+                Contents::Here(listed) => put(listed, 0),
+                Contents::File(path) => {
+                    let (file, text) = (self.read)(path.text).or_else(|why| self.mistake(*path, why))?;
+                    put(&address_file(&file, &text)?, texts.len());
+                    texts.push((file.into(), text.into()));
+                }
             }
         }
+        let table = Table::new(name.text, &prefixes).map_err(|index| {
+            let (text, at) = places.get(index).copied().unwrap_or_default();
+            let (file, text) = texts.get(text).cloned().unwrap_or_default();
+            Mistake::at(&file, &text, at, "the same prefix is in this table with and without `!`")
+        })?;
+        self.done.tables.push(table);
         Ok(())
     }
 
@@ -531,6 +657,7 @@ impl Building<'_> {
             less: None,
             greater: None,
             label: None,
+            line: Line::default(),
         };
         for (at, option) in options {
             self.set(&mut rule, at, option)?;
@@ -541,8 +668,7 @@ impl Building<'_> {
     /// The family that a rule names; addresses of the other one would never match.
     fn family(&self, draft: &Draft<'_>) -> Result<Option<Family>, Mistake> {
         let Some((token, family)) = draft.family else { return Ok(None) };
-        let other =
-            |host: &DraftHost<'_>| matches!(host, DraftHost::Prefix(prefix) if prefix.family != family);
+        let other = |host: &DraftHost<'_>| matches!(host, DraftHost::Addresses(of) if of.family() != family);
         let wrong = |side: &DraftSide<'_>| match &side.hosts {
             DraftHosts::Any => false,
             DraftHosts::One(entry) => other(&entry.host),
@@ -570,7 +696,8 @@ impl Building<'_> {
 
     fn host(&self, host: DraftHost<'_>) -> Result<HostSet, Mistake> {
         match host {
-            DraftHost::Prefix(prefix) => Ok(HostSet::Prefix(prefix)),
+            DraftHost::Addresses(Addresses::Prefix(prefix)) => Ok(HostSet::Prefix(prefix)),
+            DraftHost::Addresses(Addresses::Range(range)) => Ok(HostSet::Range(range)),
             DraftHost::Table(name) => match self.done.tables.iter().position(|t| t.name == name.text) {
                 Some(index) => Ok(HostSet::Table(index)),
                 None => self.mistake(name, format!("no table <{}> is defined before this", name.text)),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! web = "{ 80, 443 }"
-//! table <bad> { 10.0.0.0/8, !10.1.0.0/16 }
+//! table <bad> { 10.0.0.0/8, !10.1.0.0/16, 192.0.2.5 - 192.0.2.70 } file "bad.txt"
 //!
 //! block return log in on wan from <bad>
 //! pass quick proto udp to port domain
@@ -16,6 +16,9 @@
 //! reassembled: a fragment that is not the first has no ports, TCP flags or ICMP type, and a rule that asks for them is not about it. Rules
 //! with `fragment` are about fragments. A first fragment too short to have what rules look at is dropped (RFC 1858), and so is
 //! everything whose headers are malformed.
+//!
+//! A table's addresses stand in braces, in files or in both. In a file they stand between blanks or ends of lines, what follows a `#` is a
+//! comment. A file's name is relative to the directory of the rules, unless it begins with `/`.
 //!
 //! What pf has and this has not: `out`, state, translation, queues, anchors, host names, interface names as addresses, `set`. What this has
 //! and pf has not: tcpdump's `less` and `greater`, the packet's length in octets. A list means any of its elements; `!` in a list would
@@ -31,7 +34,9 @@ mod tally;
 mod token;
 
 pub use evaluate::Decision;
-pub use rule::{Action, Family, Flags, HostSet, Hosts, Icmp, On, Ports, Prefix, Rule, RuleSet, Side};
+pub use rule::{
+    Action, Family, Flags, HostSet, Hosts, Icmp, Line, On, Ports, Prefix, Range, Rule, RuleSet, Side,
+};
 pub use table::Table;
 pub use tally::{Count, Tally};
 
@@ -40,7 +45,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::mistake::Mistake;
 
 impl RuleSet {
-    /// Reads rules. `file` is what the text is called in messages.
+    /// Reads rules that name no files. `file` is what the text is called in messages.
     ///
     /// # Errors
     /// The first [`Mistake`].
@@ -52,7 +57,19 @@ impl RuleSet {
     /// assert_eq!(error.to_string(), "rules.conf:2:11: expected an address, `any` or a <table>, found `10.0.0`");
     /// ```
     pub fn parse(file: &str, text: &str) -> Result<Self, Mistake> {
-        grammar::parse(file, text, &token::tokens(file, text)?)
+        Self::parse_with(file, text, &|_| Err("no files can be named here".to_owned()))
+    }
+
+    /// Reads rules whose tables may be in files: `read` gives what to call a file in messages, and its text; or why there is none.
+    ///
+    /// # Errors
+    /// The first [`Mistake`], in the rules or in a file.
+    pub fn parse_with(
+        file: &str,
+        text: &str,
+        read: &dyn Fn(&str) -> Result<(String, String), String>,
+    ) -> Result<Self, Mistake> {
+        grammar::parse(file, text, &token::tokens(file, text)?, read)
     }
 
     /// Which of these rules each of `earlier` goes on as: the one that is written the same, if there is one.

@@ -46,7 +46,20 @@ pub struct Rule {
     pub greater: Option<u16>,
     /// A name for reports.
     pub label: Option<String>,
+    /// Where it is written.
+    pub line: Line,
 }
+
+/// The line that a rule begins in, counted from 1. Two rules are the same wherever they stand.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Line(pub usize);
+
+impl PartialEq for Line {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Line {}
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +137,8 @@ pub enum Hosts {
 pub enum HostSet {
     /// The addresses of a prefix.
     Prefix(Prefix),
+    /// From one address to another.
+    Range(Range),
     /// The table with this place in [`RuleSet::tables`].
     Table(usize),
 }
@@ -137,6 +152,43 @@ pub struct Prefix {
     pub length: u8,
     /// Right-aligned for IPv4.
     pub(super) bits: u128,
+}
+
+/// Addresses from one to another of the same family, both included: `10.0.0.1 - 10.0.0.9`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    pub(super) family: Family,
+    /// Not above `last`.
+    pub(super) first: u128,
+    pub(super) last: u128,
+}
+
+impl Range {
+    /// `None` if they are of two families, or the last one is below the first.
+    pub(super) fn new(first: Address, last: Address) -> Option<Self> {
+        let fits = first.family == last.family && first.bits <= last.bits;
+        fits.then_some(Self { family: first.family, first: first.bits, last: last.bits })
+    }
+
+    pub(super) fn contains(&self, address: Address) -> bool {
+        self.family == address.family && (self.first..=self.last).contains(&address.bits)
+    }
+
+    /// The fewest prefixes that are the same addresses, in their order: two for each bit at most.
+    pub(super) fn prefixes(self) -> impl Iterator<Item = Prefix> {
+        let Self { family, last, .. } = self;
+        let mut next = Some(self.first);
+        core::iter::from_fn(move || {
+            let bits = next?;
+            let prefix = |length| Prefix { family, length, bits };
+            let end = |prefix: Prefix| bits | !family.mask(prefix.length);
+            // The shortest one that begins here and does not go on behind the end.
+            let fitting = |prefix: &Prefix| bits & family.mask(prefix.length) == bits && end(*prefix) <= last;
+            let prefix = (0..=family.bits()).map(prefix).find(fitting)?;
+            next = end(prefix).checked_add(1).filter(|next| *next <= last);
+            Some(prefix)
+        })
+    }
 }
 
 /// An address as a number: that of IPv4 is right-aligned.
@@ -175,6 +227,12 @@ impl Prefix {
     pub(super) fn new(address: IpAddr, length: u8) -> Option<Self> {
         let Address { family, bits } = address.into();
         (length <= family.bits()).then(|| Self { family, length, bits: bits & family.mask(length) })
+    }
+
+    /// The only address in it, if it has but one.
+    pub(super) fn address(&self) -> Option<Address> {
+        let Self { family, length, bits } = *self;
+        (length == family.bits()).then_some(Address { family, bits })
     }
 
     pub(super) fn contains(&self, address: Address) -> bool {
@@ -327,6 +385,7 @@ fn options(f: &mut fmt::Formatter<'_>, rule: &Rule) -> fmt::Result {
 fn side(f: &mut fmt::Formatter<'_>, word: &str, side: &Side, tables: &[Table]) -> fmt::Result {
     let shown = |host: &HostSet| match host {
         HostSet::Prefix(prefix) => prefix.to_string(),
+        HostSet::Range(range) => range.to_string(),
         HostSet::Table(index) => {
             tables.get(*index).map_or_else(String::new, |table| format!("<{}>", table.name))
         }
@@ -362,6 +421,13 @@ impl fmt::Display for Prefix {
         } else {
             write!(f, "{address}/{}", self.length)
         }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = |bits| Prefix { family: self.family, length: self.family.bits(), bits };
+        write!(f, "{} - {}", one(self.first), one(self.last))
     }
 }
 

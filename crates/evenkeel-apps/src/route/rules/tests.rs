@@ -3,6 +3,7 @@ use core::net::IpAddr;
 use proptest::prelude::*;
 
 use super::names::{ICMP, ICMPV6, TCP, UDP};
+use super::rule::Address;
 use super::*;
 
 fn rules(text: &str) -> RuleSet {
@@ -123,6 +124,68 @@ fn addresses_tables_and_negation() {
 }
 
 #[test]
+fn ranges_of_addresses() {
+    let from = |rule: &str, from: &str, to: &str| decide(rule, &udp(from, 1, to, 2)) == Action::Drop;
+    for rule in ["block from 10.0.0.7 - 10.0.1.2", "table <t> { 10.0.0.7-10.0.1.2 }\nblock from <t>"] {
+        let inside =
+            ["10.0.0.6", "10.0.0.7", "10.0.0.255", "10.0.1.2", "10.0.1.3"].map(|a| from(rule, a, "1.1.1.1"));
+        assert_eq!(inside, [false, true, true, true, false], "{rule}");
+    }
+    assert!(from("block to { 1.1.1.1, fd00::5 - fd00::9 }", "fd00::1", "fd00::7"));
+    let not = "block from !10.0.0.1 - 10.0.0.9";
+    assert!(from(not, "10.0.0.10", "1.1.1.1") && !from(not, "10.0.0.5", "1.1.1.1"));
+    assert!(!from(not, "fd00::1", "fd00::2"), "of its family");
+    let table = "table <t> { 10.0.0.0/8, !10.0.0.3 - 10.0.0.5 }\nblock from <t>";
+    assert!(from(table, "10.0.0.6", "1.1.1.1") && !from(table, "10.0.0.4", "1.1.1.1"));
+}
+
+#[test]
+fn tables_from_files() {
+    let read = |path: &str| match path {
+        "bad" => Ok(("lists/bad".to_owned(), "10.0.0.1 # one\n\n! 10.0.0.2\n10.0.0.8 - 10.0.0.9".to_owned())),
+        "wrong" => Ok(("lists/wrong".to_owned(), "10.0.0.1\n  10.0.0.9 - 10.0.0.8".to_owned())),
+        "not" => Ok(("lists/not".to_owned(), "::1\n!fd00::/8".to_owned())),
+        "cut" => Ok(("lists/cut".to_owned(), "10.0.0.1\n!".to_owned())),
+        other => Err(format!("cannot read {other}: not there")),
+    };
+    let parse = |text: &str| RuleSet::parse_with("r", text, &read);
+    let shown = parse("table <t> persist { fd00::/8 } file \"bad\"\nblock from <t>").unwrap().to_string();
+    assert_eq!(
+        shown,
+        "table <t> { 10.0.0.1, !10.0.0.2, 10.0.0.8/31, fd00::/8 }\nblock drop in from <t> to any\n"
+    );
+    assert_eq!(parse("name = bad\ntable <t> file $name file \"not\"").unwrap().tables[0].len(), 5);
+    let said = |text: &str| parse(text).unwrap_err().to_string();
+    assert_eq!(said("pass\ntable <t> file \"x\""), "r:2:16: cannot read x: not there");
+    assert_eq!(
+        said("table <t> file \"wrong\""),
+        "lists/wrong:2:14: expected the range's last address, not below its first one, found `10.0.0.8`"
+    );
+    assert_eq!(
+        said("table <t> file \"not\" { fd00::/8 }"),
+        "r:1:24: the same prefix is in this table with and without `!`"
+    );
+    assert!(said("table <t> file \"cut\"").starts_with("lists/cut:2:2: expected an address"));
+    assert_eq!(
+        said("table <t>"),
+        "r:1:10: expected `persist`, `const`, `file` or `{`, found the end of the line"
+    );
+    assert_eq!(said("table <t> file"), "r:1:15: expected a file's name in quotes, found the end of the line");
+    assert_eq!(mistake("table <t> file \"bad\""), "r:1:16: no files can be named here");
+}
+
+#[test]
+fn a_rule_knows_its_line() {
+    let lines: Vec<_> =
+        rules("m = x\npass\n\n# no\nblock from { 10.0.0.1,\n 10.0.0.2 }\npass \\\nall\nblock")
+            .rules
+            .iter()
+            .map(|rule| rule.line.0)
+            .collect();
+    assert_eq!(lines, [2, 5, 7, 9]);
+}
+
+#[test]
 fn ports_of_both_ends() {
     let to = |ports: &str, port| {
         decide(&format!("block proto {{ tcp, udp }} to port {ports}"), &udp("1.1.1.1", 7, "2.2.2.2", port))
@@ -133,6 +196,7 @@ fn ports_of_both_ends() {
     assert!(to("{ 1, 5:9 }", 7) && to("!= 80", 81) && !to("!= 80", 80));
     assert!(to("< 1024", 1023) && !to("< 1024", 1024) && to("<= 1024", 1024));
     assert!(to("> 1024", 1025) && !to("> 1024", 1024) && to(">= 1024", 1024));
+    assert!(to("10><12", 11) && !to("10><12", 10) && to("10<>12", 9) && to("1000 : 2000", 1500));
     assert!(to("10 >< 12", 11) && !to("10 >< 12", 12) && to("10 <> 12", 13) && !to("10 <> 12", 10));
     let from = decide("block proto udp from port 7 to port 9", &udp("1.1.1.1", 7, "2.2.2.2", 9));
     assert_eq!(from, Action::Drop);
@@ -299,8 +363,20 @@ fn prefix() -> impl Strategy<Value = Prefix> {
     ]
 }
 
+fn range() -> impl Strategy<Value = Range> {
+    let ordered = |a: IpAddr, b: IpAddr| Range::new(a.min(b).into(), a.max(b).into()).unwrap();
+    prop_oneof![
+        any::<[[u8; 4]; 2]>().prop_map(move |[a, b]| ordered(a.into(), b.into())),
+        any::<[[u8; 16]; 2]>().prop_map(move |[a, b]| ordered(a.into(), b.into())),
+    ]
+}
+
 fn hosts(tables: usize) -> impl Strategy<Value = Hosts> {
-    let host = prop_oneof![prefix().prop_map(HostSet::Prefix), (0..tables).prop_map(HostSet::Table)];
+    let host = prop_oneof![
+        prefix().prop_map(HostSet::Prefix),
+        range().prop_map(HostSet::Range),
+        (0..tables).prop_map(HostSet::Table)
+    ];
     prop_oneof![
         Just(Hosts::Any),
         (any::<bool>(), host.clone()).prop_map(|(not, host)| Hosts::One { not, host }),
@@ -366,6 +442,7 @@ fn any_rule(tables: usize) -> impl Strategy<Value = Rule> {
             less,
             greater,
             label,
+            line: Line::default(),
         }
     })
 }
@@ -384,6 +461,22 @@ proptest! {
     fn what_is_printed_reads_back(set in any_set()) {
         let text = set.to_string();
         prop_assert_eq!(RuleSet::parse("r", &text).map_err(|m| format!("{m}\n{text}")), Ok(set));
+    }
+
+    /// The prefixes of a range are its addresses, all of them, and no others.
+    #[test]
+    fn a_range_is_its_prefixes(range in range(), address in prefix()) {
+        let prefixes: Vec<_> = range.prefixes().collect();
+        prop_assert!(prefixes.len() <= 2 * usize::from(range.family.bits()));
+        let mut next = Some(range.first);
+        for prefix in &prefixes {
+            prop_assert_eq!(Some(prefix.bits), next);
+            next = (prefix.bits | !prefix.family.mask(prefix.length)).checked_add(1);
+        }
+        prop_assert_eq!(next, range.last.checked_add(1));
+        let address = Address { family: address.family, bits: address.bits };
+        let inside = prefixes.iter().any(|prefix| prefix.contains(address));
+        prop_assert_eq!(range.contains(address), inside);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) fn tokens<'s>(file: &str, text: &'s str) -> Result<Vec<Token<'s>>, Mi
     Ok(expansion.done)
 }
 
-fn unreadable(file: &str, text: &str, at: usize) -> Mistake {
+pub(super) fn unreadable(file: &str, text: &str, at: usize) -> Mistake {
     let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or(' ');
     let what = match found {
         '"' => "this text has no closing `\"` on its line".to_owned(),
@@ -67,7 +67,7 @@ fn unreadable(file: &str, text: &str, at: usize) -> Mistake {
 }
 
 /// The tokens of `text`, which begins at octet `base` of the file; or where there is none.
-fn lex(text: &str, base: usize) -> Result<Vec<Token<'_>>, usize> {
+pub(super) fn lex(text: &str, base: usize) -> Result<Vec<Token<'_>>, usize> {
     let mut input = LocatingSlice::new(text);
     let mut tokens = Vec::new();
     loop {

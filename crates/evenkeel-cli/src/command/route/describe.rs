@@ -161,8 +161,11 @@ fn screening_lines(screening: &ScreeningReport) -> String {
         count(screening.dropped),
         count(screening.rejected)
     );
-    for rule in &screening.rules {
-        text.push_str(&format!("  {:>12}  {}\n", count(rule.packets), rule.rule));
+    // The log calls rules by these numbers.
+    let width = screening.rules.len().to_string().len();
+    for (rule, number) in screening.rules.iter().zip(1..) {
+        let packets = count(rule.packets);
+        text.push_str(&format!("  {packets:>12}  rule {number:<width$}  {}\n", rule.rule));
     }
     text.push_str(&format!("  {:>12}  (no rule: pass)\n", count(screening.unmatched)));
     if screening.malformed > 0 {

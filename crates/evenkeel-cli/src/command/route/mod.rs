@@ -38,7 +38,7 @@ Links:
 
 Rules:
   web = \"{ 80, 443 }\"
-  table <bad> { 10.0.0.0/8, !10.1.0.0/16 }
+  table <bad> { 10.0.0.0/8, !10.1.0.0/16, 192.0.2.5 - 192.0.2.70 } file \"bad.txt\"
   block return log in on wan from <bad>
   pass quick proto udp to port domain
   block proto tcp to port $web flags S/SA label \"no new connections\"
@@ -101,7 +101,7 @@ pub(crate) struct Arguments {
     /// Screening rules [default: all packets pass].
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Where packets go that rules with `log` decide about.
+    /// Where packets go that rules with `log` decide about, each with the rule as its comment.
     #[arg(long, value_name = "FILE.pcapng")]
     log: Option<PathBuf>,
     /// Packets that may wait for screening.
