@@ -11,7 +11,7 @@ use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Config, Host, System, Transmit, TransmitService};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::poll::{CycleLimit, Feedback, Inhibition, Quota};
+use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackBy, Inhibition, Quota, TaskWeights, TickSampling};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::screen::Verdict;
@@ -50,14 +50,22 @@ fn config(script: &mut Script<'_>) -> Config {
     let base = Config::of(architecture);
     let feedback =
         Feedback { timeout: UNIT * 50, resume_on_space: options & 128 == 0, ..Feedback::default() };
+    let alternatives = more & 32 != 0;
+    let by = if alternatives { FeedbackBy::Length } else { FeedbackBy::Marks };
+    let sampling = TickSampling { tick: UNIT * 20, samples: 2, pause_ticks: 2 };
     let services = [TransmitService::InTurn, TransmitService::ReceiveFirst, TransmitService::LowerLevel];
     Config {
         device_work: if options & 1 == 0 { DeviceWork::Polled } else { DeviceWork::Interrupt },
-        feedback: base.feedback.map(|f| Feedback { scope: f.scope, ..feedback }).filter(|_| options & 2 == 0),
+        feedback: base
+            .feedback
+            .map(|f| Feedback { scope: f.scope, by, ..feedback })
+            .filter(|_| options & 2 == 0),
         batch_pkts: if options & 4 == 0 { 1 } else { 16 },
         cycle_limit: (options & 8 != 0)
             .then_some(CycleLimit { period: Duration::from_millis(10), percent: 50 }),
         quota: if more & 128 == 0 { Quota::Fixed(4) } else { Quota::Dynamic },
+        tick_sampling: alternatives.then_some(sampling),
+        real_time_tasks: alternatives.then_some(TaskWeights { receive: 2, transmit: 1 }),
         limit_interrupts: options & 16 != 0,
         transmit: if options & 32 == 0 { Transmit::Latency } else { Transmit::Throughput },
         inhibition: if options & 64 == 0 { Inhibition::AtOnce } else { Inhibition::AfterCallback },

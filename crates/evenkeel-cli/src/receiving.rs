@@ -1,17 +1,23 @@
 //! How a host receives: the options that `echo`, `sink` and `blast` share.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use evenkeel::core::Scheduling;
 use evenkeel::core::host::Config;
-use evenkeel::core::poll::{CycleLimit, Feedback, FeedbackScope, Quota};
+use evenkeel::core::poll::{
+    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Quota, TaskWeights, TickSampling,
+};
 use evenkeel::core::receive::{Architecture, DeviceWork};
 
 use crate::quantity::time;
 
 /// The period over which the cycle limit counts, as in its paper.
 const CYCLE_PERIOD: Duration = Duration::from_millis(10);
+
+/// The clock that samples what the core is at.
+const TICK: Duration = Duration::from_millis(1);
 
 const HEADING: &str = "How packets are received";
 
@@ -39,10 +45,22 @@ pub(crate) struct Receiving {
     /// Let feedback end by its timeout only, not when the queue has drained.
     #[arg(long, help_heading = HEADING)]
     no_resume_on_space: bool,
+    /// Whether a queue holds input back at those marks, or all the time by its length: the fuller, the less of the core for taking packets in, and
+    /// the more for the program that reads it.
+    #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum, default_value_t = By::Marks)]
+    feedback_by: By,
     /// Share of the core that taking packets in may use, such as 50% [default: no limit].
     #[arg(long, help_heading = HEADING, value_name = "PERCENT", value_parser = percent)]
     cycle_limit: Option<u8>,
-    /// Let feedback and the cycle limit hold back interrupts too, where there is no polling thread: an interrupt-rate limiter.
+    /// Without measuring time: when so many clock ticks in a row (of 1 ms) find the core taking packets in, take none for so many ticks, such as
+    /// 4,4 [default: never].
+    #[arg(long, help_heading = HEADING, value_name = "TICKS,TICKS", value_parser = tick_sampling)]
+    tick_sampling: Option<TickSampling>,
+    /// Share the polling thread among receive rings and transmit sides by these weights instead of round robin, such as 1,1; interrupts then
+    /// only set a flag, and go on while the thread works [default: round robin].
+    #[arg(long, help_heading = HEADING, value_name = "RECEIVE,TRANSMIT", value_parser = task_weights)]
+    real_time_tasks: Option<TaskWeights>,
+    /// Let feedback, the cycle limit and tick sampling hold back interrupts too, where there is no polling thread: an interrupt-rate limiter.
     #[arg(long, help_heading = HEADING)]
     limit_interrupts: bool,
     /// Look for frames at this interval instead of taking interrupts [default: interrupts].
@@ -69,6 +87,14 @@ enum Scope {
     All,
     /// Nothing: what a full queue cannot take is dropped, at the cost of classifying it.
     Off,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum By {
+    /// Stops at the high mark, until the low one or the timeout.
+    Marks,
+    /// By its length, in periods of the timeout: scheduling as in Synthesis.
+    Length,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -103,6 +129,22 @@ fn marks(text: &str) -> Result<Marks, String> {
         .ok_or_else(|| "expected two shares, the higher first, such as 75%,25%".to_owned())
 }
 
+/// Two numbers above 0.
+fn pair<T: FromStr + PartialOrd + Default>(text: &str) -> Option<(T, T)> {
+    let number = |part: &str| part.trim().parse().ok().filter(|n| *n > T::default());
+    text.split_once(',').and_then(|(first, second)| Some((number(first)?, number(second)?)))
+}
+
+fn tick_sampling(text: &str) -> Result<TickSampling, String> {
+    let (samples, pause_ticks) = pair(text).ok_or("expected two numbers of ticks above 0, such as 4,4")?;
+    Ok(TickSampling { tick: TICK, samples, pause_ticks })
+}
+
+fn task_weights(text: &str) -> Result<TaskWeights, String> {
+    let (receive, transmit) = pair(text).ok_or("expected two weights from 1 to 65535, such as 1,1")?;
+    Ok(TaskWeights { receive, transmit })
+}
+
 /// A share from 0% to 100%.
 fn share(text: &str) -> Option<u8> {
     text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|n| *n <= 100)
@@ -128,6 +170,10 @@ impl Receiving {
                 timeout: self.feedback_timeout,
                 resume_on_space: !self.no_resume_on_space,
                 scope,
+                by: match self.feedback_by {
+                    By::Marks => FeedbackBy::Marks,
+                    By::Length => FeedbackBy::Length,
+                },
             })
         };
         Config {
@@ -143,6 +189,8 @@ impl Receiving {
                 Some(Scope::Off) => None,
             },
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period: CYCLE_PERIOD, percent }),
+            tick_sampling: self.tick_sampling,
+            real_time_tasks: self.real_time_tasks,
             limit_interrupts: self.limit_interrupts,
             clocked_interrupts: self.clocked_interrupts,
             scheduler: match self.scheduler {

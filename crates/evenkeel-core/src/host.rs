@@ -11,7 +11,10 @@ use crate::channel::{self, ChannelId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
 use crate::net::Net;
-use crate::poll::{CycleLimit, Feedback, FeedbackScope, Inhibition, Quota, Resumes, Sources};
+use crate::poll::{
+    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, Resumes, Sources, TaskWeights,
+    TickSampling,
+};
 use crate::process::{Bill, Body, Process, ProcessId, Program, Sleep, Step};
 use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::{Policy, Scheduler};
@@ -76,7 +79,12 @@ pub struct Config {
     pub inhibition: Inhibition,
     /// Limit of the share of the core that goes to taking packets in. Default none.
     pub cycle_limit: Option<CycleLimit>,
-    /// Whether feedback and cycle limit also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
+    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in. Default none.
+    pub tick_sampling: Option<TickSampling>,
+    /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time tasks by weight instead of round
+    /// robin, as in Calaveras. Default none.
+    pub real_time_tasks: Option<TaskWeights>,
+    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
     /// interrupt-rate limiter. Default no, as in 4.2BSD.
     pub limit_interrupts: bool,
     /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
@@ -120,6 +128,8 @@ impl Default for Config {
             output_feedback: false,
             inhibition: Inhibition::default(),
             cycle_limit: None,
+            tick_sampling: None,
+            real_time_tasks: None,
             limit_interrupts: false,
             clocked_interrupts: None,
             transmit: Transmit::default(),
@@ -376,8 +386,14 @@ impl Host {
     }
 
     fn admit(&mut self, name: &str, nice: i8, body: Body) -> ProcessId {
-        let process =
-            Process { name: name.to_owned(), body, bill: Bill::default(), sleep: None, stepping: None };
+        let process = Process {
+            name: name.to_owned(),
+            body,
+            bill: Bill::default(),
+            sleep: None,
+            stepping: None,
+            reads: None,
+        };
         let index = self.processes.len();
         self.processes.push(Some(process));
         let id = ProcessId(index as u32);
@@ -511,7 +527,9 @@ impl Host {
             }
             Body::Running => Step::Exit,
         };
+        let read = self.net.last_read.take();
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
+        process.reads = read.or(process.reads);
         process.body = body;
         process.stepping = Some(step);
         Some(())
@@ -557,17 +575,31 @@ impl Host {
             Level::Interrupt | Level::SoftInterrupt => self.net.config.limit_interrupts,
             Level::Process | Level::Idle => false,
         };
-        if takes_in {
-            self.net.poller.charge(elapsed);
+        self.net.poller.charge(elapsed, takes_in);
+        if ran.level == Level::PollingThread {
+            self.net.poller.charge_callback(elapsed);
         }
         let Some(payer) = ran.payer else { return };
-        self.scheduler.charge(payer, elapsed);
+        self.scheduler.charge(payer, self.by_queue_length(payer, elapsed));
         if let Some(Some(process)) = self.processes.get_mut(payer.0 as usize) {
             process.bill.charged += elapsed;
             if ran.process == ran.payer {
                 process.bill.used += elapsed;
             }
         }
+    }
+
+    /// What the scheduler is to count of time that a process has used: all of it, or the less the fuller the queue that it reads.
+    fn by_queue_length(&self, process: ProcessId, elapsed: Duration) -> Duration {
+        if self.net.config.feedback.is_none_or(|f| f.by != FeedbackBy::Length) {
+            return elapsed;
+        }
+        let filled_percent = match self.process(process) {
+            Some(Process { body: Body::Daemon(channel), .. }) => self.net.channel_filled_percent(*channel),
+            Some(Process { reads: Some(queue), .. }) => self.net.filled_percent(*queue),
+            _ => 0,
+        };
+        elapsed * 100 / (100 + 3 * u32::from(filled_percent))
     }
 
     /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come meanwhile.

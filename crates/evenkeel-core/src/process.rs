@@ -70,4 +70,6 @@ pub(crate) struct Process {
     pub(crate) sleep: Option<Sleep>,
     /// In the middle of a step: its effects are done, its time is not over yet.
     pub(crate) stepping: Option<Step>,
+    /// The queue it read last.
+    pub(crate) reads: Option<SocketId>,
 }

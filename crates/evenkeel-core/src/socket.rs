@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::capture::CaptureQueue;
 use crate::channel::ChannelId;
 use crate::frame::PoolLimit;
-use crate::poll::{Gate, Sources};
+use crate::poll::Gate;
 use crate::process::ProcessId;
 use crate::stack::{Datagram, Transit};
 use crate::wire::IpAddress;
@@ -98,9 +98,13 @@ impl<T> Queue<T> {
         Some((item, self.gate.on_dequeue(self.items.len())))
     }
 
-    /// The gate's answer to an enqueue, or to the attempt.
-    pub(crate) fn inhibits(&mut self, fed_by: Sources) -> Option<Sources> {
-        if fed_by.is_empty() { None } else { self.gate.on_enqueue(self.items.len(), fed_by) }
+    /// Its gate, and how many wait: to be told of an enqueue, or of the attempt.
+    pub(crate) fn gate(&mut self) -> (&mut Gate, usize) {
+        (&mut self.gate, self.items.len())
+    }
+
+    fn filled_percent(&self) -> u8 {
+        self.gate.filled_percent(self.items.len())
     }
 
     fn reopen(&mut self) -> bool {
@@ -146,6 +150,15 @@ impl Descriptor {
             Self::Udp(socket) => socket.ready.reopen(),
             Self::Screen(screen) => screen.queue.reopen(),
             Self::Capture(capture) => capture.queue.reopen(),
+        }
+    }
+
+    /// How full it is, in percent; one that gives no feedback counts as empty.
+    pub(crate) fn filled_percent(&self) -> u8 {
+        match self {
+            Self::Udp(socket) => socket.ready.filled_percent(),
+            Self::Screen(screen) => screen.queue.filled_percent(),
+            Self::Capture(capture) => capture.queue.filled_percent(),
         }
     }
 

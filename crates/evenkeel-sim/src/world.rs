@@ -44,6 +44,8 @@ pub struct Port {
     /// Descriptors of its transmit ring. The adaptor then sends one frame at a time, at the rate of `up`, and interrupts when it has left.
     /// `None` is an adaptor whose frames have left at once, into whatever queue `up` has.
     pub transmit_ring_pkts: Option<usize>,
+    /// Its driver knows nothing of polling ([`Host::add_legacy_interface`]).
+    pub legacy: bool,
 }
 
 impl Port {
@@ -58,6 +60,7 @@ impl Port {
             down: wire,
             ring_pkts: 64,
             transmit_ring_pkts: None,
+            legacy: false,
         }
     }
 
@@ -178,7 +181,8 @@ impl World {
             let (rate_bps, up) = port.transmitter();
             let inside = port.adaptor(&name, hardware, demultiplexes);
             let (inside, outside) = cable::pair(inside, Options::new("wire", 0));
-            host.add_interface(Box::new(inside), &port.addresses, self.now).map_err(SetupError::Interface)?;
+            let add = if port.legacy { Host::add_legacy_interface } else { Host::add_interface };
+            add(&mut host, Box::new(inside), &port.addresses, self.now).map_err(SetupError::Interface)?;
             wires.push(Wire::new(outside, rate_bps));
             let who = Who::Host { host: number, interface };
             self.attach(port.segment, who, hardware, up, port.down);

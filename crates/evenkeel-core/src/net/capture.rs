@@ -35,7 +35,7 @@ impl Net {
         let copies = self.captures.len() - usize::from(self.config.listen_only && !self.captures.is_empty());
         for index in 0..self.captures.len() {
             let shown = if index < copies { Shown::ToCopy(frame) } else { Shown::ToKeep(frame) };
-            self.show(index, Sighting { interface, at: now, sent: false, frame: shown }, Some(fed_by));
+            self.show(index, Sighting { interface, at: now, sent: false, frame: shown }, fed_by);
         }
     }
 
@@ -43,12 +43,12 @@ impl Net {
     pub(super) fn sight_sent(&mut self, interface: InterfaceId, frame: &Frame, now: Instant) {
         for index in 0..self.captures.len() {
             let shown = Shown::ToCopy(frame);
-            self.show(index, Sighting { interface, at: now, sent: true, frame: shown }, None);
+            self.show(index, Sighting { interface, at: now, sent: true, frame: shown }, Sources::NONE);
         }
     }
 
-    /// Shows a frame to one of the packet monitors.
-    fn show(&mut self, index: usize, sighting: Sighting<'_>, fed_by: Option<Sources>) {
+    /// Shows a frame to one of the packet monitors. What is sent is fed by nothing that could be held back.
+    fn show(&mut self, index: usize, sighting: Sighting<'_>, fed_by: Sources) {
         let Some(&id) = self.captures.get(index) else { return };
         let Some(Some(Descriptor::Capture(capture))) = self.sockets.get_mut(id.0 as usize) else { return };
         let now = sighting.at;
@@ -57,11 +57,9 @@ impl Net {
             return;
         }
         self.work.add(Work::Filter);
-        let inhibits = match (outcome, fed_by) {
-            (Outcome::NotWanted, _) | (_, None) => None,
-            (_, Some(sources)) => capture.queue.inhibits(self.config.scope(sources)),
-        };
         if outcome != Outcome::NotWanted {
+            let (gate, waiting) = capture.queue.gate();
+            self.poller.enqueued(QueueId::Socket(id), gate, waiting, self.config.scope(fed_by), now);
             self.ledger.duplicated += 1;
         }
         match outcome {
@@ -73,12 +71,10 @@ impl Net {
                 waiter.into_iter().for_each(|waiter| self.wake(waiter));
             }
         }
-        if let Some(sources) = inhibits {
-            self.poller.inhibit(QueueId::Socket(id), sources, now);
-        }
     }
 
     pub(crate) fn captured(&mut self, id: SocketId) -> Option<Captured> {
+        self.last_read = Some(id);
         let Descriptor::Capture(capture) = self.descriptor_mut(id)? else { return None };
         let (captured, resume) = capture.queue.pop()?;
         capture.counters.delivered += 1;

@@ -5,7 +5,7 @@ use crate::channel::ChannelId;
 use crate::demux::Class;
 use crate::drop::{QueueDrop, UdpDrop};
 use crate::frame::Frame;
-use crate::poll::Sources;
+use crate::poll::{SourceId, Sources};
 use crate::process::ProcessId;
 use crate::receive::{AfterDevice, DeviceWork};
 use crate::time::Instant;
@@ -37,7 +37,7 @@ impl Net {
         let mut asked = sources.and(self.may_interrupt());
         while let Some(source) = asked.next(self.next_port_served) {
             let index = usize::from(source.0);
-            if self.ports.get(index).copied().is_some_and(|port| self.pending(port)) {
+            if self.ports.get(index).copied().is_some_and(|port| self.asks(port)) {
                 self.next_port_served = source.0 + 1;
                 return Some(index);
             }
@@ -69,10 +69,44 @@ impl Net {
     }
 
     fn pending(&mut self, port: Port) -> bool {
-        let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0)) else { return false };
+        self.waiting(port) > 0
+    }
+
+    /// Frames that a port has work with.
+    fn waiting(&mut self, port: Port) -> usize {
+        let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0)) else { return 0 };
         match port.side {
-            Side::Receive(queue) => interface.queue(queue).pending() > 0,
-            Side::Transmit => interface.unreclaimed() > 0,
+            Side::Receive(queue) => interface.queue(queue).pending(),
+            Side::Transmit => interface.unreclaimed(),
+        }
+    }
+
+    /// Whether a port has a reason to interrupt: work, or for a handler that only sets a flag, something new.
+    fn asks(&mut self, port: Port) -> bool {
+        if self.sets_flags(port) { self.come(port) > port.noted } else { self.pending(port) }
+    }
+
+    /// Whether the handler of the port only sets a flag, and its interrupt stays enabled.
+    fn sets_flags(&self, port: Port) -> bool {
+        self.config.real_time_tasks.is_some() && port.plan.device == DeviceWork::Polled
+    }
+
+    /// What has come to a port and not been taken from it: what waits, and what its ring has shed. Both are reasons to interrupt.
+    fn come(&mut self, port: Port) -> u64 {
+        self.waiting(port) as u64 + self.shed(port)
+    }
+
+    fn shed(&mut self, port: Port) -> u64 {
+        match (port.side, self.interfaces.get_mut(usize::from(port.interface.0))) {
+            (Side::Receive(queue), Some(interface)) => interface.queue(queue).shed(),
+            _ => 0,
+        }
+    }
+
+    /// Notes what has come to a port whose handler only sets a flag.
+    fn note(&mut self, source: SourceId, come: impl FnOnce(u64) -> u64) {
+        if let Some(port) = self.ports.get_mut(usize::from(source.0)) {
+            port.noted = come(port.noted);
         }
     }
 
@@ -91,6 +125,10 @@ impl Net {
         if port.plan.device == DeviceWork::Polled {
             self.ticked = self.ticked.without(Sources::one(port.source));
             self.poller.interrupt(port.source);
+            if self.sets_flags(port) {
+                let come = self.come(port);
+                self.note(port.source, |_| come);
+            }
         } else {
             self.device_work(port, self.config.batch_pkts, now);
             if port.side == Side::Transmit {
@@ -120,6 +158,7 @@ impl Net {
         if port.side == Side::Transmit && (end != End::Open || !self.pending(port)) {
             self.restart_output(port.interface);
         }
+        self.note(source, |noted| noted.saturating_sub(done as u64));
         self.polled = Some(Polled { port, done, end });
     }
 
@@ -128,6 +167,11 @@ impl Net {
     pub(crate) fn finish_poll(&mut self, now: Instant) {
         let Some(Polled { port, done, end }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.pending(port));
+        if !more {
+            // The flag is cleared: what has come since it was looked at interrupts again.
+            let shed = self.shed(port);
+            self.note(port.source, |_| shed);
+        }
         self.poller.served(port.source, done, more, now);
     }
 
@@ -190,9 +234,7 @@ impl Net {
             self.ip_queue.push_back((port.interface, frame));
         }
         let fed_by = self.config.scope(Sources::one(port.source));
-        if let Some(sources) = self.ip_queue_gate.on_enqueue(self.ip_queue.len(), fed_by) {
-            self.poller.inhibit(QueueId::IpQueue, sources, now);
-        }
+        self.poller.enqueued(QueueId::IpQueue, &mut self.ip_queue_gate, self.ip_queue.len(), fed_by, now);
     }
 
     pub(super) fn demultiplex_then_enqueue(&mut self, port: Port, frame: Frame, now: Instant) {
@@ -230,10 +272,8 @@ impl Net {
         };
         self.work.add(Work::Enqueue);
         let pushed = channel.push(port.interface, frame);
-        let closed = channel.gate.on_enqueue(channel.queued(), self.config.scope(Sources::one(port.source)));
-        if let Some(sources) = closed {
-            self.poller.inhibit(QueueId::Channel(id), sources, now);
-        }
+        let (waiting, fed_by) = (channel.queued(), self.config.scope(Sources::one(port.source)));
+        self.poller.enqueued(QueueId::Channel(id), &mut channel.gate, waiting, fed_by, now);
         match pushed {
             Ok(arrival) => {
                 if arrival.first {

@@ -104,13 +104,13 @@ impl Net {
             self.work.add(Work::Wakeup);
             self.wakeups.push(waiter);
         }
-        if let Some(sources) = socket.ready.inhibits(fed_by) {
-            self.poller.inhibit(QueueId::Socket(id), sources, now);
-        }
+        let (gate, waiting) = socket.ready.gate();
+        self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
     }
 
     /// The receive call. Under the lazy architectures protocol input happens here.
     pub(crate) fn receive(&mut self, id: SocketId, now: Instant) -> Option<Datagram> {
+        self.last_read = Some(id);
         if self.plan.is_lazy() && self.socket(id)?.ready.is_empty() {
             self.input_for(id, now);
         }

@@ -16,7 +16,7 @@ use crate::frame::{Frame, Pool, PoolLimit};
 use crate::host::Config;
 use crate::interface::Interface;
 use crate::ledger::Ledger;
-use crate::poll::{Gate, Poller, SourceId, Sources};
+use crate::poll::{FeedbackBy, Gate, Poller, SourceId, Sources};
 use crate::process::ProcessId;
 use crate::receive::{AfterDevice, DeviceWork, Plan};
 use crate::socket::{Descriptor, Socket, SocketId};
@@ -52,6 +52,8 @@ struct Port {
     source: SourceId,
     /// How its frames are received. All ports of a host have the host's plan, but for those of legacy drivers.
     plan: Plan,
+    /// Of what has come to it, as [`Net::come`] counts, what its handler has noted. Of use to handlers that only set a flag.
+    noted: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +85,8 @@ pub(crate) struct Net {
     table: Table,
     channels: Vec<Option<Channel>>,
     sockets: Vec<Option<Descriptor>>,
+    /// The queue that a process read last in the step that runs.
+    pub(crate) last_read: Option<SocketId>,
     captures: Vec<SocketId>,
     screen: Option<SocketId>,
     /// Somebody has asked for screening: from then on nothing passes unscreened.
@@ -121,14 +125,13 @@ impl Net {
         let plan = Plan::of(config.architecture, config.device_work);
         let mut pool = Pool::with_limit(config.memory_pkts);
         pool.grow(config.ip_queue_pkts + OUTPUT_PKTS + Stack::frames_held_max(&config.stack))?;
-        let timeout = config.feedback.map_or(Duration::MAX, |f| f.timeout);
         let mut net = Self {
             plan,
             pool,
             ledger: Ledger::default(),
             stack: Stack::new(config.stack.clone(), config.seed),
             work: WorkLog::default(),
-            poller: Poller::new(config.quota, timeout, config.cycle_limit).with_inhibition(config.inhibition),
+            poller: poller(&config),
             polled: None,
             wakeups: Vec::new(),
             interfaces: Vec::new(),
@@ -138,6 +141,7 @@ impl Net {
             table: Table::new(config.seed),
             channels: Vec::new(),
             sockets: Vec::new(),
+            last_read: None,
             captures: Vec::new(),
             screen: None,
             screened: false,
@@ -260,7 +264,7 @@ impl Net {
         if plan.device == DeviceWork::Interrupt && !self.config.limit_interrupts {
             self.unlimited = self.unlimited.union(Sources::one(source));
         }
-        self.ports.push(Port { interface, side, source, plan });
+        self.ports.push(Port { interface, side, source, plan, noted: 0 });
         Ok(())
     }
 
@@ -420,6 +424,23 @@ impl Net {
     pub(crate) fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
         Some(&mut **self.interfaces.get_mut(usize::from(id.0))?)
     }
+}
+
+/// The polling thread with the policies that are asked for.
+fn poller(config: &Config) -> Poller<QueueId> {
+    let timeout = config.feedback.map_or(Duration::MAX, |f| f.timeout);
+    let mut poller =
+        Poller::new(config.quota, timeout, config.cycle_limit).with_inhibition(config.inhibition);
+    if let Some(sampling) = config.tick_sampling {
+        poller = poller.with_tick_sampling(sampling);
+    }
+    if config.feedback.is_some_and(|f| f.by == FeedbackBy::Length) {
+        poller = poller.with_queue_lengths(timeout);
+    }
+    if let Some(weights) = config.real_time_tasks {
+        poller = poller.with_tasks(weights);
+    }
+    poller
 }
 
 fn queued_in(descriptor: &Descriptor) -> u64 {

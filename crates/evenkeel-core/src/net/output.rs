@@ -162,9 +162,8 @@ impl Net {
         } else {
             outlet.queue.push_back(frame);
         }
-        if let Some(sources) = outlet.gate.on_enqueue(outlet.queue.len(), Sources::ALL) {
-            self.poller.inhibit(QueueId::Output(id), sources, now);
-        }
+        let waiting = outlet.queue.len();
+        self.poller.enqueued(QueueId::Output(id), &mut outlet.gate, waiting, Sources::ALL, now);
     }
 
     fn is_output_full(&self, id: InterfaceId) -> bool {

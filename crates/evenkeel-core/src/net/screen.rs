@@ -45,25 +45,17 @@ impl Net {
             return transit.recycle(&mut self.pool);
         };
         self.work.add(Work::Screen);
-        let mut refused = None;
         let mut waiter = None;
         if screen.queue.has_room() {
             waiter = screen.queue.push(transit);
         } else {
             screen.counters.dropped += 1;
-            refused = Some(transit);
-        }
-        let inhibits = screen.queue.inhibits(fed_by);
-        if let Some(transit) = refused {
             self.ledger.drop_input(QueueDrop::Screen, 1);
             transit.recycle(&mut self.pool);
         }
-        if let Some(waiter) = waiter {
-            self.wake(waiter);
-        }
-        if let Some(sources) = inhibits {
-            self.poller.inhibit(QueueId::Socket(id), sources, now);
-        }
+        let (gate, waiting) = screen.queue.gate();
+        self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
+        waiter.into_iter().for_each(|waiter| self.wake(waiter));
     }
 
     /// Whether a process reads the channel to screen what is in it, and so does the IP input of that. The forwarding daemon rests meanwhile.
@@ -151,6 +143,7 @@ impl Net {
 
     /// Under the lazy architectures IP input happens here, on the bill of the process that screens.
     fn next_to_screen(&mut self, id: SocketId, now: Instant) -> Option<Transit> {
+        self.last_read = Some(id);
         let Descriptor::Screen(screen) = self.descriptor_mut(id)? else { return None };
         if let Some((transit, resume)) = screen.queue.pop() {
             if resume {

@@ -89,6 +89,21 @@ impl Net {
         }
     }
 
+    /// How full the queue is that a process reads, or the channel in front of it: in percent. One that gives no feedback counts as empty.
+    pub(crate) fn filled_percent(&self, id: SocketId) -> u8 {
+        let Some(descriptor) = self.descriptor(id) else { return 0 };
+        let channel = match descriptor {
+            Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
+            Descriptor::Screen(_) => self.forward_channel,
+            Descriptor::Capture(_) => None,
+        };
+        descriptor.filled_percent().max(channel.map_or(0, |id| self.channel_filled_percent(id)))
+    }
+
+    pub(crate) fn channel_filled_percent(&self, id: ChannelId) -> u8 {
+        self.channel(id).map_or(0, |channel| channel.gate.filled_percent(channel.queued()))
+    }
+
     /// Puts a descriptor into the first free place.
     pub(super) fn install_descriptor(&mut self, descriptor: Descriptor) -> SocketId {
         let index = self.sockets.iter().position(Option::is_none).unwrap_or(self.sockets.len());

@@ -1,5 +1,6 @@
 //! The CPU cycle limit (TOCS 1997, section 7): users get what packets leave them, and that is never nothing.
 
+use super::limit::Limit;
 use crate::time::{Duration, Instant};
 
 /// Limits the share of the core that goes to taking packets in.
@@ -19,48 +20,66 @@ pub(super) struct Budget {
     limit: CycleLimit,
     used: Duration,
     period_ends: Instant,
-    spent: bool,
 }
 
 impl Budget {
     pub(super) fn new(limit: CycleLimit) -> Self {
-        Self { limit, used: Duration::ZERO, period_ends: Instant::ZERO + limit.period, spent: false }
+        Self { limit, used: Duration::ZERO, period_ends: Instant::ZERO + limit.period }
     }
 
-    /// Whether nothing is left in this period.
-    pub(super) const fn is_spent(&self) -> bool {
-        self.spent
+    /// Whether more has been used than `percent` of the limit.
+    pub(super) fn exceeds(&self, percent: u8) -> bool {
+        self.used > self.limit.period * u32::from(self.limit.percent) / 100 * u32::from(percent) / 100
     }
 
-    pub(super) fn charge(&mut self, elapsed: Duration) {
-        self.used += elapsed;
-        self.spent |= self.used > self.limit.period * u32::from(self.limit.percent) / 100;
+    pub(super) const fn period_ends(&self) -> Instant {
+        self.period_ends
     }
 
-    /// Begins a new period if this one is over. Returns whether that lifts an inhibition.
-    pub(super) fn roll(&mut self, now: Instant) -> bool {
-        if now < self.period_ends {
-            return false;
+    /// Begins a new period if this one is over, and says whether.
+    pub(super) fn renew(&mut self, now: Instant) -> bool {
+        let over = now >= self.period_ends;
+        if over {
+            self.used = Duration::ZERO;
+            self.period_ends = now + self.limit.period;
         }
-        self.period_ends = now + self.limit.period;
-        self.refill()
+        over
     }
 
-    /// The core is idle: the next period begins with the next work, so that none gets what is left of one period and all of another.
-    /// Returns whether that lifts an inhibition.
-    pub(super) fn idle(&mut self) -> bool {
-        self.period_ends = Instant::ZERO;
-        self.refill()
-    }
-
-    /// Forgets what was used. Returns whether that lifts an inhibition.
-    fn refill(&mut self) -> bool {
+    /// The next period begins with the next work, so that none gets what is left of one period and all of another.
+    pub(super) fn reset(&mut self) {
         self.used = Duration::ZERO;
-        core::mem::take(&mut self.spent)
+        self.period_ends = Instant::ZERO;
     }
 
-    /// When [`Budget::roll`] lifts an inhibition.
-    pub(super) const fn next_deadline(&self) -> Instant {
-        if self.spent { self.period_ends } else { Instant::NEVER }
+    pub(super) fn charge(&mut self, elapsed: Duration, takes_in: bool) {
+        if takes_in {
+            self.used += elapsed;
+        }
+    }
+}
+
+impl Limit for Budget {
+    fn is_reached(&self) -> bool {
+        self.exceeds(100)
+    }
+
+    fn charge(&mut self, elapsed: Duration, takes_in: bool) {
+        self.charge(elapsed, takes_in);
+    }
+
+    fn roll(&mut self, now: Instant) -> bool {
+        let was_reached = self.is_reached();
+        self.renew(now) && was_reached
+    }
+
+    fn idle(&mut self) -> bool {
+        let was_reached = self.is_reached();
+        self.reset();
+        was_reached
+    }
+
+    fn next_deadline(&self) -> Instant {
+        if self.is_reached() { self.period_ends } else { Instant::NEVER }
     }
 }

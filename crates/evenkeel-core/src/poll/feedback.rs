@@ -24,6 +24,18 @@ pub enum Inhibition {
     AfterCallback,
 }
 
+/// What a queue's length does to input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FeedbackBy {
+    /// At the high mark input stops until the low mark or the timeout, as in the paper.
+    #[default]
+    Marks,
+    /// Scheduling by queue length, as in Synthesis: the taking in of packets gets that share of each `timeout` that the fullest queue leaves,
+    /// and a process is charged the less for its time the fuller the queue that it reads: up to four times the share at the same charge.
+    /// Marks and scope do not matter.
+    Length,
+}
+
 /// Settings of feedback from a bounded queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feedback {
@@ -37,6 +49,8 @@ pub struct Feedback {
     pub resume_on_space: bool,
     /// What is inhibited.
     pub scope: FeedbackScope,
+    /// Whether a queue acts at its marks, or by its length all the time. Default [`FeedbackBy::Marks`].
+    pub by: FeedbackBy,
 }
 
 impl Default for Feedback {
@@ -47,6 +61,7 @@ impl Default for Feedback {
             timeout: Duration::from_nanos(976_562),
             resume_on_space: true,
             scope: FeedbackScope::default(),
+            by: FeedbackBy::default(),
         }
     }
 }
@@ -54,6 +69,7 @@ impl Default for Feedback {
 /// Watches the occupancy of one bounded queue, with hysteresis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
+    limit_pkts: usize,
     high_pkts: usize,
     /// `None`: only the timeout reopens it.
     low_pkts: Option<usize>,
@@ -65,18 +81,29 @@ impl Gate {
     /// A gate that never closes.
     #[must_use]
     pub const fn open() -> Self {
-        Self { high_pkts: usize::MAX, low_pkts: None, closed: Sources::NONE }
+        Self { limit_pkts: usize::MAX, high_pkts: usize::MAX, low_pkts: None, closed: Sources::NONE }
     }
 
     /// The gate of a queue that holds at most `limit_pkts`.
     #[must_use]
     pub fn new(feedback: &Feedback, limit_pkts: usize) -> Self {
         let share = |percent: u8| limit_pkts * usize::from(percent) / 100;
+        if feedback.by == FeedbackBy::Length {
+            return Self { limit_pkts: limit_pkts.max(1), ..Self::open() };
+        }
         Self {
+            limit_pkts: limit_pkts.max(1),
             high_pkts: share(feedback.high_percent).max(1),
             low_pkts: feedback.resume_on_space.then(|| share(feedback.low_percent)),
             closed: Sources::NONE,
         }
+    }
+
+    /// How full the queue is, in percent.
+    #[must_use]
+    pub const fn filled_percent(&self, occupancy_pkts: usize) -> u8 {
+        let percent = occupancy_pkts.saturating_mul(100) / self.limit_pkts;
+        if percent > 100 { 100 } else { percent as u8 }
     }
 
     /// After an enqueue (or the attempt): the sources to inhibit besides those inhibited already, if the high mark is reached.
@@ -133,6 +160,14 @@ mod tests {
         assert!(!gate.on_dequeue(9));
         assert!(gate.on_dequeue(8));
         assert!(!gate.on_dequeue(7), "only once");
+    }
+
+    #[test]
+    fn feedback_by_length_knows_no_marks() {
+        let mut gate = Gate::new(&Feedback { by: FeedbackBy::Length, ..Feedback::default() }, 32);
+        assert_eq!(gate.on_enqueue(32, Sources::ALL), None);
+        assert_eq!([0, 8, 31, 32, 40].map(|pkts| gate.filled_percent(pkts)), [0, 25, 96, 100, 100]);
+        assert_eq!(Gate::open().filled_percent(1_000_000), 0, "a queue without feedback counts as empty");
     }
 
     #[test]

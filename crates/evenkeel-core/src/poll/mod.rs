@@ -1,32 +1,43 @@
-//! The polling thread's policies: round robin with quota, feedback from full queues, the cycle limit.
+//! The polling thread's policies: round robin with quota, feedback from full queues, the cycle limit; and what the paper names beside them.
 //!
-//! Source: Mogul and Ramakrishnan, *Eliminating receive livelock*, TOCS 1997, sections 6.4 to 7.
+//! Source: Mogul and Ramakrishnan, *Eliminating receive livelock*, TOCS 1997, sections 5.1, 6.4 to 7 and 10.
 
+mod closed;
 mod cycle;
 mod feedback;
+mod lengths;
+mod limit;
+mod order;
 mod quota;
 mod sources;
+mod ticks;
 
 use crate::time::{Duration, Instant};
 
 pub use cycle::CycleLimit;
-pub use feedback::{Feedback, FeedbackScope, Gate, Inhibition, Resumes};
+pub use feedback::{Feedback, FeedbackBy, FeedbackScope, Gate, Inhibition, Resumes};
+pub use order::TaskWeights;
 pub use quota::Quota;
 pub use sources::{SourceId, Sources};
+pub use ticks::TickSampling;
 
+use closed::Inhibitions;
 use cycle::Budget;
+use lengths::QueueShare;
+use limit::Limit;
+use order::{Order, Tasks};
 use quota::Dynamic;
+use ticks::Sampler;
 
 /// Frames of a callback that takes no heed of a full queue: enough that the others' packets among them get on, few enough that these find the
 /// time to read them.
 const SLICE_PKTS: usize = 8;
 
-/// A queue whose gate is closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Closed<Q> {
-    queue: Q,
-    sources: Sources,
-    until: Instant,
+/// A callback that has begun and may go on.
+#[derive(Debug, Clone, Copy)]
+struct Callback {
+    source: SourceId,
+    left_pkts: usize,
 }
 
 /// The polling thread: which source is served next, and how many frames of it.
@@ -38,23 +49,16 @@ pub struct Poller<Q> {
     inputs: Sources,
     /// Those whose interrupt is enabled; of the others the thread is in charge.
     enabled: Sources,
-    /// Those that want service.
     wants: Sources,
     quota_pkts: usize,
     dynamic: Option<Dynamic>,
-    current: SourceId,
-    /// The last one served of the receive side, and of the transmit side.
-    last: [SourceId; 2],
-    left_pkts: usize,
-    /// No frame has been taken yet in the callback that is due.
-    begins: bool,
+    order: Order,
+    callback: Option<Callback>,
     inhibition: Inhibition,
     /// Those whose next callback may finish though inhibited.
     granted: Sources,
-    timeout: Duration,
-    closed: Vec<Closed<Q>>,
-    inhibited: Sources,
-    budget: Option<Budget>,
+    queues: Inhibitions<Q>,
+    limits: Vec<Box<dyn Limit>>,
     resumes: Resumes,
 }
 
@@ -74,16 +78,15 @@ impl<Q: Copy + PartialEq> Poller<Q> {
             wants: Sources::NONE,
             quota_pkts,
             dynamic,
-            current: SourceId(0),
-            last: [SourceId(Sources::MAX as u16 - 1); 2],
-            left_pkts: 0,
-            begins: true,
+            order: Order::ROUND_ROBIN,
+            callback: None,
             inhibition: Inhibition::default(),
             granted: Sources::NONE,
-            timeout,
-            closed: Vec::new(),
-            inhibited: Sources::NONE,
-            budget: cycle_limit.map(Budget::new),
+            queues: Inhibitions::new(timeout),
+            limits: cycle_limit
+                .map(|limit| Box::new(Budget::new(limit)) as Box<dyn Limit>)
+                .into_iter()
+                .collect(),
             resumes: Resumes::default(),
         }
     }
@@ -92,6 +95,26 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     #[must_use]
     pub fn with_inhibition(self, inhibition: Inhibition) -> Self {
         Self { inhibition, ..self }
+    }
+
+    /// The same with input also limited by what clock ticks find the core at.
+    #[must_use]
+    pub fn with_tick_sampling(mut self, sampling: TickSampling) -> Self {
+        self.limits.push(Box::new(Sampler::new(sampling)));
+        self
+    }
+
+    /// The same with input also limited by the length of queues, in periods of so long ([`FeedbackBy::Length`]).
+    #[must_use]
+    pub fn with_queue_lengths(mut self, period: Duration) -> Self {
+        self.limits.push(Box::new(QueueShare::new(period)));
+        self
+    }
+
+    /// The same with sources served by weight instead of round robin, and interrupts that stay enabled while they are.
+    #[must_use]
+    pub fn with_tasks(self, weights: TaskWeights) -> Self {
+        Self { order: Order::Weighted(Tasks::new(weights)), ..self }
     }
 
     /// Registers a source; its interrupt is enabled. Sources are numbered from 0. `None` when there are [`Sources::MAX`] already.
@@ -116,14 +139,11 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.inputs
     }
 
-    /// The sources held back at present, by feedback or the cycle limit.
+    /// The sources held back at present, by feedback or a limit.
     #[must_use]
     pub fn held_back(&self) -> Sources {
-        if self.budget.as_ref().is_some_and(Budget::is_spent) {
-            self.inputs
-        } else {
-            self.inputs.and(self.inhibited)
-        }
+        let limited = self.limits.iter().any(|limit| limit.is_reached());
+        if limited { self.inputs } else { self.inputs.and(self.queues.sources()) }
     }
 
     /// The sources that may interrupt.
@@ -132,9 +152,12 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.enabled.without(self.held_back())
     }
 
-    /// The interrupt handler: notes that the source wants service and disables its interrupt. At most once per polling episode.
+    /// The interrupt handler: notes that the source wants service and disables its interrupt. At most once per polling episode; the handlers
+    /// of real-time tasks leave it enabled.
     pub fn interrupt(&mut self, source: SourceId) {
-        self.enabled = self.enabled.without(Sources::one(source));
+        if !matches!(self.order, Order::Weighted(_)) {
+            self.enabled = self.enabled.without(Sources::one(source));
+        }
         self.wants = self.wants.union(Sources::one(source));
     }
 
@@ -145,9 +168,9 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     fn servable(&self) -> Sources {
-        let begun = !self.begins && self.left_pkts > 0 && self.may_finish(self.current);
-        let current = if begun { self.wants.and(Sources::one(self.current)) } else { Sources::NONE };
-        self.wants.without(self.held_back()).union(current)
+        let finishing = self.callback.filter(|callback| self.may_finish(callback.source));
+        let finishing = finishing.map_or(Sources::NONE, |callback| Sources::one(callback.source));
+        self.wants.without(self.held_back()).union(finishing)
     }
 
     fn may_finish(&self, source: SourceId) -> bool {
@@ -164,9 +187,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// hung consumer gets its turn, and not one frame of all traffic for each timeout.
     pub fn grant(&mut self, sources: Sources) {
         self.granted = self.granted.union(sources);
-        if sources.contains(self.current) {
-            self.left_pkts = 0;
-        }
+        // One that an inhibition stopped does not go on: the next one begins.
+        self.callback = self.callback.filter(|callback| !sources.contains(callback.source));
     }
 
     /// A callback of the source is over.
@@ -178,47 +200,33 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     pub fn turn(&mut self, now: Instant) -> Option<(SourceId, usize, bool)> {
         self.roll(now);
         let servable = self.servable();
-        if !(servable.contains(self.current) && self.left_pkts > 0) {
-            self.current = self.next_source(servable)?;
-            // Where callbacks finish anyway, there is nothing to grant.
-            let granted = self.inhibition == Inhibition::AtOnce && self.granted.contains(self.current);
-            self.left_pkts = if granted { self.quota_pkts.min(SLICE_PKTS) } else { self.quota_pkts };
-            self.begins = true;
+        if let Some(Callback { source, left_pkts }) = self.callback.filter(|c| servable.contains(c.source)) {
+            return Some((source, left_pkts, false));
         }
-        Some((self.current, self.left_pkts, core::mem::take(&mut self.begins)))
-    }
-
-    /// Receive and transmit sides take turns, and so do the sources of each side among themselves. Where the one side has got to does not depend
-    /// on the other: else, of two rings that an inhibition stops, the one behind the transmit side that went on would always be next.
-    fn next_source(&mut self, servable: Sources) -> Option<SourceId> {
-        let sides = [servable.and(self.inputs), servable.without(self.inputs)];
-        let other = usize::from(self.inputs.contains(self.current));
-        let turn = |side: usize| sides[side].next(self.last[side].0 + 1).map(|source| (side, source));
-        let (side, source) = turn(other).or_else(|| turn(1 - other))?;
-        self.last[side] = source;
-        Some(source)
+        let source = self.order.next(self.inputs, servable)?;
+        // Where callbacks finish anyway, there is nothing to grant.
+        let granted = self.inhibition == Inhibition::AtOnce && self.granted.contains(source);
+        let left_pkts = if granted { self.quota_pkts.min(SLICE_PKTS) } else { self.quota_pkts };
+        self.callback = Some(Callback { source, left_pkts });
+        Some((source, left_pkts, true))
     }
 
     /// The callback took `pkts` frames, and says whether the source has `more`. A source with no more gets its interrupt back.
     pub fn served(&mut self, source: SourceId, pkts: usize, more: bool, now: Instant) {
-        let slice = self.slice();
-        self.left_pkts = self.left_pkts.saturating_sub(pkts);
+        let left_pkts = self.callback.map_or(0, |callback| callback.left_pkts.saturating_sub(pkts));
         if !more {
-            self.left_pkts = 0;
             self.enabled = self.enabled.union(Sources::one(source));
             self.wants = self.wants.without(Sources::one(source));
-        } else if let (true, 0, Some(dynamic)) =
-            (self.inputs.contains(source), self.left_pkts, &mut self.dynamic)
-        {
+        } else if left_pkts > 0 {
+            self.callback = Some(Callback { source, left_pkts });
+            return;
+        } else if let (true, Some(dynamic)) = (self.inputs.contains(source), &mut self.dynamic) {
             dynamic.used_up();
             self.quota_pkts = dynamic.quota_pkts();
         }
-        if self.left_pkts == 0 {
-            let until = now + self.timeout;
-            let waited = |c: &&mut Closed<Q>| !c.sources.and(slice).is_empty();
-            self.closed.iter_mut().filter(waited).for_each(|c| c.until = until);
-            self.callback_over(source);
-        }
+        self.queues.slice_over(self.slice(), now);
+        self.callback = None;
+        self.callback_over(source);
     }
 
     /// A frame that this thread took in died on its way out, all its work for nothing: what a dynamic quota goes by.
@@ -235,83 +243,90 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.quota_pkts
     }
 
+    /// A frame that came from `fed_by` was put into a queue, or found no room in it.
+    pub fn enqueued(
+        &mut self,
+        queue: Q,
+        gate: &mut Gate,
+        occupancy_pkts: usize,
+        fed_by: Sources,
+        now: Instant,
+    ) {
+        if fed_by.is_empty() {
+            return;
+        }
+        let percent = gate.filled_percent(occupancy_pkts);
+        self.limits.iter_mut().for_each(|limit| limit.filled(percent));
+        if let Some(sources) = gate.on_enqueue(occupancy_pkts, fed_by) {
+            self.inhibit(queue, sources, now);
+        }
+    }
+
     /// Inhibits `sources` on behalf of a queue that reached its high mark.
     pub fn inhibit(&mut self, queue: Q, sources: Sources, now: Instant) {
-        let waits = !sources.and(self.slice()).is_empty();
-        let until = if waits { Instant::NEVER } else { now + self.timeout };
-        match self.closed.iter_mut().find(|c| c.queue == queue) {
-            Some(closed) => closed.sources = sources,
-            None => self.closed.push(Closed { queue, sources, until }),
-        }
-        self.update();
+        self.queues.begin(queue, sources, now);
     }
 
     /// The queue fell to its low mark.
     pub fn resume(&mut self, queue: Q) {
-        self.closed.retain(|c| c.queue != queue);
+        self.queues.end(queue);
         self.resumes.low_mark += 1;
-        self.update();
     }
 
     /// The queue is no more.
     pub fn forget(&mut self, queue: Q) {
-        self.closed.retain(|c| c.queue != queue);
-        self.update();
-    }
-
-    fn update(&mut self) {
-        self.inhibited = self.closed.iter().fold(Sources::NONE, |all, c| all.union(c.sources));
+        self.queues.end(queue);
     }
 
     /// Ends the inhibitions whose timeout has passed, one call each, and the cycle limit's period. Returns a queue whose gate to reopen,
     /// and the sources that were inhibited for it.
     pub fn expire(&mut self, now: Instant) -> Option<(Q, Sources)> {
         self.roll(now);
-        let slice = self.slice();
-        let due = self.closed.iter_mut().filter(|c| now >= c.until);
-        due.filter(|c| !c.sources.and(slice).is_empty()).for_each(|c| c.until = Instant::NEVER);
-        let place = self.closed.iter().position(|c| now >= c.until)?;
-        let closed = self.closed.swap_remove(place);
-        self.resumes.timeout += 1;
-        self.update();
-        Some((closed.queue, closed.sources))
+        let expired = self.queues.expire(self.slice(), now);
+        self.resumes.timeout += u64::from(expired.is_some());
+        expired
     }
 
-    /// The source of a granted callback that is under way. What is inhibited meanwhile on behalf of a queue is inhibited from its end on, and
-    /// the timeout begins then: until then the consumer has no time of the core to show that it is not hung.
+    /// The source of a granted callback that is under way.
     fn slice(&self) -> Sources {
-        let under_way = !self.begins && self.left_pkts > 0 && self.inhibition == Inhibition::AtOnce;
-        if under_way {
-            self.granted.and(self.wants).and(self.inputs).and(Sources::one(self.current))
-        } else {
-            Sources::NONE
-        }
+        let callback = self.callback.filter(|_| self.inhibition == Inhibition::AtOnce);
+        let source = callback.map_or(Sources::NONE, |callback| Sources::one(callback.source));
+        source.and(self.granted).and(self.inputs)
     }
 
-    /// Begins a new period of the cycle limit, if the last one is over: before any work that is charged to it.
+    /// Begins a new period of a limit, if the last one is over: before any work that is charged to it.
     pub fn roll(&mut self, now: Instant) {
-        let resumed = self.budget.as_mut().is_some_and(|budget| budget.roll(now));
-        self.resumes.period += u64::from(resumed);
+        for limit in &mut self.limits {
+            self.resumes.period += u64::from(limit.roll(now));
+        }
     }
 
     /// When [`Poller::expire`] has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        let timeout = self.closed.iter().map(|c| c.until).min().unwrap_or(Instant::NEVER);
-        timeout.min(self.budget.as_ref().map_or(Instant::NEVER, Budget::next_deadline))
+        let limits = self.limits.iter().map(|limit| limit.next_deadline());
+        limits.fold(self.queues.next_deadline(self.slice()), Instant::min)
     }
 
-    /// Charges time the thread has used. Past the cycle limit, input is inhibited at once.
-    pub fn charge(&mut self, elapsed: Duration) {
-        if let Some(budget) = &mut self.budget {
-            budget.charge(elapsed);
+    /// Charges time that has passed; `takes_in` says whether packets were taken in meanwhile. Past a limit, input is inhibited at once.
+    pub fn charge(&mut self, elapsed: Duration, takes_in: bool) {
+        for limit in &mut self.limits {
+            limit.charge(elapsed, takes_in);
         }
     }
 
-    /// The core is idle: the cycle limit has nobody to protect.
+    /// Charges time that the callback under way has used.
+    pub fn charge_callback(&mut self, elapsed: Duration) {
+        if let Some(Callback { source, .. }) = self.callback {
+            self.order.charge(source, self.inputs.contains(source), elapsed);
+        }
+    }
+
+    /// The core is idle: limits have nobody to protect.
     pub fn idle(&mut self) {
-        let resumed = self.budget.as_mut().is_some_and(Budget::idle);
-        self.resumes.idle += u64::from(resumed);
+        for limit in &mut self.limits {
+            self.resumes.idle += u64::from(limit.idle());
+        }
     }
 
     /// How often input resumed, by reason.
@@ -446,7 +461,7 @@ mod tests {
         poller.interrupt(receive);
         poller.interrupt(transmit);
         poller.inhibit(7, Sources::ALL, Instant::ZERO);
-        poller.charge(Duration::from_millis(5));
+        poller.charge(Duration::from_millis(5), true);
         assert_eq!(poller.turn(Instant::ZERO).unwrap().0, transmit);
         poller.served(transmit, 1, false, Instant::ZERO);
         assert!(!poller.is_runnable());
@@ -471,14 +486,14 @@ mod tests {
         let mut poller: Poller<u8> = Poller::new(Quota::Fixed(8), Duration::from_millis(1), Some(limit));
         let a = poller.register(true).unwrap();
         poller.interrupt(a);
-        poller.charge(Duration::from_millis(5));
+        poller.charge(Duration::from_millis(5), true);
         assert!(poller.is_runnable());
-        poller.charge(Duration::from_nanos(1));
+        poller.charge(Duration::from_nanos(1), true);
         assert!(!poller.is_runnable());
         assert_eq!(poller.next_deadline(), Instant::from_millis(10));
         poller.expire(Instant::from_millis(10));
         assert!(poller.is_runnable());
-        poller.charge(Duration::from_millis(6));
+        poller.charge(Duration::from_millis(6), true);
         poller.idle();
         assert!(poller.is_runnable());
         assert_eq!(poller.resumes(), Resumes { period: 1, idle: 1, ..Resumes::default() });

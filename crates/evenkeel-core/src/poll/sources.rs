@@ -57,6 +57,11 @@ impl Sources {
         }
     }
 
+    /// The sources of the set, lowest number first.
+    pub fn iter(self) -> impl Iterator<Item = SourceId> {
+        (0..Self::MAX as u16).map(SourceId).filter(move |&source| self.contains(source))
+    }
+
     /// Both sets together.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {

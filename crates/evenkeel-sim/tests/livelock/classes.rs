@@ -7,6 +7,7 @@ use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::workload::Sink;
 
+use crate::alternatives::{by_length, sampled, tasks};
 use crate::rig::{HungScreend, Rig, START, Way, feedback, of, output, polled};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +93,13 @@ fn forwarding_has_the_class_that_each_mechanism_promises() {
             Class::Realizable,
         ),
         ("clocked interrupts", Config { clocked_interrupts: clocked, ..eager }, false, Class::Livelock),
+        ("interrupts sampled at clock ticks", sampled(4), false, Class::Realizable),
+        // As with the limiter: two ticks do not empty the IP queue, and screend is behind it.
+        ("interrupts sampled at clock ticks, screened, short pause", sampled(2), true, Class::Livelock),
+        ("interrupts sampled at clock ticks, screened", sampled(8), true, Class::Realizable),
+        ("real-time tasks", tasks(1, 1), false, Class::Falling),
+        ("real-time tasks, screened", tasks(1, 1), true, Class::Livelock),
+        ("scheduling by queue length, screened", by_length(), true, Class::Realizable),
     ] {
         assert_eq!(forwarding(name, &config, screened), expected, "{name}");
     }

@@ -3,7 +3,10 @@
 use evenkeel_core::host::Config;
 use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::Architecture;
+use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::{Duration, Instant};
+use evenkeel_sim::traffic::Pattern;
+use evenkeel_sim::world::Port;
 
 use crate::rig::{Rig, START, Way, feedback, of, polled};
 
@@ -24,6 +27,66 @@ fn two_flooded_interfaces_share_the_output_equally() {
         assert!((0.45..=0.55).contains(&share), "screened {screened}: {m:?}");
         assert!(m.out + m.back > 4_500, "{m:?}");
     }
+}
+
+/// The longest that a packet takes through the router which comes alone, on one interface, while the other is flooded.
+fn worst_latency(quota: usize) -> Duration {
+    let mut rig = Rig::new(Config { quota: Quota::Fixed(quota), ..polled() });
+    rig.load(Way::Out, 14_000, START, Instant::NEVER);
+    rig.send(Way::Back, 97, Pattern::Constant, START, Instant::NEVER);
+    let step = Duration::from_micros(20);
+    let mut worst = Duration::ZERO;
+    rig.world.run_until(rig.world.now() + Duration::from_millis(49));
+    let back = |rig: &Rig| rig.host().traffic(InterfaceId(0)).expect("it is there").transmitted;
+    let before = back(&rig);
+    for n in 0..100 {
+        let sent = START + Duration::from_secs(1) * n / 97;
+        rig.world.run_until(sent);
+        while back(&rig) - before <= u64::from(n) {
+            rig.world.run_until(rig.world.now() + step);
+        }
+        worst = worst.max(rig.world.now().since(sent));
+    }
+    worst
+}
+
+#[test]
+fn the_worst_latency_of_a_packet_grows_with_the_quota() {
+    let worst = [2, 8, 20].map(worst_latency);
+    // It may come when a callback of the other interface has begun: so many packets are before it.
+    let packet = Duration::from_micros(165);
+    for (quota, worst) in [2, 8, 20].into_iter().zip(worst) {
+        assert!(worst > packet * (quota - 1), "quota {quota}: {worst:?}");
+        assert!(worst < packet * (quota + 2) + Duration::from_micros(500), "quota {quota}: {worst:?}");
+    }
+}
+
+/// Packets that a router forwards in a second of a flood on one interface and a trickle of 200 on the other: of the trickle, of the flood.
+fn beside_a_flood(legacy: Option<usize>, flooded: Way) -> (u64, u64) {
+    let mut rig = Rig::with_ports(polled(), |number, port| Port { legacy: legacy == Some(number), ..port });
+    let trickle = if flooded == Way::Out { Way::Back } else { Way::Out };
+    rig.send(trickle, 200, Pattern::Constant, START, Instant::NEVER);
+    rig.load(flooded, 14_000, START, Instant::NEVER);
+    let m = rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(1_500));
+    if flooded == Way::Out { (m.back, m.out) } else { (m.out, m.back) }
+}
+
+#[test]
+fn a_legacy_driver_beside_a_polled_one_can_still_livelock_the_rest() {
+    // Both forward.
+    let mut rig = Rig::with_ports(polled(), |number, port| Port { legacy: number == 0, ..port });
+    rig.load(Way::Out, 1_000, START, Instant::NEVER);
+    rig.load(Way::Back, 1_000, START, Instant::NEVER);
+    let m = rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(1_500));
+    let lost = m.ring + m.ip_queue + m.output;
+    assert!(lost == 0 && m.out > 850 && m.back > 850, "{m:?}");
+
+    let (trickle, flood) = beside_a_flood(None, Way::Out);
+    assert!(trickle >= 195 && flood > 4_200, "both polled: {trickle}, {flood}");
+    let (trickle, flood) = beside_a_flood(Some(0), Way::Out);
+    assert!(trickle < 20 && flood < 500, "a flooded legacy interface leaves nothing: {trickle}, {flood}");
+    let (trickle, flood) = beside_a_flood(Some(0), Way::Back);
+    assert!(trickle >= 195 && flood > 4_000, "one that is polled hurts neither: {trickle}, {flood}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use evenkeel_core::capture::Capture;
 use evenkeel_core::host::Config;
-use evenkeel_core::poll::{Feedback, Inhibition, Quota};
+use evenkeel_core::poll::{Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota};
 use evenkeel_core::socket::SocketId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::daemons::{Tcpdump, Writing};
@@ -85,30 +85,47 @@ fn with_a_timeout_of_a_tick_it_resumes_at_every_tick() {
     assert!((1.0..=2.5).contains(&apart), "{apart} ticks from one to the next");
 }
 
+/// Of a queue of 32: input stops when fewer than eight slots are free.
+const MONITORING: Feedback = Feedback {
+    high_percent: 79,
+    low_percent: 25,
+    timeout: Duration::from_millis(1),
+    resume_on_space: true,
+    scope: FeedbackScope::Feeding,
+    by: FeedbackBy::Marks,
+};
+
+/// Packets of so many octets that a monitor captures in two seconds of a flood.
+fn captured(feedback: Option<Feedback>, payload_bytes: usize) -> u64 {
+    let config = Config {
+        feedback,
+        quota: Quota::Fixed(10),
+        inhibition: Inhibition::AfterCallback,
+        listen_only: true,
+        ..polled()
+    };
+    let mut rig = Rig::new(config);
+    rig.payload_bytes = payload_bytes;
+    let wanted = Capture { limit_pkts: 32, snaplen: 68, ..Capture::default() };
+    let writing = Writing { frame: Duration::from_micros(40), buffer_pkts: u64::MAX, flush: Duration::ZERO };
+    let (tcpdump, captured) = Tcpdump::new(wanted, writing);
+    rig.spawn("tcpdump", tcpdump);
+    rig.load(Way::Out, 14_000, START, Instant::NEVER);
+    rig.world.run_until(START + Duration::from_secs(2));
+    captured.get()
+}
+
+#[test]
+fn a_monitor_captures_as_many_packets_whatever_their_size() {
+    let [small, large] = [8, 1_400].map(|payload_bytes| captured(Some(MONITORING), payload_bytes));
+    assert_eq!(small, large);
+}
+
 #[test]
 fn a_monitor_captures_in_overload_whatever_lets_input_resume() {
-    let captured = |feedback: Option<Feedback>| {
-        let config = Config {
-            feedback,
-            quota: Quota::Fixed(10),
-            inhibition: Inhibition::AfterCallback,
-            listen_only: true,
-            ..polled()
-        };
-        let mut rig = Rig::new(config);
-        let wanted = Capture { limit_pkts: 32, snaplen: 68, ..Capture::default() };
-        let writing =
-            Writing { frame: Duration::from_micros(40), buffer_pkts: u64::MAX, flush: Duration::ZERO };
-        let (tcpdump, captured) = Tcpdump::new(wanted, writing);
-        rig.spawn("tcpdump", tcpdump);
-        rig.load(Way::Out, 14_000, START, Instant::NEVER);
-        rig.world.run_until(START + Duration::from_secs(2));
-        captured.get()
-    };
-    let paper = Feedback { high_percent: 79, timeout: Duration::from_millis(1), ..Feedback::default() };
-    let none = captured(None);
-    let timeout_only = captured(Some(Feedback { resume_on_space: false, ..paper }));
-    let on_space = captured(Some(paper));
+    let none = captured(None, 8);
+    let timeout_only = captured(Some(Feedback { resume_on_space: false, ..MONITORING }), 8);
+    let on_space = captured(Some(MONITORING), 8);
     assert!(timeout_only > none * 3, "{timeout_only} with feedback, {none} without");
     // Resuming on space as well makes no difference to speak of: a read empties the queue.
     assert!(on_space * 10 >= timeout_only * 9, "{on_space} on space, {timeout_only} by the timeout");

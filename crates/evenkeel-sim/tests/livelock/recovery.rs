@@ -5,6 +5,7 @@ use evenkeel_core::poll::{CycleLimit, Quota};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::time::{Duration, Instant};
 
+use crate::alternatives::{by_length, sampled, tasks};
 use crate::rig::{Rig, START, Way, feedback, of, polled};
 
 /// Every way of taking packets in, and whether a process screens.
@@ -26,6 +27,9 @@ fn every_config() -> Vec<(Config, bool)> {
         (Config { output_feedback: true, ..fed_back }, true),
         (Config { feedback: feedback(), ..of(Architecture::SoftLrp) }, false),
         (of(Architecture::NiLrp), true),
+        (sampled(8), true),
+        (tasks(1, 1), false),
+        (by_length(), true),
     ]
 }
 

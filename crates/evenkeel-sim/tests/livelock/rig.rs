@@ -4,7 +4,7 @@ use evenkeel_core::Scheduling;
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::{Config, Host, Level, System, Transmit};
 use evenkeel_core::poll::{Feedback, FeedbackScope, Quota};
-use evenkeel_core::process::{Program, Step};
+use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::stack::{self, InterfaceId};
 use evenkeel_core::time::{Duration, Instant};
@@ -68,6 +68,8 @@ pub(crate) struct Rig {
     pub(crate) router: HostId,
     segments: [SegmentId; 2],
     sources: Vec<SourceId>,
+    /// Octets of what is sent from now on.
+    pub(crate) payload_bytes: usize,
 }
 
 /// What happened in some time, in packets.
@@ -90,19 +92,27 @@ pub(crate) struct Measured {
 
 impl Rig {
     pub(crate) fn new(config: Config) -> Self {
-        Self::with_transmit_ring(config, Some(8))
+        Self::with_ports(config, |_, port| port)
     }
 
     pub(crate) fn with_transmit_ring(config: Config, transmit_ring_pkts: Option<usize>) -> Self {
+        Self::with_ports(config, |_, port| Port { transmit_ring_pkts, ..port })
+    }
+
+    /// A router whose ports, by number, are as `change` makes them.
+    pub(crate) fn with_ports(config: Config, change: impl Fn(usize, Port) -> Port) -> Self {
         let mut world = World::new(7);
         let segments = [world.add_segment(), world.add_segment()];
         let port = |number: usize| {
             let address = Ipv4Address::new(10, 0, number as u8, 1);
             let up = Conditions { rate_bps: Some(10_000_000), ..Conditions::PERFECT };
             let port = Port::new(segments[number], IpCidr::new(address.into(), 24));
-            Port { up, ring_pkts: 32, transmit_ring_pkts, ..port }
+            change(number, Port { up, ring_pkts: 32, transmit_ring_pkts: Some(8), ..port })
         };
-        let costs = machine().costs(config.architecture);
+        let costs = match config.real_time_tasks {
+            Some(_) => machine().variant("flag-only", config.architecture).expect("it is in the model"),
+            None => machine().costs(config.architecture),
+        };
         let router = world.add_host(config, costs, &[port(0), port(1)]).expect("room for two interfaces");
         for side in [0, 1] {
             let (address, hardware) = phantom(side);
@@ -114,11 +124,11 @@ impl Rig {
             );
             set.expect("it is on that Ethernet");
         }
-        Self { world, router, segments, sources: Vec::new() }
+        Self { world, router, segments, sources: Vec::new(), payload_bytes: 8 }
     }
 
-    pub(crate) fn spawn(&mut self, name: &str, program: impl Program + 'static) {
-        self.world.host_mut(self.router).spawn(name, 0, Box::new(program));
+    pub(crate) fn spawn(&mut self, name: &str, program: impl Program + 'static) -> ProcessId {
+        self.world.host_mut(self.router).spawn(name, 0, Box::new(program))
     }
 
     /// A process that screens, and takes as long as the paper's.
@@ -147,7 +157,7 @@ impl Rig {
             port: 4000,
         };
         let to = Station { hardware: hardware_address(self.router.0, usize::from(side)), address: to, port };
-        let flow = Flow { from, to, payload_bytes: 8, rate_pps, pattern, start, stop };
+        let flow = Flow { from, to, payload_bytes: self.payload_bytes, rate_pps, pattern, start, stop };
         let segment = self.segments[usize::from(side)];
         self.sources.push(self.world.add_source(segment, flow, Conditions::PERFECT));
     }

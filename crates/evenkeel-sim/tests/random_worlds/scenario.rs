@@ -6,7 +6,9 @@ use evenkeel_core::Scheduling;
 use evenkeel_core::drop::Reason;
 use evenkeel_core::host::{Config, Host, Transmit, TransmitService};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackScope, Inhibition, Quota};
+use evenkeel_core::poll::{
+    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, TaskWeights, TickSampling,
+};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::stack::{Endpoint, InterfaceId};
 use evenkeel_core::time::{Duration, Instant};
@@ -144,7 +146,7 @@ impl Scenario {
                 ..Port::new(segment, addresses_of(segment, number)[0])
             })
             .collect();
-        let mut config = self.random_config();
+        let mut config = Self::with_alternatives(self.random_config());
         config.stack.forwarding = number == 0 && self.routed;
         let costs = self.random_costs(config.architecture);
         self.architectures.push(config.architecture);
@@ -243,6 +245,26 @@ impl Scenario {
             scheduler: if decay { Scheduling::DecayUsage } else { Scheduling::Stride },
             seed: self.rng.next_u64(),
             ..Config::of(architecture)
+        }
+    }
+
+    /// What the livelock paper names beside its own policies.
+    fn with_alternatives(config: Config) -> Config {
+        let mut rng = Rng::new(config.seed);
+        let mut seldom = || rng.chance(Ratio::percent(20));
+        let (by_length, samples, tasks) = (seldom(), seldom(), seldom());
+        let sampling = TickSampling {
+            tick: rng.duration(Duration::from_millis(2)) + Duration::from_micros(100),
+            samples: rng.between(1, 5) as u32,
+            pause_ticks: rng.between(1, 10) as u32,
+        };
+        let weights = TaskWeights { receive: rng.between(1, 5) as u16, transmit: rng.between(1, 5) as u16 };
+        let by = if by_length { FeedbackBy::Length } else { FeedbackBy::Marks };
+        Config {
+            feedback: config.feedback.map(|f| Feedback { by, ..f }),
+            tick_sampling: samples.then_some(sampling),
+            real_time_tasks: tasks.then_some(weights),
+            ..config
         }
     }
 
