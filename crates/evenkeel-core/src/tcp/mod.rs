@@ -8,6 +8,8 @@
 //! | looking for | module |
 //! | --- | --- |
 //! | sequence numbers and ranges of them | [`seq`] |
+//! | what to send again, how much may leave, when | [`recovery`] |
+//! | congestion control: CUBIC, NewReno | [`congestion`] |
 //! | from a four-tuple to a connection | [`table`], [`tuple`] |
 //! | timers of very many connections | [`wheel`] |
 //! | initial sequence numbers, timestamp offsets | [`isn`] |
@@ -21,9 +23,12 @@
 //! Words are those of RFC 9293: `SND.UNA`, `RCV.NXT`, `SEG.SEQ` are `snd.una`, `rcv.nxt`, `seg.seq` here.
 
 pub mod buffer;
+pub mod congestion;
 pub mod counters;
 pub mod isn;
 pub mod options;
+mod pacer;
+pub mod recovery;
 pub mod secret;
 pub mod segment;
 pub mod seq;

@@ -1,0 +1,197 @@
+//! Slow start (RFC 5681, 3.1), and HyStart++, which ends it when the round trip grows, before anything is lost (RFC 9406).
+
+use super::{Arrival, Window};
+use crate::time::Duration;
+
+/// The window doubles with every round trip, until HyStart++ sees that a queue fills.
+#[derive(Debug, Clone)]
+pub(super) struct SlowStart {
+    hystart: Option<HyStart>,
+}
+
+impl SlowStart {
+    /// How many segments an acknowledgment may count for: `L` of RFC 9406, 4.2, when nothing paces. RFC 5681's one segment makes
+    /// slow start slower behind receivers that acknowledge many segments at a time.
+    const SEGMENTS_PER_ACK: u32 = 8;
+
+    pub(super) fn new(hystart: bool) -> Self {
+        Self { hystart: hystart.then(HyStart::default) }
+    }
+
+    /// Grows the window. To be called while it is in slow start.
+    pub(super) fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) {
+        let octets = arrival.octets.min(Self::SEGMENTS_PER_ACK.saturating_mul(window.mss));
+        let divisor = match &mut self.hystart {
+            Some(hystart) => hystart.on_arrival(window, arrival),
+            None => 1,
+        };
+        let room = window.ssthresh - window.cwnd;
+        window.grow(u64::from((octets / divisor).min(room)));
+    }
+
+    /// Congestion ends the first slow start, and HyStart++ with it: section 4.3 advises it for that one only.
+    pub(super) fn over(&mut self) {
+        self.hystart = None;
+    }
+}
+
+/// RFC 9406, section 4.2.
+#[derive(Debug, Clone, Default)]
+struct HyStart {
+    /// `windowEnd`: the round is over when this is acknowledged.
+    round_end: u64,
+    last_round_min: Option<Duration>,
+    this_round_min: Option<Duration>,
+    samples: u32,
+    conservative: Option<Conservative>,
+}
+
+/// Conservative slow start: was it a queue, or jitter?
+#[derive(Debug, Clone, Copy)]
+struct Conservative {
+    baseline_min: Duration,
+    rounds: u32,
+}
+
+impl HyStart {
+    const RTT_THRESH_MIN: Duration = Duration::from_millis(4);
+    const RTT_THRESH_MAX: Duration = Duration::from_millis(16);
+    const RTT_DIVISOR: u32 = 8;
+    const RTT_SAMPLES: u32 = 8;
+    const CSS_GROWTH_DIVISOR: u32 = 4;
+    const CSS_ROUNDS: u32 = 5;
+
+    /// Returns by what growth is to be divided; ends slow start by setting `ssthresh`.
+    fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) -> u32 {
+        if let Some(rtt) = arrival.rtt {
+            self.this_round_min = Some(self.this_round_min.map_or(rtt, |min| min.min(rtt)));
+            self.samples += 1;
+        }
+        self.judge();
+        // What acknowledges the end of a round belongs to it.
+        if arrival.una >= self.round_end {
+            self.next_round(window, arrival.nxt);
+        }
+        if self.conservative.is_some() { Self::CSS_GROWTH_DIVISOR } else { 1 }
+    }
+
+    fn next_round(&mut self, window: &mut Window, nxt: u64) {
+        self.round_end = nxt;
+        self.last_round_min = self.this_round_min.take();
+        self.samples = 0;
+        if let Some(conservative) = &mut self.conservative {
+            conservative.rounds += 1;
+            if conservative.rounds >= Self::CSS_ROUNDS {
+                window.ssthresh = window.cwnd;
+            }
+        }
+    }
+
+    fn judge(&mut self) {
+        if self.samples < Self::RTT_SAMPLES {
+            return;
+        }
+        let Some(this) = self.this_round_min else { return };
+        match self.conservative {
+            Some(conservative) if this < conservative.baseline_min => self.conservative = None,
+            Some(_) => {}
+            None => {
+                let Some(last) = self.last_round_min else { return };
+                let threshold = (last / Self::RTT_DIVISOR).clamp(Self::RTT_THRESH_MIN, Self::RTT_THRESH_MAX);
+                if this >= last + threshold {
+                    self.conservative = Some(Conservative { baseline_min: this, rounds: 0 });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Instant;
+
+    const MSS: u32 = 1000;
+
+    /// One round trip: everything in the window is acknowledged, segment by segment.
+    fn round(slow_start: &mut SlowStart, window: &mut Window, una: &mut u64, rtt_ms: u64) {
+        let nxt = *una + u64::from(window.cwnd);
+        let sent = window.cwnd;
+        for _ in 0..sent / MSS {
+            *una += u64::from(MSS);
+            let arrival = Arrival {
+                octets: MSS,
+                una: *una,
+                // What is acknowledged lets new segments leave.
+                nxt: nxt + u64::from(window.cwnd - sent),
+                rtt: Some(Duration::from_millis(rtt_ms)),
+                srtt: None,
+                now: Instant::ZERO,
+            };
+            if window.in_slow_start() {
+                slow_start.on_arrival(window, &arrival);
+            }
+        }
+    }
+
+    fn window() -> Window {
+        Window { cwnd: 10 * MSS, ssthresh: Window::UNKNOWN, mss: MSS }
+    }
+
+    #[test]
+    fn the_window_doubles_with_every_round_trip() {
+        let (mut slow_start, mut window, mut una) = (SlowStart::new(true), window(), 0);
+        for expected in [20, 40, 80, 160] {
+            round(&mut slow_start, &mut window, &mut una, 50);
+            assert_eq!(window.cwnd, expected * MSS);
+        }
+    }
+
+    #[test]
+    fn a_growing_round_trip_slows_the_growth_to_a_quarter_and_ends_it_after_five_rounds() {
+        let (mut slow_start, mut window, mut una) = (SlowStart::new(true), window(), 0);
+        round(&mut slow_start, &mut window, &mut una, 50);
+        round(&mut slow_start, &mut window, &mut una, 50);
+        let before = window.cwnd;
+        // An eighth of 50 ms is 6.25 ms. SND.NXT was taken when eight segments of this window had not left yet: the round before ends
+        // with them, and the eighth sample after that tells.
+        round(&mut slow_start, &mut window, &mut una, 57);
+        assert_eq!(window.cwnd, before + 15 * MSS + 25 * MSS / 4);
+        for _ in 0..4 {
+            assert!(window.in_slow_start());
+            let before = window.cwnd;
+            round(&mut slow_start, &mut window, &mut una, 57);
+            assert!(window.cwnd <= before + before / 4 && window.cwnd > before + before / 5);
+        }
+        round(&mut slow_start, &mut window, &mut una, 57);
+        assert!(!window.in_slow_start() && window.ssthresh <= window.cwnd);
+    }
+
+    #[test]
+    fn if_the_round_trip_shrinks_again_it_was_jitter() {
+        let (mut slow_start, mut window, mut una) = (SlowStart::new(true), window(), 0);
+        for rtt_ms in [50, 57, 50] {
+            round(&mut slow_start, &mut window, &mut una, rtt_ms);
+        }
+        let before = window.cwnd;
+        round(&mut slow_start, &mut window, &mut una, 50);
+        assert_eq!(window.cwnd, before + before / MSS * MSS);
+    }
+
+    #[test]
+    fn one_acknowledgment_counts_for_eight_segments_at_most() {
+        let (mut slow_start, mut window) = (SlowStart::new(false), window());
+        let arrival = Arrival { octets: 50 * MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
+        slow_start.on_arrival(&mut window, &arrival);
+        assert_eq!(window.cwnd, 18 * MSS);
+    }
+
+    #[test]
+    fn growth_stops_at_ssthresh() {
+        let (mut slow_start, mut window) = (SlowStart::new(false), window());
+        window.ssthresh = 10 * MSS + 300;
+        let arrival = Arrival { octets: MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
+        slow_start.on_arrival(&mut window, &arrival);
+        assert_eq!(window.cwnd, 10 * MSS + 300);
+    }
+}

@@ -1,0 +1,376 @@
+//! Loss recovery and sending rate of one connection: what must be sent again, and how much may leave when.
+//!
+//! The connection tells [`Recovery`] what it sent and what was acknowledged; it asks what to send again
+//! ([`Recovery::next_retransmission`]), how much may leave ([`Recovery::send_allowance`]), when ([`Recovery::release_time`]), and
+//! when to come back without an acknowledgment ([`Recovery::deadline`]). The peer's window is not its business, nor are octets: it counts them.
+//!
+//! | looking for | file |
+//! | --- | --- |
+//! | what became of each segment; `pipe` | `scoreboard.rs` |
+//! | what an acknowledgment means, step by step | `ack.rs` |
+//! | timers: reordering, tail loss probe, retransmission | `timers.rs` |
+//! | when a segment counts as lost (RACK) | `rack.rs` |
+//! | tail loss probes | `tail_loss.rs` |
+//! | how the window is reduced (PRR) | `prr.rs` |
+//! | recovery that was for nothing: Eifel, DSACK, F-RTO | `episode.rs`, `ack.rs` |
+//! | round-trip time, retransmission timeout | `rtt.rs` |
+//! | how large the window may be | [`congestion`](super::congestion) |
+//!
+//! With SACK, RACK alone says what is lost (RFC 8985 instead of RFC 6675's counting; `pipe` is RFC 6675's). Without it, three duplicate acknowledgments do
+//! (RFC 6582). Limited transmit (RFC 3042) needs no rule of its own: what a duplicate acknowledgment says has arrived is no longer in `pipe`.
+
+mod ack;
+mod config;
+mod episode;
+mod prr;
+mod rack;
+mod rtt;
+mod scoreboard;
+mod tail_loss;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+pub use config::{RecoveryConfig, RtoConfig};
+pub use timers::Expired;
+
+use episode::{Episode, Frto, Kind, Undo};
+use rack::Rack;
+use rtt::RttEstimator;
+use scoreboard::{Position, Scoreboard};
+use tail_loss::TailLoss;
+
+use super::congestion::{CongestionControl, Window};
+use super::pacer::Pacer;
+use super::{SeqNumber, SeqRange};
+use crate::time::{Duration, Instant};
+
+/// What one acknowledgment says, as far as recovery is concerned.
+///
+/// To be given for every acceptable segment with ACK once the connection is synchronized, and for the one that acknowledges our SYN.
+#[derive(Debug, Clone, Copy)]
+pub struct AckInfo<'a> {
+    /// `SEG.ACK`.
+    pub ack: SeqNumber,
+    /// The SACK blocks, in the order of the option: a DSACK (RFC 2883) is the first.
+    pub sack: &'a [SeqRange],
+    /// The segment changes the window the peer offers, so it is no duplicate acknowledgment.
+    pub window_update: bool,
+    /// The segment has data, a SYN or a FIN, so it is no duplicate acknowledgment.
+    pub payload: bool,
+    /// How long ago, by our timestamp clock, the segment was sent whose timestamp is echoed (RFC 7323).
+    pub rtt_echo: Option<Duration>,
+    /// ECE is set, and ECN was negotiated (RFC 3168).
+    pub ece: bool,
+    /// Data that were never sent are waiting, and the peer's window has room for them.
+    pub unsent: bool,
+    /// When the segment arrived.
+    pub now: Instant,
+}
+
+/// What an acknowledgment changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Acked {
+    /// Octets (SYN and FIN count one each) by which `SND.UNA` advanced.
+    pub newly_acked: u32,
+    /// Octets newly acknowledged selectively.
+    pub newly_sacked: u32,
+    /// Octets newly thought lost.
+    pub newly_lost: u32,
+    /// The window is being reduced: the next new data carry CWR if ECN was negotiated (RFC 3168, 6.1.2). [`Expired::Timeout`] means that, too.
+    pub cwr: bool,
+    /// The acknowledgment repeats the last one (RFC 5681, 2).
+    pub duplicate: bool,
+    /// The last reduction was for nothing, and is taken back.
+    pub undone: bool,
+}
+
+/// Scoreboard, round-trip time, loss detection and congestion control of one connection.
+#[derive(Debug)]
+pub struct Recovery {
+    board: Scoreboard,
+    rtt: RttEstimator,
+    rack: Rack,
+    tail_loss: TailLoss,
+    window: Window,
+    control: Box<dyn CongestionControl>,
+    episode: Option<Episode>,
+    undo: Option<Undo>,
+    pacer: Option<Pacer>,
+    /// SACK was negotiated.
+    sack: bool,
+    /// Without SACK: how many duplicate acknowledgments came in a row, and how many octets they say have arrived.
+    duplicates: u32,
+    duplicate_octets: u32,
+    /// The end of the last episode (`recover` of RFC 6582).
+    recover: Position,
+    /// How often in a row the retransmission timer expired.
+    timeouts: u32,
+    retransmission_at: Instant,
+    reordering_at: Instant,
+    /// The largest flight of this round trip, which ends with the acknowledgment of `round_end`: was the window in use?
+    flight_max: u32,
+    round_end: Position,
+    last_sent: Instant,
+    idle_since: Instant,
+    initial_window_segments: u32,
+    ack_delay_max: Duration,
+    timestamp_tick: Duration,
+    segments_max: usize,
+    totals: Totals,
+}
+
+/// Counted since the connection began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Totals {
+    retransmitted_segments: u64,
+    retransmitted_octets: u64,
+    lost_octets: u64,
+    timeouts: u32,
+    fast_recoveries: u32,
+    probes: u32,
+    undone: u32,
+}
+
+impl Recovery {
+    /// For a connection whose SYN has the number `iss` and whose full segments carry `mss` octets. SACK is off until
+    /// [`Recovery::set_sack_permitted`].
+    #[must_use]
+    pub fn new(config: &RecoveryConfig, iss: SeqNumber, mss: u16) -> Self {
+        let mss = u32::from(mss.max(1));
+        let cwnd = mss.saturating_mul(config.initial_window_segments.max(1));
+        let board = Scoreboard::new(iss);
+        Self {
+            recover: board.una(),
+            round_end: board.una(),
+            board,
+            rtt: RttEstimator::new(config.rto),
+            rack: Rack::new(),
+            tail_loss: TailLoss::new(),
+            window: Window { cwnd, ssthresh: Window::UNKNOWN, mss },
+            control: config.algorithm.start(config.hystart),
+            episode: None,
+            undo: None,
+            pacer: config.pacing.then(Pacer::new),
+            sack: false,
+            duplicates: 0,
+            duplicate_octets: 0,
+            timeouts: 0,
+            retransmission_at: Instant::NEVER,
+            reordering_at: Instant::NEVER,
+            flight_max: 0,
+            last_sent: Instant::ZERO,
+            idle_since: Instant::ZERO,
+            initial_window_segments: config.initial_window_segments.max(1),
+            ack_delay_max: config.ack_delay_max,
+            timestamp_tick: config.timestamp_tick,
+            segments_max: config.segments_max,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Both sides said SACK-Permitted (RFC 2018, 2), or they did not.
+    pub fn set_sack_permitted(&mut self, permitted: bool) {
+        self.sack = permitted;
+    }
+
+    /// Segments carry `mss` octets from now on. What is on its way in larger ones is too big for the path: it is to be sent again, and that is no sign
+    /// of congestion (RFC 1191, 6.5).
+    ///
+    /// The window keeps its octets.
+    pub fn set_mss(&mut self, mss: u16) {
+        let mss = u32::from(mss.max(1));
+        if mss < self.window.mss {
+            let lost = self.board.mark_lost_where(|segment| segment.len > mss);
+            self.totals.lost_octets += u64::from(lost);
+        }
+        self.window.mss = mss;
+        self.window.cwnd = self.window.cwnd.max(mss);
+    }
+
+    /// The octets of `range` (SYN and FIN count one each) left in one segment: new ones that continue what was sent before, or old ones again.
+    pub fn on_sent(&mut self, range: SeqRange, retransmission: bool, now: Instant) {
+        let start = self.board.position(range.start);
+        let end = start + u64::from(range.len());
+        if retransmission {
+            self.sent_again(start, end, now);
+        } else {
+            self.after_idle(now);
+            self.board.sent(end, now);
+        }
+        let octets = range.len();
+        if let Some(episode) = &mut self.episode {
+            episode.prr.on_sent(octets);
+        }
+        if let (Some(pacer), Some(srtt)) = (&mut self.pacer, self.rtt.srtt()) {
+            pacer.on_sent(octets, &self.window, srtt, now);
+        }
+        self.last_sent = now;
+        self.flight_max = self.flight_max.max(self.in_flight());
+        self.set_timers_after_sending(retransmission, now);
+    }
+
+    fn sent_again(&mut self, start: Position, end: Position, now: Instant) {
+        let octets = self.board.sent_again(start, end, now);
+        if let Some(undo) = &mut self.undo {
+            undo.on_sent_again(octets, now);
+        }
+        self.totals.retransmitted_segments += 1;
+        self.totals.retransmitted_octets += u64::from(octets);
+    }
+
+    /// What is known of the path grows old while nothing is sent (RFC 5681, 4.1).
+    fn after_idle(&mut self, now: Instant) {
+        if !self.board.is_empty() || self.board.is_syn_outstanding() {
+            return;
+        }
+        self.control.on_idle(now.since(self.idle_since));
+        if now.since(self.last_sent) > self.rtt.rto() {
+            self.window.cwnd = self.window.cwnd.min(self.initial_window());
+        }
+    }
+
+    fn initial_window(&self) -> u32 {
+        self.window.mss.saturating_mul(self.initial_window_segments)
+    }
+
+    /// The next octets to send again: lost and not sent again since, lowest first, at most `mss` of them. They are in no more than one segment that was
+    /// sent before. To be sent while [`Recovery::send_allowance`] has room for them.
+    #[must_use]
+    pub fn next_retransmission(&self, mss: u16) -> Option<SeqRange> {
+        if matches!(&self.episode, Some(Episode { kind: Kind::Timeout(Frto::SendingNew), .. })) {
+            return None;
+        }
+        let lost = self.board.first_lost()?;
+        Some(self.board.range(lost.start, lost.start + u64::from(lost.len.min(u32::from(mss)))))
+    }
+
+    /// What to send again for [`Expired::TailLossProbe`] if there is nothing new to send: the last segment, or the last `mss` octets of it.
+    #[must_use]
+    pub fn probe_range(&self, mss: u16) -> Option<SeqRange> {
+        let last = self.board.last()?;
+        Some(self.board.range(last.end() - u64::from(last.len.min(u32::from(mss))), last.end()))
+    }
+
+    /// How many octets may leave now, old ones and new ones together, the peer's window aside: whole segments.
+    #[must_use]
+    pub fn send_allowance(&self) -> u32 {
+        if self.board.segments() >= self.segments_max && self.board.lost_octets() == 0 {
+            return 0;
+        }
+        let room = self.window.cwnd.saturating_sub(self.in_flight());
+        room - room % self.window.mss
+    }
+
+    /// When the next segment may leave, if it must wait; [`None`] if it need not.
+    #[must_use]
+    pub fn release_time(&self, now: Instant) -> Option<Instant> {
+        self.pacer.as_ref()?.release_time(now)
+    }
+
+    /// Octets thought to be on their way (`pipe` of RFC 6675).
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.board.pipe().saturating_sub(self.duplicate_octets)
+    }
+
+    /// All that was sent is acknowledged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.board.is_empty()
+    }
+
+    /// The connection's figures, for people and for tests.
+    #[must_use]
+    pub fn info(&self) -> RecoveryInfo {
+        RecoveryInfo {
+            state: self.state(),
+            algorithm: self.control.name(),
+            cwnd: self.window.cwnd,
+            ssthresh: self.window.ssthresh,
+            mss: self.window.mss,
+            in_flight: self.in_flight(),
+            srtt: self.rtt.srtt(),
+            rttvar: self.rtt.rttvar(),
+            min_rtt: self.rtt.min(),
+            rto: self.rtt.rto(),
+            reordering_seen: self.rack.reordering_seen(),
+            retransmitted_segments: self.totals.retransmitted_segments,
+            retransmitted_octets: self.totals.retransmitted_octets,
+            lost_octets: self.totals.lost_octets,
+            timeouts: self.totals.timeouts,
+            timeouts_in_a_row: self.timeouts,
+            fast_recoveries: self.totals.fast_recoveries,
+            probes: self.totals.probes,
+            undone: self.totals.undone,
+        }
+    }
+
+    fn state(&self) -> RecoveryState {
+        match self.episode.as_ref().map(|episode| episode.kind) {
+            Some(Kind::WindowReduced) => RecoveryState::Cwr,
+            Some(Kind::FastRecovery) => RecoveryState::Recovery,
+            Some(Kind::Timeout(_)) => RecoveryState::Loss,
+            None if self.board.sacked_segments() > 0 || self.duplicates > 0 => RecoveryState::Disorder,
+            None => RecoveryState::Open,
+        }
+    }
+}
+
+/// What a connection's recovery is about. The names are Linux's (`tcp_ca_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecoveryState {
+    /// Nothing unusual.
+    Open,
+    /// Something arrived out of order.
+    Disorder,
+    /// The window is being reduced because of an ECN mark.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// Recovery after a timeout.
+    Loss,
+}
+
+/// A connection's figures. Octets where not said otherwise; counters since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecoveryInfo {
+    /// What it is about.
+    pub state: RecoveryState,
+    /// The algorithm of congestion control.
+    pub algorithm: &'static str,
+    /// The congestion window.
+    pub cwnd: u32,
+    /// Where slow start ends; [`Window::UNKNOWN`] before the first loss.
+    pub ssthresh: u32,
+    /// The payload of a full segment.
+    pub mss: u32,
+    /// Thought to be on their way.
+    pub in_flight: u32,
+    /// The smoothed round-trip time, once there was a sample.
+    pub srtt: Option<Duration>,
+    /// Its variation.
+    pub rttvar: Option<Duration>,
+    /// The shortest round trip of the last minutes.
+    pub min_rtt: Option<Duration>,
+    /// The retransmission timeout of now.
+    pub rto: Duration,
+    /// Segments have arrived out of order, without loss.
+    pub reordering_seen: bool,
+    /// Segments sent again, probes included.
+    pub retransmitted_segments: u64,
+    /// What was in them.
+    pub retransmitted_octets: u64,
+    /// Thought lost.
+    pub lost_octets: u64,
+    /// Expirations of the retransmission timer.
+    pub timeouts: u32,
+    /// Those since the last acknowledgment of new data: a connection may give up on that.
+    pub timeouts_in_a_row: u32,
+    /// Fast recoveries begun.
+    pub fast_recoveries: u32,
+    /// Tail loss probes sent.
+    pub probes: u32,
+    /// Reductions that were for nothing.
+    pub undone: u32,
+}

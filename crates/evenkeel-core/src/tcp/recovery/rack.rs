@@ -1,0 +1,117 @@
+//! RACK: a segment is lost when one that was sent later has arrived, and the time for reordering is over (RFC 8985, 6).
+
+use super::scoreboard::{Position, Segment};
+use crate::time::{Duration, Instant};
+
+/// The state of RFC 8985, 5.2.
+#[derive(Debug)]
+pub(super) struct Rack {
+    /// `RACK.xmit_ts` and `RACK.end_seq`: of all segments that arrived, the one sent last.
+    newest: Option<(Instant, Position)>,
+    /// `RACK.rtt`: of the segment that arrived last.
+    rtt: Duration,
+    /// `RACK.fack`: the end of the highest segment that arrived.
+    fack: Position,
+    reordering_seen: bool,
+    /// `RACK.reo_wnd_mult`: in quarters of the shortest round trip.
+    window_mult: u32,
+    /// `RACK.reo_wnd_persist`: for how many recoveries more it stays.
+    window_persist: u32,
+    /// `RACK.dsack_round`: until this is acknowledged a further DSACK does not count.
+    dsack_round: Option<Position>,
+}
+
+/// What step 4 depends on, besides the state itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    pub(super) min_rtt: Option<Duration>,
+    pub(super) srtt: Option<Duration>,
+}
+
+impl Rack {
+    /// `DupThresh` of RFC 5681.
+    const DUP_THRESH: u32 = 3;
+    /// Recoveries after which a widened window shrinks again (section 3.3.2).
+    const PERSISTENCE: u32 = 16;
+    /// Longer than any path needs: four round trips.
+    const MULT_MAX: u32 = 16;
+
+    pub(super) fn new() -> Self {
+        Self {
+            newest: None,
+            rtt: Duration::ZERO,
+            fack: 0,
+            reordering_seen: false,
+            window_mult: 1,
+            window_persist: 0,
+            dsack_round: None,
+        }
+    }
+
+    /// Steps 2 and 3: a segment has arrived. `echoed` is when the segment was sent that the acknowledgment's timestamp tells of.
+    pub(super) fn on_delivered(
+        &mut self,
+        segment: &Segment,
+        now: Instant,
+        min_rtt: Option<Duration>,
+        echoed: Option<Instant>,
+    ) {
+        if segment.end() > self.fack {
+            self.fack = segment.end();
+        } else if !segment.retransmitted {
+            self.reordering_seen = true;
+        }
+        let rtt = now.since(segment.sent_at);
+        if segment.retransmitted {
+            // The acknowledgment may be for an earlier transmission: the timestamp says so, or it came too soon.
+            let for_earlier = echoed.is_some_and(|echoed| echoed < segment.sent_at);
+            if for_earlier || min_rtt.is_some_and(|min| rtt < min) {
+                return;
+            }
+        }
+        self.rtt = rtt;
+        let sent = (segment.sent_at, segment.end());
+        if self.newest.is_none_or(|newest| sent > newest) {
+            self.newest = Some(sent);
+        }
+    }
+
+    /// Step 4, DSACK: something was sent again in vain, so more patience is due. `una` and `nxt` as they are now.
+    pub(super) fn on_dsack(&mut self, una: Position, nxt: Position) {
+        if self.dsack_round.is_none_or(|round| una >= round) {
+            self.dsack_round = Some(nxt);
+            self.window_mult = (self.window_mult + 1).min(Self::MULT_MAX);
+            self.window_persist = Self::PERSISTENCE;
+        }
+    }
+
+    /// Step 4: a fast or timeout recovery is over.
+    pub(super) fn on_recovered(&mut self) {
+        self.window_persist = self.window_persist.saturating_sub(1);
+        if self.window_persist == 0 {
+            self.window_mult = 1;
+        }
+    }
+
+    /// `RACK.segment`.
+    pub(super) fn newest(&self) -> Option<(Instant, Position)> {
+        self.newest
+    }
+
+    /// How long after it was sent a segment counts as lost: a round trip and the reordering window (step 4, step 5).
+    pub(super) fn patience(&self, path: Path, in_recovery: bool, sacked_segments: u32) -> Duration {
+        self.rtt + self.reordering_window(path, in_recovery, sacked_segments)
+    }
+
+    fn reordering_window(&self, path: Path, in_recovery: bool, sacked_segments: u32) -> Duration {
+        if !self.reordering_seen && (in_recovery || sacked_segments >= Self::DUP_THRESH) {
+            return Duration::ZERO;
+        }
+        let window = path.min_rtt.unwrap_or_default() / 4 * self.window_mult;
+        path.srtt.map_or(window, |srtt| window.min(srtt))
+    }
+
+    pub(super) fn reordering_seen(&self) -> bool {
+        self.reordering_seen
+    }
+}

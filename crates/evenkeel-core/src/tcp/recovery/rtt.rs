@@ -1,0 +1,240 @@
+//! Round-trip time and retransmission timeout (RFC 6298).
+
+use crate::time::{Duration, Instant};
+
+/// Bounds of the retransmission timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RtoConfig {
+    /// Before the first sample. Default 1 s (RFC 6298, 2.1).
+    pub initial: Duration,
+    /// How much longer than the smoothed round-trip time the timeout is at least. Default 200 ms, as in Linux.
+    ///
+    /// RFC 6298, 2.4 wants a timeout of at least 1 s, because clocks were coarse and spurious timeouts dear. This clock counts nanoseconds, and
+    /// spurious timeouts are detected and undone. What must still fit between a segment and its timeout is the receiver's delay of an ACK,
+    /// up to 200 ms in common systems; it is added to the round trip, so that a short path does not time out while the receiver waits.
+    pub slack_min: Duration,
+    /// However often it was doubled. Default 120 s; RFC 6298, 2.5 allows no less than 60 s.
+    pub max: Duration,
+}
+
+impl Default for RtoConfig {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            slack_min: Duration::from_millis(200),
+            max: Duration::from_secs(120),
+        }
+    }
+}
+
+/// The estimator of RFC 6298, section 2.
+#[derive(Debug, Clone)]
+pub(crate) struct RttEstimator {
+    config: RtoConfig,
+    /// `SRTT` and `RTTVAR`, once there was a sample.
+    smoothed: Option<(Duration, Duration)>,
+    /// The timeout, not doubled.
+    rto: Duration,
+    /// How often the timer has expired since the last sample.
+    backoff: u32,
+    min: WindowedMin,
+}
+
+impl RttEstimator {
+    /// After the timeout of a SYN (RFC 6298, 5.7).
+    const INITIAL_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
+    pub(crate) fn new(config: RtoConfig) -> Self {
+        Self { config, smoothed: None, rto: config.initial, backoff: 0, min: WindowedMin::default() }
+    }
+
+    /// A segment that was sent once took `rtt` to be acknowledged (Karn's algorithm, RFC 6298, 3, is the caller's).
+    ///
+    /// `per_round` is how many samples a round trip brings. With more than one the gains shrink, so that the memory stays as long as with one
+    /// (RFC 7323, appendix G).
+    pub(crate) fn sample(&mut self, rtt: Duration, per_round: u32) {
+        let per_round = per_round.max(1);
+        let (srtt, rttvar) = match self.smoothed {
+            // (2.2)
+            None => (rtt, rtt / 2),
+            // (2.3), with alpha = 1/8 and beta = 1/4
+            Some((srtt, rttvar)) => {
+                let rttvar = approach(rttvar, srtt.abs_diff(rtt), per_round.saturating_mul(4));
+                (approach(srtt, rtt, per_round.saturating_mul(8)), rttvar)
+            }
+        };
+        self.smoothed = Some((srtt, rttvar));
+        self.rto = (srtt + (rttvar * 4).max(self.config.slack_min)).min(self.config.max);
+        self.backoff = 0;
+    }
+
+    /// Notes a round trip for [`RttEstimator::min`]: the shortest that an acknowledgment tells of, also if it was no sample.
+    pub(crate) fn note_min(&mut self, rtt: Duration, now: Instant) {
+        self.min.note(rtt, now);
+    }
+
+    /// The shortest round trip of the last minutes.
+    pub(crate) fn min(&self) -> Option<Duration> {
+        self.min.get()
+    }
+
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.smoothed.map(|(srtt, _)| srtt)
+    }
+
+    pub(crate) fn rttvar(&self) -> Option<Duration> {
+        self.smoothed.map(|(_, rttvar)| rttvar)
+    }
+
+    /// The timeout for what is sent now.
+    pub(crate) fn rto(&self) -> Duration {
+        self.rto.saturating_mul(1u32.checked_shl(self.backoff).unwrap_or(u32::MAX)).min(self.config.max)
+    }
+
+    /// The timer expired: the next timeout is twice as long (5.5).
+    pub(crate) fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// The timeout was spurious.
+    pub(crate) fn forget_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The SYN had to be sent again, so its acknowledgment says nothing of the round trip: data begin with a timeout of 3 s (5.7).
+    pub(crate) fn syn_was_lost(&mut self) {
+        if self.smoothed.is_none() {
+            self.rto = self.rto.max(Self::INITIAL_AFTER_LOST_SYN);
+            self.backoff = 0;
+        }
+    }
+}
+
+/// `value` moved by 1/`steps` of the way to `target`.
+fn approach(value: Duration, target: Duration, steps: u32) -> Duration {
+    if target >= value { value + (target - value) / steps } else { value - (value - target) / steps }
+}
+
+/// The minimum over the last five minutes, give or take half (RFC 8985, 6.2, step 1: a longer route must be noticed some time).
+#[derive(Debug, Clone, Default)]
+struct WindowedMin {
+    previous: Option<Duration>,
+    current: Option<Duration>,
+    since: Instant,
+}
+
+impl WindowedMin {
+    const HALF: Duration = Duration::from_secs(150);
+
+    fn note(&mut self, value: Duration, now: Instant) {
+        if now.since(self.since) >= Self::HALF {
+            self.previous = self.current.take();
+            self.since = now;
+        }
+        self.current = Some(self.current.map_or(value, |current| current.min(value)));
+    }
+
+    fn get(&self) -> Option<Duration> {
+        self.previous.into_iter().chain(self.current).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn estimator() -> RttEstimator {
+        RttEstimator::new(RtoConfig::default())
+    }
+
+    #[test]
+    fn the_first_sample_sets_srtt_and_half_of_it_rttvar() {
+        let mut rtt = estimator();
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+        rtt.sample(ms(400), 1);
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(400)), Some(ms(200)), ms(1200)));
+    }
+
+    #[test]
+    fn later_samples_move_srtt_by_an_eighth_and_rttvar_by_a_quarter() {
+        let mut rtt = estimator();
+        rtt.sample(ms(400), 1);
+        rtt.sample(ms(800), 1);
+        // RTTVAR = 3/4 * 200 + 1/4 * |400 - 800|, SRTT = 7/8 * 400 + 1/8 * 800
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(450)), Some(ms(250)), ms(1450)));
+    }
+
+    #[test]
+    fn more_samples_in_a_round_weigh_less_each() {
+        let mut rtt = estimator();
+        rtt.sample(ms(400), 1);
+        rtt.sample(ms(800), 4);
+        assert_eq!(
+            (rtt.srtt(), rtt.rttvar()),
+            (Some(Duration::from_micros(412_500)), Some(Duration::from_micros(212_500)))
+        );
+    }
+
+    #[test]
+    fn on_a_short_path_the_timeout_leaves_room_for_a_delayed_ack() {
+        let mut rtt = estimator();
+        (0..100).for_each(|_| rtt.sample(ms(1), 1));
+        assert_eq!(rtt.rto(), ms(201));
+    }
+
+    #[test]
+    fn the_timeout_doubles_until_a_sample_and_never_exceeds_its_maximum() {
+        let mut rtt = estimator();
+        rtt.sample(ms(400), 1);
+        rtt.back_off();
+        rtt.back_off();
+        assert_eq!(rtt.rto(), ms(4800));
+        (0..100).for_each(|_| rtt.back_off());
+        assert_eq!(rtt.rto(), Duration::from_secs(120));
+        rtt.sample(ms(400), 1);
+        assert!(rtt.rto() < ms(1200));
+    }
+
+    #[test]
+    fn data_after_a_lost_syn_begin_with_three_seconds() {
+        let mut rtt = estimator();
+        rtt.back_off();
+        rtt.syn_was_lost();
+        assert_eq!(rtt.rto(), Duration::from_secs(3));
+        let mut rtt = estimator();
+        rtt.sample(ms(10), 1);
+        rtt.syn_was_lost();
+        assert_eq!(rtt.rto(), ms(210), "not if timestamps told the round trip all the same");
+    }
+
+    #[test]
+    fn the_minimum_forgets_what_is_older_than_five_minutes() {
+        let mut rtt = estimator();
+        rtt.note_min(ms(10), Instant::from_millis(0));
+        rtt.note_min(ms(30), Instant::from_millis(150_000));
+        assert_eq!(rtt.min(), Some(ms(10)));
+        rtt.note_min(ms(40), Instant::from_millis(300_000));
+        assert_eq!(rtt.min(), Some(ms(30)));
+    }
+
+    proptest! {
+        #[test]
+        fn srtt_stays_among_the_samples_and_the_timeout_above_it(
+            samples in prop::collection::vec((0u64..10_000_000_000, 1u32..1000), 1..50),
+        ) {
+            let mut rtt = estimator();
+            for &(nanos, per_round) in &samples {
+                rtt.sample(Duration::from_nanos(nanos), per_round);
+            }
+            let all = || samples.iter().map(|&(nanos, _)| Duration::from_nanos(nanos));
+            let srtt = rtt.srtt().unwrap();
+            prop_assert!(all().min().unwrap() <= srtt && srtt <= all().max().unwrap());
+            prop_assert!(rtt.rto() >= srtt + ms(200) && rtt.rto() <= Duration::from_secs(120));
+        }
+    }
+}

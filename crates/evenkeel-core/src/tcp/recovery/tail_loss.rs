@@ -1,0 +1,94 @@
+//! Tail loss probes (RFC 8985, 7): when acknowledgments stay away, one segment asks for one.
+
+use super::scoreboard::Position;
+use crate::time::{Duration, Instant};
+
+/// The state of section 7.
+#[derive(Debug)]
+pub(super) struct TailLoss {
+    /// When the probe leaves: `PTO`.
+    pub(super) at: Instant,
+    /// The timer expired, and the probe has not left yet.
+    pub(super) due: bool,
+    /// `TLP.end_seq` and `TLP.is_retrans`.
+    episode: Option<(Position, bool)>,
+}
+
+/// What an acknowledgment says of the probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing yet, or there is no probe.
+    Open,
+    /// Nothing was lost, or what was lost shows by other signs.
+    NoLoss,
+    /// The probe replaced what was lost: that was congestion (section 7.4).
+    Repaired,
+}
+
+impl TailLoss {
+    pub(super) fn new() -> Self {
+        Self { at: Instant::NEVER, due: false, episode: None }
+    }
+
+    /// Section 7.2. `srtt` is smoothed; `alone` if a single segment is on its way, whose acknowledgment may be delayed by `ack_delay`.
+    pub(super) fn schedule(
+        &mut self,
+        now: Instant,
+        srtt: Option<Duration>,
+        alone: bool,
+        ack_delay: Duration,
+        rto_at: Instant,
+    ) {
+        let timeout = match srtt {
+            Some(srtt) if alone => srtt * 2 + ack_delay,
+            Some(srtt) => srtt * 2,
+            None => Duration::from_secs(1),
+        };
+        self.at = (now + timeout).min(rto_at);
+    }
+
+    pub(super) fn cancel(&mut self) {
+        self.at = Instant::NEVER;
+    }
+
+    pub(super) fn in_episode(&self) -> bool {
+        self.episode.is_some()
+    }
+
+    /// The probe, sent again, ended there.
+    pub(super) fn ends_at(&self, end: Position) -> bool {
+        self.episode == Some((end, true))
+    }
+
+    /// The probe has left (section 7.3); `nxt` after it.
+    pub(super) fn on_probe(&mut self, nxt: Position, retransmission: bool) {
+        self.due = false;
+        self.cancel();
+        self.episode = Some((nxt, retransmission));
+    }
+
+    /// The timer of retransmission expired, or a recovery began: they judge by themselves.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Section 7.4.2. `una` is what is acknowledged now, `dsack` the end of the range that arrived twice, `bare` if the acknowledgment repeats the last
+    /// one and brings no selective one.
+    pub(super) fn on_ack(&mut self, una: Position, dsack: Option<Position>, bare: bool) -> Verdict {
+        let Some((end, retransmission)) = self.episode else { return Verdict::Open };
+        if una < end {
+            return Verdict::Open;
+        }
+        let verdict = if !retransmission || dsack == Some(end) {
+            Verdict::NoLoss
+        } else if una > end {
+            Verdict::Repaired
+        } else if bare {
+            Verdict::NoLoss
+        } else {
+            return Verdict::Open;
+        };
+        self.episode = None;
+        verdict
+    }
+}

@@ -1,0 +1,157 @@
+//! The three timers of loss recovery: reordering (RFC 8985, 6.3), tail loss probe (7) and retransmission (RFC 6298, 5).
+
+use super::Recovery;
+use super::episode::{Episode, Frto, Kind, Undo};
+use super::prr::{Delivery, Prr};
+use super::scoreboard::Fate;
+use crate::time::{Duration, Instant};
+
+/// What a deadline was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expired {
+    /// Nothing: it was moved, or is not there yet. Ask for the deadline again.
+    Nothing,
+    /// The time for reordering is over: so many octets are lost, and may be sent again.
+    Reordering {
+        /// Newly lost.
+        lost: u32,
+    },
+    /// One segment must leave now, whatever [`Recovery::send_allowance`] says: new data, or [`Recovery::probe_range`] again.
+    TailLossProbe,
+    /// No acknowledgment came. What was sent is lost, the window is one segment; the connection may give up
+    /// ([`timeouts_in_a_row`](super::RecoveryInfo::timeouts_in_a_row)).
+    Timeout,
+}
+
+impl Recovery {
+    /// When [`Recovery::on_deadline`] is to be called; [`None`] while nothing is outstanding. It changes with everything that is sent or acknowledged.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let first = self.reordering_at.min(self.tail_loss.at).min(self.retransmission_at);
+        (first != Instant::NEVER).then_some(first)
+    }
+
+    /// The time is `now`, and no acknowledgment has come.
+    pub fn on_deadline(&mut self, now: Instant) -> Expired {
+        if self.reordering_at <= now {
+            self.on_reordering_over(now)
+        } else if self.tail_loss.at <= now {
+            self.on_probe_due(now)
+        } else if self.retransmission_at <= now {
+            self.on_timeout(now)
+        } else {
+            Expired::Nothing
+        }
+    }
+
+    fn on_reordering_over(&mut self, now: Instant) -> Expired {
+        let before = self.before();
+        let lost = self.detect_losses(now);
+        if lost == 0 {
+            return Expired::Nothing;
+        }
+        self.reduce(Kind::FastRecovery, &before, false);
+        if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = &mut self.episode {
+            let delivery = Delivery { delivered: 0, in_flight: self.board.pipe(), safe: false };
+            self.window.cwnd = prr.window(delivery, self.window.ssthresh, self.window.mss);
+        }
+        Expired::Reordering { lost }
+    }
+
+    fn on_probe_due(&mut self, now: Instant) -> Expired {
+        self.tail_loss.cancel();
+        self.tail_loss.due = true;
+        self.totals.probes += 1;
+        self.retransmission_at = now + self.rtt.rto();
+        Expired::TailLossProbe
+    }
+
+    /// RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; RFC 8985, 6.3.
+    fn on_timeout(&mut self, now: Instant) -> Expired {
+        self.timeouts = self.timeouts.saturating_add(1);
+        self.totals.timeouts += 1;
+        self.tail_loss.forget();
+        self.mark_lost_on_timeout(now);
+        if !self.board.is_syn_outstanding() {
+            self.reduce_on_timeout();
+        }
+        self.reordering_at = Instant::NEVER;
+        self.rtt.back_off();
+        self.retransmission_at = now + self.rtt.rto();
+        Expired::Timeout
+    }
+
+    /// `RACK_mark_losses_on_RTO`: the first segment, and what is older than a round trip. A segment sent a moment ago is not lost because the first is.
+    fn mark_lost_on_timeout(&mut self, now: Instant) {
+        self.duplicates = 0;
+        self.duplicate_octets = 0;
+        if self.board.first().is_some_and(|first| first.fate == Fate::Sacked) {
+            self.board.renege();
+        }
+        let patience = if self.sack { self.patience() } else { Duration::ZERO };
+        let lost = self.board.mark_first_lost()
+            + self.board.mark_lost_where(|segment| segment.sent_at + patience <= now);
+        self.totals.lost_octets += u64::from(lost);
+    }
+
+    fn reduce_on_timeout(&mut self) {
+        let (una, end) = (self.board.una(), self.board.nxt());
+        let mut frto = Frto::Waiting;
+        match self.episode.as_ref().map(|episode| episode.kind) {
+            // Reduced already for this window of data.
+            Some(Kind::FastRecovery) => frto = Frto::Off,
+            Some(Kind::WindowReduced | Kind::Timeout(_)) => {}
+            None => {
+                self.undo = Some(Undo::new(self.window, una));
+                let flight = self.board.outstanding().min(self.window.cwnd);
+                self.control.on_timeout(&mut self.window, flight);
+            }
+        }
+        self.recover = end;
+        self.episode = Some(Episode { kind: Kind::Timeout(frto), end, prr: Prr::new(1) });
+        self.window.cwnd = self.in_flight().saturating_add(self.window.mss);
+    }
+
+    pub(super) fn set_timers_after_sending(&mut self, retransmission: bool, now: Instant) {
+        // RFC 6298, 5.1
+        if self.retransmission_at == Instant::NEVER {
+            self.retransmission_at = now + self.rtt.rto();
+        }
+        if self.tail_loss.due {
+            self.tail_loss.on_probe(self.board.nxt(), retransmission);
+        } else if !retransmission {
+            self.schedule_probe(now);
+        }
+    }
+
+    pub(super) fn set_timers_after_ack(&mut self, advanced: bool, now: Instant) {
+        if self.board.is_empty() {
+            // RFC 6298, 5.2
+            self.retransmission_at = Instant::NEVER;
+            self.reordering_at = Instant::NEVER;
+            self.tail_loss.cancel();
+            self.idle_since = now;
+        } else if advanced {
+            // RFC 6298, 5.3
+            self.retransmission_at = now + self.rtt.rto();
+        }
+        if advanced {
+            self.timeouts = 0;
+            self.schedule_probe(now);
+        } else if self.board.sacked_segments() > 0 {
+            self.tail_loss.cancel();
+        }
+    }
+
+    /// RFC 8985, 7.2: with SACK, outside of recovery, while nothing has arrived out of order.
+    fn schedule_probe(&mut self, now: Instant) {
+        let quiet =
+            self.episode.is_none() && self.board.sacked_segments() == 0 && self.board.lost_octets() == 0;
+        let possible = self.sack && !self.board.is_syn_outstanding() && !self.board.is_empty();
+        if !quiet || !possible || self.tail_loss.in_episode() {
+            return self.tail_loss.cancel();
+        }
+        let alone = self.board.segments() == 1;
+        self.tail_loss.schedule(now, self.rtt.srtt(), alone, self.ack_delay_max, self.retransmission_at);
+    }
+}
