@@ -7,6 +7,7 @@ use crate::time::Instant;
 
 /// RFC 9293, 3.4.1: the clock behind initial sequence numbers ticks about every 4 µs.
 const TICK_NANOS: u64 = 4_000;
+const TIMESTAMP_TICK_NANOS: u64 = 1_000_000;
 
 /// Gives initial sequence numbers: `ISN = M + F(local, remote, secret)` (RFC 6528, 3).
 ///
@@ -33,11 +34,14 @@ impl InitialSequence {
         previous.map_or(number, |previous| number.max(previous + 1))
     }
 
-    /// What a connection's timestamp clock is ahead of the host's: the same for each incarnation, so that the timestamps of a later one
-    /// are later (RFC 7323, 5.8 and 7.1; RFC 6191, 4), but no help to whoever wants to count our connections or the time since our start.
+    /// TSval at `now`: a clock that ticks every millisecond (RFC 7323, 5.4: 1 ms to 1 s), from a beginning of its own for each pair of sockets.
+    ///
+    /// It is the same clock for each incarnation of a connection, so that the timestamps of a later one are later (RFC 7323, 5.8; RFC 6191, 2); but
+    /// no help to whoever wants to count our connections or the time since our start (RFC 7323, 7.1).
     #[must_use]
-    pub fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
-        self.0.tuple_hash(Purpose::TimestampOffset, tuple, 0) as u32
+    pub fn timestamp(&self, tuple: &FourTuple, now: Instant) -> u32 {
+        let ticks = now.as_nanos() / TIMESTAMP_TICK_NANOS;
+        ticks.wrapping_add(self.0.tuple_hash(Purpose::TimestampOffset, tuple, 0)) as u32
     }
 }
 
@@ -72,7 +76,16 @@ mod tests {
         all.sort_unstable();
         let closest = all.windows(2).map(|pair| pair[1] - pair[0]).min();
         assert!(closest > Some(1_000), "{closest:?}");
-        assert_ne!(of(1, 1).to_u32(), numbers().timestamp_offset(&tuple(1)));
+    }
+
+    #[test]
+    fn timestamps_tick_every_millisecond_from_anywhere() {
+        let (t, start) = (tuple(1), Instant::from_millis(5));
+        let first = numbers().timestamp(&t, start);
+        assert_eq!(numbers().timestamp(&t, start + Duration::from_nanos(999_999)), first);
+        assert_eq!(numbers().timestamp(&t, start + Duration::from_millis(1)), first.wrapping_add(1));
+        assert!(numbers().timestamp(&tuple(2), start).abs_diff(first) > 1_000);
+        assert_ne!(first.wrapping_sub(5), numbers().next(&t, Instant::ZERO, None).to_u32(), "another hash");
     }
 
     /// One bit of any of the four changes about half of the bits of the number.

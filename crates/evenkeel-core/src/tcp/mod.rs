@@ -12,7 +12,10 @@
 //! | congestion control: CUBIC, NewReno | [`congestion`] |
 //! | from a four-tuple to a connection | [`table`], [`tuple`] |
 //! | timers of very many connections | [`wheel`] |
-//! | initial sequence numbers, timestamp offsets | [`isn`] |
+//! | half-open connections, the accept queue | [`listener`] |
+//! | SYN cookies | [`cookie`] |
+//! | Fast Open | [`fast_open`] |
+//! | initial sequence numbers, timestamps | [`isn`] |
 //! | the key behind all that must not be guessed | [`secret`] |
 //! | counters | [`counters`] |
 //! | headers, flags, segments to and from octets | [`segment`] |
@@ -24,10 +27,14 @@
 
 pub mod buffer;
 pub mod congestion;
+pub mod cookie;
 pub mod counters;
+pub mod fast_open;
 pub mod isn;
+pub mod listener;
 pub mod options;
 mod pacer;
+mod queue;
 pub mod recovery;
 pub mod secret;
 pub mod segment;
@@ -39,6 +46,7 @@ pub mod wheel;
 
 pub use counters::{Counter, Counters};
 pub use isn::InitialSequence;
+pub use listener::{Listener, ListenerConfig};
 pub use options::{Cookie, Options, SackBlocks, Timestamps};
 pub use secret::Secret;
 pub use segment::{Ecn, Flags, Header, Malformed, Segment};

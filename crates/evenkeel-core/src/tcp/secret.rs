@@ -9,6 +9,7 @@ use core::hash::Hasher;
 use siphasher::sip::{SipHasher13, SipHasher24};
 
 use super::tuple::{FourTuple, OCTETS_MAX};
+use crate::wire::IpAddress;
 
 /// 128 random bits. Whoever makes the host draws them anew at each start, and nobody else may learn them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,10 @@ pub struct Secret([u8; 16]);
 pub(super) enum Purpose {
     InitialSequence = 1,
     TimestampOffset,
+    SynCookieBase,
+    SynCookieData,
+    FastOpenServer,
+    FastOpenCache,
 }
 
 impl Secret {
@@ -44,12 +49,28 @@ impl Secret {
         self.hash(purpose, &buffer[..len], more)
     }
 
+    /// The same for a pair of addresses.
+    pub(super) fn pair_hash(&self, purpose: Purpose, from: &IpAddress, to: &IpAddress) -> u64 {
+        let mut buffer = [0; 32];
+        let (first, second) = buffer.split_at_mut(16);
+        first.copy_from_slice(&octets_of(from));
+        second.copy_from_slice(&octets_of(to));
+        self.hash(purpose, &buffer, 0)
+    }
+
     fn hash(&self, purpose: Purpose, octets: &[u8], more: u64) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         // As one word, so that what follows stays aligned.
         hasher.write_u64(more << 8 | purpose as u64);
         hasher.write(octets);
         hasher.finish()
+    }
+}
+
+fn octets_of(address: &IpAddress) -> [u8; 16] {
+    match address {
+        IpAddress::Ipv4(address) => address.to_ipv6_mapped().octets(),
+        IpAddress::Ipv6(address) => address.octets(),
     }
 }
 

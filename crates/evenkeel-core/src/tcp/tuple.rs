@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::segment::Header;
 use crate::wire::{IpAddress, IpEndpoint};
 
 /// The pair of sockets that identifies a connection (RFC 9293, 3.3.1): addresses and ports of both ends.
@@ -21,6 +22,11 @@ impl FourTuple {
     #[must_use]
     pub const fn new(local: IpEndpoint, remote: IpEndpoint) -> Self {
         Self { local, remote }
+    }
+
+    /// The header of a segment from here to the peer, with nothing in it yet.
+    pub(super) fn header(&self) -> Header {
+        Header { source: self.local.port, destination: self.remote.port, ..Header::default() }
     }
 
     /// The tuple as a string of octets, to be hashed: 12 for IPv4, 36 for IPv6.
@@ -50,6 +56,7 @@ impl fmt::Display for FourTuple {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::tcp::segment::Flags;
     use crate::wire::{Ipv4Address, Ipv6Address};
 
     pub(in crate::tcp) const SERVER: IpEndpoint =
@@ -64,6 +71,14 @@ pub(super) mod tests {
         }
         let [high, low] = n.to_be_bytes();
         FourTuple::new(SERVER, IpEndpoint::new(IpAddress::v4(192, 168, high, low), port))
+    }
+
+    /// The control bits of a header, as a fuzzer would set them.
+    pub(in crate::tcp) fn flags(bits: u8) -> Flags {
+        let all =
+            [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::URG, Flags::ECE, Flags::CWR];
+        let set = (0..8).zip(all).filter(|(bit, _)| bits >> bit & 1 == 1);
+        set.fold(Flags::NONE, |flags, (_, flag)| flags | flag)
     }
 
     #[test]

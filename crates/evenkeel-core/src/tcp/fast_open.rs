@@ -1,0 +1,362 @@
+//! TCP Fast Open (RFC 7413): data in the SYN, for those who have shown before that they are where they say they are.
+
+use std::collections::VecDeque;
+
+use super::options::Cookie;
+use super::secret::{Purpose, Secret};
+use crate::time::{Duration, Instant};
+use crate::wire::IpAddress;
+
+/// How long a connection that a reset ended counts as one that waits: else whoever stole a cookie could send SYNs and resets from
+/// elsewhere without end (RFC 7413, 5.1).
+const RESET_COUNTS: Duration = Duration::from_secs(60);
+
+/// The server's side: gives cookies, knows its own again, and limits what they are good for.
+#[derive(Debug)]
+pub struct FastOpenServer {
+    secret: Secret,
+    before: Option<Secret>,
+    waiting: usize,
+    waiting_max: usize,
+    /// When those that were reset stop counting; at most `waiting_max`, for only what waits can be reset.
+    reset: VecDeque<Instant>,
+}
+
+/// What a cookie is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presented {
+    /// It is ours.
+    Good,
+    /// It is ours, but of the key before: good this once, and the SYN-ACK gives a new one (RFC 7413, 4.1.2).
+    GoodOld,
+    /// It asks for one: the SYN-ACK gives it, and the handshake is an ordinary one.
+    Request,
+    /// It is not ours: as if it asked for one.
+    Wrong,
+}
+
+impl FastOpenServer {
+    /// A server that lets at most `waiting_max` connections carry data before their handshake is over (RFC 7413, 5.1,
+    /// `PendingFastOpenRequests`).
+    #[must_use]
+    pub const fn new(secret: Secret, waiting_max: usize) -> Self {
+        Self { secret, before: None, waiting: 0, waiting_max, reset: VecDeque::new() }
+    }
+
+    /// A new key. Cookies of the one in use until now stay good until the next change; those of the one before it no longer are.
+    pub const fn rotate(&mut self, secret: Secret) {
+        self.before = Some(core::mem::replace(&mut self.secret, secret));
+    }
+
+    /// The cookie for this client (RFC 7413, 4.1.2): of eight octets, and good for the address `server` of ours only.
+    #[must_use]
+    pub fn cookie(&self, client: &IpAddress, server: &IpAddress) -> Cookie {
+        cookie(&self.secret, client, server)
+    }
+
+    /// What a cookie is worth that came in a SYN from `client`.
+    #[must_use]
+    pub fn judge(&self, client: &IpAddress, server: &IpAddress, presented: &Cookie) -> Presented {
+        if presented.is_request() {
+            Presented::Request
+        } else if *presented == self.cookie(client, server) {
+            Presented::Good
+        } else if self.before.is_some_and(|before| *presented == cookie(&before, client, server)) {
+            Presented::GoodOld
+        } else {
+            Presented::Wrong
+        }
+    }
+
+    /// Whether one more connection may carry data in its SYN; it then waits until [`finish`](Self::finish). If not, the handshake
+    /// is an ordinary one.
+    pub fn admit(&mut self, now: Instant) -> bool {
+        while self.reset.front().is_some_and(|&until| until <= now) {
+            self.reset.pop_front();
+        }
+        let admitted = self.waiting + self.reset.len() < self.waiting_max;
+        self.waiting += usize::from(admitted);
+        admitted
+    }
+
+    /// The handshake of one that was admitted is over, or (`reset`) a reset has ended it.
+    pub fn finish(&mut self, reset: bool, now: Instant) {
+        if self.waiting == 0 {
+            return;
+        }
+        self.waiting -= 1;
+        if reset {
+            self.reset.push_back(now + RESET_COUNTS);
+        }
+    }
+}
+
+fn cookie(secret: &Secret, client: &IpAddress, server: &IpAddress) -> Cookie {
+    let hash = secret.pair_hash(Purpose::FastOpenServer, client, server);
+    // Eight octets are a length that cookies may have.
+    Cookie::new(&hash.to_be_bytes()).unwrap_or(Cookie::REQUEST)
+}
+
+/// Entries that one hash value leads to.
+const WAYS: usize = 4;
+/// The first time that a path on which data in SYNs vanishes is left alone; twice as long each time after, to a day.
+const LEFT_ALONE: Duration = Duration::from_secs(3_600);
+const DOUBLINGS_MAX: u32 = 4;
+
+/// The client's side: what servers gave us, and which not to bother (RFC 7413, 4.1.3).
+///
+/// Bounded, and never searched: an address leads to four entries, of which the one that was used longest ago gives way. A cookie that
+/// is lost costs one round trip.
+#[derive(Debug)]
+pub struct FastOpenCache {
+    secret: Secret,
+    sets: Box<[[Option<Entry>; WAYS]]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    local: IpAddress,
+    server: IpAddress,
+    cookie: Cookie,
+    mss: u16,
+    failures: u8,
+    left_alone_until: Instant,
+    used: Instant,
+}
+
+/// What to put into a SYN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FastOpenOffer {
+    /// The server's cookie; or the request for one, and then no data may go along.
+    pub cookie: Cookie,
+    /// What the server could take in a segment last time: no more may go into the SYN (RFC 7413, 4.2.1).
+    pub mss: u16,
+}
+
+impl FastOpenCache {
+    /// A cache for about so many servers, 96 octets each. All its memory is allocated now.
+    #[must_use]
+    pub fn new(secret: Secret, servers: usize) -> Self {
+        let sets = servers.div_ceil(WAYS).max(1);
+        Self { secret, sets: vec![[None; WAYS]; sets].into_boxed_slice() }
+    }
+
+    /// What to put into a SYN from `local` to `server`; `None`: nothing at all, the path is left alone for now.
+    pub fn offer(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) -> Option<FastOpenOffer> {
+        let Some(entry) = self.find(local, server) else {
+            return Some(FastOpenOffer { cookie: Cookie::REQUEST, mss: 0 });
+        };
+        entry.used = now;
+        (entry.left_alone_until <= now).then_some(FastOpenOffer { cookie: entry.cookie, mss: entry.mss })
+    }
+
+    /// A SYN-ACK of `server` brought a cookie. Its `mss` goes with it.
+    pub fn remember(
+        &mut self,
+        local: &IpAddress,
+        server: &IpAddress,
+        cookie: Cookie,
+        mss: u16,
+        now: Instant,
+    ) {
+        let entry = self.find_or_replace(local, server, now);
+        (entry.cookie, entry.mss) = (cookie, mss);
+    }
+
+    /// Data in a SYN to `server` was acknowledged: the path is a good one.
+    pub fn worked(&mut self, local: &IpAddress, server: &IpAddress) {
+        if let Some(entry) = self.find(local, server) {
+            entry.failures = 0;
+        }
+    }
+
+    /// A SYN with a cookie, or the request for one, was not answered, while one without was: something on the path eats them. It is left alone
+    /// for an hour, next time for two (RFC 7413, 4.1.3.1 and 7.1).
+    pub fn vanished(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) {
+        let entry = self.find_or_replace(local, server, now);
+        entry.left_alone_until = now + LEFT_ALONE * (1 << u32::from(entry.failures).min(DOUBLINGS_MAX));
+        entry.failures = entry.failures.saturating_add(1);
+    }
+
+    /// The server did not want the data, and gave no cookie: it no longer does Fast Open.
+    pub fn forget(&mut self, local: &IpAddress, server: &IpAddress) {
+        if let Some(entry) = self.find(local, server) {
+            entry.cookie = Cookie::REQUEST;
+        }
+    }
+
+    fn place(&self, local: &IpAddress, server: &IpAddress) -> usize {
+        let hash = self.secret.pair_hash(Purpose::FastOpenCache, local, server);
+        (hash % self.sets.len() as u64) as usize
+    }
+
+    fn set(&mut self, local: &IpAddress, server: &IpAddress) -> &mut [Option<Entry>; WAYS] {
+        &mut self.sets[self.place(local, server)]
+    }
+
+    fn find(&mut self, local: &IpAddress, server: &IpAddress) -> Option<&mut Entry> {
+        let same = |entry: &&mut Entry| entry.local == *local && entry.server == *server;
+        self.set(local, server).iter_mut().flatten().find(same)
+    }
+
+    fn find_or_replace(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) -> &mut Entry {
+        let set = self.set(local, server);
+        let same = |entry: &Option<Entry>| entry.is_some_and(|e| e.local == *local && e.server == *server);
+        let place = set.iter().position(same).unwrap_or_else(|| {
+            let used = |way: &usize| set[*way].map(|entry| entry.used);
+            (0..WAYS).min_by_key(used).unwrap_or_default()
+        });
+        let new = Entry {
+            local: *local,
+            server: *server,
+            cookie: Cookie::REQUEST,
+            mss: 0,
+            failures: 0,
+            left_alone_until: Instant::ZERO,
+            used: now,
+        };
+        let way = &mut set[place];
+        if !same(way) {
+            *way = None;
+        }
+        let entry = way.get_or_insert(new);
+        entry.used = now;
+        entry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::{IpAddress, Ipv6Address};
+
+    const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
+
+    fn client(n: u16) -> IpAddress {
+        let [high, low] = n.to_be_bytes();
+        if n.is_multiple_of(2) {
+            IpAddress::v4(192, 168, high, low)
+        } else {
+            Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, n).into()
+        }
+    }
+
+    fn server() -> FastOpenServer {
+        FastOpenServer::new(Secret::new([1; 16]), 3)
+    }
+
+    fn seconds(seconds: u64) -> Instant {
+        Instant::from_millis(seconds * 1_000)
+    }
+
+    #[test]
+    fn a_cookie_is_good_for_one_client_at_one_address() {
+        let server = server();
+        let cookie = server.cookie(&client(2), &SERVER);
+        assert_eq!(cookie.as_slice().len(), 8);
+        let judge = |from, to| server.judge(&from, &to, &cookie);
+        assert_eq!(judge(client(2), SERVER), Presented::Good);
+        assert_eq!(judge(client(4), SERVER), Presented::Wrong);
+        assert_eq!(judge(client(2), IpAddress::v4(10, 0, 0, 3)), Presented::Wrong);
+        assert_eq!(judge(SERVER, client(2)), Presented::Wrong);
+        assert_eq!(server.judge(&client(2), &SERVER, &Cookie::REQUEST), Presented::Request);
+    }
+
+    #[test]
+    fn a_cookie_outlives_one_change_of_the_key_but_not_two() {
+        let mut server = server();
+        let cookie = server.cookie(&client(1), &SERVER);
+        server.rotate(Secret::new([2; 16]));
+        assert_eq!(server.judge(&client(1), &SERVER, &cookie), Presented::GoodOld);
+        let new = server.cookie(&client(1), &SERVER);
+        assert_ne!(new, cookie);
+        server.rotate(Secret::new([3; 16]));
+        assert_eq!(server.judge(&client(1), &SERVER, &cookie), Presented::Wrong);
+        assert_eq!(server.judge(&client(1), &SERVER, &new), Presented::GoodOld);
+    }
+
+    #[test]
+    fn a_reset_does_not_make_room_for_a_minute() {
+        let mut server = server();
+        let admitted = |server: &mut FastOpenServer, at| (0..5).filter(|_| server.admit(seconds(at))).count();
+        assert_eq!(admitted(&mut server, 0), 3);
+        server.finish(false, seconds(1));
+        assert_eq!(admitted(&mut server, 1), 1);
+        (0..3).for_each(|_| server.finish(true, seconds(2)));
+        server.finish(true, seconds(2));
+        assert_eq!(
+            (admitted(&mut server, 61), server.reset.len()),
+            (0, 3),
+            "no more resets than there were waiting"
+        );
+        assert_eq!(admitted(&mut server, 62), 3);
+    }
+
+    #[test]
+    fn an_entry_of_the_cache_is_at_most_96_octets() {
+        assert!(size_of::<Option<Entry>>() <= 96, "{}", size_of::<Option<Entry>>());
+    }
+
+    #[test]
+    fn a_path_that_eats_syns_is_left_alone_longer_each_time() {
+        let mut cache = FastOpenCache::new(Secret::new([0; 16]), 100);
+        let cookie = Cookie::new(&[7; 8]).unwrap();
+        cache.remember(&client(0), &SERVER, cookie, 1_460, seconds(0));
+        let mut now = 0;
+        for hours in [1, 2, 4, 8, 16, 16] {
+            cache.vanished(&client(0), &SERVER, seconds(now));
+            assert_eq!(cache.offer(&client(0), &SERVER, seconds(now + hours * 3_600 - 1)), None);
+            now += hours * 3_600;
+            assert_eq!(
+                cache.offer(&client(0), &SERVER, seconds(now)),
+                Some(FastOpenOffer { cookie, mss: 1_460 })
+            );
+        }
+        cache.worked(&client(0), &SERVER);
+        cache.vanished(&client(0), &SERVER, seconds(now));
+        assert!(cache.offer(&client(0), &SERVER, seconds(now + 3_600)).is_some());
+        // Another address of ours is another path.
+        assert!(cache.offer(&client(2), &SERVER, seconds(now)).is_some());
+    }
+
+    #[test]
+    fn a_server_that_stopped_is_asked_again() {
+        let mut cache = FastOpenCache::new(Secret::new([0; 16]), 100);
+        cache.remember(&client(0), &SERVER, Cookie::new(&[7; 8]).unwrap(), 1_460, seconds(0));
+        cache.forget(&client(0), &SERVER);
+        assert!(cache.offer(&client(0), &SERVER, seconds(1)).unwrap().cookie.is_request());
+    }
+
+    proptest! {
+        /// Of all that lead to the same set, it knows the four that were used last, with what was last said of them.
+        #[test]
+        fn knows_the_four_of_a_set_that_were_used_last(steps in prop::collection::vec((0..24_u16, any::<[u8; 4]>(), any::<bool>()), 1..200)) {
+            let mut cache = FastOpenCache::new(Secret::new([0; 16]), 8);
+            let mut sets: [Vec<(u16, Cookie)>; 2] = Default::default();
+            for (at, (n, octets, says)) in (1..).zip(steps) {
+                let set = &mut sets[cache.place(&client(n), &SERVER)];
+                let known = set.iter().position(|entry| entry.0 == n).map(|place| set.remove(place));
+                if says {
+                    let cookie = Cookie::new(&octets).unwrap();
+                    cache.remember(&client(n), &SERVER, cookie, n, seconds(at));
+                    set.push((n, cookie));
+                } else {
+                    let offer = cache.offer(&client(n), &SERVER, seconds(at)).unwrap();
+                    prop_assert_eq!(offer.cookie, known.map_or(Cookie::REQUEST, |entry| entry.1));
+                    set.extend(known);
+                }
+                if set.len() > WAYS {
+                    set.remove(0);
+                }
+                for (model, set) in sets.iter().zip(&cache.sets) {
+                    let mut known: Vec<_> = set.iter().flatten().collect();
+                    known.sort_unstable_by_key(|entry| entry.used);
+                    let known: Vec<_> = known.iter().map(|entry| (entry.mss, entry.cookie)).collect();
+                    prop_assert_eq!(&known, model);
+                }
+            }
+        }
+    }
+}

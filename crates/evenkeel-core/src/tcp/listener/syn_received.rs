@@ -1,0 +1,173 @@
+//! SYN-RECEIVED: what half-open connections do about segments, before there is a connection (RFC 9293, 3.10.7.4).
+
+use super::listen::overflow;
+use super::{Arrival, HalfOpen, Handshake, Listener, Reaction, millis, reset};
+use crate::tcp::counters::{Counter, Counters};
+use crate::tcp::options::Timestamps;
+use crate::tcp::segment::{Flags, Header, Segment};
+use crate::tcp::seq::SeqNumber;
+use crate::tcp::table::Id;
+use crate::tcp::tuple::FourTuple;
+use crate::time::Instant;
+
+/// Answers that are not called for go to a half-open connection at most so often (RFC 5961, 7).
+const ANSWER_INTERVAL_MS: u32 = 500;
+
+impl Listener {
+    /// Checks are in the order of RFC 9293; "first" and so on are its words.
+    pub(super) fn handle_half_open(
+        &mut self,
+        id: Id,
+        arrival: &Arrival<'_>,
+        counters: &mut Counters,
+    ) -> Reaction {
+        let Some(&entry) = self.half_open.get(id) else { return Reaction::Nothing };
+        let (header, now) = (&arrival.segment.header, arrival.now);
+        let flags = header.flags;
+        // The same SYN again: our SYN-ACK was lost.
+        if header.seq == entry.irs && flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST)
+        {
+            return self.repeat_syn_ack(id, now, counters);
+        }
+        if flags.contains(Flags::RST) {
+            return self.handle_reset(id, &entry, arrival, counters);
+        }
+        // First: timestamp (RFC 7323, 5.3) and sequence number.
+        if entry.lacks_timestamp(header) {
+            return Reaction::Nothing;
+        }
+        if entry.is_old(header) {
+            return self.acknowledge_seldom(id, now, Some(Counter::PawsEstab), counters);
+        }
+        if !self.is_in_window(&entry, &arrival.segment) {
+            return self.acknowledge_seldom(id, now, None, counters);
+        }
+        // Fourth, with RFC 5961, 4: a SYN in the window ends nothing. A peer that has begun anew answers the ACK with a reset that does.
+        if flags.contains(Flags::SYN) {
+            return self.acknowledge_seldom(id, now, Some(Counter::SynChallenge), counters);
+        }
+        // Fifth: the ACK of our SYN.
+        if !flags.contains(Flags::ACK) {
+            return Reaction::Nothing;
+        }
+        if header.ack != entry.iss + 1 {
+            return reset(&arrival.tuple, header, counters);
+        }
+        if !self.accepts() {
+            return overflow(counters);
+        }
+        Reaction::Establish(self.establish(id, &entry, arrival))
+    }
+
+    fn establish(&mut self, id: Id, entry: &HalfOpen, arrival: &Arrival<'_>) -> Handshake {
+        let sent_once = self.by_retries.first().filter(|_| entry.retries == 0 && !entry.sent_twice);
+        let round_trip = sent_once.map(|queue| queue.waited(&entry.place, arrival.now));
+        self.remove(id);
+        let mut handshake = entry.handshake(&arrival.tuple);
+        // RFC 7323, 4.3: the timestamp of the segment that is next in order.
+        let header = &arrival.segment.header;
+        if let (Some(ts_recent), Some(new)) = (&mut handshake.ts_recent, header.options.timestamps)
+            && header.seq == entry.irs + 1
+        {
+            *ts_recent = new.value;
+        }
+        Handshake { round_trip, ..handshake }
+    }
+
+    /// RFC 9293, 3.10.7.4, second, with RFC 5961, 3.2: a reset counts if it is exactly the next in order. The connection was opened
+    /// passively, so this returns to LISTEN without a word.
+    fn handle_reset(
+        &mut self,
+        id: Id,
+        entry: &HalfOpen,
+        arrival: &Arrival<'_>,
+        counters: &mut Counters,
+    ) -> Reaction {
+        if arrival.segment.header.seq == entry.irs + 1 {
+            self.remove(id);
+            counters.count(Counter::EmbryonicRsts);
+            counters.count(Counter::AttemptFails);
+            return Reaction::Nothing;
+        }
+        if !self.is_in_window(entry, &arrival.segment) {
+            return Reaction::Nothing;
+        }
+        self.acknowledge_seldom(id, arrival.now, Some(Counter::ChallengeAck), counters)
+    }
+
+    /// RFC 9293, 3.4: some of the segment is in the window. One without length may stand at its very end when the window is closed.
+    fn is_in_window(&self, entry: &HalfOpen, segment: &Segment<'_>) -> bool {
+        let (next, window) = (entry.irs + 1, u32::from(self.config.window));
+        let first = segment.header.seq;
+        match segment.seq_len() {
+            0 => first == next || first.within(next, window),
+            len => first.within(next, window) || (first + (len - 1)).within(next, window),
+        }
+    }
+
+    fn repeat_syn_ack(&mut self, id: Id, now: Instant, counters: &mut Counters) -> Reaction {
+        if !self.may_answer(id, now, counters) {
+            return Reaction::Nothing;
+        }
+        if let Some(entry) = self.half_open.get_mut(id) {
+            entry.sent_twice = true;
+        }
+        counters.count(Counter::SynRetrans);
+        counters.count(Counter::RetransSegs);
+        self.syn_ack(id, now).map_or(Reaction::Nothing, Reaction::Send)
+    }
+
+    fn acknowledge_seldom(
+        &mut self,
+        id: Id,
+        now: Instant,
+        why: Option<Counter>,
+        counters: &mut Counters,
+    ) -> Reaction {
+        if !self.may_answer(id, now, counters) {
+            return Reaction::Nothing;
+        }
+        if let Some(why) = why {
+            counters.count(why);
+        }
+        self.acknowledgment(id, now).map_or(Reaction::Nothing, Reaction::Send)
+    }
+
+    fn may_answer(&mut self, id: Id, now: Instant, counters: &mut Counters) -> bool {
+        let Some(entry) = self.half_open.get_mut(id) else { return false };
+        if millis(now).wrapping_sub(entry.answered_at) < ANSWER_INTERVAL_MS {
+            counters.count(Counter::AckSkippedSynRecv);
+            return false;
+        }
+        entry.answered_at = millis(now);
+        true
+    }
+}
+
+impl HalfOpen {
+    pub(super) fn handshake(&self, tuple: &FourTuple) -> Handshake {
+        Handshake {
+            tuple: *tuple,
+            iss: self.iss,
+            irs: self.irs,
+            peer_mss: self.peer_mss,
+            mss: self.mss,
+            peer_window_scale: self.peer_window_scale,
+            sack_permitted: self.sack_permitted,
+            ts_recent: self.timestamps.then_some(self.ts_recent),
+            ecn: self.ecn,
+            round_trip: None,
+        }
+    }
+
+    /// RFC 7323, 3.2: once agreed on, timestamps are in every segment but resets.
+    const fn lacks_timestamp(&self, header: &Header) -> bool {
+        self.timestamps && header.options.timestamps.is_none()
+    }
+
+    /// RFC 7323, 5.3.
+    fn is_old(&self, header: &Header) -> bool {
+        let before = |t: Timestamps| SeqNumber::new(t.value).before(SeqNumber::new(self.ts_recent));
+        self.timestamps && header.options.timestamps.is_some_and(before)
+    }
+}
