@@ -13,6 +13,7 @@
 //! | from a four-tuple to a connection | [`table`], [`tuple`] |
 //! | timers of very many connections | [`wheel`] |
 //! | half-open connections, the accept queue | [`listener`] |
+//! | connections in TIME-WAIT | [`time_wait`] |
 //! | SYN cookies | [`cookie`] |
 //! | Fast Open | [`fast_open`] |
 //! | initial sequence numbers, timestamps | [`isn`] |
@@ -41,6 +42,7 @@ pub mod segment;
 pub mod seq;
 pub mod state;
 pub mod table;
+pub mod time_wait;
 pub mod tuple;
 pub mod wheel;
 
@@ -53,5 +55,6 @@ pub use segment::{Ecn, Flags, Header, Malformed, Segment};
 pub use seq::{SeqNumber, SeqRange};
 pub use state::State;
 pub use table::Table;
+pub use time_wait::{TimeWait, TimeWaitConfig};
 pub use tuple::FourTuple;
 pub use wheel::Wheel;

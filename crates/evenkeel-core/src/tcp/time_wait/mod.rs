@@ -1,0 +1,284 @@
+//! Connections in TIME-WAIT: what is left of them, which is little.
+
+use core::fmt;
+
+use super::counters::{Counter, Counters};
+use super::isn::InitialSequence;
+use super::options::{Options, Timestamps};
+use super::queue::{Place, Queue, Waits};
+use super::secret::Secret;
+use super::segment::{Flags, Header, Segment};
+use super::seq::SeqNumber;
+use super::table::{Id, Refused, Table};
+use super::tuple::FourTuple;
+use crate::time::{Duration, Instant};
+
+/// A segment that needs no answer gets one at most so often: else two ends that each hold the other's for wrong would never stop
+/// (RFC 5961, 7; Linux, `tcp_invalid_ratelimit`).
+const ACK_INTERVAL_MS: u32 = 500;
+
+/// How long, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeWaitConfig {
+    /// Twice the maximum segment lifetime. 60 s, as Linux has it: RFC 9293, 3.4.2 says 4 minutes, but also that it is a choice.
+    pub wait: Duration,
+    /// The most connections to keep here, 96 octets each; one more ends the wait of the one that has waited longest. 131 072.
+    pub connections: usize,
+}
+
+impl Default for TimeWaitConfig {
+    fn default() -> Self {
+        Self { wait: Duration::from_secs(60), connections: 1 << 17 }
+    }
+}
+
+/// What a connection leaves behind when it enters TIME-WAIT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remains {
+    /// SND.NXT: behind our FIN.
+    pub snd_nxt: SeqNumber,
+    /// RCV.NXT: behind the peer's FIN.
+    pub rcv_nxt: SeqNumber,
+    /// The window as the header of our last ACK had it.
+    pub window: u16,
+    /// TS.Recent, if timestamps are in use (RFC 7323, 4.3).
+    pub ts_recent: Option<u32>,
+}
+
+/// What to do about a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing.
+    Nothing,
+    /// Send this.
+    Send(Header),
+    /// It is a SYN that may begin a new incarnation (RFC 6191): give it to the listener, whose initial sequence number is to follow `previous`; if
+    /// the listener takes it, [`TimeWait::recycle`] this one. Without a listener, answer as for any SYN to a closed port.
+    Reopen {
+        /// SND.NXT of the old one.
+        previous: SeqNumber,
+    },
+}
+
+/// All connections in TIME-WAIT.
+///
+/// A wait ends after twice the maximum segment lifetime since it began, or since the peer's FIN came again; not by a reset (RFC 1337,
+/// 4, fix 1), nor by anything else a stranger can send.
+pub struct TimeWait {
+    table: Table<Entry>,
+    queue: Queue,
+    numbers: InitialSequence,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    place: Place,
+    snd_nxt: SeqNumber,
+    rcv_nxt: SeqNumber,
+    ts_recent: u32,
+    /// The last answer that was not called for, in milliseconds.
+    acked_at: u32,
+    window: u16,
+    timestamps: bool,
+}
+
+impl Waits for Entry {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.place
+    }
+}
+
+impl TimeWait {
+    /// Nobody waits yet. `numbers` is what connections have their timestamps from.
+    #[must_use]
+    pub const fn new(config: TimeWaitConfig, secret: Secret, numbers: InitialSequence) -> Self {
+        Self { table: Table::new(secret, config.connections), queue: Queue::new(config.wait), numbers }
+    }
+
+    /// A connection enters TIME-WAIT. It waits from now on; if there are too many, the one that has waited longest no longer does.
+    pub fn enter(&mut self, tuple: FourTuple, remains: &Remains, now: Instant, counters: &mut Counters) {
+        if self.table.is_full()
+            && let Some(oldest) = self.queue.first(&self.table)
+        {
+            counters.count(Counter::TimeWaitOverflow);
+            self.forget(oldest);
+        }
+        let entry = Entry {
+            place: Place::default(),
+            snd_nxt: remains.snd_nxt,
+            rcv_nxt: remains.rcv_nxt,
+            ts_recent: remains.ts_recent.unwrap_or_default(),
+            acked_at: millis(now).wrapping_sub(ACK_INTERVAL_MS),
+            window: remains.window,
+            timestamps: remains.ts_recent.is_some(),
+        };
+        if let Err(Refused::Taken(old)) = self.table.insert(tuple, entry) {
+            self.forget(old);
+            let _ = self.table.insert(tuple, entry);
+        }
+        if let Some(id) = self.table.find(&tuple) {
+            self.queue.push(&mut self.table, id, now);
+        }
+    }
+
+    /// Whether this connection is here.
+    #[must_use]
+    pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
+        self.table.find(tuple)
+    }
+
+    /// A segment has come for a connection that is here.
+    pub fn handle_segment(
+        &mut self,
+        id: Id,
+        segment: &Segment<'_>,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Answer {
+        let Some(entry) = self.table.get_mut(id) else { return Answer::Nothing };
+        let header = &segment.header;
+        if header.flags.contains(Flags::RST) {
+            counters.count(Counter::TimeWaitResets);
+            return Answer::Nothing;
+        }
+        if header.flags.contains(Flags::SYN) {
+            if entry.may_reopen(header) {
+                return Answer::Reopen { previous: entry.snd_nxt };
+            }
+            return self.acknowledge_seldom(id, now, Counter::SynChallenge, counters);
+        }
+        // RFC 7323, 5.3: a duplicate from long ago.
+        if entry.is_old(header) {
+            return self.acknowledge_seldom(id, now, Counter::PawsEstab, counters);
+        }
+        // RFC 9293, 3.10.7.4, eighth: our ACK of the peer's FIN was lost. Acknowledge it again, and wait as long again.
+        if header.flags.contains(Flags::FIN) && segment.range().end == entry.rcv_nxt {
+            self.queue.remove(&mut self.table, id);
+            self.queue.push(&mut self.table, id, now);
+            return self.acknowledgment(id, now).map_or(Answer::Nothing, Answer::Send);
+        }
+        if !header.flags.contains(Flags::ACK) {
+            return Answer::Nothing;
+        }
+        if segment.seq_len() == 0 && header.seq == entry.rcv_nxt && header.ack.at_or_before(entry.snd_nxt) {
+            entry.note_timestamp(header);
+            return Answer::Nothing;
+        }
+        self.acknowledge_seldom(id, now, Counter::ChallengeAck, counters)
+    }
+
+    /// The listener has taken the SYN of a new incarnation.
+    pub fn recycle(&mut self, id: Id, counters: &mut Counters) {
+        if self.forget(id) {
+            counters.count(Counter::TwRecycled);
+        }
+    }
+
+    /// A connection whose wait is over, and which is gone now. Call again until there is none.
+    pub fn poll_expired(&mut self, now: Instant, counters: &mut Counters) -> Option<FourTuple> {
+        let id = self.queue.due(&self.table, now)?;
+        let tuple = self.table.tuple(id).copied();
+        self.forget(id);
+        counters.count(Counter::Tw);
+        tuple
+    }
+
+    /// When the next wait is over.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.queue.deadline(&self.table)
+    }
+
+    /// How many are waiting.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Nobody is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    fn forget(&mut self, id: Id) -> bool {
+        self.queue.remove(&mut self.table, id);
+        self.table.remove(id).is_some()
+    }
+
+    /// An ACK that says where we are, unless the last was just now.
+    fn acknowledge_seldom(&mut self, id: Id, now: Instant, why: Counter, counters: &mut Counters) -> Answer {
+        let Some(entry) = self.table.get_mut(id) else { return Answer::Nothing };
+        if millis(now).wrapping_sub(entry.acked_at) < ACK_INTERVAL_MS {
+            counters.count(Counter::AckSkippedTimeWait);
+            return Answer::Nothing;
+        }
+        entry.acked_at = millis(now);
+        counters.count(why);
+        self.acknowledgment(id, now).map_or(Answer::Nothing, Answer::Send)
+    }
+
+    fn acknowledgment(&self, id: Id, now: Instant) -> Option<Header> {
+        let (entry, tuple) = (self.table.get(id)?, self.table.tuple(id)?);
+        let value = || self.numbers.timestamp(tuple, now);
+        let timestamps = entry.timestamps.then(|| Timestamps { value: value(), echo: entry.ts_recent });
+        Some(Header {
+            seq: entry.snd_nxt,
+            ack: entry.rcv_nxt,
+            flags: Flags::ACK,
+            window: entry.window,
+            options: Options { timestamps, ..Options::default() },
+            ..tuple.header()
+        })
+    }
+}
+
+impl Entry {
+    /// RFC 6191, 2: a SYN that cannot be an old duplicate, by its timestamp or by its sequence number.
+    fn may_reopen(&self, header: &Header) -> bool {
+        if header.flags.intersects(Flags::ACK | Flags::FIN) {
+            return false;
+        }
+        let seq_is_new = header.seq.at_or_after(self.rcv_nxt);
+        match header.options.timestamps {
+            Some(_) if !self.timestamps => true,
+            Some(new) => self.ts_before(new.value) || new.value == self.ts_recent && seq_is_new,
+            None => seq_is_new,
+        }
+    }
+
+    fn is_old(&self, header: &Header) -> bool {
+        let older = |new: Timestamps| new.value != self.ts_recent && !self.ts_before(new.value);
+        self.timestamps && header.options.timestamps.is_some_and(older)
+    }
+
+    /// RFC 7323, 4.3, for a segment that is in order.
+    fn note_timestamp(&mut self, header: &Header) {
+        if let Some(new) = header.options.timestamps.filter(|_| self.timestamps)
+            && self.ts_before(new.value)
+        {
+            self.ts_recent = new.value;
+        }
+    }
+
+    /// Timestamps go round as sequence numbers do (RFC 7323, 5.2).
+    const fn ts_before(&self, value: u32) -> bool {
+        SeqNumber::new(self.ts_recent).before(SeqNumber::new(value))
+    }
+}
+
+const fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
+
+impl fmt::Debug for TimeWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimeWait").field("table", &self.table).field("next", &self.next_deadline()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
