@@ -17,7 +17,7 @@ use crate::blaster;
 use crate::books::Books;
 use crate::monitor::{Capturing, Inside, InsideCaptured};
 use crate::service::{Options, Service, Tally};
-use crate::site::{Limits, Port, Site, SiteError, drive};
+use crate::site::{Limits, Port, Site, SiteError, drive, run_dry};
 
 /// What a service has done.
 #[derive(Debug, Clone, Serialize)]
@@ -132,7 +132,7 @@ impl Running {
         let mut capturing = self.capturing.take();
         let mut next_watch = limits.every.unwrap_or(Duration::MAX);
         let often = if capturing.is_some() { Limits { every: Some(ATTEND), ..limits } } else { limits };
-        let (_, elapsed) = drive(&mut self.engine, often, over, |engine, elapsed| {
+        let (_, mut elapsed) = drive(&mut self.engine, often, over, |engine, elapsed| {
             attend(capturing.as_mut(), engine);
             if elapsed >= next_watch {
                 next_watch += limits.every.unwrap_or_default();
@@ -141,6 +141,10 @@ impl Running {
         })?;
         if let Some(error) = tally.refused() {
             return Err(error.into());
+        }
+        if done() && !tally.ended() {
+            // What was sent last is still on its way.
+            elapsed += run_dry(&mut self.engine)?;
         }
         if capturing.is_some() {
             // What was captured last is still to be written.

@@ -713,6 +713,12 @@ impl Host {
         self.net.traffic(interface)
     }
 
+    /// Nothing is forwarded any more that no process has screened. Without this only the first process that screens sees to it, which may have its
+    /// first turn after the first packets have passed.
+    pub fn require_screening(&mut self) {
+        self.net.require_screening();
+    }
+
     /// Packets that wait for the process that screens.
     #[must_use]
     pub fn waiting_for_verdict(&self) -> u64 {

@@ -174,6 +174,23 @@ fn packets_that_come_before_the_screening_process_first_waits_are_its_own() {
 }
 
 #[test]
+fn where_screening_is_required_nothing_passes_before_the_process_has_had_its_first_turn() {
+    for config in every_config() {
+        let what = format!("{}, {:?}", config.architecture, config.device_work);
+        let mut bench = Bench::router(config);
+        bench.host.require_screening();
+        let (screener, _) = Screener::new(32, by_port);
+        bench.host.spawn("screend", 0, Box::new(Screener { compute: Duration::ZERO, ..screener }));
+        bench.send(&(0..5).map(|n| outwards_to_port(9, n)).collect::<Vec<_>>());
+        bench.settle();
+        assert_eq!(bench.numbers_wan(), [], "{what}: port 9 is refused");
+        bench.send(&(5..8).map(outwards).collect::<Vec<_>>());
+        bench.settle();
+        assert_eq!(bench.numbers_wan(), [5, 6, 7], "{what}");
+    }
+}
+
+#[test]
 fn without_the_process_nothing_passes_until_another_one_screens() {
     for config in every_config() {
         let what = format!("{}, {:?}", config.architecture, config.device_work);

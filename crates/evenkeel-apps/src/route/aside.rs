@@ -68,7 +68,7 @@ impl Waiting {
 /// How often the process looks by itself, should nobody wake it.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Makes `function` screen what the engine's host forwards, on a thread of its own: however long it takes, and even if it never returns,
+/// Makes `function` screen all that the engine's host forwards from now on, on a thread of its own: however long it takes, and even if it never returns,
 /// the host goes on with everything that is not to be forwarded. At most `queue_pkts` packets are with the function, and as many wait for it;
 /// what comes beyond that is shed at the rings, or dropped by the screening queue.
 ///
@@ -110,6 +110,7 @@ pub fn aside(
         waiting: Arc::clone(&waiting.0),
         report,
     };
+    engine.host_mut().require_screening();
     let process = engine.host_mut().spawn("screening", 0, Box::new(program));
     engine.attend(bell.fd(), move |host, now| {
         if bell.heard() {

@@ -237,6 +237,7 @@ fn follow_kernel(engine: &mut Engine, router: &Router) -> Result<Arc<Mutex<Kerne
 fn screen(engine: &mut Engine, router: &Router, screener: RuleScreener) -> Screened {
     let report = Arc::new(Report::default());
     let program = Screening::new(screener, router.screen_queue_pkts, Arc::clone(&report));
+    engine.host_mut().require_screening();
     let process = engine.host_mut().spawn("screening", router.screen_nice, Box::new(program));
     Screened { process, report, stall: Stall::default() }
 }

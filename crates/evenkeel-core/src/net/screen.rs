@@ -28,8 +28,12 @@ impl Net {
         let screen = Screen { owner, queue, judging, counters: Counters::default() };
         let id = self.install_descriptor(Descriptor::Screen(screen));
         self.screen = Some(id);
-        self.screened = true;
+        self.require_screening();
         Ok(id)
+    }
+
+    pub(crate) const fn require_screening(&mut self) {
+        self.screened = true;
     }
 
     /// A packet for somebody else: forwarded at once, or put into the screening queue.
