@@ -16,7 +16,7 @@ pub struct Cubic {
     cwnd_prior: u64,
     epoch: Option<Epoch>,
     /// What [`CongestionControl::on_undo`] goes back to.
-    before: Option<Before>,
+    before: Option<Box<Before>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -136,7 +136,8 @@ impl CongestionControl for Cubic {
     }
 
     fn on_congestion(&mut self, window: &mut Window, flight: u32) {
-        self.before = Some(Before { w_max: self.w_max, cwnd_prior: self.cwnd_prior, epoch: self.epoch });
+        self.before =
+            Some(Box::new(Before { w_max: self.w_max, cwnd_prior: self.cwnd_prior, epoch: self.epoch }));
         self.slow_start.over();
         self.epoch = None;
         let [beta, per_beta] = Self::BETA;
@@ -173,6 +174,9 @@ impl CongestionControl for Cubic {
 
 /// The largest integer whose cube is not greater.
 fn cube_root(value: u128) -> u64 {
+    if value == 0 {
+        return 0;
+    }
     // Newton's method from above, where it falls until it is there.
     let bits = 128 - value.leading_zeros();
     let mut root = 1u128 << bits.div_ceil(3);
@@ -182,5 +186,176 @@ fn cube_root(value: u128) -> u64 {
             return u64::try_from(root).unwrap_or(u64::MAX);
         }
         root = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u32 = 1000;
+
+    fn arrival(octets: u32, now: Instant) -> Arrival {
+        Arrival { octets, una: 0, nxt: 0, rtt: None, srtt: Some(Duration::from_millis(100)), now }
+    }
+
+    /// Rounds of 100 ms, each of one acknowledgment for each segment; the window after each.
+    fn rounds(cubic: &mut Cubic, window: &mut Window, from: Instant, count: u32) -> Vec<u32> {
+        let mut now = from;
+        let round = |_| {
+            now += Duration::from_millis(100);
+            (0..window.cwnd / MSS).for_each(|_| cubic.on_arrival(window, &arrival(MSS, now)));
+            window.cwnd
+        };
+        (0..count).map(round).collect()
+    }
+
+    #[test]
+    fn a_loss_leaves_seven_tenths() {
+        let mut cubic = Cubic::new(false);
+        let mut window = Window { cwnd: 100 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
+        cubic.on_congestion(&mut window, 100 * MSS);
+        assert_eq!((window.ssthresh, cubic.w_max), (70 * MSS, 100 * u64::from(MSS)));
+    }
+
+    #[test]
+    fn a_flow_that_lost_ground_gives_way() {
+        let mut cubic = Cubic::new(false);
+        let mut window = Window { cwnd: 100 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
+        cubic.on_congestion(&mut window, 100 * MSS);
+        window.cwnd = 80 * MSS;
+        cubic.on_congestion(&mut window, 80 * MSS);
+        // Fast convergence: 80 * (1 + 0.7) / 2.
+        assert_eq!((window.ssthresh, cubic.w_max), (56 * MSS, 68 * u64::from(MSS)));
+    }
+
+    #[test]
+    fn two_segments_are_left_at_least() {
+        let mut cubic = Cubic::new(false);
+        let mut window = Window { cwnd: 2 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
+        cubic.on_congestion(&mut window, MSS);
+        assert_eq!(window.ssthresh, 2 * MSS);
+    }
+
+    /// Section 4.2: with 1000 segments lost at, K = cbrt(1000 * 0.3 / 0.4) = 9.0856 s.
+    #[test]
+    fn the_window_is_back_after_k_seconds_and_flat_there() {
+        let mut cubic = Cubic::new(false);
+        let mut window = Window { cwnd: 1000 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
+        cubic.on_congestion(&mut window, 1000 * MSS);
+        window.cwnd = window.ssthresh;
+        let windows = rounds(&mut cubic, &mut window, Instant::from_millis(1000), 180);
+        let epoch = cubic.epoch.unwrap();
+        assert!((9_085_602..=9_085_604).contains(&epoch.k), "{}", epoch.k);
+        // W_cubic(t) = 0.4 (t - K)^3 + 1000 segments; the window is where it will be one round trip later.
+        for (round, cwnd) in windows.iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "a hundred rounds")]
+            let t = (round + 1) as f64 * 0.1;
+            let expected = 0.4 * (t - 9.0856).powi(3) + 1000.0;
+            let cwnd = f64::from(*cwnd) / f64::from(MSS);
+            assert!((cwnd - expected).abs() < 10.0, "after {t} s {cwnd} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn on_a_short_path_it_grows_as_reno_would() {
+        let mut cubic = Cubic::new(false);
+        let mut window = Window { cwnd: 20 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
+        cubic.on_congestion(&mut window, 20 * MSS);
+        window.cwnd = window.ssthresh;
+        let mut now = Instant::from_millis(1000);
+        let mut cwnd = Vec::new();
+        for _ in 0..12 {
+            now += Duration::from_millis(1);
+            let segments = window.cwnd / MSS;
+            (0..segments).for_each(|_| {
+                cubic.on_arrival(
+                    &mut window,
+                    &Arrival { srtt: Some(Duration::from_millis(1)), ..arrival(MSS, now) },
+                );
+            });
+            cwnd.push(window.cwnd);
+        }
+        // 14 segments and 9/17 of one with every round trip, until 20 are reached in the twelfth.
+        let expected = 14.0 + 12.0 * 9.0 / 17.0;
+        assert!((f64::from(cwnd[11]) / f64::from(MSS) - expected).abs() < 0.3, "{cwnd:?}");
+        let before = window.cwnd;
+        rounds(&mut cubic, &mut window, now, 1);
+        assert!(window.cwnd - before > 9 * MSS / 10, "from there on by one segment, as Reno does");
+    }
+
+    #[test]
+    fn time_without_data_does_not_count() {
+        let (mut cubic, mut other) = (Cubic::new(false), Cubic::new(false));
+        let start = Window { cwnd: 1000 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
+        let (mut window, mut other_window) = (start, start);
+        for (cubic, window) in [(&mut cubic, &mut window), (&mut other, &mut other_window)] {
+            cubic.on_congestion(window, 1000 * MSS);
+            window.cwnd = window.ssthresh;
+            rounds(cubic, window, Instant::from_millis(1000), 10);
+        }
+        cubic.on_idle(Duration::from_secs(60));
+        let after_idle = rounds(&mut cubic, &mut window, Instant::from_millis(62_000), 10);
+        assert_eq!(after_idle, rounds(&mut other, &mut other_window, Instant::from_millis(2000), 10));
+    }
+
+    #[test]
+    fn after_a_timeout_the_function_starts_flat() {
+        let mut cubic = Cubic::new(false);
+        let mut window = Window { cwnd: 1000 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
+        cubic.on_timeout(&mut window, 1000 * MSS);
+        window.cwnd = window.ssthresh;
+        cubic.on_arrival(&mut window, &arrival(MSS, Instant::from_millis(1000)));
+        let epoch = cubic.epoch.unwrap();
+        assert_eq!((epoch.k, epoch.origin), (0, 700 * u64::from(MSS)));
+    }
+
+    #[test]
+    fn undone_it_is_where_it_was() {
+        let mut cubic = Cubic::new(false);
+        let mut window = Window { cwnd: 1000 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
+        cubic.on_congestion(&mut window, 1000 * MSS);
+        window.cwnd = window.ssthresh;
+        rounds(&mut cubic, &mut window, Instant::from_millis(1000), 10);
+        let (before, epoch) = (window, cubic.epoch.unwrap());
+        cubic.on_congestion(&mut window, before.cwnd);
+        cubic.on_undo(&before);
+        assert_eq!((cubic.w_max, cubic.epoch.unwrap().k), (1_000_000, epoch.k));
+    }
+
+    proptest! {
+        #[test]
+        fn the_cube_root_is_the_largest_integer_below(value: u128) {
+            let value = value >> (value % 128);
+            let root = u128::from(cube_root(value));
+            prop_assert!(root.pow(3) <= value);
+            prop_assert!((root + 1).checked_pow(3).is_none_or(|cube| cube > value));
+        }
+
+        #[test]
+        fn whatever_arrives_whenever_the_window_neither_shrinks_nor_panics(
+            cwnd in 1000u32..=u32::MAX,
+            ssthresh: u32,
+            mss in 1u32..=65_535,
+            steps in prop::collection::vec((any::<u32>(), 0u64..1 << 50, any::<bool>()), 1..50),
+        ) {
+            let mut cubic = Cubic::new(true);
+            let mut window = Window { cwnd: cwnd.max(mss), ssthresh, mss };
+            let mut now = Instant::ZERO;
+            for (octets, wait, loss) in steps {
+                now += Duration::from_nanos(wait);
+                let before = window.cwnd;
+                if loss {
+                    let flight = octets.min(window.cwnd);
+                    cubic.on_congestion(&mut window, flight);
+                    prop_assert!(window.ssthresh >= 2 * mss);
+                    window.cwnd = window.ssthresh.min(window.cwnd);
+                } else {
+                    cubic.on_arrival(&mut window, &Arrival { octets, una: 0, nxt: 0, rtt: None, srtt: None, now });
+                    prop_assert!(window.cwnd >= before);
+                }
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::time::Duration;
 /// The window doubles with every round trip, until HyStart++ sees that a queue fills.
 #[derive(Debug, Clone)]
 pub(super) struct SlowStart {
-    hystart: Option<HyStart>,
+    hystart: Option<Box<HyStart>>,
 }
 
 impl SlowStart {
@@ -15,7 +15,7 @@ impl SlowStart {
     const SEGMENTS_PER_ACK: u32 = 8;
 
     pub(super) fn new(hystart: bool) -> Self {
-        Self { hystart: hystart.then(HyStart::default) }
+        Self { hystart: hystart.then(Box::default) }
     }
 
     /// Grows the window. To be called while it is in slow start.

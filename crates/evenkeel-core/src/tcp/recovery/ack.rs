@@ -22,6 +22,8 @@ pub(super) struct Before {
     outstanding: u32,
     /// On their way or lost: outstanding, and not known to have arrived.
     unaccounted: u32,
+    /// `pipe`.
+    in_flight: u32,
     syn_outstanding: bool,
 }
 
@@ -108,6 +110,7 @@ impl Recovery {
             una: self.board.una(),
             outstanding: self.board.outstanding(),
             unaccounted: unsacked.saturating_sub(self.duplicate_octets),
+            in_flight: self.in_flight(),
             syn_outstanding: self.board.is_syn_outstanding(),
         }
     }
@@ -160,7 +163,8 @@ impl Recovery {
     /// One sample for each acknowledgment that tells a round trip for sure (RFC 6298, 3; RFC 7323, 4).
     fn sample_rtt(&mut self, arrived: &Arrived, info: &AckInfo<'_>) {
         let by_clock = arrived.first_sent.filter(|_| !arrived.retransmitted).map(|sent| info.now.since(sent));
-        let by_echo = info.rtt_echo.filter(|_| arrived.acked > 0).map(|rtt| rtt.max(self.timestamp_tick));
+        let by_echo =
+            info.rtt_echo.filter(|_| arrived.acked > 0).map(|rtt| rtt.max(self.config.timestamp_tick));
         let Some(rtt) = by_clock.or(by_echo) else { return };
         let per_round = self.board.outstanding().div_ceil(self.window.mss.saturating_mul(2));
         self.rtt.sample(rtt, per_round);
@@ -179,8 +183,7 @@ impl Recovery {
                 self.duplicate_octets = 0;
             }
         } else if duplicate && self.counts_duplicates() {
-            let first = self.board.first().map_or(0, |segment| segment.len);
-            let most = self.board.pipe().saturating_sub(first);
+            let most = self.duplicates_stand_for().max(self.duplicate_octets);
             self.duplicates = self.duplicates.saturating_add(1);
             self.duplicate_octets = self.duplicate_octets.saturating_add(self.window.mss).min(most);
         }
@@ -191,9 +194,21 @@ impl Recovery {
 
     /// After a timeout duplicates are for what was sent again in vain, unless new data left since.
     fn counts_duplicates(&self) -> bool {
-        match &self.episode {
+        match self.episode.as_deref() {
             Some(Episode { kind: Kind::Timeout(_), end, .. }) => self.board.nxt() > *end,
             _ => true,
+        }
+    }
+
+    /// How many octets duplicates can stand for: what was sent before the episode, but for the first segment. More of them than that are
+    /// not taken for arrivals, lest a receiver make us send without end.
+    fn duplicates_stand_for(&self) -> u32 {
+        let first = self.board.first().map_or(0, |segment| segment.len);
+        let (una, nxt) = (self.board.una(), self.board.nxt());
+        match self.episode.as_deref() {
+            Some(Episode { kind: Kind::Timeout(_), end, .. }) => octets(*end, nxt),
+            Some(Episode { end, .. }) => octets(una, *end).saturating_sub(first),
+            None => octets(una, nxt).saturating_sub(first),
         }
     }
 
@@ -224,12 +239,12 @@ impl Recovery {
         }
         let in_episode = undo.until.is_none();
         let for_original =
-            in_episode && arrived.acked > 0 && undo.was_for_the_original(echoed, self.timestamp_tick);
+            in_episode && arrived.acked > 0 && undo.was_for_the_original(echoed, self.config.timestamp_tick);
         if for_original || undo.all_in_vain() {
             self.undo_reduction();
             return true;
         }
-        if undo.until.is_some_and(|until| self.board.una() >= until) {
+        if undo.until.is_some_and(|until| self.board.una() > until) {
             self.undo = None;
         }
         false
@@ -253,7 +268,9 @@ impl Recovery {
     /// F-RTO, RFC 5682, 3.1: returns whether the timeout was spurious.
     fn judge_timeout(&mut self, arrived: &Arrived, unsent: bool, duplicate: bool) -> bool {
         let (una, nxt) = (self.board.una(), self.board.nxt());
-        let Some(Episode { kind: Kind::Timeout(frto), end, .. }) = &mut self.episode else { return false };
+        let Some(Episode { kind: Kind::Timeout(frto), end, .. }) = self.episode.as_deref_mut() else {
+            return false;
+        };
         match *frto {
             Frto::Off => {}
             // Step 3b: not all that the timeout declared lost was.
@@ -277,7 +294,7 @@ impl Recovery {
     /// All that was sent before the episode is acknowledged.
     fn end_episode_if_over(&mut self) {
         let una = self.board.una();
-        let Some(episode) = self.episode.take_if(|episode| una >= episode.end) else { return };
+        let Some(episode) = self.episode.take_if(|episode| una >= episode.is_over_at()) else { return };
         match episode.kind {
             Kind::Timeout(_) => self.rack.on_recovered(),
             // RFC 9937, 6: the window is where the reduction was to bring it.
@@ -316,7 +333,7 @@ impl Recovery {
     }
 
     fn detect_by_duplicates(&mut self) -> u32 {
-        match &self.episode {
+        match self.episode.as_deref() {
             // RFC 6582, 3.2, step 3: a partial acknowledgment says that the next segment is lost, too.
             Some(Episode { kind: Kind::FastRecovery, .. }) if self.duplicates == 0 => {
                 self.board.mark_first_lost_if_sent_once()
@@ -349,7 +366,7 @@ impl Recovery {
     /// Enters an episode, unless there is one already: a window of data causes one reduction (RFC 6675, 5; RFC 3168, 6.1.2).
     pub(super) fn reduce(&mut self, kind: Kind, before: &Before, certain: bool) -> bool {
         let end = self.board.nxt();
-        match &mut self.episode {
+        match self.episode.as_deref_mut() {
             None => {}
             Some(episode) if episode.kind == Kind::WindowReduced && kind == Kind::FastRecovery => {
                 episode.kind = kind;
@@ -360,10 +377,10 @@ impl Recovery {
             Some(_) => return false,
         }
         let undoable = kind == Kind::FastRecovery && !certain;
-        self.undo = undoable.then(|| Undo::new(self.window, before.una));
+        self.undo = undoable.then(|| Box::new(Undo::new(self.window, before.una)));
         let flight = before.outstanding.min(self.window.cwnd);
         self.control.on_congestion(&mut self.window, flight);
-        self.episode = Some(Episode { kind, end, prr: Prr::new(before.unaccounted) });
+        self.episode = Some(Box::new(Episode { kind, end, prr: Prr::new(before.unaccounted) }));
         self.tail_loss.cancel();
         if kind == Kind::FastRecovery {
             self.totals.fast_recoveries += 1;
@@ -386,7 +403,7 @@ impl Recovery {
 
     /// Growth, or proportional reduction.
     fn adjust_window(&mut self, before: &Before, arrived: &Arrived, lost: u32, now: Instant) {
-        match &mut self.episode {
+        match self.episode.as_deref_mut() {
             Some(episode) if !matches!(episode.kind, Kind::Timeout(_)) => {
                 let safe = arrived.acked > 0 && lost == 0;
                 let in_flight = self.board.pipe().saturating_sub(self.duplicate_octets);
@@ -394,12 +411,12 @@ impl Recovery {
                 self.window.cwnd = episode.prr.window(delivery, self.window.ssthresh, self.window.mss);
             }
             // RFC 5681, 3.1: the acknowledgment of the SYN does not open the window.
-            _ if arrived.acked > 0 && !before.syn_outstanding => self.grow(arrived, now),
+            _ if arrived.acked > 0 && !before.syn_outstanding => self.grow(before, arrived, now),
             _ => {}
         }
     }
 
-    fn grow(&mut self, arrived: &Arrived, now: Instant) {
+    fn grow(&mut self, before: &Before, arrived: &Arrived, now: Instant) {
         if self.window_was_in_use() {
             let arrival = Arrival {
                 octets: arrived.delivered,
@@ -413,7 +430,7 @@ impl Recovery {
         }
         if self.board.una() >= self.round_end {
             self.round_end = self.board.nxt();
-            self.flight_max = self.in_flight();
+            self.flight_max = before.in_flight;
         }
     }
 

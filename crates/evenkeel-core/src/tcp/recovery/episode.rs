@@ -14,6 +14,17 @@ pub(super) struct Episode {
     pub(super) prr: Prr,
 }
 
+impl Episode {
+    /// It is over when `SND.UNA` is there.
+    pub(super) fn is_over_at(&self) -> Position {
+        match self.kind {
+            // Until our CWR has arrived each acknowledgment has ECE, and CWR is in the first segment after the end.
+            Kind::WindowReduced => self.end + 1,
+            Kind::FastRecovery | Kind::Timeout(_) => self.end,
+        }
+    }
+}
+
 /// Why there is an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {

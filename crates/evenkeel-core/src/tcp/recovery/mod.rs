@@ -40,6 +40,8 @@ use rtt::RttEstimator;
 use scoreboard::{Position, Scoreboard};
 use tail_loss::TailLoss;
 
+use std::sync::Arc;
+
 use super::congestion::{CongestionControl, Window};
 use super::pacer::Pacer;
 use super::{SeqNumber, SeqRange};
@@ -88,14 +90,15 @@ pub struct Acked {
 /// Scoreboard, round-trip time, loss detection and congestion control of one connection.
 #[derive(Debug)]
 pub struct Recovery {
+    config: Arc<RecoveryConfig>,
     board: Scoreboard,
     rtt: RttEstimator,
     rack: Rack,
     tail_loss: TailLoss,
     window: Window,
     control: Box<dyn CongestionControl>,
-    episode: Option<Episode>,
-    undo: Option<Undo>,
+    episode: Option<Box<Episode>>,
+    undo: Option<Box<Undo>>,
     pacer: Option<Pacer>,
     /// SACK was negotiated.
     sack: bool,
@@ -113,10 +116,6 @@ pub struct Recovery {
     round_end: Position,
     last_sent: Instant,
     idle_since: Instant,
-    initial_window_segments: u32,
-    ack_delay_max: Duration,
-    timestamp_tick: Duration,
-    segments_max: usize,
     totals: Totals,
 }
 
@@ -134,17 +133,18 @@ struct Totals {
 
 impl Recovery {
     /// For a connection whose SYN has the number `iss` and whose full segments carry `mss` octets. SACK is off until
-    /// [`Recovery::set_sack_permitted`].
+    /// [`Recovery::set_sack_permitted`]. Connections share the configuration: there are very many of them.
     #[must_use]
-    pub fn new(config: &RecoveryConfig, iss: SeqNumber, mss: u16) -> Self {
+    pub fn new(config: &Arc<RecoveryConfig>, iss: SeqNumber, mss: u16) -> Self {
         let mss = u32::from(mss.max(1));
-        let cwnd = mss.saturating_mul(config.initial_window_segments.max(1));
+        let cwnd = initial_window(config, mss);
         let board = Scoreboard::new(iss);
         Self {
+            config: Arc::clone(config),
             recover: board.una(),
             round_end: board.una(),
             board,
-            rtt: RttEstimator::new(config.rto),
+            rtt: RttEstimator::new(),
             rack: Rack::new(),
             tail_loss: TailLoss::new(),
             window: Window { cwnd, ssthresh: Window::UNKNOWN, mss },
@@ -161,10 +161,6 @@ impl Recovery {
             flight_max: 0,
             last_sent: Instant::ZERO,
             idle_since: Instant::ZERO,
-            initial_window_segments: config.initial_window_segments.max(1),
-            ack_delay_max: config.ack_delay_max,
-            timestamp_tick: config.timestamp_tick,
-            segments_max: config.segments_max,
             totals: Totals::default(),
         }
     }
@@ -177,9 +173,12 @@ impl Recovery {
     /// Segments carry `mss` octets from now on. What is on its way in larger ones is too big for the path: it is to be sent again, and that is no sign
     /// of congestion (RFC 1191, 6.5).
     ///
-    /// The window keeps its octets.
+    /// The window keeps its octets, unless it is the initial one.
     pub fn set_mss(&mut self, mss: u16) {
         let mss = u32::from(mss.max(1));
+        if self.window.cwnd == self.initial_window() {
+            self.window.cwnd = initial_window(&self.config, mss);
+        }
         if mss < self.window.mss {
             let lost = self.board.mark_lost_where(|segment| segment.len > mss);
             self.totals.lost_octets += u64::from(lost);
@@ -225,20 +224,25 @@ impl Recovery {
             return;
         }
         self.control.on_idle(now.since(self.idle_since));
-        if now.since(self.last_sent) > self.rtt.rto() {
+        if now.since(self.last_sent) > self.rto() {
             self.window.cwnd = self.window.cwnd.min(self.initial_window());
         }
     }
 
+    /// The retransmission timeout for what is sent now.
+    fn rto(&self) -> Duration {
+        self.rtt.rto(&self.config.rto)
+    }
+
     fn initial_window(&self) -> u32 {
-        self.window.mss.saturating_mul(self.initial_window_segments)
+        initial_window(&self.config, self.window.mss)
     }
 
     /// The next octets to send again: lost and not sent again since, lowest first, at most `mss` of them. They are in no more than one segment that was
     /// sent before. To be sent while [`Recovery::send_allowance`] has room for them.
     #[must_use]
     pub fn next_retransmission(&self, mss: u16) -> Option<SeqRange> {
-        if matches!(&self.episode, Some(Episode { kind: Kind::Timeout(Frto::SendingNew), .. })) {
+        if self.episode.as_ref().is_some_and(|episode| episode.kind == Kind::Timeout(Frto::SendingNew)) {
             return None;
         }
         let lost = self.board.first_lost()?;
@@ -255,7 +259,7 @@ impl Recovery {
     /// How many octets may leave now, old ones and new ones together, the peer's window aside: whole segments.
     #[must_use]
     pub fn send_allowance(&self) -> u32 {
-        if self.board.segments() >= self.segments_max && self.board.lost_octets() == 0 {
+        if self.board.segments() >= self.config.segments_max && self.board.lost_octets() == 0 {
             return 0;
         }
         let room = self.window.cwnd.saturating_sub(self.in_flight());
@@ -293,7 +297,7 @@ impl Recovery {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min(),
-            rto: self.rtt.rto(),
+            rto: self.rto(),
             reordering_seen: self.rack.reordering_seen(),
             retransmitted_segments: self.totals.retransmitted_segments,
             retransmitted_octets: self.totals.retransmitted_octets,
@@ -315,6 +319,13 @@ impl Recovery {
             None => RecoveryState::Open,
         }
     }
+}
+
+/// IW of RFC 6928: so many segments, but not more octets than in common ones, unless it is two.
+fn initial_window(config: &RecoveryConfig, mss: u32) -> u32 {
+    const COMMON: u32 = 1460;
+    let segments = config.initial_window_segments.max(1);
+    segments.saturating_mul(mss).min(segments.saturating_mul(COMMON).max(mss.saturating_mul(2)))
 }
 
 /// What a connection's recovery is about. The names are Linux's (`tcp_ca_state`).

@@ -30,11 +30,9 @@ impl Default for RtoConfig {
 /// The estimator of RFC 6298, section 2.
 #[derive(Debug, Clone)]
 pub(crate) struct RttEstimator {
-    config: RtoConfig,
     /// `SRTT` and `RTTVAR`, once there was a sample.
     smoothed: Option<(Duration, Duration)>,
-    /// The timeout, not doubled.
-    rto: Duration,
+    syn_lost: bool,
     /// How often the timer has expired since the last sample.
     backoff: u32,
     min: WindowedMin,
@@ -44,8 +42,8 @@ impl RttEstimator {
     /// After the timeout of a SYN (RFC 6298, 5.7).
     const INITIAL_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
-    pub(crate) fn new(config: RtoConfig) -> Self {
-        Self { config, smoothed: None, rto: config.initial, backoff: 0, min: WindowedMin::default() }
+    pub(crate) fn new() -> Self {
+        Self { smoothed: None, syn_lost: false, backoff: 0, min: WindowedMin::default() }
     }
 
     /// A segment that was sent once took `rtt` to be acknowledged (Karn's algorithm, RFC 6298, 3, is the caller's).
@@ -64,7 +62,6 @@ impl RttEstimator {
             }
         };
         self.smoothed = Some((srtt, rttvar));
-        self.rto = (srtt + (rttvar * 4).max(self.config.slack_min)).min(self.config.max);
         self.backoff = 0;
     }
 
@@ -87,8 +84,13 @@ impl RttEstimator {
     }
 
     /// The timeout for what is sent now.
-    pub(crate) fn rto(&self) -> Duration {
-        self.rto.saturating_mul(1u32.checked_shl(self.backoff).unwrap_or(u32::MAX)).min(self.config.max)
+    pub(crate) fn rto(&self, config: &RtoConfig) -> Duration {
+        let rto = match self.smoothed {
+            None if self.syn_lost => config.initial.max(Self::INITIAL_AFTER_LOST_SYN),
+            None => config.initial,
+            Some((srtt, rttvar)) => srtt + (rttvar * 4).max(config.slack_min),
+        };
+        rto.saturating_mul(1u32.checked_shl(self.backoff).unwrap_or(u32::MAX)).min(config.max)
     }
 
     /// The timer expired: the next timeout is twice as long (5.5).
@@ -103,10 +105,8 @@ impl RttEstimator {
 
     /// The SYN had to be sent again, so its acknowledgment says nothing of the round trip: data begin with a timeout of 3 s (5.7).
     pub(crate) fn syn_was_lost(&mut self) {
-        if self.smoothed.is_none() {
-            self.rto = self.rto.max(Self::INITIAL_AFTER_LOST_SYN);
-            self.backoff = 0;
-        }
+        self.syn_lost = true;
+        self.backoff = 0;
     }
 }
 
@@ -149,15 +149,19 @@ mod tests {
     }
 
     fn estimator() -> RttEstimator {
-        RttEstimator::new(RtoConfig::default())
+        RttEstimator::new()
+    }
+
+    fn rto(rtt: &RttEstimator) -> Duration {
+        rtt.rto(&RtoConfig::default())
     }
 
     #[test]
     fn the_first_sample_sets_srtt_and_half_of_it_rttvar() {
         let mut rtt = estimator();
-        assert_eq!(rtt.rto(), Duration::from_secs(1));
+        assert_eq!(rto(&rtt), Duration::from_secs(1));
         rtt.sample(ms(400), 1);
-        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(400)), Some(ms(200)), ms(1200)));
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rto(&rtt)), (Some(ms(400)), Some(ms(200)), ms(1200)));
     }
 
     #[test]
@@ -166,7 +170,7 @@ mod tests {
         rtt.sample(ms(400), 1);
         rtt.sample(ms(800), 1);
         // RTTVAR = 3/4 * 200 + 1/4 * |400 - 800|, SRTT = 7/8 * 400 + 1/8 * 800
-        assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(450)), Some(ms(250)), ms(1450)));
+        assert_eq!((rtt.srtt(), rtt.rttvar(), rto(&rtt)), (Some(ms(450)), Some(ms(250)), ms(1450)));
     }
 
     #[test]
@@ -184,7 +188,7 @@ mod tests {
     fn on_a_short_path_the_timeout_leaves_room_for_a_delayed_ack() {
         let mut rtt = estimator();
         (0..100).for_each(|_| rtt.sample(ms(1), 1));
-        assert_eq!(rtt.rto(), ms(201));
+        assert_eq!(rto(&rtt), ms(201));
     }
 
     #[test]
@@ -193,11 +197,11 @@ mod tests {
         rtt.sample(ms(400), 1);
         rtt.back_off();
         rtt.back_off();
-        assert_eq!(rtt.rto(), ms(4800));
+        assert_eq!(rto(&rtt), ms(4800));
         (0..100).for_each(|_| rtt.back_off());
-        assert_eq!(rtt.rto(), Duration::from_secs(120));
+        assert_eq!(rto(&rtt), Duration::from_secs(120));
         rtt.sample(ms(400), 1);
-        assert!(rtt.rto() < ms(1200));
+        assert!(rto(&rtt) < ms(1200));
     }
 
     #[test]
@@ -205,11 +209,11 @@ mod tests {
         let mut rtt = estimator();
         rtt.back_off();
         rtt.syn_was_lost();
-        assert_eq!(rtt.rto(), Duration::from_secs(3));
+        assert_eq!(rto(&rtt), Duration::from_secs(3));
         let mut rtt = estimator();
         rtt.sample(ms(10), 1);
         rtt.syn_was_lost();
-        assert_eq!(rtt.rto(), ms(210), "not if timestamps told the round trip all the same");
+        assert_eq!(rto(&rtt), ms(210), "not if timestamps told the round trip all the same");
     }
 
     #[test]
@@ -234,7 +238,7 @@ mod tests {
             let all = || samples.iter().map(|&(nanos, _)| Duration::from_nanos(nanos));
             let srtt = rtt.srtt().unwrap();
             prop_assert!(all().min().unwrap() <= srtt && srtt <= all().max().unwrap());
-            prop_assert!(rtt.rto() >= srtt + ms(200) && rtt.rto() <= Duration::from_secs(120));
+            prop_assert!(rto(&rtt) >= srtt + ms(200) && rto(&rtt) <= Duration::from_secs(120));
         }
     }
 }

@@ -26,9 +26,6 @@ pub(super) type Position = u64;
 /// The position of the initial sequence number. Not zero, so that what lies before it has a position, too.
 const ORIGIN: Position = 1 << 32;
 
-/// How many segments an empty scoreboard keeps room for: most requests and answers fit.
-const ROOM_KEPT: usize = 4;
-
 /// What is thought to have become of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -278,9 +275,9 @@ impl Scoreboard {
         }
     }
 
-    /// An idle connection owns next to no memory.
+    /// An idle connection owns no memory here.
     fn release(&mut self) {
-        self.segments.shrink_to(ROOM_KEPT);
+        self.segments = VecDeque::new();
         self.lost = BinaryHeap::new();
         self.resent = VecDeque::new();
     }

@@ -51,7 +51,7 @@ impl Recovery {
             return Expired::Nothing;
         }
         self.reduce(Kind::FastRecovery, &before, false);
-        if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = &mut self.episode {
+        if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = self.episode.as_deref_mut() {
             let delivery = Delivery { delivered: 0, in_flight: self.board.pipe(), safe: false };
             self.window.cwnd = prr.window(delivery, self.window.ssthresh, self.window.mss);
         }
@@ -62,7 +62,7 @@ impl Recovery {
         self.tail_loss.cancel();
         self.tail_loss.due = true;
         self.totals.probes += 1;
-        self.retransmission_at = now + self.rtt.rto();
+        self.retransmission_at = now + self.rto();
         Expired::TailLossProbe
     }
 
@@ -77,7 +77,7 @@ impl Recovery {
         }
         self.reordering_at = Instant::NEVER;
         self.rtt.back_off();
-        self.retransmission_at = now + self.rtt.rto();
+        self.retransmission_at = now + self.rto();
         Expired::Timeout
     }
 
@@ -102,20 +102,20 @@ impl Recovery {
             Some(Kind::FastRecovery) => frto = Frto::Off,
             Some(Kind::WindowReduced | Kind::Timeout(_)) => {}
             None => {
-                self.undo = Some(Undo::new(self.window, una));
+                self.undo = Some(Box::new(Undo::new(self.window, una)));
                 let flight = self.board.outstanding().min(self.window.cwnd);
                 self.control.on_timeout(&mut self.window, flight);
             }
         }
         self.recover = end;
-        self.episode = Some(Episode { kind: Kind::Timeout(frto), end, prr: Prr::new(1) });
+        self.episode = Some(Box::new(Episode { kind: Kind::Timeout(frto), end, prr: Prr::new(1) }));
         self.window.cwnd = self.in_flight().saturating_add(self.window.mss);
     }
 
     pub(super) fn set_timers_after_sending(&mut self, retransmission: bool, now: Instant) {
         // RFC 6298, 5.1
         if self.retransmission_at == Instant::NEVER {
-            self.retransmission_at = now + self.rtt.rto();
+            self.retransmission_at = now + self.rto();
         }
         if self.tail_loss.due {
             self.tail_loss.on_probe(self.board.nxt(), retransmission);
@@ -133,7 +133,7 @@ impl Recovery {
             self.idle_since = now;
         } else if advanced {
             // RFC 6298, 5.3
-            self.retransmission_at = now + self.rtt.rto();
+            self.retransmission_at = now + self.rto();
         }
         if advanced {
             self.timeouts = 0;
@@ -152,6 +152,12 @@ impl Recovery {
             return self.tail_loss.cancel();
         }
         let alone = self.board.segments() == 1;
-        self.tail_loss.schedule(now, self.rtt.srtt(), alone, self.ack_delay_max, self.retransmission_at);
+        self.tail_loss.schedule(
+            now,
+            self.rtt.srtt(),
+            alone,
+            self.config.ack_delay_max,
+            self.retransmission_at,
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! A sender by hand: segments by number, times in milliseconds.
 
+use std::sync::Arc;
+
 use crate::tcp::recovery::{AckInfo, Acked, Expired, Recovery, RecoveryConfig};
 use crate::tcp::{SeqNumber, SeqRange};
 use crate::time::{Duration, Instant};
@@ -42,7 +44,7 @@ impl Script {
     }
 
     pub(super) fn before_handshake(config: &RecoveryConfig) -> Self {
-        let recovery = Recovery::new(config, ISS, 1000);
+        let recovery = Recovery::new(&Arc::new(config.clone()), ISS, 1000);
         Self { recovery, now: Instant::ZERO, sent: 0, available: 0, acked: 0 }
     }
 
@@ -171,16 +173,15 @@ impl Script {
         self.recovery.in_flight() / MSS
     }
 
-    /// Acknowledges one segment after the other, letting leave what may, until the window has so many segments; all at one time.
+    /// Sends whole windows, one a round trip of 100 ms, until the window has so many segments.
     pub(super) fn grow_to(&mut self, segments: u32) {
-        self.available = u32::MAX;
         while self.cwnd() < segments {
-            self.pump();
+            self.write(self.cwnd());
             self.after(ms(100));
-            self.ack(self.acked + 1);
+            (self.acked + 1..=self.sent).for_each(|upto| {
+                self.ack(upto);
+            });
         }
-        self.available = self.sent;
-        self.ack(self.sent);
         assert!(self.recovery.is_empty());
     }
 
