@@ -174,6 +174,41 @@ fn an_idle_core_never_makes_a_frame_wait_for_the_period() {
     }
 }
 
+/// Computes, and can be preempted after every unit.
+#[derive(Debug)]
+struct Preemptible;
+
+impl Program for Preemptible {
+    fn step(&mut self, _system: &mut System<'_>) -> Step {
+        Step::Again
+    }
+}
+
+#[test]
+fn the_cycle_limit_is_a_limit_also_where_nearly_every_frame_interrupts() {
+    let share = |limit_counts_interrupts| {
+        let config = Config {
+            cycle_limit: Some(CycleLimit { period: PERIOD, percent: 50 }),
+            limit_counts_interrupts,
+            ..Config::of(Architecture::Polled)
+        };
+        let mut bench = Bench::router(config);
+        let spinner = bench.host.spawn("spinner", 0, Box::new(Preemptible));
+        bench.settle_some();
+        let (start, before) = (bench.now, bench.host.bill(spinner).unwrap().used);
+        for n in 0..20_000 {
+            bench.send(&[outwards(n)]);
+            bench.run(UNIT * 3);
+            bench.sent_wan();
+        }
+        (bench.host.bill(spinner).unwrap().used - before).div_duration_f64(bench.now.since(start))
+    };
+    let (without, with) = (share(false), share(true));
+    assert!(without < 0.4, "{without}");
+    // What the transmit side does after the limit comes on top.
+    assert!((0.48..0.56).contains(&with), "{with}");
+}
+
 #[test]
 fn a_legacy_driver_knows_nothing_of_the_cycle_limit() {
     let limit = CycleLimit { period: Duration::from_secs(10), percent: 0 };

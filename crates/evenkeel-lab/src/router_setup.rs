@@ -76,6 +76,7 @@ impl Setup {
             quota: self.quota,
             feedback: self.feedback.map(feedback),
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period, percent }),
+            limit_counts_interrupts: false,
             // The cycle limit is looked at between callbacks (L97.F10.burst), a full screening queue at once.
             inhibition: if self.feedback.is_some() { Inhibition::AtOnce } else { Inhibition::AfterCallback },
             transmit: self.transmit,

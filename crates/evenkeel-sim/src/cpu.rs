@@ -235,7 +235,7 @@ impl Cpu {
         let Some(clock) = self.clock.as_mut().filter(|clock| clock.next <= self.now) else { return false };
         clock.next += clock.period;
         self.counters.units += 1;
-        let ran = Ran { level: Level::Interrupt, process: None, payer: None };
+        let ran = Ran { level: Level::Interrupt, process: None, payer: None, limited: false };
         let left = self.costs.of(Work::Clock).max(Duration::from_nanos(1));
         self.running = Some(Busy { ran, left, stages: Stages::default(), frames_up_to: None });
         true

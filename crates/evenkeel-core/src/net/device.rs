@@ -110,6 +110,11 @@ impl Net {
         }
     }
 
+    /// Whether the interrupt of a port only starts the polling thread.
+    pub(crate) fn is_polled(&self, index: usize) -> bool {
+        self.ports.get(index).is_some_and(|port| port.plan.device == DeviceWork::Polled)
+    }
+
     /// The device interrupt: all device work here, or only a note for the polling thread.
     pub(crate) fn device_interrupt(&mut self, index: usize, now: Instant) {
         let Some(&port) = self.ports.get(index) else { return };
