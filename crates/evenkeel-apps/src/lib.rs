@@ -9,6 +9,7 @@ pub mod demo;
 pub mod latency;
 pub mod measure;
 pub mod monitor;
+pub mod outside;
 pub mod pace;
 pub mod quantity;
 pub mod requests;

@@ -2,9 +2,12 @@
 
 use std::io;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread;
 
-use evenkeel::Engine;
 use evenkeel::link;
+use evenkeel::{Ended, Engine};
 use evenkeel_core::cable::End;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Level, System};
@@ -23,11 +26,11 @@ const TRIES: usize = 4;
 ///
 /// # Errors
 /// Those of `measure`.
-pub fn undisturbed<T>(
+pub fn undisturbed<T, E>(
     repeats: &mut usize,
     core_share: impl Fn(&T) -> f64,
-    mut measure: impl FnMut() -> io::Result<T>,
-) -> io::Result<T> {
+    mut measure: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
     let mut best = measure()?;
     for _ in 1..TRIES {
         if core_share(&best) >= UNDISTURBED || *repeats == 0 {
@@ -47,6 +50,174 @@ pub fn undisturbed<T>(
 pub fn settle_on(cpu: Option<&usize>) {
     let _ = cpu.map(|&cpu| link::pin_to_cpu(cpu));
     link::prefer_this_thread();
+}
+
+/// A generator sends, until this is dropped.
+#[derive(Debug, Default)]
+pub struct Sending(Arc<AtomicU8>);
+
+/// How far a generator is, for the host that it floods.
+#[derive(Debug)]
+pub struct Generator(Arc<AtomicU8>);
+
+const MEASURING: u8 = 1;
+const SENT: u8 = 2;
+
+impl Sending {
+    /// The window opens.
+    pub fn measuring(&self) {
+        self.0.store(MEASURING, Ordering::Release);
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.store(SENT, Ordering::Release);
+    }
+}
+
+impl Generator {
+    /// Whether the window has opened.
+    #[must_use]
+    pub fn measures(&self) -> bool {
+        self.0.load(Ordering::Acquire) >= MEASURING
+    }
+
+    /// Whether it has sent its last frame, and all it sent can be seen.
+    #[must_use]
+    pub fn has_sent(&self) -> bool {
+        self.0.load(Ordering::Acquire) >= SENT
+    }
+}
+
+/// Whether a host is still at work, for the generator that floods it.
+#[derive(Debug)]
+pub struct Working(Arc<()>);
+
+impl Working {
+    /// Whether the host has closed its books.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+/// Runs a host and the load generator that floods it, each on a thread and, if there are two, a core of its own.
+///
+/// The generator says when the window opens, and when it has sent its last frame; the host goes by that, and not by the clock: a machine that
+/// gives cores to others may let either come late. Afterwards the generator takes what comes out until the host is done.
+///
+/// # Errors
+/// If one of them panics.
+pub fn opposite<H: Send, G: Send>(
+    host: impl FnOnce(&Generator) -> H + Send,
+    generator: impl FnOnce(Sending, &Working) -> G + Send,
+) -> io::Result<(H, G)> {
+    let cpus = link::cpus();
+    let (sending, working) = (Sending::default(), Arc::new(()));
+    let (sent, watched) = (Generator(Arc::clone(&sending.0)), Working(Arc::clone(&working)));
+    thread::scope(|scope| {
+        let host = scope.spawn(|| {
+            let _working = working;
+            settle_on(cpus.get(1));
+            host(&sent)
+        });
+        let generator = scope.spawn(|| {
+            settle_on(cpus.first());
+            generator(sending, &watched)
+        });
+        let generated = generator.join().map_err(|_| io::Error::other("the generator's thread panicked"));
+        let hosted = host.join().map_err(|_| io::Error::other("the host's thread panicked"))?;
+        Ok((hosted, generated?))
+    })
+}
+
+/// When what happens in a measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    /// The first frame.
+    pub start: Instant,
+    /// Before the window: time to fill queues and settle.
+    pub warm_up: Duration,
+    /// What is measured. It opens late if the machine had other things to do then, and is as long all the same.
+    pub window: Duration,
+}
+
+/// After the last frame: time for what is on its way.
+const DRAIN: Duration = Duration::from_millis(40);
+/// A host that waits looks this often how far the generator is; one that is busy, every 20 µs.
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Schedule {
+    /// When the window opens at the earliest.
+    #[must_use]
+    pub fn opens(&self) -> Instant {
+        self.start + self.warm_up
+    }
+}
+
+/// Drives a host through a measurement, until the generator has sent its last frame and what was on its way has come; has `look` look at it when
+/// the window opens and when it closes. A process that is asked to end has its generator end.
+///
+/// # Errors
+/// If the machine fails.
+pub fn drive<T>(
+    engine: &mut Engine,
+    generator: &Generator,
+    mut look: impl FnMut(&Engine) -> T,
+) -> io::Result<[T; 2]> {
+    run_until(engine, || generator.measures())?;
+    let from = look(engine);
+    run_until(engine, || generator.has_sent())?;
+    let until = look(engine);
+    engine.run(engine.clock().now() + DRAIN, |_| false)?;
+    Ok([from, until])
+}
+
+fn run_until(engine: &mut Engine, done: impl Fn() -> bool) -> io::Result<()> {
+    while !done() {
+        let look = engine.clock().now() + LOOK;
+        match engine.run(look, |_| done())? {
+            Ended::Stopped => engine.ignore_stop(),
+            // It returns at once, time and again.
+            Ended::DevicesEnded => thread::yield_now(),
+            Ended::Time | Ended::Done => {}
+        }
+    }
+    Ok(())
+}
+
+/// A cache line that goes back and forth between two cores, to see how far they are from each other. A virtual machine's processors are moved
+/// about, and what passes through memory shared by two of them costs several times as much when they are far apart as when they are near.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Ball(AtomicBool);
+
+impl Ball {
+    /// Serves it until `until`; says how long the fastest rally took, there and back, if there was any.
+    pub fn serve(&self, clock: link::Clock, until: Instant) -> Option<Duration> {
+        let mut fastest = None;
+        loop {
+            let served = clock.now();
+            self.0.store(true, Ordering::Release);
+            while self.0.load(Ordering::Acquire) {
+                if clock.now() >= until {
+                    return fastest;
+                }
+            }
+            let took = clock.now().since(served);
+            fastest = Some(fastest.map_or(took, |fastest: Duration| fastest.min(took)));
+        }
+    }
+
+    /// Returns it until `until`, on another thread.
+    pub fn give_back(&self, clock: link::Clock, until: Instant) {
+        while clock.now() < until {
+            if self.0.load(Ordering::Acquire) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+    }
 }
 
 /// Computes whenever it may.
@@ -154,7 +325,7 @@ mod tests {
 
     fn best_of(shares: &[f64], repeats: &mut usize) -> f64 {
         let mut shares = shares.iter().copied();
-        undisturbed(repeats, |&share| share, || shares.next().ok_or(io::ErrorKind::Other.into())).unwrap()
+        undisturbed(repeats, |&share| share, || shares.next().ok_or("no more")).unwrap()
     }
 
     #[test]
@@ -179,6 +350,51 @@ mod tests {
         let mut repeats = 1;
         assert_eq!(best_of(&[0.5, 0.4], &mut repeats), 0.5);
         assert_eq!(repeats, 0);
+    }
+
+    fn in_good_time(done: impl Fn() -> bool) {
+        let clock = link::Clock::start();
+        while !done() {
+            assert!(clock.now().as_secs_f64() < 30.0, "it is never done");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_host_goes_by_the_generator_which_goes_on_until_the_host_is_done() {
+        let host = |generator: &Generator| {
+            in_good_time(|| generator.measures());
+            in_good_time(|| generator.has_sent());
+            5
+        };
+        let generator = |sending: Sending, host: &Working| {
+            sending.measuring();
+            drop(sending);
+            in_good_time(|| host.is_over());
+            7
+        };
+        assert_eq!(opposite(host, generator).unwrap(), (5, 7));
+    }
+
+    #[test]
+    fn neither_waits_for_one_that_panicked() {
+        let host = |generator: &Generator| in_good_time(|| generator.has_sent());
+        let error = opposite(host, |_, _| panic!("as the test wants")).unwrap_err();
+        assert!(error.to_string().contains("generator"), "{error}");
+        let generator = |_sending, host: &Working| in_good_time(|| host.is_over());
+        let error = opposite(|_| panic!("as the test wants"), generator).unwrap_err();
+        assert!(error.to_string().contains("host"), "{error}");
+    }
+
+    #[test]
+    fn a_ball_that_is_given_back_says_how_far_that_was() {
+        let (ball, clock) = (Ball::default(), link::Clock::start());
+        let until = |millis| clock.now() + Duration::from_millis(millis);
+        assert_eq!(ball.serve(clock, until(1)), None, "nobody is there");
+        thread::scope(|scope| {
+            scope.spawn(|| ball.give_back(clock, until(200)));
+            assert!(ball.serve(clock, until(200)).is_some_and(|took| took < Duration::from_millis(200)));
+        });
     }
 
     #[test]

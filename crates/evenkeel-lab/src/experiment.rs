@@ -166,7 +166,11 @@ impl Check {
         let low = measured.iter().copied().fold(f64::INFINITY, f64::min);
         let high = measured.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let ok = !measured.is_empty() && low >= expected[0] && high <= expected[1];
-        let measured = if low == high { Figure::Number(low) } else { Figure::Range([low, high]) };
+        let measured = match measured {
+            [] => Figure::Text("nothing".to_owned()),
+            _ if low == high => Figure::Number(low),
+            _ => Figure::Range([low, high]),
+        };
         Self { name: name.into(), expected: Figure::Range(expected), measured, tolerance: 0.0, ok }
     }
 

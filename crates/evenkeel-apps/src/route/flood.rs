@@ -1,29 +1,26 @@
 //! A router flooded over cables in memory, to see what it forwards: no root, no device.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use evenkeel::Engine;
-use evenkeel_core::cable::{self, Completion, End};
-use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Config, Host};
+use evenkeel_core::cable::{self, End};
+use evenkeel_core::host::{AddInterfaceError, Config, Host};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::{Endpoint, InterfaceId};
 use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{IpAddress, IpCidr};
-use evenkeel_link::{Clock, Stop, cpus};
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
+use evenkeel_link::{Clock, Stop};
 use serde::Serialize;
 
 use super::router::RouterError;
 use super::rulebook::{RuleCount, Rulebook, Text};
 use super::screen::{Report, Screening};
-use crate::blast::pin;
 use crate::books::Books;
-use crate::pace::Pace;
+use crate::measure::{CoreTime, Generator, Schedule, drive, opposite, undisturbed};
+use crate::outside::{self, Cables, Offered, Rings};
 use crate::requests::{Requests, Shape};
-use crate::site::{Limits, SiteError, drive};
+use crate::site::SiteError;
 
 /// How a router is flooded.
 #[derive(Debug, Clone)]
@@ -62,6 +59,8 @@ pub struct Step {
     pub offered_pps: f64,
     /// Packets a second that came out at the other end, while they were offered.
     pub forwarded_pps: f64,
+    /// The share of the time in which router and flooder really had their cores: the lesser of the two.
+    pub core_share: f64,
     /// What each rule did.
     pub rules: Vec<RuleCount>,
     /// What the host did.
@@ -73,12 +72,14 @@ const LAN_NUMBER: u8 = 1;
 const WAN_NUMBER: u8 = 2;
 const FLOODER_NUMBER: u8 = 11;
 const TARGET_NUMBER: u8 = 12;
-/// Time for the router to set itself up, and to empty its queues afterwards.
-const SETTLING: Duration = Duration::from_millis(20);
-/// Frames that rings hold: those of some milliseconds, for which a machine may give a core to others.
-const RING_PKTS: usize = 2048;
-/// Packets sent at a time, at most.
-const BURST: u64 = 64;
+/// Time for the router to set itself up.
+const READY: Duration = Duration::from_millis(30);
+const WARM_UP: Duration = Duration::from_millis(20);
+/// Frames that rings hold: those of some milliseconds, for which a machine may give a core to others. What the router finds in the one when it
+/// has its core again, the other has descriptors for.
+const RINGS: Rings = Rings { receive_pkts: 2048, transmit_pkts: 2048 };
+/// Steps of a run that may be repeated because the machine had other things to do.
+const REPEATS: usize = 4;
 
 /// Floods a router at each of several rates in turn; tells `watch` what came of each.
 ///
@@ -86,12 +87,12 @@ const BURST: u64 = 64;
 /// [`RouterError`]
 pub fn flood(flood: &Flood, mut watch: impl FnMut(&Step)) -> Result<Flooded, RouterError> {
     let stop = Stop::on_signals()?;
-    let mut steps = Vec::new();
+    let (mut steps, mut repeats) = (Vec::new(), REPEATS);
     for &rate in &flood.rates_pps {
         if stop.requested() {
             break;
         }
-        let step = flood.at(rate)?;
+        let step = undisturbed(&mut repeats, |step: &Step| step.core_share, || flood.at(rate, stop))?;
         watch(&step);
         steps.push(step);
     }
@@ -101,57 +102,57 @@ pub fn flood(flood: &Flood, mut watch: impl FnMut(&Step)) -> Result<Flooded, Rou
     Ok(Flooded { steps, peak_pps, retention: if peak_pps > 0.0 { last / peak_pps } else { 0.0 }, conserved })
 }
 
-/// The network around the router: a thread that floods one cable and drains the other.
-struct Network {
-    lan: End,
-    wan: End,
-    pool: Pool,
-    packets: Requests,
-    clock: Clock,
-}
-
-/// What the network saw of one step.
-struct Seen {
-    sent: u64,
-    seconds: f64,
-    arrived: u64,
+/// What the router did in a step.
+struct Routed {
+    core_share: f64,
+    rules: Vec<RuleCount>,
+    books: Books,
+    in_rings: u64,
 }
 
 impl Flood {
-    fn at(&self, rate_pps: Option<u64>) -> Result<Step, RouterError> {
+    fn at(&self, rate_pps: Option<u64>, stop: &'static Stop) -> Result<Step, RouterError> {
         let clock = Clock::start();
+        let schedule = Schedule { start: clock.now() + READY, warm_up: WARM_UP, window: self.each };
         let demultiplexes = self.config.architecture == Architecture::NiLrp;
-        let plain =
-            |name, number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
-        let options = |name, number| cable::Options { demultiplexes, ..plain(name, number) };
-        let (lan, flooder) = cable::pair(options("lan", LAN_NUMBER), plain("flooder", FLOODER_NUMBER));
-        // A frame leaves when the wire has it: a transmit ring that is full is one.
-        let wan = cable::Options { completion: Completion::ByPeer, ..options("wan", WAN_NUMBER) };
-        let (wan, target) = cable::pair(wan, plain("target", TARGET_NUMBER));
-        let mut network = Network::new(flooder, target, &lan, clock)?;
-        let (mut engine, book) = self.router(lan, wan, &network, clock)?;
-        let ended = AtomicBool::new(false);
-        let (each, processors) = (self.each, cpus());
-        let (seen, elapsed) = thread::scope(|scope| {
-            let flooding = scope.spawn(|| {
-                pin(&processors, 1);
-                let seen = network.flood(rate_pps, each);
-                ended.store(true, Ordering::Release);
-                seen
-            });
-            pin(&processors, 0);
-            let ran = drive(&mut engine, Limits::default(), || ended.load(Ordering::Acquire), |_, _| {});
-            let seen = flooding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            ran.map(|(_, elapsed)| (seen, elapsed))
-        })?;
-        Ok(describe(rate_pps, &mut engine, book.as_ref(), &network, &seen, elapsed))
+        let near = |name, number| cable::Options { demultiplexes, ..cable::Options::new(name, number) };
+        let far = [FLOODER_NUMBER, TARGET_NUMBER].map(|number| cable::Options::new("", number).address);
+        let laid = Cables::lay(far, [near("lan", LAN_NUMBER), near("wan", WAN_NUMBER)], RINGS);
+        let (mut cables, ends) = laid.map_err(AddInterfaceError::NoMemory).map_err(SiteError::from)?;
+        let frames = packets((far[0], ends[0].address()))?;
+        let (routed, offered) = opposite(
+            |generator| self.route(ends, far[1], clock, generator),
+            |sending, router| {
+                outside::Flood { frames, rate_pps, clock, schedule, sending, router }
+                    .run(&mut cables, || stop.requested())
+            },
+        )?;
+        Ok(describe(rate_pps, routed?, &offered, &mut cables))
+    }
+
+    fn route(
+        &self,
+        ends: [End; 2],
+        target: EthernetAddress,
+        clock: Clock,
+        generator: &Generator,
+    ) -> Result<Routed, RouterError> {
+        let (mut engine, book) = self.router(ends, target, clock)?;
+        let begin = clock.now();
+        let [from, until] = drive(&mut engine, generator, CoreTime::of)?;
+        let interfaces = [0, 1].map(InterfaceId);
+        Ok(Routed {
+            core_share: until.core_share_since(&from),
+            rules: book.as_ref().map(Rulebook::counts).unwrap_or_default(),
+            books: Books::of_all(engine.host_mut(), &interfaces, clock.now().since(begin)),
+            in_rings: engine.host_mut().in_rings(),
+        })
     }
 
     fn router(
         &self,
-        lan: End,
-        wan: End,
-        network: &Network,
+        [lan, wan]: [End; 2],
+        target: EthernetAddress,
         clock: Clock,
     ) -> Result<(Engine, Option<Rulebook>), RouterError> {
         let mut config = self.config.clone();
@@ -160,9 +161,8 @@ impl Flood {
         engine.stop_on(Stop::on_signals()?);
         engine.add_cable(lan, &[IpCidr::new(IpAddress::v4(10, 77, 1, 1), 24)]).map_err(SiteError::from)?;
         let wan = engine.add_cable(wan, &[IpCidr::new(TARGET_NET, 24)]).map_err(SiteError::from)?;
-        let (now, target) = (clock.now(), network.wan.address());
         // Nobody there answers questions.
-        let known = engine.host_mut().set_neighbor(wan, TARGET, target, now);
+        let known = engine.host_mut().set_neighbor(wan, TARGET, target, clock.now());
         known.map_err(|error| RouterError::Entry(error.to_string()))?;
         let Some(rules) = &self.rules else { return Ok((engine, None)) };
         let book = Rulebook::open(rules, vec!["lan".to_owned(), "wan".to_owned()], 1)?;
@@ -174,26 +174,18 @@ impl Flood {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates for reports")]
-fn describe(
-    target_pps: Option<u64>,
-    engine: &mut Engine,
-    book: Option<&Rulebook>,
-    network: &Network,
-    seen: &Seen,
-    elapsed: Duration,
-) -> Step {
-    let interfaces = [0, 1].map(InterfaceId);
-    let mut books = Books::of_all(engine.host_mut(), &interfaces, elapsed);
+fn describe(target_pps: Option<u64>, routed: Routed, offered: &Offered, cables: &mut Cables) -> Step {
+    let Routed { core_share, rules, mut books, in_rings } = routed;
     // What the network put in and got out, the host must have counted.
-    let (sent, got) = (network.lan.sent(), books.transmitted);
-    books.conserved &= sent.accepted == books.received + engine.host_mut().in_rings();
-    books.conserved &= seen.sent == sent.accepted + sent.shed + sent.discarded && seen.arrived <= got;
+    let sent = cables.sent();
+    books.conserved &= offered.frames == sent.accepted + sent.shed + sent.discarded;
+    books.conserved &= sent.accepted == books.received + in_rings && books.transmitted == cables.came_out();
     Step {
         target_pps,
-        offered_pps: seen.sent as f64 / seen.seconds,
-        forwarded_pps: seen.arrived as f64 / seen.seconds,
-        rules: book.map(Rulebook::counts).unwrap_or_default(),
+        offered_pps: offered.offered_pps,
+        forwarded_pps: offered.forwarded_pps,
+        core_share: core_share.min(offered.core_share),
+        rules,
         books,
     }
 }
@@ -202,60 +194,14 @@ fn describe(
 const TARGET_NET: IpAddress = IpAddress::v4(10, 77, 2, 1);
 const TARGET: IpAddress = IpAddress::v4(10, 77, 2, 2);
 
-impl Network {
-    fn new(lan: End, mut wan: End, router: &End, clock: Clock) -> Result<Self, RouterError> {
-        let shape = Shape {
-            hardware: (lan.address(), router.address()),
-            from: Endpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
-            to: Endpoint::new(TARGET, 9),
-            payload: 18,
-            flows: 16,
-            seed: 1,
-        };
-        let packets = Requests::new(&shape).map_err(|_| RouterError::Entry("no such flow".to_owned()))?;
-        let mut pool = Pool::with_limit(2 * RING_PKTS);
-        wan.attach(&mut pool).map_err(SiteError::from)?;
-        Ok(Self { lan, wan, pool, packets, clock })
-    }
-
-    fn flood(&mut self, rate_pps: Option<u64>, each: Duration) -> Seen {
-        let begin = self.clock.spin_until(self.clock.now() + SETTLING);
-        let end = begin + each;
-        let mut pace =
-            rate_pps.map_or_else(|| Pace::unlimited(BURST, begin), |rate| Pace::new(rate, BURST, begin));
-        let (mut now, mut sent, mut arrived) = (begin, 0, 0);
-        while now < end {
-            let due = pace.take(now);
-            for _ in 0..due {
-                // Whether the router's ring has room is the router's affair, and counted there.
-                self.lan.send(self.packets.next());
-            }
-            if due > 0 {
-                self.lan.flush();
-                sent += due;
-            }
-            arrived += self.drain();
-            now = self.clock.now();
-        }
-        let seen = Seen { sent, seconds: now.since(begin).as_secs_f64(), arrived };
-        // What is still on its way is not counted, but goes where it is meant to.
-        let settled = now + SETTLING;
-        while self.clock.now() < settled {
-            self.drain();
-        }
-        seen
-    }
-
-    /// Takes what has come out at the other end, and lets its buffers go back.
-    fn drain(&mut self) -> u64 {
-        let mut count = 0;
-        while let Some(frame) = self.wan.queue(0).take(&mut self.pool) {
-            self.pool.recycle(frame);
-            count += 1;
-        }
-        if count > 0 {
-            self.wan.complete(count);
-        }
-        count
-    }
+fn packets(hardware: (EthernetAddress, EthernetAddress)) -> Result<Requests, RouterError> {
+    let shape = Shape {
+        hardware,
+        from: Endpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
+        to: Endpoint::new(TARGET, 9),
+        payload: 18,
+        flows: 16,
+        seed: 1,
+    };
+    Requests::new(&shape).map_err(|_| RouterError::Entry("no such flow".to_owned()))
 }

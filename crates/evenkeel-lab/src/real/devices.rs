@@ -17,11 +17,11 @@ use std::thread;
 
 use evenkeel::link::{self, Address, Device, Packet, PacketOptions, Tap, TapOptions};
 use evenkeel_apps::measure::execute;
+use evenkeel_apps::outside::Outside;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::interface::Interface as _;
 
 use super::Place;
-use super::outside::Outside;
 use super::router::{INSIDE, Inside};
 
 const POOL_PKTS: usize = 512;

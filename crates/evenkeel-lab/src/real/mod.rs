@@ -4,7 +4,6 @@
 //! peak however high the load, what falls, and what a neighbour on the same core gets.
 
 mod bench;
-mod cable;
 mod devices;
 mod figures;
 mod outside;

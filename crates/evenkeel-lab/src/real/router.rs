@@ -3,9 +3,9 @@
 use std::io;
 
 use evenkeel::Engine;
-use evenkeel::link::{self, Clock, Device};
+use evenkeel::link::{Clock, Device};
 use evenkeel_apps::demo::results::CpuShares;
-use evenkeel_apps::measure::{CoreTime, Neighbour, settle_on};
+use evenkeel_apps::measure::{CoreTime, Generator, Neighbour, drive};
 use evenkeel_core::cable::End;
 use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::host::{Config, Host, System};
@@ -13,7 +13,7 @@ use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::SocketId;
 use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 
 /// Limit of the screening queue, as in the paper.
@@ -46,14 +46,6 @@ pub(super) struct Variant {
 pub(super) enum Inside {
     Cables(Box<[End; 2]>),
     Devices(Box<dyn Device>, Box<dyn Device>),
-}
-
-/// When what happens.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Schedule {
-    pub(super) start: Instant,
-    pub(super) window: (Instant, Instant),
-    pub(super) end: Instant,
 }
 
 /// What the router's thread saw.
@@ -104,11 +96,9 @@ impl Program for Screener {
 pub(super) fn run(
     variant: &Variant,
     inside: Inside,
-    cpu: Option<usize>,
     clock: Clock,
-    schedule: Schedule,
+    generator: &Generator,
 ) -> io::Result<Observed> {
-    settle_on(cpu.as_ref());
     let host = Host::new(variant.config.clone()).map_err(io::Error::other)?;
     let mut engine = Engine::new(host, clock)?;
     let interfaces = attach(&mut engine, inside)?;
@@ -117,12 +107,8 @@ pub(super) fn run(
         host.spawn("screen", 0, Box::new(Screener { work, screen: None }));
     }
     let neighbour = variant.neighbour.then(|| host.spawn("neighbour", 0, Box::new(Neighbour)));
-    let mut at = |until| -> io::Result<(CoreTime, Duration)> {
-        engine.run(until, |_| false)?;
-        Ok((CoreTime::of(&engine), used(engine.host(), neighbour)))
-    };
-    let ((from, used_from), (until, used_until)) = (at(schedule.window.0)?, at(schedule.window.1)?);
-    at(schedule.end)?;
+    let look = |engine: &Engine| (CoreTime::of(engine), used(engine.host(), neighbour));
+    let [(from, used_from), (until, used_until)] = drive(&mut engine, generator, look)?;
     let host = engine.host_mut();
     let in_rings = host.in_rings();
     let shed = interfaces.iter().map(|&id| shed(host, id)).sum();
@@ -179,10 +165,4 @@ fn shed(host: &mut Host, interface: InterfaceId) -> u64 {
 
 fn dropped(host: &Host, of: impl Fn(Reason) -> bool) -> u64 {
     host.ledger().drops().filter(|&(reason, ..)| of(reason)).map(|(_, input, output)| input + output).sum()
-}
-
-/// The processor for the load generator, and the one for the router.
-pub(super) fn processors() -> (Option<usize>, Option<usize>) {
-    let cpus = link::cpus();
-    (cpus.first().copied(), cpus.get(1).copied())
 }

@@ -10,8 +10,6 @@ use super::{Options, Progress};
 
 /// The best of so many tries is the reference: what disturbs a measurement only ever makes it lower.
 const CALIBRATIONS: usize = 3;
-/// One measurement in so many may be repeated because the machine disturbed it.
-const REPEATS_SHARE: usize = 3;
 /// Loads go from this share of the reference peak to this multiple of it, as far as the generator goes.
 const LOWEST: f64 = 0.05;
 const HIGHEST: f64 = 12.0;
@@ -22,6 +20,8 @@ pub(super) struct Curve {
     pub(super) name: &'static str,
     /// The load asked for, and the median of what was measured at it.
     pub(super) points: Vec<(f64, Measured)>,
+    /// Measured one after the other: at the load of the peak, and at the highest. None if these are the same.
+    pub(super) pairs: Vec<[Measured; 2]>,
 }
 
 /// Measures all variants at all loads; the loads go by the peak of `reference`.
@@ -32,45 +32,112 @@ pub(super) fn sweep(
     progress: &mut (dyn FnMut(&Progress<'_>) + Send),
 ) -> io::Result<Vec<Curve>> {
     let loads = loads(reference, options)?;
-    let (repeats, all) = (options.repeats.max(1), loads.len() * variants.len() * options.repeats.max(1));
-    let mut spare = all / REPEATS_SHARE;
-    let mut done = 0;
-    let mut runs = vec![vec![Vec::with_capacity(repeats); loads.len()]; variants.len()];
-    // Everything once, then everything again: what the machine's other tenants do then hits all alike.
-    for _ in 0..repeats {
-        for (nth, &load) in loads.iter().enumerate() {
-            for (variant, runs) in variants.iter().zip(&mut runs) {
-                let again = || measure(variant, Some(load), options);
-                let run = undisturbed(&mut spare, |run: &Measured| run.core_share, again)?;
-                done += 1;
-                progress(&Progress {
-                    variant: variant.name,
-                    offered_pps: run.offered_pps,
-                    forwarded_pps: run.forwarded_pps,
-                    done: (done, all),
-                });
-                runs[nth].push(run);
-            }
+    let rounds = options.repeats.max(1);
+    let pairs = 2 * rounds - 1;
+    let all = (loads.len() * rounds + 2 * pairs) * variants.len();
+    let mut bench = Bench { options, spare: all, done: 0, all, progress };
+    let mut runs = vec![Vec::with_capacity(rounds); variants.len()];
+    // Everything once, then everything again, and one variant after the other: what lasts for minutes, such as where a virtual machine's
+    // processors are, is then the same for all of a curve and different for its rounds.
+    for _ in 0..rounds {
+        for (variant, runs) in variants.iter().zip(&mut runs) {
+            let round = loads.iter().map(|&load| bench.measure(variant, load));
+            runs.push(round.collect::<io::Result<Vec<_>>>()?);
         }
     }
-    Ok(variants.iter().zip(runs).map(|(variant, runs)| Curve::new(variant.name, &loads, runs)).collect())
+    let mut curves = Vec::with_capacity(variants.len());
+    for (variant, rounds) in variants.iter().zip(&runs) {
+        let (peak, last) = (peak(rounds), loads.len() - 1);
+        let pairs = if peak == last { 0 } else { pairs };
+        let pair = |nth| bench.pair(variant, loads[peak], loads[last], nth % 2 == 1);
+        let pairs = (0..pairs).map(pair).collect::<io::Result<_>>()?;
+        curves.push(Curve { name: variant.name, points: points(&loads, rounds), pairs });
+    }
+    Ok(curves)
+}
+
+/// Where measurements are made one after the other, and counted.
+struct Bench<'a> {
+    options: &'a Options,
+    /// Measurements that may be repeated because the machine disturbed them.
+    spare: usize,
+    done: usize,
+    all: usize,
+    progress: &'a mut (dyn FnMut(&Progress<'_>) + Send),
+}
+
+impl Bench<'_> {
+    fn measure(&mut self, variant: &Variant, load: u64) -> io::Result<Measured> {
+        let again = || measure(variant, Some(load), self.options);
+        let run = undisturbed(&mut self.spare, |run: &Measured| run.core_share, again)?;
+        self.done += 1;
+        (self.progress)(&Progress {
+            variant: variant.name,
+            offered_pps: run.offered_pps,
+            forwarded_pps: run.forwarded_pps,
+            done: (self.done, self.all),
+        });
+        Ok(run)
+    }
+
+    /// Measures at two loads, the second one first if `turned`: what changes meanwhile then favours each of them as often as the other.
+    fn pair(
+        &mut self,
+        variant: &Variant,
+        first: u64,
+        second: u64,
+        turned: bool,
+    ) -> io::Result<[Measured; 2]> {
+        if turned {
+            let second = self.measure(variant, second)?;
+            return Ok([self.measure(variant, first)?, second]);
+        }
+        Ok([self.measure(variant, first)?, self.measure(variant, second)?])
+    }
+}
+
+/// At which load a curve has its peak: most often, and by most, of its rounds. Each round is held against its own highest rate, because between
+/// them the machine may have become slower or faster.
+fn peak(rounds: &[Vec<Measured>]) -> usize {
+    let mut shares = Vec::new();
+    for round in rounds {
+        let most = round.iter().map(|run| run.forwarded_pps).fold(1.0, f64::max);
+        shares.resize(round.len().max(shares.len()), 0.0);
+        shares.iter_mut().zip(round).for_each(|(share, run)| *share += run.forwarded_pps / most);
+    }
+    let last_highest = shares.iter().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    last_highest.map_or(0, |(nth, _)| nth)
+}
+
+fn points(loads: &[u64], rounds: &[Vec<Measured>]) -> Vec<(f64, Measured)> {
+    let at = |nth: usize| rounds.iter().filter_map(|round| round.get(nth).cloned()).collect();
+    loads.iter().enumerate().filter_map(|(nth, &load)| Some((load as f64, median(at(nth))?))).collect()
 }
 
 impl Curve {
-    fn new(name: &'static str, loads: &[u64], runs: Vec<Vec<Measured>>) -> Self {
-        let points = loads.iter().zip(runs).filter_map(|(&load, runs)| Some((load as f64, median(runs)?)));
-        Self { name, points: points.collect() }
-    }
-
     /// The most that was forwarded at any load.
     pub(super) fn peak_pps(&self) -> f64 {
         self.points.iter().map(|(_, m)| m.forwarded_pps).fold(0.0, f64::max)
     }
 
-    /// The share of the peak that was still forwarded at the highest load.
+    /// The share of the peak that was still forwarded at the highest load: the median of the pairs.
     pub(super) fn retention(&self) -> f64 {
-        let last = self.points.last().map_or(0.0, |(_, m)| m.forwarded_pps);
-        if self.peak_pps() > 0.0 { last / self.peak_pps() } else { 0.0 }
+        let mut shares: Vec<f64> = self
+            .pairs
+            .iter()
+            .map(
+                |[peak, highest]| {
+                    if peak.forwarded_pps > 0.0 { highest.forwarded_pps / peak.forwarded_pps } else { 0.0 }
+                },
+            )
+            .collect();
+        shares.sort_by(f64::total_cmp);
+        shares.get(shares.len() / 2).copied().unwrap_or(1.0)
+    }
+
+    /// All that was measured.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Measured> {
+        self.points.iter().map(|(_, run)| run).chain(self.pairs.iter().flatten())
     }
 }
 
@@ -112,6 +179,7 @@ mod tests {
             neighbour: 0.0,
             cpu: Default::default(),
             core_share: 1.0,
+            round_trip: None,
             drops: [("", 0); 6],
             conserved: forwarded_pps > 2.0,
         }
@@ -124,11 +192,28 @@ mod tests {
         assert!(super::median(Vec::new()).is_none());
     }
 
+    fn curve(pairs: Vec<[Measured; 2]>) -> Curve {
+        Curve { name: "v", points: points(&[1, 2], &[vec![run(90.0), run(80.0)]]), pairs }
+    }
+
     #[test]
-    fn retention_is_measured_at_the_highest_load() {
-        let runs = [90.0, 100.0, 97.0].map(|pps| vec![run(pps)]).to_vec();
-        let curve = Curve::new("v", &[1, 2, 3], runs);
-        assert_eq!((curve.peak_pps(), curve.retention()), (100.0, 0.97));
+    fn retention_is_the_median_of_pairs() {
+        let curve = curve([[100.0, 97.0], [50.0, 40.0], [200.0, 220.0]].map(|pair| pair.map(run)).to_vec());
+        assert_eq!((curve.peak_pps(), curve.retention()), (90.0, 0.97));
+        assert_eq!(curve.runs().count(), 8);
+    }
+
+    #[test]
+    fn what_forwards_nothing_keeps_nothing_and_what_peaks_last_keeps_all() {
+        assert_eq!(curve(vec![[run(0.0), run(0.0)]]).retention(), 0.0);
+        assert_eq!(curve(Vec::new()).retention(), 1.0);
+    }
+
+    #[test]
+    fn the_peak_is_where_most_rounds_have_theirs_however_fast_the_machine_was() {
+        let rounds =
+            [[50.0, 99.0, 100.0], [50.0, 70.0, 60.0], [5.0, 7.0, 6.0]].map(|round| round.map(run).to_vec());
+        assert_eq!(peak(&rounds), 1);
     }
 
     #[test]

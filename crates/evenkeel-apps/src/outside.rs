@@ -1,0 +1,204 @@
+//! What is around a router under test: a load generator on its one side, and on the other somebody who takes what comes out.
+
+use evenkeel::link::{self, Clock};
+use evenkeel_core::cable::{self, Completion, End, WireCounters};
+use evenkeel_core::frame::{Pool, PoolLimit};
+use evenkeel_core::interface::Interface as _;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::EthernetAddress;
+
+use crate::measure::{Schedule, Sending, Working, drain, per_second};
+use crate::pace::Pace;
+use crate::requests::Requests;
+
+/// Frames sent between two looks at the clock, at most.
+const BURST_PKTS: u64 = 64;
+
+/// The far ends of a router's two links.
+pub trait Outside {
+    /// Sends a frame towards the router. Whether its ring has room is the router's affair, and counted there.
+    fn offer(&mut self, frame: &[u8]);
+
+    /// Pushes out what was offered.
+    fn flush(&mut self);
+
+    /// Takes what the router has sent.
+    fn drain(&mut self);
+
+    /// Frames that have come out of the second link so far.
+    fn forwarded(&mut self) -> u64;
+}
+
+/// What was offered, and what came out for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Offered {
+    /// Frames sent in all.
+    pub frames: u64,
+    /// Packets a second sent in the window.
+    pub offered_pps: f64,
+    /// Packets a second that came out in it.
+    pub forwarded_pps: f64,
+    /// The share of the window in which the generator's thread really had its core.
+    pub core_share: f64,
+}
+
+/// How a router is flooded.
+#[derive(Debug)]
+pub struct Flood<'a> {
+    /// The frames, one after the other.
+    pub frames: Requests,
+    /// Packets a second; `None` for as many as can be.
+    pub rate_pps: Option<u64>,
+    /// The clock that the schedule is about.
+    pub clock: Clock,
+    /// When.
+    pub schedule: Schedule,
+    /// For the router: when the window opens, and when the last frame is sent.
+    pub sending: Sending,
+    /// Whether the router is still at work.
+    pub router: &'a Working,
+}
+
+impl Flood<'_> {
+    /// Floods on the calling thread, and then takes what comes out until the router is done. Ends early when `stop` says so.
+    pub fn run(mut self, outside: &mut impl Outside, stop: impl Fn() -> bool) -> Offered {
+        let mut now = self.clock.spin_until(self.schedule.start);
+        let mut pace = self
+            .rate_pps
+            .map_or_else(|| Pace::unlimited(BURST_PKTS, now), |rate| Pace::new(rate, BURST_PKTS, now));
+        let mut from = None;
+        let opens = self.schedule.opens();
+        while from.is_none_or(|from: Count| now < from.at + self.schedule.window) && !stop() {
+            if from.is_none() && now >= opens {
+                from = Some(Count::of(outside, &pace, now));
+                self.sending.measuring();
+            }
+            for _ in 0..pace.take(now) {
+                outside.offer(self.frames.next());
+            }
+            outside.flush();
+            outside.drain();
+            now = self.clock.now();
+        }
+        let until = Count::of(outside, &pace, now);
+        drop(self.sending);
+        while !self.router.is_over() {
+            outside.drain();
+        }
+        until.since(&from.unwrap_or(until))
+    }
+}
+
+/// What has been counted so far.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    at: Instant,
+    offered: u64,
+    forwarded: u64,
+    ran: Duration,
+}
+
+impl Count {
+    fn of(outside: &mut impl Outside, pace: &Pace, at: Instant) -> Self {
+        Self { at, offered: pace.granted(), forwarded: outside.forwarded(), ran: link::thread_cpu_time() }
+    }
+
+    fn since(&self, from: &Self) -> Offered {
+        let window = self.at.since(from.at);
+        let ran = self.ran.saturating_sub(from.ran).as_secs_f64();
+        Offered {
+            frames: self.offered,
+            offered_pps: per_second(self.offered - from.offered, window),
+            forwarded_pps: per_second(self.forwarded - from.forwarded, window),
+            core_share: if window == Duration::ZERO { 0.0 } else { (ran / window.as_secs_f64()).min(1.0) },
+        }
+    }
+}
+
+/// Rings of the router's ends of its cables.
+#[derive(Debug, Clone, Copy)]
+pub struct Rings {
+    /// Frames that its receive rings hold.
+    pub receive_pkts: usize,
+    /// Descriptors of its transmit rings. They come back when the far side has taken the frame and the host reclaims it.
+    pub transmit_pkts: usize,
+}
+
+/// The far ends of two cables.
+#[derive(Debug)]
+pub struct Cables {
+    ends: [End; 2],
+    pool: Pool,
+    drained: [u64; 2],
+}
+
+impl Cables {
+    /// Two cables with far ends of these addresses, and the router's ends of them.
+    ///
+    /// # Errors
+    /// [`PoolLimit`] if the rings are longer than a pool may be.
+    pub fn lay(
+        far: [EthernetAddress; 2],
+        router: [cable::Options; 2],
+        rings: Rings,
+    ) -> Result<(Self, [End; 2]), PoolLimit> {
+        let Rings { receive_pkts, transmit_pkts } = rings;
+        // So long that nothing the router has descriptors for is ever lost on the cable.
+        let far_ring_pkts = 2 * transmit_pkts;
+        let [first, second] = router;
+        let [first, second] = [(far[0], first), (far[1], second)].map(|(address, near)| {
+            let far =
+                cable::Options { address, ring_pkts: far_ring_pkts, ..cable::Options::new("outside", 0) };
+            let completion = Completion::ByPeer;
+            let near = cable::Options {
+                ring_pkts: receive_pkts,
+                completion,
+                transmit_ring_pkts: transmit_pkts,
+                ..near
+            };
+            cable::pair(far, near)
+        });
+        let mut pool = Pool::with_limit(2 * far_ring_pkts);
+        let mut ends = [first.0, second.0];
+        for end in &mut ends {
+            end.attach(&mut pool)?;
+        }
+        Ok((Self { ends, pool, drained: [0; 2] }, [first.1, second.1]))
+    }
+
+    /// What became of the frames sent to the router.
+    #[must_use]
+    pub fn sent(&self) -> WireCounters {
+        self.ends[0].sent()
+    }
+
+    /// Frames that the router has sent, as far as the cables tell.
+    pub fn came_out(&mut self) -> u64 {
+        let waiting = |end: &mut End| end.queue(0).pending() as u64 + end.queue(0).shed();
+        self.ends.iter_mut().map(waiting).sum::<u64>() + self.drained.iter().sum::<u64>()
+    }
+}
+
+impl Outside for Cables {
+    fn offer(&mut self, frame: &[u8]) {
+        self.ends[0].send(frame);
+    }
+
+    fn flush(&mut self) {
+        self.ends[0].flush();
+    }
+
+    fn drain(&mut self) {
+        for (end, drained) in self.ends.iter_mut().zip(&mut self.drained) {
+            let frames = drain(end, &mut self.pool);
+            if frames > 0 {
+                end.complete(frames);
+                *drained += frames;
+            }
+        }
+    }
+
+    fn forwarded(&mut self) -> u64 {
+        self.drained[1]
+    }
+}
