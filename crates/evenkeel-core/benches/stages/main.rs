@@ -13,6 +13,7 @@ mod measure;
 mod rig;
 mod router;
 mod stages;
+mod tcp;
 
 use std::process::ExitCode;
 

@@ -48,7 +48,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    fn new(name: &'static str, batch: impl Batch + 'static) -> Self {
+    pub(crate) fn new(name: &'static str, batch: impl Batch + 'static) -> Self {
         Self { name, goal_ns: None, batch: Box::new(batch) }
     }
 
@@ -59,7 +59,7 @@ impl Stage {
 
 /// Every stage, the empty loop first.
 pub(crate) fn all() -> Vec<Stage> {
-    vec![
+    let mut stages = vec![
         Stage::new(EMPTY, each(|i| _ = black_box(i))),
         Stage::new("pool: take and recycle", take_and_recycle()),
         Stage::new("steering hash", hash()),
@@ -84,11 +84,13 @@ pub(crate) fn all() -> Vec<Stage> {
         Stage::new("receive path: soft-lrp", Receive::of(Architecture::SoftLrp)).within(200.0),
         Stage::new("receive path: ni-lrp", Receive::of(Architecture::NiLrp)).within(200.0),
         Stage::new("send path, the cable's copy included", Send::new()),
-    ]
+    ];
+    stages.extend(crate::tcp::stages());
+    stages
 }
 
 /// The same for one frame after the other; told which of the batch it is.
-struct Each<F>(F);
+pub(crate) struct Each<F>(F);
 
 impl<F: FnMut(usize)> Batch for Each<F> {
     fn run(&mut self) {
@@ -98,7 +100,7 @@ impl<F: FnMut(usize)> Batch for Each<F> {
     }
 }
 
-fn each<F: FnMut(usize)>(handle: F) -> Each<F> {
+pub(crate) fn each<F: FnMut(usize)>(handle: F) -> Each<F> {
     Each(handle)
 }
 

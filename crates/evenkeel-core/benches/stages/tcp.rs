@@ -1,0 +1,232 @@
+//! What stands beside TCP's connections: each stage among few and among many that are idle. The two are to cost the same, in instructions;
+//! in time, what is touched once in a while may have left the processor's caches.
+
+use std::hint::black_box;
+
+use evenkeel_core::tcp::listener::Arrival;
+use evenkeel_core::tcp::time_wait::Remains;
+use evenkeel_core::tcp::{
+    Counters, Flags, FourTuple, Header, InitialSequence, Listener, ListenerConfig, Options, Secret, Segment,
+    SeqNumber, Table, TimeWait, TimeWaitConfig, Wheel,
+};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpAddress, IpEndpoint, Ipv4Address};
+
+use crate::stages::{BATCH, Batch, Stage, each};
+
+/// Few and many.
+const IDLE: [u32; 2] = [1_000, 100_000];
+
+pub(crate) fn stages() -> Vec<Stage> {
+    type Among = fn(u32) -> Box<dyn Batch>;
+    let among: [([&str; 2], Among); 7] = [
+        (["TCP table: find one of 1 000", "TCP table: find one of 100 000"], |n| Box::new(find_any(n))),
+        (["TCP table: find, 64 busy of 1 000", "TCP table: find, 64 busy of 100 000"], |n| {
+            Box::new(find_busy(n))
+        }),
+        (["TCP table: add, remove; 1 000", "TCP table: add, remove; 100 000"], |n| {
+            Box::new(insert_and_remove(n))
+        }),
+        (["TCP timer: none expired of 1 000", "TCP timer: none expired of 100 000"], |n| {
+            Box::new(nothing_expired(n))
+        }),
+        (["TCP timer: put off one of 1 000", "TCP timer: put off one of 100 000"], |n| Box::new(put_off(n))),
+        (["TCP timer: set, expire; 1 000", "TCP timer: set, expire; 100 000"], |n| {
+            Box::new(set_and_expire(n))
+        }),
+        (["TCP TIME-WAIT: enter, leave; 1 000", "TCP TIME-WAIT: enter, leave; 100 000"], |n| {
+            Box::new(enter_and_leave(n))
+        }),
+    ];
+    let among = among.into_iter().flat_map(|(names, make)| {
+        names.into_iter().zip(IDLE).map(move |(name, idle)| Stage::new(name, Later::new(move || make(idle))))
+    });
+    let others = [
+        Stage::new("TCP SYN: the SYN queue has room", Later::new(|| Box::new(half_open()))),
+        Stage::new("TCP SYN: it is full, a cookie", Later::new(|| Box::new(cookie()))),
+        Stage::new("TCP ACK: no cookie of ours", Later::new(|| Box::new(no_cookie()))),
+    ];
+    among.chain(others).collect()
+}
+
+/// A stage that is made when it is first needed: not for each of the others, under callgrind, too.
+struct Later {
+    make: Box<dyn Fn() -> Box<dyn Batch>>,
+    made: Option<Box<dyn Batch>>,
+}
+
+impl Later {
+    fn new(make: impl Fn() -> Box<dyn Batch> + 'static) -> Self {
+        Self { make: Box::new(make), made: None }
+    }
+}
+
+impl Batch for Later {
+    fn prepare(&mut self) {
+        self.made.get_or_insert_with(&self.make).prepare();
+    }
+
+    fn run(&mut self) {
+        if let Some(made) = &mut self.made {
+            made.run();
+        }
+    }
+}
+
+const fn secret() -> Secret {
+    Secret::new([0x5a; 16])
+}
+
+fn tuple(n: u32) -> FourTuple {
+    let remote = Ipv4Address::from_bits(0x0b00_0000 + n / 50_000);
+    let local = IpEndpoint::new(IpAddress::v4(10, 0, 0, 2), 80);
+    FourTuple::new(local, IpEndpoint::new(remote.into(), (1_024 + n % 50_000) as u16))
+}
+
+fn table(entries: u32) -> Table<u32> {
+    let mut table = Table::new(secret(), 1 << 20);
+    for n in 0..entries {
+        table.insert(tuple(n), n).unwrap();
+    }
+    table
+}
+
+fn find_busy(idle: u32) -> impl Batch {
+    let table = table(idle);
+    let busy: Vec<_> = (0..BATCH as u32).map(|i| tuple(i * (idle / BATCH as u32))).collect();
+    each(move |i| _ = black_box(table.find(black_box(&busy[i])).unwrap()))
+}
+
+fn find_any(idle: u32) -> impl Batch {
+    let table = table(idle);
+    let mut next = 0_u32;
+    each(move |_| {
+        next = next.wrapping_add(0x9e37_79b1);
+        _ = black_box(table.find(black_box(&tuple(next % idle))).unwrap());
+    })
+}
+
+fn insert_and_remove(idle: u32) -> impl Batch {
+    let mut table = table(idle);
+    let mut next = idle;
+    each(move |_| {
+        next += 1;
+        let id = table.insert(tuple(next), next).unwrap();
+        black_box(table.remove(id));
+    })
+}
+
+/// Keepalive timers of two hours, which began at different times.
+fn wheel(timers: u32) -> Wheel {
+    let mut wheel = Wheel::new();
+    for n in 0..timers {
+        wheel.set(n, Instant::from_millis(7_200_000 + u64::from(n) * 7_200_000 / u64::from(timers)));
+    }
+    wheel
+}
+
+/// What every turn of a host asks.
+fn nothing_expired(idle: u32) -> impl Batch {
+    let mut wheel = wheel(idle);
+    let mut now = Instant::ZERO;
+    each(move |_| {
+        now += Duration::from_nanos(100);
+        assert_eq!(black_box(wheel.poll_expired(now)), None);
+    })
+}
+
+/// What every ACK of new data does: the retransmission timer begins anew.
+fn put_off(idle: u32) -> impl Batch {
+    let mut wheel = wheel(idle);
+    let mut now = Instant::ZERO;
+    each(move |i| {
+        now += Duration::from_micros(1);
+        wheel.set(i as u32 * (idle / BATCH as u32), now + Duration::from_millis(200));
+        black_box(wheel.poll_expired(now));
+    })
+}
+
+fn set_and_expire(idle: u32) -> impl Batch {
+    let mut wheel = wheel(idle);
+    let mut now = Instant::ZERO;
+    each(move |i| {
+        let key = i as u32 * (idle / BATCH as u32);
+        now += Duration::from_micros(10);
+        wheel.set(key, now + Duration::from_micros(5));
+        now += Duration::from_micros(10);
+        assert_eq!(black_box(wheel.poll_expired(now)), Some(key));
+    })
+}
+
+/// One enters whenever one has waited a minute, so that always as many wait.
+fn enter_and_leave(waiting: u32) -> impl Batch {
+    let numbers = InitialSequence::new(secret());
+    let mut all = TimeWait::new(TimeWaitConfig::default(), secret(), numbers);
+    let mut counters = Counters::new();
+    let remains =
+        Remains { snd_nxt: SeqNumber::new(1), rcv_nxt: SeqNumber::new(2), window: 100, ts_recent: Some(3) };
+    let step = Duration::from_secs(60) / waiting;
+    let mut now = Instant::ZERO;
+    let mut next = 0;
+    let mut enter = move |leaves: bool| {
+        now += step;
+        next += 1;
+        assert_eq!(all.poll_expired(now, &mut counters).is_some(), leaves);
+        all.enter(tuple(next), &remains, now, &mut counters);
+    };
+    (0..waiting).for_each(|_| enter(false));
+    each(move |_| enter(true))
+}
+
+fn segment(flags: Flags, seq: u32) -> Segment<'static> {
+    let options = Options { mss: Some(1_460), ..Options::default() };
+    Segment::bare(Header { flags, seq: SeqNumber::new(seq), options, ..Header::default() })
+}
+
+/// A listener, and one segment after the other for it, from as many peers.
+struct Flood {
+    listener: Listener,
+    counters: Counters,
+    now: Instant,
+    next: u32,
+}
+
+impl Flood {
+    fn new(config: ListenerConfig) -> Self {
+        let listener = Listener::new(config, secret(), InitialSequence::new(secret()));
+        Self { listener, counters: Counters::new(), now: Instant::ZERO, next: 0 }
+    }
+
+    fn next(&mut self, flags: Flags) {
+        self.now += Duration::from_micros(1);
+        self.next += 1;
+        let segment = segment(flags, self.next);
+        let arrival = Arrival { tuple: tuple(self.next), segment, mss: 1_460, previous: None, now: self.now };
+        black_box(self.listener.handle_segment(black_box(&arrival), &mut self.counters));
+    }
+}
+
+/// Each peer is gone, and forgotten, a millisecond after its SYN.
+fn half_open() -> impl Batch {
+    let wait = Duration::from_millis(1);
+    let mut flood =
+        Flood::new(ListenerConfig { syn_ack_retries: 0, syn_ack_timeout: wait, ..ListenerConfig::default() });
+    each(move |_| {
+        flood.next(Flags::SYN);
+        assert_eq!(flood.listener.poll_transmit(flood.now, &mut flood.counters), None);
+    })
+}
+
+fn cookie() -> impl Batch {
+    let mut flood = Flood::new(ListenerConfig { syn_queue: 0, ..ListenerConfig::default() });
+    each(move |_| flood.next(Flags::SYN))
+}
+
+fn no_cookie() -> impl Batch {
+    let mut flood = Flood::new(ListenerConfig { syn_queue: 0, ..ListenerConfig::default() });
+    flood.next(Flags::SYN);
+    each(move |i| {
+        // So that cookies stay in use.
+        flood.next(if i == 0 { Flags::SYN } else { Flags::ACK });
+    })
+}
