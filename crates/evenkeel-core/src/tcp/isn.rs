@@ -34,14 +34,19 @@ impl InitialSequence {
         previous.map_or(number, |previous| number.max(previous + 1))
     }
 
-    /// TSval at `now`: a clock that ticks every millisecond (RFC 7323, 5.4: 1 ms to 1 s), from a beginning of its own for each pair of sockets.
-    ///
-    /// It is the same clock for each incarnation of a connection, so that the timestamps of a later one are later (RFC 7323, 5.8; RFC 6191, 2); but
-    /// no help to whoever wants to count our connections or the time since our start (RFC 7323, 7.1).
+    /// TSval at `now`: a clock that ticks every millisecond (RFC 7323, 5.4: 1 ms to 1 s), ahead by [`timestamp_offset`](Self::timestamp_offset).
     #[must_use]
     pub fn timestamp(&self, tuple: &FourTuple, now: Instant) -> u32 {
         let ticks = now.as_nanos() / TIMESTAMP_TICK_NANOS;
-        ticks.wrapping_add(self.0.tuple_hash(Purpose::TimestampOffset, tuple, 0)) as u32
+        (ticks as u32).wrapping_add(self.timestamp_offset(tuple))
+    }
+
+    /// What the timestamp clock of these sockets is ahead of the host's: the same for each incarnation of a connection, so that the timestamps of
+    /// a later one are later (RFC 7323, 5.8; RFC 6191, 2); but no help to whoever wants to count our connections or the time since our start
+    /// (RFC 7323, 7.1).
+    #[must_use]
+    pub fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
+        self.0.tuple_hash(Purpose::TimestampOffset, tuple, 0) as u32
     }
 }
 

@@ -35,9 +35,9 @@ impl Queue {
         Self { wait, first: None, last: None }
     }
 
-    /// How long the holder of this place has waited here.
-    pub(super) fn waited(&self, place: &Place, now: Instant) -> Duration {
-        self.wait.saturating_sub(place.deadline.since(now)) + now.since(place.deadline)
+    /// Since when the holder of this place has waited here.
+    pub(super) fn since(&self, place: &Place) -> Instant {
+        Instant::ZERO + (place.deadline.since(Instant::ZERO).saturating_sub(self.wait))
     }
 
     /// `id`, which stands in no queue, waits from `now` on.

@@ -44,6 +44,7 @@ impl Listener {
             answered_at: millis(arrival.now),
             peer_mss: agreed.peer_mss,
             mss: agreed.mss,
+            window: agreed.window,
             retries: 0,
             peer_window_scale: agreed.peer_window_scale,
             sack_permitted: agreed.sack_permitted,
@@ -74,11 +75,12 @@ impl Listener {
             irs: header.seq,
             peer_mss: options.mss.unwrap_or(default).max(MSS_MIN),
             mss: arrival.mss,
+            window: header.window,
             peer_window_scale: self.scale(options.window_scale),
             sack_permitted: config.sack_permitted && options.sack_permitted,
             ts_recent: options.timestamps.filter(|_| config.timestamps).map(|timestamps| timestamps.value),
             ecn: config.ecn && header.flags.contains(Flags::ECE | Flags::CWR),
-            round_trip: None,
+            sent_at: None,
         }
     }
 
@@ -167,12 +169,13 @@ impl Listener {
             irs,
             peer_mss,
             mss: arrival.mss,
+            window: header.window,
             peer_window_scale: self.scale(options.and_then(|options| options.window_scale)),
             sack_permitted: self.config.sack_permitted
                 && options.is_some_and(|options| options.sack_permitted),
             ts_recent: timestamps.map(|timestamps| timestamps.value),
             ecn: self.config.ecn && options.is_some_and(|options| options.ecn),
-            round_trip: None,
+            sent_at: None,
         })
     }
 }

@@ -84,6 +84,8 @@ pub struct Handshake {
     pub peer_mss: u16,
     /// Octets that we said we take.
     pub mss: u16,
+    /// The window as the header of the peer's SYN had it, which is not scaled; with a cookie, as that of its ACK did.
+    pub window: u16,
     /// How far the windows of the peer are shifted; if `Some`, ours are, too, as configured.
     pub peer_window_scale: Option<u8>,
     /// SACK is in use.
@@ -92,8 +94,8 @@ pub struct Handshake {
     pub ts_recent: Option<u32>,
     /// ECN is in use (RFC 3168, 6.1.1).
     pub ecn: bool,
-    /// From the first SYN-ACK to its answer, if it was not sent twice (RFC 6298, 3).
-    pub round_trip: Option<Duration>,
+    /// When our SYN-ACK was sent, if it was sent once: its answer then says how long the round trip is (RFC 6298, 3).
+    pub sent_at: Option<Instant>,
 }
 
 /// A segment, and what its listener has to know besides.
@@ -160,6 +162,7 @@ struct HalfOpen {
     answered_at: u32,
     peer_mss: u16,
     mss: u16,
+    window: u16,
     retries: u8,
     peer_window_scale: Option<u8>,
     sack_permitted: bool,

@@ -61,7 +61,7 @@ impl Listener {
 
     fn establish(&mut self, id: Id, entry: &HalfOpen, arrival: &Arrival<'_>) -> Handshake {
         let sent_once = self.by_retries.first().filter(|_| entry.retries == 0 && !entry.sent_twice);
-        let round_trip = sent_once.map(|queue| queue.waited(&entry.place, arrival.now));
+        let sent_at = sent_once.map(|queue| queue.since(&entry.place));
         self.remove(id);
         let mut handshake = entry.handshake(&arrival.tuple);
         // RFC 7323, 4.3: the timestamp of the segment that is next in order.
@@ -71,7 +71,7 @@ impl Listener {
         {
             *ts_recent = new.value;
         }
-        Handshake { round_trip, ..handshake }
+        Handshake { sent_at, ..handshake }
     }
 
     /// RFC 9293, 3.10.7.4, second, with RFC 5961, 3.2: a reset counts if it is exactly the next in order. The connection was opened
@@ -152,11 +152,12 @@ impl HalfOpen {
             irs: self.irs,
             peer_mss: self.peer_mss,
             mss: self.mss,
+            window: self.window,
             peer_window_scale: self.peer_window_scale,
             sack_permitted: self.sack_permitted,
             ts_recent: self.timestamps.then_some(self.ts_recent),
             ecn: self.ecn,
-            round_trip: None,
+            sent_at: None,
         }
     }
 

@@ -139,11 +139,12 @@ fn a_plain_handshake() {
         irs: PEER_ISS,
         peer_mss: 1_400,
         mss: MSS,
+        window: 1_000,
         peer_window_scale: None,
         sack_permitted: false,
         ts_recent: None,
         ecn: false,
-        round_trip: Some(Duration::from_millis(30)),
+        sent_at: Some(at(0)),
     };
     assert_eq!(handshake, expected);
     assert_eq!((bench.listener.syn_queue_len(), bench.listener.next_deadline()), (0, None));
@@ -279,7 +280,7 @@ fn a_syn_that_comes_again_is_answered_again_but_not_at_once() {
     assert_eq!(bench.input(999, 0, plain_syn()), Reaction::Nothing);
     assert_eq!(bench.count(Counter::AckSkippedSynRecv), 2);
     assert_eq!(
-        bench.established(999, 0, ack_of(&first)).round_trip,
+        bench.established(999, 0, ack_of(&first)).sent_at,
         None,
         "whose answer it is nobody knows (Karn)"
     );
@@ -290,10 +291,10 @@ fn the_round_trip_is_not_taken_from_a_syn_ack_sent_again() {
     let mut bench = Bench::new(ListenerConfig::default());
     let syn_ack = bench.answer(0, 0, plain_syn());
     assert!(bench.listener.poll_transmit(at(1_000), &mut bench.counters).is_some());
-    assert_eq!(bench.established(1_001, 0, ack_of(&syn_ack)).round_trip, None);
+    assert_eq!(bench.established(1_001, 0, ack_of(&syn_ack)).sent_at, None);
     // But from one whose timer is late, it is.
-    let syn_ack = bench.answer(0, 2, plain_syn());
-    assert_eq!(bench.established(1_200, 2, ack_of(&syn_ack)).round_trip, Some(Duration::from_millis(1_200)));
+    let syn_ack = bench.answer(100, 2, plain_syn());
+    assert_eq!(bench.established(1_200, 2, ack_of(&syn_ack)).sent_at, Some(at(100)));
 }
 
 // --- Segments that do not belong ---
@@ -447,11 +448,12 @@ fn a_cookie_brings_everything_back_if_there_are_timestamps() {
         irs: PEER_ISS,
         peer_mss: 1_400,
         mss: MSS,
+        window: 1_000,
         peer_window_scale: Some(9),
         sack_permitted: true,
         ts_recent: Some(510),
         ecn: true,
-        round_trip: None,
+        sent_at: None,
     };
     assert_eq!(agreed, expected);
     assert_eq!(bench.count(Counter::SyncookiesRecv), 1);

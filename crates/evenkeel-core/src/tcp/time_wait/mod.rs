@@ -100,12 +100,6 @@ impl TimeWait {
 
     /// A connection enters TIME-WAIT. It waits from now on; if there are too many, the one that has waited longest no longer does.
     pub fn enter(&mut self, tuple: FourTuple, remains: &Remains, now: Instant, counters: &mut Counters) {
-        if self.table.is_full()
-            && let Some(oldest) = self.queue.first(&self.table)
-        {
-            counters.count(Counter::TimeWaitOverflow);
-            self.forget(oldest);
-        }
         let entry = Entry {
             place: Place::default(),
             snd_nxt: remains.snd_nxt,
@@ -115,12 +109,24 @@ impl TimeWait {
             window: remains.window,
             timestamps: remains.ts_recent.is_some(),
         };
-        if let Err(Refused::Taken(old)) = self.table.insert(tuple, entry) {
-            self.forget(old);
-            let _ = self.table.insert(tuple, entry);
-        }
-        if let Some(id) = self.table.find(&tuple) {
+        let inserted = self.table.insert(tuple, entry).or_else(|refused| {
+            self.make_room(refused, counters);
+            self.table.insert(tuple, entry)
+        });
+        if let Ok(id) = inserted {
             self.queue.push(&mut self.table, id, now);
+        }
+    }
+
+    fn make_room(&mut self, refused: Refused, counters: &mut Counters) {
+        match refused {
+            Refused::Taken(old) => _ = self.forget(old),
+            Refused::Full => {
+                if let Some(oldest) = self.queue.first(&self.table) {
+                    counters.count(Counter::TimeWaitOverflow);
+                    self.forget(oldest);
+                }
+            }
         }
     }
 
