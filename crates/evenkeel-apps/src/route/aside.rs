@@ -184,6 +184,7 @@ impl Program for Aside {
             return match system.open_screen(self.queue_pkts) {
                 Ok(queue) => {
                     self.queue = Some(queue);
+                    self.report.open();
                     Step::Again
                 }
                 Err(error) => {

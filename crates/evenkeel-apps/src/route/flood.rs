@@ -20,7 +20,7 @@ use crate::books::Books;
 use crate::measure::{CoreTime, Generator, Schedule, drive, opposite, undisturbed};
 use crate::outside::{self, Cables, Offered, Rings};
 use crate::requests::{Requests, Shape};
-use crate::site::SiteError;
+use crate::site::{PATIENCE, SiteError};
 
 /// How a router is flooded.
 #[derive(Debug, Clone)]
@@ -159,18 +159,27 @@ impl Flood {
         config.stack.forwarding = true;
         let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
         engine.stop_on(Stop::on_signals()?);
+        let book = self.rules.as_ref().map(|rules| self.screen(&mut engine, rules)).transpose()?;
         engine.add_cable(lan, &[IpCidr::new(IpAddress::v4(10, 77, 1, 1), 24)]).map_err(SiteError::from)?;
         let wan = engine.add_cable(wan, &[IpCidr::new(TARGET_NET, 24)]).map_err(SiteError::from)?;
         // Nobody there answers questions.
         let known = engine.host_mut().set_neighbor(wan, TARGET, target, clock.now());
         known.map_err(|error| RouterError::Entry(error.to_string()))?;
-        let Some(rules) = &self.rules else { return Ok((engine, None)) };
+        Ok((engine, book))
+    }
+
+    /// Opens the screening queue of a router whose links are still to be added, so that every packet is screened and none is lost for want of it.
+    fn screen(&self, engine: &mut Engine, rules: &Text) -> Result<Rulebook, RouterError> {
         let book = Rulebook::open(rules, vec!["lan".to_owned(), "wan".to_owned()], 1)?;
         for screener in book.screeners(None) {
-            let screening = Screening::new(screener, self.screen_queue_pkts, Arc::new(Report::default()));
+            let report = Arc::new(Report::default());
+            let screening = Screening::new(screener, self.screen_queue_pkts, Arc::clone(&report));
+            engine.host_mut().require_screening();
             engine.host_mut().spawn("screening", 0, Box::new(screening));
+            let until = engine.clock().now() + PATIENCE;
+            engine.run(until, |_| report.opened())?;
         }
-        Ok((engine, Some(book)))
+        Ok(book)
     }
 }
 

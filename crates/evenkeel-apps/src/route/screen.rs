@@ -1,7 +1,7 @@
 //! Screening as a process of the host: rules, or a function of the user's.
 
 use core::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::host::System;
@@ -58,6 +58,7 @@ impl<F: FnMut(&Transit) -> Verdict + Send> Screener for F {
 /// What screening has done; may be read from anywhere while it runs.
 #[derive(Debug, Default)]
 pub struct Report {
+    opened: AtomicBool,
     passed: AtomicU64,
     dropped: AtomicU64,
     rejected: AtomicU64,
@@ -65,6 +66,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether the process has its queue.
+    #[must_use]
+    pub fn opened(&self) -> bool {
+        self.opened.load(Ordering::Relaxed)
+    }
+
     /// Packets that were let through.
     #[must_use]
     pub fn passed(&self) -> u64 {
@@ -105,6 +112,10 @@ impl Report {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    pub(super) fn open(&self) {
+        self.opened.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn refuse(&self, error: BindError) {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
@@ -137,6 +148,7 @@ impl<S: Screener> Program for Screening<S> {
             return match system.open_screen(self.queue_pkts) {
                 Ok(queue) => {
                     self.queue = Some(queue);
+                    self.report.open();
                     Step::Again
                 }
                 Err(error) => {
