@@ -22,12 +22,14 @@
 //! | headers, flags, segments to and from octets | [`segment`] |
 //! | options | [`options`] |
 //! | the eleven states and what leads from one to the next | [`state`] |
+//! | one connection | [`connection`] |
 //! | octets to send, octets received, holes in them | [`buffer`] |
 //!
 //! Words are those of RFC 9293: `SND.UNA`, `RCV.NXT`, `SEG.SEQ` are `snd.una`, `rcv.nxt`, `seg.seq` here.
 
 pub mod buffer;
 pub mod congestion;
+pub mod connection;
 pub mod cookie;
 pub mod counters;
 pub mod fast_open;
@@ -42,10 +44,13 @@ pub mod segment;
 pub mod seq;
 pub mod state;
 pub mod table;
+#[cfg(test)]
+mod tests;
 pub mod time_wait;
 pub mod tuple;
 pub mod wheel;
 
+pub use connection::{Config, Connection};
 pub use counters::{Counter, Counters};
 pub use isn::InitialSequence;
 pub use listener::{Listener, ListenerConfig};

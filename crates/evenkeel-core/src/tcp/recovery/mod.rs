@@ -185,6 +185,10 @@ impl Recovery {
         }
         self.window.mss = mss;
         self.window.cwnd = self.window.cwnd.max(mss);
+        if self.board.is_syn_outstanding() {
+            // The peer's SYN says what a segment is before any leaves.
+            self.window.cwnd = self.initial_window();
+        }
     }
 
     /// The octets of `range` (SYN and FIN count one each) left in one segment: new ones that continue what was sent before, or old ones again.

@@ -1,0 +1,86 @@
+//! What an acknowledgment means: RFC 9293, 3.10.7.4, fifth step.
+
+use super::super::options::SackBlocks;
+use super::super::recovery::AckInfo;
+use super::super::segment::{Flags, Segment};
+use super::super::state::{Event, State};
+use super::Connection;
+use crate::time::Instant;
+
+impl Connection {
+    /// Returns whether the rest of the segment counts.
+    pub(super) fn on_ack(&mut self, segment: &Segment<'_>, now: Instant) -> bool {
+        let ack = segment.header.ack;
+        if self.state == State::SynReceived {
+            if !ack.after(self.snd.una) || ack.after(self.snd.nxt) {
+                self.answer_with_reset(segment);
+                return false;
+            }
+            self.step(Event::SynAcked);
+            self.snd.fast_open = None;
+            self.established(now);
+        } else if ack.before(self.snd.una - self.snd.wnd_max) || ack.after(self.snd.nxt) {
+            // RFC 5961, 5.2: older than any acknowledgment that can still be under way, or of what was never sent.
+            self.challenge(now);
+            return false;
+        }
+        if ack.at_or_after(self.snd.una) {
+            self.acknowledge(segment, now);
+            self.after_fin_acked(now);
+        }
+        true
+    }
+
+    fn acknowledge(&mut self, segment: &Segment<'_>, now: Instant) {
+        let header = &segment.header;
+        let advances = header.ack.after(self.snd.una);
+        let before = self.snd.wnd;
+        self.update_window(segment);
+        let echo = header.options.timestamps.filter(|_| advances).map(|clocks| clocks.echo);
+        let acked = self.recovery.on_ack(&AckInfo {
+            ack: header.ack,
+            sack: if self.sack { header.options.sack } else { SackBlocks::default() }.as_slice(),
+            window_update: self.snd.wnd != before,
+            payload: segment.seq_len() > 0,
+            rtt_echo: self.clock.as_ref().and_then(|clock| clock.age(echo?, now)),
+            ece: self.ecn && header.flags.contains(Flags::ECE),
+            unsent: self.snd.unsent() > 0 && self.snd.usable() > 0,
+            now,
+        });
+        self.snd.cwr |= acked.cwr && self.ecn;
+        self.snd.una = header.ack;
+        self.snd.buffer.acknowledge(header.ack);
+        // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293, 3.8.6.1).
+        if advances || self.snd.wnd == 0 {
+            self.snd.progress = now;
+        }
+        if self.snd.wnd > 0 && (advances || self.snd.wnd != before) {
+            self.stop_persist();
+        }
+    }
+
+    /// "This is to prevent using old segments to update the window."
+    fn update_window(&mut self, segment: &Segment<'_>) {
+        let (header, snd) = (&segment.header, &mut self.snd);
+        let newer = snd.wl1.before(header.seq) || snd.wl1 == header.seq && snd.wl2.at_or_before(header.ack);
+        if newer {
+            snd.wnd = u32::from(header.window) << snd.shift;
+            snd.wnd_max = snd.wnd_max.max(snd.wnd);
+            snd.wl1 = header.seq;
+            snd.wl2 = header.ack;
+        }
+    }
+
+    fn after_fin_acked(&mut self, now: Instant) {
+        let waits = matches!(self.state, State::FinWait1 | State::Closing | State::LastAck);
+        if !waits || !self.snd.fin_acked() {
+            return;
+        }
+        self.step(Event::FinAcked);
+        match self.state {
+            State::FinWait2 => self.limit_fin_wait_2(now),
+            State::TimeWait => self.start_time_wait(now),
+            _ => self.end(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The timestamps option (RFC 7323): our clock, and what we last heard of the peer's.
+
+use super::super::options::Timestamps;
+use crate::time::{Duration, Instant};
+
+/// Timestamps in both directions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    /// Added to ours.
+    offset: u32,
+    /// TS.Recent, and when it came.
+    recent: u32,
+    recent_at: Instant,
+}
+
+impl Clock {
+    /// TS.Recent says nothing after so long: the peer's clock may have gone half round (RFC 7323, 5.5).
+    const OUTDATED: Duration = Duration::from_secs(24 * 24 * 3_600);
+
+    pub(super) const fn new(offset: u32) -> Self {
+        Self { offset, recent: 0, recent_at: Instant::ZERO }
+    }
+
+    /// It ticks once in a millisecond.
+    fn value(&self, now: Instant) -> u32 {
+        self.offset.wrapping_add((now.as_nanos() / 1_000_000) as u32)
+    }
+
+    /// What a segment says that leaves now.
+    pub(super) fn option(&self, now: Instant) -> Timestamps {
+        Timestamps { value: self.value(now), echo: self.recent }
+    }
+
+    /// What the peer's clock says.
+    pub(super) const fn hear(&mut self, value: u32, now: Instant) {
+        self.recent = value;
+        self.recent_at = now;
+    }
+
+    /// `value` is older than what was heard last: the segment is from an earlier round of the sequence numbers (PAWS, RFC 7323, 5.3, R1).
+    pub(super) fn is_old(&self, value: u32, now: Instant) -> bool {
+        value.wrapping_sub(self.recent).cast_signed() < 0 && now.since(self.recent_at) <= Self::OUTDATED
+    }
+
+    /// How long ago we sent what the peer echoes; `None` if that is not from the past.
+    pub(super) fn age(&self, echo: u32, now: Instant) -> Option<Duration> {
+        let ticks = self.value(now).wrapping_sub(echo).cast_signed();
+        u64::try_from(ticks).ok().map(Duration::from_millis)
+    }
+}

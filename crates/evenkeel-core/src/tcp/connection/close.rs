@@ -1,0 +1,84 @@
+//! Closing (RFC 9293, 3.6 and 3.10.4), giving up (3.10.5) and failing.
+
+use super::super::segment::{Flags, Header};
+use super::super::state::{Event, State};
+use super::{Connection, Due, Error, Timers};
+use crate::time::Instant;
+
+impl Connection {
+    /// The user has nothing more to send; it may go on reading. A FIN leaves behind what was written.
+    pub fn shutdown(&mut self) {
+        if !self.state.may_send() || self.snd.fin {
+            return;
+        }
+        self.snd.fin = true;
+        // Before the handshake is over the FIN waits (3.10.4).
+        if matches!(self.state, State::Established | State::CloseWait) {
+            self.step(Event::Close);
+        }
+    }
+
+    /// The user neither sends nor reads any more.
+    ///
+    /// What was written is still sent. If something came that was never read, or comes yet, the connection is reset, so that the peer does not take it for
+    /// received (RFC 2525, 2.17).
+    pub fn close(&mut self, now: Instant) {
+        if self.state == State::SynSent {
+            return self.end();
+        }
+        self.rcv.closed = true;
+        if self.rcv.buffer.readable() > 0 {
+            self.rcv.buffer.clear();
+            if self.state.is_synchronized() && self.state != State::TimeWait {
+                return self.abort();
+            }
+        }
+        self.shutdown();
+        self.limit_fin_wait_2(now);
+    }
+
+    /// Ends the connection at once. The peer gets a reset, if it knows of the connection and has not closed it, too.
+    pub fn abort(&mut self) {
+        use State::{CloseWait, Established, FinWait1, FinWait2, SynReceived};
+        let tell = matches!(self.state, SynReceived | Established | FinWait1 | FinWait2 | CloseWait);
+        let reset = Header {
+            source: self.local_port,
+            destination: self.remote_port,
+            seq: self.snd.nxt,
+            ack: self.rcv.nxt(),
+            flags: Flags::RST | Flags::ACK,
+            ..Header::default()
+        };
+        if self.state != State::Closed {
+            self.fail(Error::Aborted);
+            self.due.reset = tell.then_some(reset);
+        }
+    }
+
+    /// The connection is over, and both sides know it; or there never was one.
+    pub(super) fn end(&mut self) {
+        self.state = State::Closed;
+        self.snd.buffer.clear();
+        self.timers = Timers::default();
+        self.due = Due::default();
+    }
+
+    /// The connection is over, and the user should know why. "All segment queues should be flushed."
+    pub(super) fn fail(&mut self, error: Error) {
+        self.end();
+        self.rcv.buffer.clear();
+        self.error = Some(error);
+    }
+
+    /// A peer that never sends its FIN must not hold a connection that nobody has open any more.
+    pub(super) fn limit_fin_wait_2(&mut self, now: Instant) {
+        if self.state == State::FinWait2 && self.rcv.closed {
+            self.timers.linger = now + self.config.fin_wait_2;
+        }
+    }
+
+    /// 2 MSL from now on; "turn off the other timers".
+    pub(super) fn start_time_wait(&mut self, now: Instant) {
+        self.timers = Timers { linger: now + self.config.time_wait, ..Timers::default() };
+    }
+}

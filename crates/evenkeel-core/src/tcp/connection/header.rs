@@ -1,0 +1,94 @@
+//! What the header of a segment says that leaves.
+
+use super::super::options::{Options, SackBlocks};
+use super::super::segment::{Flags, Header};
+use super::super::seq::SeqNumber;
+use super::super::state::State;
+use super::Connection;
+use crate::time::Instant;
+
+/// Octets of the timestamps option, padded.
+const TIMESTAMPS_LEN: u16 = 12;
+
+impl Connection {
+    /// Octets of payload in a full segment that reports no SACK: Eff.snd.MSS (RFC 9293, 3.7.1).
+    pub(super) fn payload_max(&self) -> u16 {
+        self.snd.mss.saturating_sub(if self.clock.is_some() { TIMESTAMPS_LEN } else { 0 })
+    }
+
+    /// The header of a segment other than a SYN. It acknowledges all that came, so no ACK is due any more.
+    pub(super) fn header(&mut self, seq: SeqNumber, flags: Flags, now: Instant) -> Header {
+        let options = self.options(now);
+        let echo = if self.rcv.ece { Flags::ECE } else { Flags::NONE };
+        let window = self.offer_window();
+        self.acknowledged();
+        Header { window, options, ..self.plain(seq, flags | Flags::ACK | echo) }
+    }
+
+    /// The options of a segment other than a SYN.
+    pub(super) fn options(&self, now: Instant) -> Options {
+        Options {
+            timestamps: self.clock.as_ref().map(|clock| clock.option(now)),
+            sack: if self.sack { self.sack_blocks() } else { SackBlocks::default() },
+            ..Options::default()
+        }
+    }
+
+    /// RFC 2018, 4; before them what came twice, and the block that contains it (RFC 2883, 4).
+    fn sack_blocks(&self) -> SackBlocks {
+        let Some(duplicate) = self.rcv.dsack else { return self.rcv.buffer.sack() };
+        let around = self.rcv.buffer.held_around(duplicate);
+        let recent = self.rcv.buffer.sack();
+        let others = recent.as_slice().iter().copied().filter(|block| Some(*block) != around);
+        core::iter::once(duplicate).chain(around).chain(others).collect()
+    }
+
+    /// The header of a SYN or SYN-ACK; `first` if it was not sent before.
+    pub(super) fn syn_header(&mut self, first: bool, now: Instant) -> Header {
+        let answers = self.state == State::SynReceived;
+        let cookie = self.snd.fast_open.and_then(|fast_open| fast_open.cookie);
+        let options = Options {
+            mss: Some(self.rcv.mss),
+            window_scale: self.scaling.then_some(self.rcv.shift),
+            sack_permitted: self.sack,
+            timestamps: self.clock.as_ref().map(|clock| clock.option(now)),
+            // What went unanswered once may have been dropped for its options (RFC 7413, 4.1.3.1).
+            fast_open: cookie.filter(|_| first || answers),
+            ..Options::default()
+        };
+        // RFC 3168, 6.1.1; 6.1.1.1: a SYN that went unanswered may have been dropped for asking.
+        let ecn = match (self.ecn, answers) {
+            (true, true) => Flags::ECE,
+            (true, false) if first => Flags::ECE | Flags::CWR,
+            _ => Flags::NONE,
+        };
+        let header = Header {
+            window: self.config.syn_window(),
+            options,
+            ..self.plain(self.snd.iss, Flags::SYN | ecn)
+        };
+        if !answers {
+            return Header { ack: SeqNumber::default(), ..header };
+        }
+        self.acknowledged();
+        Header { flags: header.flags | Flags::ACK, ..header }
+    }
+
+    fn plain(&self, seq: SeqNumber, flags: Flags) -> Header {
+        Header {
+            source: self.local_port,
+            destination: self.remote_port,
+            seq,
+            ack: self.rcv.nxt(),
+            flags,
+            ..Header::default()
+        }
+    }
+
+    fn acknowledged(&mut self) {
+        self.rcv.acked = self.rcv.nxt();
+        self.rcv.dsack = None;
+        self.due.ack = false;
+        self.timers.delayed_ack = Instant::NEVER;
+    }
+}

@@ -1,0 +1,238 @@
+//! Opening a connection: RFC 9293, 3.10.1 and 3.10.7.3.
+
+use std::sync::Arc;
+
+use super::super::buffer::{ReceiveBuffer, SendBuffer};
+use super::super::options::Cookie;
+use super::super::recovery::{AckInfo, Recovery};
+use super::super::segment::{Flags, Header, Segment};
+use super::super::seq::{SeqNumber, SeqRange};
+use super::super::state::{Event, State};
+use super::input::Challenges;
+use super::timers::Timers;
+use super::{
+    Agreement, Clock, Config, Connection, Counts, Due, Error, FastOpen, Handshake, Open, ReceiveSide,
+    SendSide, SynAck,
+};
+use crate::time::Instant;
+
+/// A peer's MSS is taken to be at least this, so that octets of payload fit beside 40 octets of options whatever it says.
+const MSS_MIN: u16 = 88;
+
+impl Connection {
+    /// Opens a connection actively: a SYN is to be sent.
+    ///
+    /// With `fast_open` the SYN carries a cookie and what the user writes before it leaves; or the request for a cookie (RFC 7413, 4.1).
+    #[must_use]
+    pub fn connect(config: &Arc<Config>, open: &Open, fast_open: Option<Cookie>, now: Instant) -> Self {
+        let mut connection = Self::new(config, open, now);
+        connection.step(Event::ActiveOpen);
+        connection.snd.fast_open =
+            fast_open.map(|cookie| FastOpen { cookie: Some(cookie), data: 0, sent_at: now });
+        connection.due.syn = true;
+        connection
+    }
+
+    /// Makes a connection in SYN-RECEIVED of what a listener has agreed on with a peer. The segment that acknowledges our SYN is given to it next.
+    #[must_use]
+    pub fn accept(config: &Arc<Config>, open: &Open, handshake: &Handshake, now: Instant) -> Self {
+        let mut connection = Self::new(config, open, now);
+        connection.step(Event::PassiveOpen);
+        connection.step(Event::Syn);
+        connection.receive_from(handshake.irs);
+        connection.agree(&handshake.agreement, now);
+        connection.first_window(handshake.window, handshake.irs);
+        let syn = SeqRange::at(open.iss, 1);
+        match handshake.syn_ack {
+            SynAck::Due(cookie) => {
+                connection.snd.fast_open = Some(FastOpen { cookie, data: 0, sent_at: now });
+                connection.due.syn = true;
+                return connection;
+            }
+            SynAck::SentAt(sent) => connection.recovery.on_sent(syn, false, sent),
+            SynAck::Sent => {
+                // Sent again, so that nobody takes the time for the round trip (Karn's algorithm).
+                connection.recovery.on_sent(syn, false, now);
+                connection.recovery.on_sent(syn, true, now);
+            }
+        }
+        connection.snd.nxt = syn.end;
+        connection
+    }
+
+    fn new(config: &Arc<Config>, open: &Open, now: Instant) -> Self {
+        let iss = open.iss;
+        let snd = SendSide {
+            iss,
+            una: iss,
+            nxt: iss,
+            wnd: 0,
+            wl1: SeqNumber::default(),
+            wl2: SeqNumber::default(),
+            wnd_max: 0,
+            shift: 0,
+            mss: open.mss,
+            buffer: SendBuffer::new(iss + 1),
+            fin: false,
+            small: iss,
+            cwr: false,
+            progress: now,
+            fast_open: None,
+        };
+        let rcv = ReceiveSide {
+            irs: SeqNumber::default(),
+            buffer: ReceiveBuffer::default(),
+            fin_at: None,
+            fin: false,
+            edge: SeqNumber::default(),
+            acked: SeqNumber::default(),
+            shift: config.window_shift(),
+            limit: config.receive_buffer_initial,
+            mss: open.mss,
+            segment: 0,
+            dsack: None,
+            ece: false,
+            closed: false,
+            read: 0,
+            read_since: now,
+        };
+        Self {
+            state: State::Closed,
+            local_port: open.local_port,
+            remote_port: open.remote_port,
+            ipv6: open.ipv6,
+            snd,
+            rcv,
+            recovery: Recovery::new(&config.recovery, iss, open.mss),
+            clock: config.timestamps.then(|| Clock::new(open.timestamp_offset)),
+            sack: config.sack,
+            ecn: config.ecn,
+            scaling: config.window_scaling,
+            nagle: config.nagle,
+            due: Due::default(),
+            timers: Timers::default(),
+            challenges: Challenges::default(),
+            error: None,
+            soft_error: false,
+            counts: Counts::default(),
+            config: Arc::clone(config),
+        }
+    }
+
+    /// The peer's SYN has the number `irs`.
+    fn receive_from(&mut self, irs: SeqNumber) {
+        self.rcv.irs = irs;
+        self.rcv.buffer = ReceiveBuffer::new(irs + 1);
+        self.rcv.acked = irs + 1;
+        self.rcv.edge = irs + 1 + u32::from(self.config.syn_window());
+    }
+
+    /// The SYNs agree on that.
+    fn agree(&mut self, agreement: &Agreement, now: Instant) {
+        let mss = agreement.mss.unwrap_or(if self.ipv6 { 1_220 } else { 536 });
+        self.snd.mss = self.snd.mss.min(mss.max(MSS_MIN));
+        match agreement.window_scale {
+            // RFC 7323, 2.3: more than 14 counts as 14.
+            Some(shift) => self.snd.shift = shift.min(Config::WINDOW_SHIFT_MAX),
+            None => self.rcv.shift = 0,
+        }
+        self.scaling = agreement.window_scale.is_some();
+        self.sack = agreement.sack;
+        self.ecn = agreement.ecn;
+        self.clock = self.clock.filter(|_| agreement.timestamp.is_some());
+        if let (Some(clock), Some(value)) = (&mut self.clock, agreement.timestamp) {
+            clock.hear(value, now);
+        }
+        self.recovery.set_sack_permitted(self.sack);
+        self.recovery.set_mss(self.payload_max());
+    }
+
+    /// The window of the peer's SYN, whose number is `irs`.
+    fn first_window(&mut self, window: u16, irs: SeqNumber) {
+        self.snd.wnd = u32::from(window);
+        self.snd.wnd_max = self.snd.wnd;
+        self.snd.wl1 = irs;
+        self.snd.wl2 = self.snd.iss;
+    }
+
+    /// Takes the payload of the SYN that a connection with [`SynAck::Due`] was made of: its cookie was right (RFC 7413, 4.2.2).
+    pub fn on_early_data(&mut self, syn: &Segment<'_>, now: Instant) {
+        if self.state == State::SynReceived && syn.header.seq == self.rcv.irs {
+            self.on_text(&after_syn(syn), now);
+        }
+    }
+
+    /// RFC 9293, 3.10.7.3.
+    pub(super) fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) {
+        let (header, flags) = (&segment.header, segment.header.flags);
+        let acknowledges = flags.contains(Flags::ACK);
+        let sent = self.snd.nxt + self.snd.fast_open.map_or(0, |fast_open| fast_open.data);
+        if acknowledges && !(header.ack.after(self.snd.iss) && header.ack.at_or_before(sent)) {
+            return self.answer_with_reset(segment);
+        }
+        if flags.contains(Flags::RST) {
+            if acknowledges {
+                self.fail(Error::Refused);
+            }
+            return;
+        }
+        if !flags.contains(Flags::SYN) || self.snd.nxt == self.snd.iss {
+            return;
+        }
+        self.receive_from(header.seq);
+        self.agree(&Agreement::on_syn(&self.config, &header.options, flags), now);
+        self.first_window(header.window, header.seq);
+        if !acknowledges {
+            // Both sides open at the same time (RFC 9293, 3.5, figure 7).
+            self.step(Event::Syn);
+            self.snd.fast_open = None;
+            self.due.syn = true;
+            return;
+        }
+        self.step(Event::SynAck);
+        self.syn_acked(header.ack, now);
+        self.due.ack = true;
+        // "If there are other controls or text in the segment, then continue processing at the sixth step."
+        let rest = after_syn(segment);
+        self.on_text(&rest, now);
+        self.on_fin(&rest, now);
+    }
+
+    /// Our SYN is acknowledged, and perhaps data that went along.
+    fn syn_acked(&mut self, ack: SeqNumber, now: Instant) {
+        let sent = self.snd.nxt;
+        if let Some(fast_open) = self.snd.fast_open.take().filter(|_| ack.after(sent)) {
+            // What was not taken was never sent, as far as recovery is concerned: it is no sign of congestion (RFC 7413, 4.2.1).
+            self.recovery.on_sent(SeqRange::new(sent, ack), false, fast_open.sent_at);
+            self.snd.nxt = ack;
+        }
+        self.recovery.on_ack(&AckInfo {
+            ack,
+            sack: &[],
+            window_update: true,
+            payload: true,
+            rtt_echo: None,
+            ece: false,
+            unsent: self.snd.unsent() > 0,
+            now,
+        });
+        self.snd.una = ack;
+        self.snd.buffer.acknowledge(ack);
+        self.established(now);
+    }
+
+    /// What has to happen once the handshake is over.
+    pub(super) fn established(&mut self, now: Instant) {
+        self.snd.progress = now;
+        self.rcv.read_since = now;
+        self.restart_keepalive(now);
+        if self.snd.fin {
+            self.step(Event::Close);
+        }
+    }
+}
+
+/// What follows the SYN in its segment.
+fn after_syn<'a>(segment: &Segment<'a>) -> Segment<'a> {
+    Segment { header: Header { seq: segment.header.seq + 1, ..segment.header }, ..*segment }
+}

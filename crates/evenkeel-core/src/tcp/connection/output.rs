@@ -1,0 +1,214 @@
+//! What to send next (RFC 9293, 3.8).
+//!
+//! In this order: a reset; a SYN; a tail loss probe; what is lost; new data; a probe of the window, or of the peer; an acknowledgment, unless one of the
+//! others brought it.
+
+use super::super::segment::{Ecn, Flags, Header, Segment};
+use super::super::seq::SeqRange;
+use super::super::state::State;
+use super::Connection;
+use crate::time::Instant;
+
+/// A segment that is to leave: its header, and which octets of the send buffer it carries.
+type Outgoing = (Header, SeqRange);
+
+/// What the next segment with new data could be.
+struct Candidate {
+    range: SeqRange,
+    /// Octets that were never sent, from which it is taken.
+    queued: u32,
+    /// Octets that a segment has room for.
+    full: u32,
+}
+
+impl Connection {
+    /// The next segment to send, if there is one. It counts as sent.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment<'_>> {
+        let (header, range) = match self.due.reset.take() {
+            Some(reset) => (reset, SeqRange::default()),
+            None => self.next_segment(now)?,
+        };
+        let payload = self.snd.buffer.get(range);
+        let segment = Segment { header, payload };
+        self.counts.segments_out += 1;
+        self.counts.octets_out += segment.payload_len() as u64;
+        Some(segment)
+    }
+
+    fn next_segment(&mut self, now: Instant) -> Option<Outgoing> {
+        match self.state {
+            State::Closed | State::Listen => None,
+            State::SynSent => self.syn(now),
+            State::TimeWait => self.acknowledgment(now),
+            _ => self
+                .syn(now)
+                .or_else(|| self.tail_loss_probe(now))
+                .or_else(|| self.lost(now))
+                .or_else(|| self.new_data(now))
+                .or_else(|| self.window_probe(now))
+                .or_else(|| self.keepalive_probe(now))
+                .or_else(|| self.acknowledgment(now)),
+        }
+    }
+
+    /// A SYN or SYN-ACK: the first, or again.
+    fn syn(&mut self, now: Instant) -> Option<Outgoing> {
+        let first = self.snd.nxt == self.snd.iss;
+        let lost = || self.recovery.next_retransmission(1).is_some_and(|range| range.start == self.snd.iss);
+        if self.snd.una != self.snd.iss || !(core::mem::take(&mut self.due.syn) || !first && lost()) {
+            return None;
+        }
+        let header = self.syn_header(first, now);
+        let syn = SeqRange::at(self.snd.iss, 1);
+        self.recovery.on_sent(syn, !first, now);
+        self.snd.nxt = self.snd.nxt.max(syn.end);
+        let data = if first && self.state == State::SynSent { self.early_data(&header, now) } else { 0 };
+        Some((header, SeqRange::at(syn.end, data)))
+    }
+
+    /// How much goes along with a SYN that has a cookie (RFC 7413, 4.1.2).
+    fn early_data(&mut self, header: &Header, now: Instant) -> u32 {
+        let room = usize::from(self.snd.mss).saturating_sub(header.options.len());
+        let Some(fast_open) = &mut self.snd.fast_open else { return 0 };
+        if fast_open.cookie.is_some_and(|cookie| !cookie.is_request()) {
+            fast_open.data = room.min(self.snd.buffer.len()) as u32;
+            fast_open.sent_at = now;
+        }
+        fast_open.data
+    }
+
+    /// RFC 8985, 7.3: new data if the window has room for them, else the last segment again.
+    fn tail_loss_probe(&mut self, now: Instant) -> Option<Outgoing> {
+        if !core::mem::take(&mut self.due.tail_loss_probe) {
+            return None;
+        }
+        match self.candidate(now) {
+            Some(new) => self.data(new.range, false, now),
+            None => self.data(self.recovery.probe_range(self.room(now) as u16)?, true, now),
+        }
+    }
+
+    fn lost(&mut self, now: Instant) -> Option<Outgoing> {
+        let range = self.recovery.next_retransmission(self.room(now) as u16)?;
+        if self.recovery.send_allowance() < range.len() || self.must_pace(now) {
+            return None;
+        }
+        self.data(range, true, now)
+    }
+
+    fn new_data(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.snd.unsent() == 0 || self.is_opening() && self.snd.fast_open.is_none() {
+            return None;
+        }
+        let Some(new) = self.candidate(now).filter(|new| self.is_worth_sending(new)) else {
+            self.start_persist(now);
+            return None;
+        };
+        let octets = new.range.len() - u32::from(new.range.end.after(self.snd.buffer.end()));
+        // A FIN alone is too small to congest anything, and frees much.
+        if octets > 0 && (self.recovery.send_allowance() < octets || self.must_pace(now)) {
+            return None;
+        }
+        self.data(new.range, false, now)
+    }
+
+    const fn is_opening(&self) -> bool {
+        matches!(self.state, State::SynReceived)
+    }
+
+    /// As much new data as the peer's window and one segment have room for, and the FIN if it is next.
+    fn candidate(&self, now: Instant) -> Option<Candidate> {
+        let (queued, usable, full) =
+            (self.snd.buffer.end().since(self.snd.nxt), self.snd.usable(), self.room(now));
+        let octets = queued.min(usable).min(full);
+        let fin = self.snd.fin
+            && octets == queued
+            && usable > octets
+            && self.snd.unsent() > 0
+            && !self.is_opening();
+        let range = SeqRange::at(self.snd.nxt, octets + u32::from(fin));
+        (!range.is_empty()).then_some(Candidate { range, queued, full })
+    }
+
+    /// Octets of payload that the next segment has room for, given what its options will say.
+    fn room(&self, now: Instant) -> u32 {
+        u32::from(self.snd.mss).saturating_sub(self.options(now).len() as u32)
+    }
+
+    /// Silly-window avoidance (RFC 9293, 3.8.6.2.1) and Nagle's algorithm (3.7.4) in Minshall's variant: a small segment waits while another small one is on
+    /// its way, not while any is. So the last piece of a long write need not wait for the acknowledgment of the piece before.
+    fn is_worth_sending(&self, new: &Candidate) -> bool {
+        let len = new.range.len();
+        if len >= new.full || new.range.end == self.snd.end() && self.snd.fin {
+            return true;
+        }
+        let alone = !self.nagle || self.snd.small.at_or_before(self.snd.una);
+        alone && (len == new.queued || len >= self.snd.wnd_max / 2)
+    }
+
+    /// The pacer wants it later: it has set the time.
+    fn must_pace(&mut self, now: Instant) -> bool {
+        let release = self.recovery.release_time(now).filter(|release| *release > now);
+        if let Some(release) = release {
+            self.timers.pace = release;
+        }
+        release.is_some()
+    }
+
+    /// A segment with the octets, and perhaps the FIN, of `range`.
+    fn data(&mut self, range: SeqRange, again: bool, now: Instant) -> Option<Outgoing> {
+        let end = self.snd.buffer.end();
+        let octets = range.intersection(SeqRange::new(range.start, end));
+        let mut flags = Flags::NONE;
+        if range.end.after(end) {
+            flags = flags | Flags::FIN;
+        }
+        if octets.end == end && !octets.is_empty() {
+            flags = flags | Flags::PSH;
+        }
+        let is_new = !again && !octets.is_empty();
+        if is_new && core::mem::take(&mut self.snd.cwr) {
+            flags = flags | Flags::CWR;
+        }
+        if is_new && octets.len() < self.room(now) {
+            self.snd.small = range.end;
+        }
+        if self.recovery.is_empty() {
+            self.snd.progress = now;
+        }
+        self.stop_persist();
+        self.recovery.on_sent(range, again, now);
+        self.snd.nxt = self.snd.nxt.max(range.end);
+        // RFC 3168, 6.1.4 and 6.1.5: only new data is marked as capable.
+        let ecn = if self.ecn && is_new { Ecn::Capable } else { Ecn::NotCapable };
+        Some((Header { ecn, ..self.header(range.start, flags, now) }, octets))
+    }
+
+    /// The window was too small for too long: send what it has room for, or ask for it (RFC 9293, 3.8.6.1).
+    ///
+    /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of with an octet: what the peer must not
+    /// take need not be remembered as sent.
+    fn window_probe(&mut self, now: Instant) -> Option<Outgoing> {
+        if !core::mem::take(&mut self.due.window_probe) || self.snd.unsent() == 0 {
+            return None;
+        }
+        let backoff = self.timers.persist_backoff;
+        let outgoing = match self.candidate(now) {
+            Some(new) => self.data(new.range, false, now)?,
+            None => (self.header(self.snd.una - 1, Flags::NONE, now), SeqRange::default()),
+        };
+        self.timers.persist_backoff = backoff;
+        self.start_persist(now);
+        Some(outgoing)
+    }
+
+    /// RFC 9293, 3.8.4: SEG.SEQ = SND.NXT-1, without data.
+    fn keepalive_probe(&mut self, now: Instant) -> Option<Outgoing> {
+        core::mem::take(&mut self.due.keepalive)
+            .then(|| (self.header(self.snd.nxt - 1, Flags::NONE, now), SeqRange::default()))
+    }
+
+    fn acknowledgment(&mut self, now: Instant) -> Option<Outgoing> {
+        self.due.ack.then(|| (self.header(self.snd.nxt, Flags::NONE, now), SeqRange::default()))
+    }
+}

@@ -1,0 +1,172 @@
+//! The deadlines of a connection: what passes without a segment.
+
+use super::super::recovery::Expired;
+use super::super::state::{Event, State};
+use super::{Connection, Error};
+use crate::time::{Duration, Instant};
+
+/// When each is due; [`Instant::NEVER`] if it does not run. Loss recovery keeps its own.
+#[derive(Debug)]
+pub(super) struct Timers {
+    pub(super) delayed_ack: Instant,
+    pub(super) persist: Instant,
+    pub(super) persist_backoff: u8,
+    pub(super) keepalive: Instant,
+    pub(super) keepalive_probes: u8,
+    /// The end of TIME-WAIT, or of FIN-WAIT-2 when nobody reads any more.
+    pub(super) linger: Instant,
+    /// The pacer lets the next segment go.
+    pub(super) pace: Instant,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            delayed_ack: Instant::NEVER,
+            persist: Instant::NEVER,
+            persist_backoff: 0,
+            keepalive: Instant::NEVER,
+            keepalive_probes: 0,
+            linger: Instant::NEVER,
+            pace: Instant::NEVER,
+        }
+    }
+}
+
+/// What a deadline is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Something is lost, or may be: retransmission, reordering, tail loss probe.
+    Recovery,
+    /// An acknowledgment has waited long enough.
+    DelayedAck,
+    /// The pacer lets the next segment go.
+    Pace,
+    /// The peer's window has been too small for too long.
+    Persist,
+    /// The peer has been silent for long.
+    Keepalive,
+    /// TIME-WAIT, or an orphaned FIN-WAIT-2, is over.
+    Linger,
+    /// The peer has not answered for too long.
+    GiveUp,
+}
+
+impl Timer {
+    const KINDS: usize = 7;
+}
+
+impl Connection {
+    /// When [`Connection::on_deadline`] is to be called, and what for.
+    #[must_use]
+    pub fn deadline(&self) -> Option<(Instant, Timer)> {
+        if self.state == State::Closed {
+            return None;
+        }
+        let timers = &self.timers;
+        let all = [
+            (self.recovery.deadline().unwrap_or(Instant::NEVER), Timer::Recovery),
+            (timers.delayed_ack, Timer::DelayedAck),
+            (timers.pace, Timer::Pace),
+            (timers.persist, Timer::Persist),
+            (timers.keepalive, Timer::Keepalive),
+            (timers.linger, Timer::Linger),
+            (self.patience_ends(), Timer::GiveUp),
+        ];
+        all.into_iter().min().filter(|(at, _)| *at != Instant::NEVER)
+    }
+
+    /// The time is `now`, and a deadline has passed. Does nothing if none has.
+    pub fn on_deadline(&mut self, now: Instant) {
+        // Several may have passed. Each stops its timer, or sets it to later than `now`; what loss recovery makes of one may be due at once.
+        for _ in 0..2 * Timer::KINDS {
+            let Some((_, timer)) = self.deadline().filter(|(at, _)| *at <= now) else { return };
+            self.expire(timer, now);
+        }
+    }
+
+    fn expire(&mut self, timer: Timer, now: Instant) {
+        match timer {
+            Timer::Recovery => self.on_recovery_deadline(now),
+            Timer::DelayedAck => {
+                self.timers.delayed_ack = Instant::NEVER;
+                self.due.ack = true;
+            }
+            Timer::Pace => self.timers.pace = Instant::NEVER,
+            Timer::Persist => {
+                self.timers.persist = Instant::NEVER;
+                self.timers.persist_backoff = self.timers.persist_backoff.saturating_add(1);
+                self.due.window_probe = true;
+            }
+            Timer::Keepalive => self.on_keepalive(now),
+            Timer::Linger => self.on_linger(),
+            Timer::GiveUp => self.give_up(),
+        }
+    }
+
+    fn on_recovery_deadline(&mut self, now: Instant) {
+        if self.recovery.on_deadline(now) == Expired::TailLossProbe {
+            self.due.tail_loss_probe = true;
+        }
+    }
+
+    /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window found closed, without a sign of the peer.
+    fn patience_ends(&self) -> Instant {
+        let waits = !self.recovery.is_empty() || self.timers.persist != Instant::NEVER;
+        let patience =
+            if self.state.is_synchronized() { self.config.user_timeout } else { self.config.connect_timeout };
+        if waits { self.snd.progress + patience } else { Instant::NEVER }
+    }
+
+    fn give_up(&mut self) {
+        self.fail(if self.soft_error { Error::Unreachable } else { Error::TimedOut });
+    }
+
+    /// Something waits for a window that is too small, and nothing is on its way whose acknowledgment could open it.
+    pub(super) fn start_persist(&mut self, now: Instant) {
+        if !self.recovery.is_empty() || self.timers.persist != Instant::NEVER {
+            return;
+        }
+        if self.timers.persist_backoff == 0 {
+            self.snd.progress = now;
+        }
+        let longest = self.config.recovery.rto.max;
+        let factor = 1u32.checked_shl(u32::from(self.timers.persist_backoff)).unwrap_or(u32::MAX);
+        self.timers.persist = now + self.recovery.info().rto.saturating_mul(factor).min(longest);
+    }
+
+    pub(super) const fn stop_persist(&mut self) {
+        self.timers.persist = Instant::NEVER;
+        self.timers.persist_backoff = 0;
+    }
+
+    /// The peer lives.
+    pub(super) fn restart_keepalive(&mut self, now: Instant) {
+        if let Some(keepalive) = self.config.keepalive.filter(|_| self.state != State::TimeWait) {
+            self.timers.keepalive = now + keepalive.idle;
+            self.timers.keepalive_probes = 0;
+        }
+    }
+
+    /// RFC 9293, 3.8.4: only while nothing else asks the peer for an answer.
+    fn on_keepalive(&mut self, now: Instant) {
+        self.timers.keepalive = Instant::NEVER;
+        let Some(keepalive) = self.config.keepalive else { return };
+        if !self.recovery.is_empty() || self.timers.persist != Instant::NEVER {
+            return self.restart_keepalive(now);
+        }
+        if self.timers.keepalive_probes >= keepalive.probes_max {
+            return self.give_up();
+        }
+        self.timers.keepalive_probes += 1;
+        self.timers.keepalive = now + keepalive.interval.max(Duration::from_millis(1));
+        self.due.keepalive = true;
+    }
+
+    fn on_linger(&mut self) {
+        if self.state == State::TimeWait {
+            self.step(Event::Timeout);
+        }
+        self.end();
+    }
+}

@@ -1,0 +1,117 @@
+//! The user's calls: RFC 9293, 3.10.2 and 3.10.3.
+
+use core::fmt;
+
+use super::super::state::State;
+use super::{Connection, Error};
+use crate::time::{Duration, Instant};
+
+/// Why a call moved nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Nothing has come, or there is no room: later perhaps.
+    NotNow,
+    /// This direction is closed, by us or by the end of the connection.
+    Closed,
+    /// The connection failed.
+    Failed(Error),
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotNow => f.write_str("not now"),
+            Self::Closed => f.write_str("closed"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for Unavailable {}
+
+impl Connection {
+    /// Takes octets to send, as many as there is room for; says how many. Before the handshake is over they wait.
+    ///
+    /// # Errors
+    /// Nothing was taken.
+    pub fn write(&mut self, data: &[u8]) -> Result<usize, Unavailable> {
+        if let Some(error) = self.error {
+            return Err(Unavailable::Failed(error));
+        }
+        if !self.state.may_send() || self.snd.fin {
+            return Err(Unavailable::Closed);
+        }
+        match self.snd.buffer.write(data, self.send_limit()) {
+            0 if !data.is_empty() => Err(Unavailable::NotNow),
+            taken => Ok(taken),
+        }
+    }
+
+    /// Octets that [`Connection::write`] would take.
+    #[must_use]
+    pub fn writable(&self) -> usize {
+        let open = self.state.may_send() && !self.snd.fin;
+        if open { self.send_limit().saturating_sub(self.snd.buffer.len()) } else { 0 }
+    }
+
+    /// One window is in the network, one more waits here.
+    fn send_limit(&self) -> usize {
+        let cwnd = self.recovery.info().cwnd as usize;
+        cwnd.saturating_mul(2).clamp(
+            self.config.send_buffer_initial.min(self.config.send_buffer_max),
+            self.config.send_buffer_max,
+        )
+    }
+
+    /// Gives octets that came; says how many. None at the end of the stream.
+    ///
+    /// # Errors
+    /// Nothing was given.
+    pub fn read(&mut self, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
+        let len = self.rcv.buffer.read(to);
+        if len > 0 {
+            self.grow_receive_buffer(len, now);
+            self.due.ack |= self.is_window_update_due();
+            return Ok(len);
+        }
+        match (self.error, self.rcv.fin) {
+            (Some(error), _) => Err(Unavailable::Failed(error)),
+            (None, true) => Ok(0),
+            (None, false) if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
+            (None, false) => Err(Unavailable::NotNow),
+        }
+    }
+
+    /// Octets that [`Connection::read`] would give.
+    #[must_use]
+    pub const fn readable(&self) -> usize {
+        self.rcv.buffer.readable()
+    }
+
+    /// [`Connection::read`] would not say [`Unavailable::NotNow`].
+    #[must_use]
+    pub const fn is_readable(&self) -> bool {
+        self.rcv.buffer.readable() > 0 || self.rcv.fin || self.error.is_some()
+    }
+
+    /// Whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
+    pub const fn set_nagle(&mut self, nagle: bool) {
+        self.nagle = nagle;
+    }
+
+    /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender back ("dynamic right-sizing", Fisk and Feng, 2001).
+    fn grow_receive_buffer(&mut self, read: usize, now: Instant) {
+        let rcv = &mut self.rcv;
+        rcv.read = rcv.read.saturating_add(read);
+        let wanted = rcv.read.saturating_mul(2);
+        if wanted <= rcv.limit {
+            return;
+        }
+        let round_trip = self.recovery.info().srtt.unwrap_or(Duration::from_millis(1));
+        if now.since(rcv.read_since) <= round_trip * 2 {
+            rcv.limit = rcv.limit.max(wanted.min(self.config.receive_buffer_max));
+        }
+        rcv.read = 0;
+        rcv.read_since = now;
+    }
+}

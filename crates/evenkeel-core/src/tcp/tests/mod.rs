@@ -1,0 +1,32 @@
+//! Conversations with one connection, with exact times, by behaviour. How a script reads is told in `script.rs`.
+
+mod script;
+
+/// One test for each file of `scripts/`. They are read when the test runs, so that nothing is compiled for a change of a script.
+macro_rules! behaviours {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            script::run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tcp/tests/scripts/", stringify!($name), ".txt"));
+        })*
+    };
+}
+
+behaviours! {
+    challenge_ack
+    close
+    delayed_ack
+    ecn
+    fast_open
+    handshake
+    keepalive
+    loss
+    nagle
+    options
+    paws
+    path_mtu
+    reset
+    sack
+    window
+    zero_window
+}
