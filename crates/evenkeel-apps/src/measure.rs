@@ -148,14 +148,6 @@ const DRAIN: Duration = Duration::from_millis(40);
 /// A host that waits looks this often how far the generator is; one that is busy, every 20 µs.
 const LOOK: Duration = Duration::from_millis(1);
 
-impl Schedule {
-    /// When the window opens at the earliest.
-    #[must_use]
-    pub fn opens(&self) -> Instant {
-        self.start + self.warm_up
-    }
-}
-
 /// Drives a host through a measurement, until the generator has sent its last frame and what was on its way has come; has `look` look at it when
 /// the window opens and when it closes. A process that is asked to end has its generator end.
 ///

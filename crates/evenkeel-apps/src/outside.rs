@@ -32,7 +32,7 @@ pub trait Outside {
 /// What was offered, and what came out for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Offered {
-    /// Frames sent in all.
+    /// Frames sent, those before the window included.
     pub frames: u64,
     /// Packets a second sent in the window.
     pub offered_pps: f64,
@@ -47,27 +47,49 @@ pub struct Offered {
 pub struct Flood<'a> {
     /// The frames, one after the other.
     pub frames: Requests,
-    /// Packets a second; `None` for as many as can be.
-    pub rate_pps: Option<u64>,
     /// The clock that the schedule is about.
     pub clock: Clock,
-    /// When.
+    /// When; once for each rate.
     pub schedule: Schedule,
-    /// For the router: when the window opens, and when the last frame is sent.
+    /// For the router: when the first window opens, and when the last frame is sent.
     pub sending: Sending,
     /// Whether the router is still at work.
     pub router: &'a Working,
 }
 
 impl Flood<'_> {
-    /// Floods on the calling thread, and then takes what comes out until the router is done. Ends early when `stop` says so.
-    pub fn run(mut self, outside: &mut impl Outside, stop: impl Fn() -> bool) -> Offered {
-        let mut now = self.clock.spin_until(self.schedule.start);
-        let mut pace = self
-            .rate_pps
-            .map_or_else(|| Pace::unlimited(BURST_PKTS, now), |rate| Pace::new(rate, BURST_PKTS, now));
-        let mut from = None;
-        let opens = self.schedule.opens();
+    /// Floods on the calling thread, at one rate after the other (in packets a second; `None` for as many as can be), and then takes what comes
+    /// out until the router is done. Ends early when `stop` says so. Gives what was offered at each rate, and came out for it.
+    pub fn run<const RATES: usize>(
+        mut self,
+        rates_pps: [Option<u64>; RATES],
+        outside: &mut impl Outside,
+        stop: impl Fn() -> bool,
+    ) -> [Offered; RATES] {
+        let mut start = self.clock.spin_until(self.schedule.start);
+        let offered = rates_pps.map(|rate_pps| {
+            let offered = self.flood(rate_pps, start, outside, &stop);
+            start = self.clock.now();
+            offered
+        });
+        drop(self.sending);
+        while !self.router.is_over() {
+            outside.drain();
+        }
+        offered
+    }
+
+    fn flood(
+        &mut self,
+        rate_pps: Option<u64>,
+        start: Instant,
+        outside: &mut impl Outside,
+        stop: &impl Fn() -> bool,
+    ) -> Offered {
+        let mut pace = rate_pps
+            .map_or_else(|| Pace::unlimited(BURST_PKTS, start), |rate| Pace::new(rate, BURST_PKTS, start));
+        let opens = start + self.schedule.warm_up;
+        let (mut from, mut now) = (None, start);
         while from.is_none_or(|from: Count| now < from.at + self.schedule.window) && !stop() {
             if from.is_none() && now >= opens {
                 from = Some(Count::of(outside, &pace, now));
@@ -81,10 +103,6 @@ impl Flood<'_> {
             now = self.clock.now();
         }
         let until = Count::of(outside, &pace, now);
-        drop(self.sending);
-        while !self.router.is_over() {
-            outside.drain();
-        }
         until.since(&from.unwrap_or(until))
     }
 }

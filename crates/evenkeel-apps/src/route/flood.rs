@@ -120,11 +120,11 @@ impl Flood {
         let laid = Cables::lay(far, [near("lan", LAN_NUMBER), near("wan", WAN_NUMBER)], RINGS);
         let (mut cables, ends) = laid.map_err(AddInterfaceError::NoMemory).map_err(SiteError::from)?;
         let frames = packets((far[0], ends[0].address()))?;
-        let (routed, offered) = opposite(
+        let (routed, [offered]) = opposite(
             |generator| self.route(ends, far[1], clock, generator),
             |sending, router| {
-                outside::Flood { frames, rate_pps, clock, schedule, sending, router }
-                    .run(&mut cables, || stop.requested())
+                let flood = outside::Flood { frames, clock, schedule, sending, router };
+                flood.run([rate_pps], &mut cables, || stop.requested())
             },
         )?;
         Ok(describe(rate_pps, routed?, &offered, &mut cables))
@@ -139,10 +139,11 @@ impl Flood {
     ) -> Result<Routed, RouterError> {
         let (mut engine, book) = self.router(ends, target, clock)?;
         let begin = clock.now();
-        let [from, until] = drive(&mut engine, generator, CoreTime::of)?;
+        let start = CoreTime::of(&engine);
+        let [_, until] = drive(&mut engine, generator, CoreTime::of)?;
         let interfaces = [0, 1].map(InterfaceId);
         Ok(Routed {
-            core_share: until.core_share_since(&from),
+            core_share: until.core_share_since(&start),
             rules: book.as_ref().map(Rulebook::counts).unwrap_or_default(),
             books: Books::of_all(engine.host_mut(), &interfaces, clock.now().since(begin)),
             in_rings: engine.host_mut().in_rings(),

@@ -41,34 +41,38 @@ pub(super) struct Measured {
     pub(super) conserved: bool,
 }
 
-/// Offers `rate_pps`, or as much as can be, to a variant and measures what becomes of it.
-pub(super) fn measure(variant: &Variant, rate_pps: Option<u64>, options: &Options) -> io::Result<Measured> {
+/// Offers a load to a variant, or as much as can be, and measures what becomes of it; or several loads in one run, one after the other, of
+/// which what the router's thread saw is that of all.
+pub(super) fn measure<const LOADS: usize>(
+    variant: &Variant,
+    loads: [Option<u64>; LOADS],
+    options: &Options,
+) -> io::Result<[Measured; LOADS]> {
     match options.on {
         Place::Cable => {
             let near = |link: usize| cable_end(["in", "out"][link], INSIDE[link]);
             let laid = Cables::lay(OUTSIDE, [0, 1].map(near), RINGS);
-            let (outside, ends) = laid.map_err(io::Error::other)?;
+            let (mut outside, ends) = laid.map_err(io::Error::other)?;
             let inside = Inside::Cables(Box::new(ends));
-            let (mut outside, offered, observed, round_trip) =
-                run(variant, rate_pps, options, outside, inside)?;
+            let run = run(variant, loads, options, &mut outside, inside)?;
             // Each frame sent is in the router's books, in a ring, shed by a ring, or turned away by the adaptor; and each frame
             // that the router sent has come out.
-            let wire = outside.sent();
+            let (wire, observed) = (outside.sent(), &run.observed);
             let conserved = observed.balanced
-                && offered.frames == wire.accepted + wire.shed + wire.discarded
+                && run.frames() == wire.accepted + wire.shed + wire.discarded
                 && wire.accepted == observed.received + observed.in_rings
                 && observed.transmitted == outside.came_out();
-            Ok(Measured { round_trip, ..measured(&offered, &observed, conserved) })
+            Ok(run.measured(conserved))
         }
         Place::Packet | Place::Tap => {
-            let (outside, inside) = devices::open(options.on)?;
-            let (outside, offered, observed, round_trip) = run(variant, rate_pps, options, outside, inside)?;
+            let (mut outside, inside) = devices::open(options.on)?;
+            let run = run(variant, loads, options, &mut outside, inside)?;
             // What the kernel lost between the generator and the router's ring it does not tell reliably: it counts other things as
             // dropped, too.
-            let conserved = observed.balanced
-                && observed.received <= offered.frames
-                && outside.came_out()? <= observed.transmitted;
-            Ok(Measured { round_trip, ..measured(&offered, &observed, conserved) })
+            let conserved = run.observed.balanced
+                && run.observed.received <= run.frames()
+                && outside.came_out()? <= run.observed.transmitted;
+            Ok(run.measured(conserved))
         }
     }
 }
@@ -77,13 +81,20 @@ fn cable_end(name: &str, address: EthernetAddress) -> cable::Options {
     cable::Options { address, ..cable::Options::new(name, 0) }
 }
 
-fn run<O: Outside + Send>(
+/// What both sides saw.
+struct Run<const LOADS: usize> {
+    offered: [Offered; LOADS],
+    observed: Observed,
+    round_trip: Option<Duration>,
+}
+
+fn run<const LOADS: usize>(
     variant: &Variant,
-    rate_pps: Option<u64>,
+    loads: [Option<u64>; LOADS],
     options: &Options,
-    mut outside: O,
+    outside: &mut (impl Outside + Send),
     inside: Inside,
-) -> io::Result<(O, Offered, Observed, Option<Duration>)> {
+) -> io::Result<Run<LOADS>> {
     let clock = Clock::start();
     let schedule = Schedule { start: clock.now() + READY, warm_up: WARM_UP, window: options.window };
     let frames = frames(options.seed);
@@ -95,28 +106,36 @@ fn run<O: Outside + Send>(
         },
         |sending, router| {
             ball.give_back(clock, rallied);
-            Flood { frames, rate_pps, clock, schedule, sending, router }.run(&mut outside, || false)
+            Flood { frames, clock, schedule, sending, router }.run(loads, outside, || false)
         },
     )?;
-    Ok((outside, offered, observed?, round_trip))
+    Ok(Run { offered, observed: observed?, round_trip })
 }
 
-fn measured(offered: &Offered, observed: &Observed, conserved: bool) -> Measured {
-    Measured {
-        offered_pps: offered.offered_pps,
-        forwarded_pps: offered.forwarded_pps,
-        neighbour: observed.neighbour,
-        cpu: observed.cpu,
-        core_share: observed.core_share.min(offered.core_share),
-        round_trip: None,
-        drops: [
-            ("ring_drops", observed.shed),
-            ("ip_queue_drops", observed.ip_queue_drops),
-            ("channel_drops", observed.channel_drops),
-            ("screen_drops", observed.screen_drops),
-            ("output_drops", observed.output_drops),
-            ("other_drops", observed.other_drops),
-        ],
-        conserved,
+impl<const LOADS: usize> Run<LOADS> {
+    /// Frames sent in all.
+    fn frames(&self) -> u64 {
+        self.offered.iter().map(|offered| offered.frames).sum()
+    }
+
+    fn measured(&self, conserved: bool) -> [Measured; LOADS] {
+        let observed = &self.observed;
+        self.offered.map(|offered| Measured {
+            offered_pps: offered.offered_pps,
+            forwarded_pps: offered.forwarded_pps,
+            neighbour: observed.neighbour,
+            cpu: observed.cpu,
+            core_share: observed.core_share.min(offered.core_share),
+            round_trip: self.round_trip,
+            drops: [
+                ("ring_drops", observed.shed),
+                ("ip_queue_drops", observed.ip_queue_drops),
+                ("channel_drops", observed.channel_drops),
+                ("screen_drops", observed.screen_drops),
+                ("output_drops", observed.output_drops),
+                ("other_drops", observed.other_drops),
+            ],
+            conserved,
+        })
     }
 }

@@ -107,6 +107,7 @@ pub(super) fn run(
         host.spawn("screen", 0, Box::new(Screener { work, screen: None }));
     }
     let neighbour = variant.neighbour.then(|| host.spawn("neighbour", 0, Box::new(Neighbour)));
+    let start = CoreTime::of(&engine);
     let look = |engine: &Engine| (CoreTime::of(engine), used(engine.host(), neighbour));
     let [(from, used_from), (until, used_until)] = drive(&mut engine, generator, look)?;
     let host = engine.host_mut();
@@ -118,7 +119,8 @@ pub(super) fn run(
             .map(|queue| dropped(host, |reason| reason == queue.into()));
     Ok(Observed {
         cpu: until.shares_since(&from),
-        core_share: until.core_share_since(&from),
+        // What happens before the window has an effect in it: a process is in debt for time in which its core was away.
+        core_share: until.core_share_since(&start),
         neighbour: until.share_of(&from, used_until, used_from),
         balanced: host.check().is_ok(),
         received: ledger.received,

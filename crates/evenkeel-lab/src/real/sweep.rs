@@ -20,7 +20,7 @@ pub(super) struct Curve {
     pub(super) name: &'static str,
     /// The load asked for, and the median of what was measured at it.
     pub(super) points: Vec<(f64, Measured)>,
-    /// Measured one after the other: at the load of the peak, and at the highest. None if these are the same.
+    /// Measured in one run, one after the other: at the load of the peak, and at the highest. None if these are the same.
     pub(super) pairs: Vec<[Measured; 2]>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn sweep(
 ) -> io::Result<Vec<Curve>> {
     let loads = loads(reference, options)?;
     let rounds = options.repeats.max(1);
-    let pairs = 2 * rounds - 1;
+    let pairs = 2 * rounds + 1;
     let all = (loads.len() * rounds + 2 * pairs) * variants.len();
     let mut bench = Bench { options, spare: all, done: 0, all, progress };
     let mut runs = vec![Vec::with_capacity(rounds); variants.len()];
@@ -41,7 +41,7 @@ pub(super) fn sweep(
     // processors are, is then the same for all of a curve and different for its rounds.
     for _ in 0..rounds {
         for (variant, runs) in variants.iter().zip(&mut runs) {
-            let round = loads.iter().map(|&load| bench.measure(variant, load));
+            let round = loads.iter().map(|&load| bench.measure(variant, [load]).map(|[run]| run));
             runs.push(round.collect::<io::Result<Vec<_>>>()?);
         }
     }
@@ -67,20 +67,28 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure(&mut self, variant: &Variant, load: u64) -> io::Result<Measured> {
-        let again = || measure(variant, Some(load), self.options);
-        let run = undisturbed(&mut self.spare, |run: &Measured| run.core_share, again)?;
-        self.done += 1;
-        (self.progress)(&Progress {
-            variant: variant.name,
-            offered_pps: run.offered_pps,
-            forwarded_pps: run.forwarded_pps,
-            done: (self.done, self.all),
-        });
-        Ok(run)
+    /// Measures at one load, or at several in one run.
+    fn measure<const LOADS: usize>(
+        &mut self,
+        variant: &Variant,
+        loads: [u64; LOADS],
+    ) -> io::Result<[Measured; LOADS]> {
+        let again = || measure(variant, loads.map(Some), self.options);
+        let core_share = |runs: &[Measured; LOADS]| runs.iter().map(|run| run.core_share).fold(1.0, f64::min);
+        let runs = undisturbed(&mut self.spare, core_share, again)?;
+        for run in &runs {
+            self.done += 1;
+            (self.progress)(&Progress {
+                variant: variant.name,
+                offered_pps: run.offered_pps,
+                forwarded_pps: run.forwarded_pps,
+                done: (self.done, self.all),
+            });
+        }
+        Ok(runs)
     }
 
-    /// Measures at two loads, the second one first if `turned`: what changes meanwhile then favours each of them as often as the other.
+    /// Measures at two loads in one run, the second one first if `turned`: what changes meanwhile then favours each of them as often as the other.
     fn pair(
         &mut self,
         variant: &Variant,
@@ -89,10 +97,10 @@ impl Bench<'_> {
         turned: bool,
     ) -> io::Result<[Measured; 2]> {
         if turned {
-            let second = self.measure(variant, second)?;
-            return Ok([self.measure(variant, first)?, second]);
+            let [second, first] = self.measure(variant, [second, first])?;
+            return Ok([first, second]);
         }
-        Ok([self.measure(variant, first)?, self.measure(variant, second)?])
+        self.measure(variant, [first, second])
     }
 }
 
@@ -153,7 +161,7 @@ fn median(mut runs: Vec<Measured>) -> Option<Measured> {
 fn loads(reference: &Variant, options: &Options) -> io::Result<Vec<u64>> {
     let (mut peak, mut most) = (1_000.0_f64, 0.0_f64);
     for _ in 0..CALIBRATIONS {
-        let flooded = measure(reference, None, options)?;
+        let [flooded] = measure(reference, [None], options)?;
         (peak, most) = (peak.max(flooded.forwarded_pps), most.max(flooded.offered_pps));
     }
     let (lowest, highest) = (peak * LOWEST, (peak * HIGHEST).min(most).max(peak));
