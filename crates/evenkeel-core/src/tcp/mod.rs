@@ -10,7 +10,7 @@
 //! | sequence numbers and ranges of them | [`seq`] |
 //! | what to send again, how much may leave, when | [`recovery`] |
 //! | congestion control: CUBIC, NewReno | [`congestion`] |
-//! | from a four-tuple to a connection | [`table`], [`tuple`] |
+//! | from a four-tuple to a connection | [`table`], [`tuple`](mod@tuple) |
 //! | timers of very many connections | [`wheel`] |
 //! | half-open connections, the accept queue | [`listener`] |
 //! | connections in TIME-WAIT | [`time_wait`] |

@@ -197,7 +197,9 @@ impl Listener {
             cookies_until: Instant::ZERO,
             fast_open: None,
             half_open: Table::new(secret, config.syn_queue),
-            by_retries: (0..=retries).map(|sent| Queue::new(config.syn_ack_timeout * (1 << sent))).collect(),
+            by_retries: (0..=retries)
+                .map(|sent| Queue::new(config.syn_ack_timeout.saturating_mul(1 << sent)))
+                .collect(),
             accept: VecDeque::new(),
         }
     }
