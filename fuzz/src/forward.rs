@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::stack::{Config, InterfaceId, Io, Received, Route, Stack, Transit, Via};
+use evenkeel_core::stack::{
+    Config, InterfaceId, Io, Multipath, NextHop, Received, Route, Stack, Transit, Via,
+};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 
@@ -314,7 +316,16 @@ fn place(script: &mut Script<'_>) -> IpAddress {
 fn route(script: &mut Script<'_>) -> Route {
     let (to, length) = (place(script), script.pick(&[24, 0, 8, 32, 31]));
     let interface = script.pick(&[LAN, WAN]);
-    let via = match script.byte() % 6 {
+    let hop = |script: &mut Script<'_>| NextHop {
+        interface: script.pick(&[LAN, WAN]),
+        gateway: script.flag().then(|| place(script)),
+        weight: script.byte().into(),
+    };
+    let via = match script.byte() % 7 {
+        6 => {
+            let hops: Vec<_> = (0..1 + script.byte() % 4).map(|_| hop(script)).collect();
+            Multipath::new(&hops).map_or(Via::Blackhole, Via::Multipath)
+        }
         0 | 1 => Via::Gateway(interface, place(script)),
         2 => Via::Link(interface),
         3 => Via::Blackhole,

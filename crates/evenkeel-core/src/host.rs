@@ -327,6 +327,12 @@ impl Host {
         self.net.stack.remove_route(route)
     }
 
+    /// How many routes there are, those of the host's own prefixes included.
+    #[must_use]
+    pub const fn route_count(&self) -> usize {
+        self.net.stack.route_count()
+    }
+
     /// Every route, those of the host's own prefixes included.
     pub fn routes(&self) -> impl Iterator<Item = Route> {
         self.net.stack.routes()

@@ -170,7 +170,7 @@ fn routes_neighbours_and_addresses_change_while_packets_pass() {
         };
         assert!(passes(&mut bench), "{architecture}");
         let blackhole = Route { to: IpCidr::new(FAR.into(), 32), via: Via::Blackhole, metric: 0 };
-        bench.host.set_route(blackhole).unwrap();
+        bench.host.set_route(blackhole.clone()).unwrap();
         assert!(!passes(&mut bench), "{architecture}");
         assert!(bench.host.routes().any(|route| route == blackhole), "{architecture}");
         assert!(bench.host.remove_route(&blackhole), "{architecture}");

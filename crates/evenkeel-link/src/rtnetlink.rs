@@ -3,7 +3,7 @@
 //! One socket hears of every change, and asks for whole tables: at the beginning, and again whenever announcements were lost or a change
 //! may have had others in its wake that are not announced (Linux takes routes away with their link or address without a word).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteNextHop, RouteNextHopFlags,
+    RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily as Family, RouteNetlinkMessage as Message};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -64,7 +65,7 @@ pub struct KernelRoute {
 /// Where a route of the kernel leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelWay {
-    /// To neighbours, or gateways, by any of several devices.
+    /// To neighbours, or gateways, by any of several devices. None of those that have no carrier.
     Unicast(Vec<KernelHop>),
     /// Nowhere, without a word.
     Blackhole,
@@ -79,8 +80,10 @@ pub enum KernelWay {
 pub struct KernelHop {
     /// The device.
     pub index: u32,
-    /// The gateway; `None` if destinations are on the link. Of the other family only in routes that we cannot follow.
+    /// The gateway; `None` if destinations are on the link. That of an IPv4 route may be of IPv6.
     pub gateway: Option<IpAddress>,
+    /// Its share of the flows, in proportion to the others'.
+    pub weight: u16,
 }
 
 /// What the kernel said.
@@ -114,6 +117,8 @@ pub struct KernelTables {
     fresh: bool,
     /// What was said in this round is not the whole truth: another one follows.
     torn: bool,
+    /// Links without carrier, as far as has been announced.
+    down: BTreeSet<u32>,
     sequence: u32,
     resyncs: u64,
 }
@@ -160,6 +165,7 @@ impl KernelTables {
             asked: None,
             fresh: false,
             torn: true,
+            down: BTreeSet::new(),
             sequence: 0,
             resyncs: 0,
         };
@@ -308,10 +314,22 @@ impl KernelTables {
                 address(&m).into_iter().for_each(|entry| tell(News::Gone(entry)));
                 self.torn = true;
             }
-            Message::NewLink(m) => self.torn |= !is_up(&m),
-            Message::DelLink(_) => self.torn = true,
+            Message::NewLink(m) => self.link(&m),
+            Message::DelLink(m) => {
+                self.down.remove(&m.header.index);
+                self.torn = true;
+            }
             _ => {}
         }
+    }
+
+    /// Routes go out of use with their link, and come into use with it again, and of neither there is a word.
+    fn link(&mut self, message: &LinkMessage) {
+        let was_down = self.down.remove(&message.header.index);
+        if !is_up(message) {
+            self.down.insert(message.header.index);
+        }
+        self.torn |= was_down || !is_up(message);
     }
 }
 
@@ -362,16 +380,10 @@ fn route(message: &RouteMessage) -> Option<Entry> {
             RouteAttribute::Table(number) => table = *number,
             RouteAttribute::Destination(address) => to = Some(ip(address)?),
             RouteAttribute::Gateway(address) => gateway = ip(address),
-            RouteAttribute::Via(_) => return None,
+            RouteAttribute::Via(address) => gateway = via(address),
             RouteAttribute::Oif(number) => index = Some(*number),
             RouteAttribute::Priority(priority) => metric = *priority,
-            RouteAttribute::MultiPath(hops) => several.extend(hops.iter().map(|hop| {
-                let gateway = hop.attributes.iter().find_map(|attribute| match attribute {
-                    RouteAttribute::Gateway(address) => ip(address),
-                    _ => None,
-                });
-                KernelHop { index: hop.interface_index, gateway }
-            })),
+            RouteAttribute::MultiPath(hops) => several.extend(hops.iter().filter_map(next_hop)),
             _ => {}
         }
     }
@@ -380,7 +392,7 @@ fn route(message: &RouteMessage) -> Option<Entry> {
     }
     let way = match header.kind {
         RouteType::Unicast => {
-            several.extend(index.map(|index| KernelHop { index, gateway }));
+            several.extend(index.map(|index| KernelHop { index, gateway, weight: 1 }));
             KernelWay::Unicast(several)
         }
         RouteType::BlackHole => KernelWay::Blackhole,
@@ -390,6 +402,29 @@ fn route(message: &RouteMessage) -> Option<Entry> {
     };
     let to = to.or_else(|| everything(header))?;
     Some(Entry::Route(KernelRoute { to: IpCidr::new(to, header.destination_prefix_length), way, metric }))
+}
+
+/// One of several next hops, unless it is out of use.
+fn next_hop(hop: &RouteNextHop) -> Option<KernelHop> {
+    if hop.flags.intersects(RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown) {
+        return None;
+    }
+    let gateway = hop.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(address) => ip(address),
+        RouteAttribute::Via(address) => via(address),
+        _ => None,
+    });
+    // The kernel says how many times more than once it counts.
+    Some(KernelHop { index: hop.interface_index, gateway, weight: u16::from(hop.hops) + 1 })
+}
+
+/// A gateway of any family (`RTA_VIA`).
+fn via(address: &RouteVia) -> Option<IpAddress> {
+    match address {
+        RouteVia::Inet(v4) => Some((*v4).into()),
+        RouteVia::Inet6(v6) => Some((*v6).into()),
+        _ => None,
+    }
 }
 
 /// The destination of a default route, which has none.

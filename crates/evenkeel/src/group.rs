@@ -13,15 +13,17 @@
 //! takes in between two units of work. An answer of ARP or NDP reaches one host, and it may be another one that has asked: hosts pass on
 //! what neighbours say of themselves.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::Hearsay;
-use evenkeel_core::time::Instant;
+use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{self as link, Bell};
 
 use crate::{Ended, Engine};
@@ -29,7 +31,7 @@ use crate::{Ended, Engine};
 /// Hearsay that may wait for one host. What neighbours say beyond that is lost, as a frame may be, and asked for again.
 const HEARSAY: usize = 1024;
 
-type Change = Arc<dyn Fn(&mut Host, Instant) + Send + Sync>;
+type Change = Box<dyn FnOnce(&mut Host, Instant) + Send>;
 
 /// Where a host gets its messages.
 #[derive(Clone)]
@@ -78,10 +80,18 @@ impl Remote {
     /// Has every host call `change` between two units of work: the same routes, the same addresses everywhere. Changes take effect in the
     /// order of the calls, on each host in its own time, and not before [`Group::run`].
     pub fn everywhere(&self, change: impl Fn(&mut Host, Instant) + Send + Sync + 'static) {
-        let change: Change = Arc::new(change);
-        for mailbox in &self.boxes {
+        let change = Arc::new(change);
+        for host in 0..self.boxes.len() {
+            let change = Arc::clone(&change);
+            self.on(host, move |host, now| change(host, now));
+        }
+    }
+
+    /// Has one host, by its place in the group, call `change` between two units of work: to change it, or to see how it is getting on.
+    pub fn on(&self, host: usize, change: impl FnOnce(&mut Host, Instant) + Send + 'static) {
+        if let Some(mailbox) = self.boxes.get(host) {
             // A host that is gone needs no change.
-            let _ = mailbox.changes.send(Arc::clone(&change));
+            let _ = mailbox.changes.send(Box::new(change));
             mailbox.bell.ring();
         }
     }
@@ -91,6 +101,23 @@ impl Remote {
             if index != except && mailbox.hearsay.try_send(hearsay).is_ok() {
                 mailbox.bell.ring();
             }
+        }
+    }
+}
+
+/// Ends all hosts if one has failed, also by a panic.
+struct Failure<'a> {
+    failed: &'a AtomicBool,
+    remote: &'a Remote,
+    has_come: bool,
+}
+
+impl Drop for Failure<'_> {
+    fn drop(&mut self) {
+        if self.has_come {
+            self.failed.store(true, Ordering::Relaxed);
+            // Those that are halted look up.
+            self.remote.everywhere(|_, _| {});
         }
     }
 }
@@ -142,7 +169,7 @@ impl Group {
     }
 
     /// Runs each host on a thread of its own, bound to the processors in `cpus` one after the other as far as there are any, until each
-    /// ends as [`Engine::run`] does. `done` is asked with the host's place in the group.
+    /// ends as [`Engine::run`] does. `done` is asked with the host's place in the group. If one fails, all end.
     ///
     /// # Errors
     /// That of the first engine that failed, after all have ended.
@@ -152,7 +179,25 @@ impl Group {
         until: Instant,
         done: impl Fn(usize, &Host) -> bool + Sync,
     ) -> io::Result<Vec<Ended>> {
-        let done = &done;
+        self.run_beside(cpus, until, done, Duration::MAX, || {})
+    }
+
+    /// The same, and while they run the calling thread calls `beside` again and again, with a pause of `every` before each call. No host
+    /// waits for it.
+    ///
+    /// # Errors
+    /// As [`Group::run`].
+    pub fn run_beside(
+        &mut self,
+        cpus: &[usize],
+        until: Instant,
+        done: impl Fn(usize, &Host) -> bool + Sync,
+        every: Duration,
+        mut beside: impl FnMut(),
+    ) -> io::Result<Vec<Ended>> {
+        let (done, failed, remote) = (&done, &AtomicBool::new(false), &self.remote);
+        // Nothing is ever sent: it ends when the last thread has.
+        let (running, ending) = channel::<Infallible>();
         thread::scope(|scope| {
             let threads: Vec<_> = self
                 .engines
@@ -160,12 +205,22 @@ impl Group {
                 .enumerate()
                 .map(|(index, engine)| {
                     let cpu = cpus.get(index).copied();
+                    let running = running.clone();
                     scope.spawn(move || {
+                        let _running = running;
+                        let mut failure = Failure { failed, remote, has_come: true };
                         cpu.map_or(Ok(()), link::pin_to_cpu)?;
-                        engine.run(until, |host| done(index, host))
+                        let ended =
+                            engine.run(until, |host| failed.load(Ordering::Relaxed) || done(index, host))?;
+                        failure.has_come = false;
+                        Ok(ended)
                     })
                 })
                 .collect();
+            drop(running);
+            while ending.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                beside();
+            }
             let ended: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
             ended
                 .into_iter()

@@ -13,10 +13,10 @@ use evenkeel::core::host::{Config, Host};
 use evenkeel::core::interface::Interface as _;
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::stack::{InterfaceId, Route, Via};
-use evenkeel::core::time::Duration;
+use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{EthernetAddress, IpAddress, IpCidr};
 use evenkeel::link::{Address, Clock, Packet, PacketOptions};
-use evenkeel::{Engine, Group, Remote};
+use evenkeel::{Ended, Engine, Group, Remote};
 
 const ROUTER: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 2])];
@@ -197,7 +197,7 @@ fn while_forwarding<W>(
         over.store(true, Ordering::Relaxed);
         // Whoever halts looks again.
         remote.everywhere(|_, _| ());
-        assert_eq!(hosts.join().unwrap(), [evenkeel::Ended::Done; 2]);
+        assert_eq!(hosts.join().unwrap(), [Ended::Done; 2]);
     });
     for engine in group.engines() {
         engine.host().check().unwrap();
@@ -271,7 +271,7 @@ fn a_route_set_from_outside_holds_on_all_hosts() {
         for flow in 0..FLOWS {
             outside.send(&packet(flow, 0, [10, 9, 0, 1]));
         }
-        remote.everywhere(move |host, _| assert_eq!(host.set_route(route), Ok(())));
+        remote.everywhere(move |host, _| assert_eq!(host.set_route(route.clone()), Ok(())));
         let deadline = clock.now() + PATIENCE;
         for flow in 0..FLOWS {
             // Until the route is there, packets die.
@@ -294,4 +294,42 @@ fn a_route_set_from_outside_holds_on_all_hosts() {
         let ledger = engine.host().ledger();
         assert!(ledger.forwarded > 0 && engine.host().routes().count() >= 5, "{ledger:?}");
     }
+}
+
+/// What is beside the hosts sees them at work, and no host stops for it.
+#[test]
+fn hosts_are_looked_at_while_they_run() {
+    let clock = Clock::start();
+    let engine = || Engine::new(Host::new(Config::default()).unwrap(), clock).unwrap();
+    let mut group = Group::new(vec![engine(), engine()]).unwrap();
+    let (remote, (tell, told)) = (group.remote(), std::sync::mpsc::channel());
+    let seen = std::cell::Cell::new(0_usize);
+    let enough = AtomicBool::new(false);
+    let over = |_: usize, _: &Host| enough.load(Ordering::Relaxed);
+    let ended = group.run_beside(&[], Instant::NEVER, over, Duration::from_millis(1), || {
+        for index in 0..2 {
+            let tell = tell.clone();
+            remote.on(index, move |host, _| {
+                tell.send((index, host.routes().count(), thread::current().id())).unwrap()
+            });
+        }
+        // Both answer while both go on, again and again.
+        let answers = [(); 2].map(|()| told.recv_timeout(PATIENCE).unwrap());
+        assert!(answers.iter().all(|(_, _, thread)| *thread != thread::current().id()));
+        assert_ne!(answers[0].0, answers[1].0);
+        seen.set(seen.get() + 1);
+        enough.store(seen.get() == 5, Ordering::Relaxed);
+        remote.everywhere(|_, _| {});
+    });
+    assert_eq!((ended.unwrap(), seen.get()), (vec![Ended::Done; 2], 5));
+}
+
+/// There is no such processor; the host that can run would run for ever.
+#[test]
+fn if_one_host_fails_the_others_end() {
+    let clock = Clock::start();
+    let engine = || Engine::new(Host::new(Config::default()).unwrap(), clock).unwrap();
+    let mut group = Group::new(vec![engine(), engine()]).unwrap();
+    let cpu = evenkeel::link::cpus()[0];
+    assert!(group.run(&[cpu, 100_000], Instant::NEVER, |_, _| false).is_err());
 }

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::host::Host;
-use evenkeel_core::stack::{InterfaceId, Route, Via};
+use evenkeel_core::stack::{InterfaceId, Multipath, NextHop, Route, Via};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{IpAddress, IpCidr};
-use evenkeel_link::{Entry, KernelRoute, KernelTables, KernelWay, News, device_index};
+use evenkeel_link::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News, device_index};
 
 use super::report::KernelReport;
 use super::router::RouterError;
@@ -137,31 +137,34 @@ impl Follower {
         }
     }
 
-    /// Where a route of the kernel leads by one of our interfaces; the first hop counts, if there are several.
+    /// Where a route of the kernel leads by our interfaces: by all next hops that are on one.
     fn via(&self, route: &KernelRoute) -> Option<Via> {
         match &route.way {
             KernelWay::Blackhole => Some(Via::Blackhole),
             KernelWay::Unreachable => Some(Via::Unreachable),
             KernelWay::Prohibit => Some(Via::Prohibit),
-            KernelWay::Unicast(hops) => hops.iter().find_map(|hop| {
-                let interface = *self.interfaces.get(&hop.index)?;
-                match hop.gateway {
-                    None => Some(Via::Link(interface)),
-                    Some(gateway) if gateway.version() == route.to.address().version() => {
-                        Some(Via::Gateway(interface, gateway))
-                    }
-                    Some(_) => None,
-                }
-            }),
+            KernelWay::Unicast(hops) => {
+                let ours = |hop: &KernelHop| {
+                    let interface = *self.interfaces.get(&hop.index)?;
+                    Some(NextHop { interface, gateway: hop.gateway, weight: hop.weight })
+                };
+                by_hops(&hops.iter().filter_map(ours).collect::<Vec<_>>())
+            }
         }
     }
 
     fn route(&mut self, route: &KernelRoute, replaces: bool, host: &mut Host) {
-        let via = self.via(route);
-        let (key, round) = ((route.to, route.metric), self.round);
-        if let Some(via) = via {
+        self.put((route.to, route.metric), self.via(route), replaces, host);
+    }
+
+    /// Puts a way into the host's table; in place of all others for this prefix and metric if it `replaces` them.
+    fn put(&mut self, key: (IpCidr, u32), via: Option<Via>, replaces: bool, host: &mut Host) {
+        let ((to, metric), round) = (key, self.round);
+        // All next hops are told at once, also if only one has come or gone: what was told before is no more.
+        let replaces = replaces || matches!(via, Some(Via::Multipath(_)));
+        if let Some(via) = via.clone() {
             // The new way first: at no time is there none.
-            if host.set_route(Route { to: route.to, via, metric: route.metric }).is_err() {
+            if host.set_route(Route { to, via, metric }).is_err() {
                 return self.skip();
             }
         } else {
@@ -169,10 +172,10 @@ impl Follower {
         }
         let ways = self.routes.entry(key).or_default();
         let mut past = Vec::new();
-        ways.retain(|&(way, _)| {
-            let same_name = via.is_some_and(|via| via.interface() == way.interface());
+        ways.retain(|(way, _)| {
+            let same_name = via.as_ref().is_some_and(|via| via.interface() == way.interface());
             if replaces && !same_name {
-                past.push(way);
+                past.push(way.clone());
             }
             !replaces && !same_name
         });
@@ -181,7 +184,7 @@ impl Follower {
             self.routes.remove(&key);
         }
         for via in past {
-            host.remove_route(&Route { to: route.to, via, metric: route.metric });
+            host.remove_route(&Route { to, via, metric });
         }
     }
 
@@ -189,15 +192,19 @@ impl Follower {
         let Some(via) = self.via(route) else { return };
         let key = (route.to, route.metric);
         let Some(ways) = self.routes.get_mut(&key) else { return };
+        // Of IPv6 one of several next hops may go alone.
+        let rest = ways.iter().find_map(|(way, _)| without(way, &via));
         // One that has been replaced since, by the same interface, is another one.
         let before = ways.len();
-        ways.retain(|&(way, _)| way != via);
+        ways.retain(|(way, _)| *way != via);
         let gone = ways.len() < before;
         if ways.is_empty() {
             self.routes.remove(&key);
         }
         if gone {
             host.remove_route(&Route { to: route.to, via, metric: route.metric });
+        } else if let Some(rest) = rest {
+            self.put(key, Some(rest), true, host);
         }
     }
 
@@ -217,15 +224,31 @@ impl Follower {
             }
         });
         self.routes.retain(|&(to, metric), ways| {
-            ways.retain(|&(via, heard)| {
-                heard == round || {
-                    host.remove_route(&Route { to, via, metric });
+            ways.retain(|(via, heard)| {
+                *heard == round || {
+                    host.remove_route(&Route { to, via: via.clone(), metric });
                     false
                 }
             });
             !ways.is_empty()
         });
     }
+}
+
+fn by_hops(hops: &[NextHop]) -> Option<Via> {
+    match *hops {
+        [NextHop { interface, gateway: None, .. }] => Some(Via::Link(interface)),
+        [NextHop { interface, gateway: Some(gateway), .. }] => Some(Via::Gateway(interface, gateway)),
+        _ => Multipath::new(hops).map(Via::Multipath),
+    }
+}
+
+/// What is left of several next hops when some are gone; `None` if none of them is.
+fn without(way: &Via, gone: &Via) -> Option<Via> {
+    let Via::Multipath(all) = way else { return None };
+    let is_gone = |hop: &NextHop| gone.hops().any(|gone| gone == (hop.interface, hop.gateway));
+    let rest: Vec<_> = all.hops().filter(|hop| !is_gone(hop)).collect();
+    if rest.len() < all.hops().count() { by_hops(&rest) } else { None }
 }
 
 /// The kernel has every frame, too: if it forwarded, all would arrive twice.

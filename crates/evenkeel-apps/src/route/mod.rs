@@ -4,6 +4,7 @@ pub mod aside;
 pub mod flood;
 mod kernel;
 pub mod log;
+mod look;
 pub mod mistake;
 pub mod plan;
 pub mod report;

@@ -119,6 +119,7 @@ impl Routed {
 
     /// What each host has seen a part of is added; what all of them have is the same.
     fn with(mut self, other: Self) -> Self {
+        self.seconds = self.seconds.max(other.seconds);
         self.forwarded += other.forwarded;
         for (link, other) in self.links.iter_mut().zip(other.links) {
             link.add(other);

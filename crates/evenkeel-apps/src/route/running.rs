@@ -2,17 +2,19 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::{io, iter, thread};
+use std::sync::{Arc, Mutex};
+use std::{iter, thread};
 
-use evenkeel::{Ended, Engine, Group, Remote};
+use evenkeel::{Engine, Group, Remote};
 use evenkeel_core::drop::QueueDrop;
+use evenkeel_core::host::Host;
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Clock, DeviceSpec, hangup_bell};
 
 use super::kernel::Follower;
 use super::log::{Log, LogHandle, SharedLog};
+use super::look::{Looks, lock};
 use super::plan::Link;
 use super::report::{CoreReport, KernelReport, Line, Routed, ScreeningReport, Stall};
 use super::router::{Reread, Router, RouterError, Say};
@@ -24,22 +26,27 @@ use crate::site::{Limits, SiteError};
 
 /// Screening looks hung when packets have waited for so long and none was judged.
 const STALLED: Duration = Duration::from_millis(500);
-/// How often that is looked at. All hosts pause for it, for as long as it takes to read their counters.
+/// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
 pub(super) struct Running {
     group: Group,
-    /// A processor for each host; none if the only one runs on the calling thread.
+    /// A processor for each host; none if the only one runs wherever the kernel puts it.
     cores: Vec<usize>,
     /// What belongs to each host.
-    parts: Vec<Part>,
+    parts: Vec<Arc<Mutex<Part>>>,
+    telling: Telling,
+}
+
+/// What is told of all hosts together.
+struct Telling {
     book: Option<Rulebook>,
     log: Option<LogHandle>,
     reloads: Arc<Reloads>,
 }
 
 /// What belongs to one host.
-struct Part {
+pub(super) struct Part {
     lines: Vec<Line>,
     screened: Option<Screened>,
     kernel: Option<Arc<Mutex<KernelReport>>>,
@@ -80,13 +87,13 @@ impl Running {
             let kernel = if router.kernel_routes { Some(follow_kernel(engine, &router)?) } else { None };
             tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
             let screened = screeners.next().map(|screener| screen(engine, &router, screener));
-            parts.push(Part { lines, screened, kernel });
+            parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel })));
         }
         drop(screeners);
         let reloads = Arc::new(Reloads::default());
         let reloader = Reloader { places, book: book.clone(), reread, say, current: Arc::new(tables) };
         follow_hangups(&mut group, reloader, &reloads)?;
-        Ok(Self { group, cores: router.cores, parts, book, log: handle, reloads })
+        Ok(Self { group, cores: router.cores, parts, telling: Telling { book, log: handle, reloads } })
     }
 
     pub(super) fn run(
@@ -101,55 +108,43 @@ impl Running {
         let end = limits.duration.map_or(Instant::NEVER, |duration| start + duration);
         let every = limits.every.unwrap_or(LOOK).min(LOOK);
         let mut next_watch = limits.every;
-        loop {
-            let ended = self.run_until(end.min(clock.now() + every))?;
+        let Self { group, cores, parts, telling } = &mut self;
+        let mut looks = Looks::new(group.remote(), parts, start);
+        let beside = || {
+            let Some(each) = looks.look() else { return };
+            let routed = telling.together(cores, each);
             let elapsed = clock.now().since(start);
-            if ended != Ended::Time || clock.now() >= end {
-                return self.end(elapsed);
-            }
-            let routed = self.described(elapsed);
             if next_watch.is_some_and(|at| elapsed >= at) {
                 next_watch = limits.every.map(|every| elapsed + every);
                 watch(&routed);
             }
-        }
-    }
-
-    /// Runs all hosts: until the process is asked to end, or no link is left to any of them.
-    fn run_until(&mut self, until: Instant) -> io::Result<Ended> {
-        let ended = match self.group.engines_mut() {
-            [alone] if self.cores.is_empty() => return alone.run(until, |_| false),
-            _ => self.group.run(&self.cores, until, |_, _| false)?,
         };
-        Ok(if ended.contains(&Ended::Stopped) {
-            Ended::Stopped
-        } else if ended.iter().all(|ended| *ended == Ended::DevicesEnded) {
-            Ended::DevicesEnded
-        } else {
-            Ended::Time
-        })
+        group.run_beside(cores, end, |_, _| false, every, beside)?;
+        self.end(clock.now().since(start))
     }
 
     /// Ends screening, and the log with it.
     fn end(&mut self, elapsed: Duration) -> Result<Routed, RouterError> {
+        let mut each = Vec::new();
         for (engine, part) in self.group.engines_mut().iter_mut().zip(&self.parts) {
+            let (now, mut part) = (engine.clock().now(), lock(part));
             if let Some(screened) = &part.screened {
-                let now = engine.clock().now();
                 engine.host_mut().kill(screened.process, now);
                 if let Some(error) = screened.report.refused() {
                     return Err(SiteError::from(error).into());
                 }
             }
+            each.push(part.describe(engine.host_mut(), now, elapsed));
         }
-        Ok(self.described(elapsed))
+        Ok(self.telling.together(&self.cores, each))
     }
+}
 
-    fn described(&mut self, elapsed: Duration) -> Routed {
-        let engines = self.group.engines_mut().iter_mut();
-        let each: Vec<_> =
-            engines.zip(&mut self.parts).map(|(engine, part)| part.describe(engine, elapsed)).collect();
+impl Telling {
+    /// What all hosts together have done.
+    fn together(&self, cores: &[usize], each: Vec<Routed>) -> Routed {
         let books = each.iter().map(|routed| routed.books.clone());
-        let cores = self.cores.iter().zip(books).map(|(&core, books)| CoreReport { core, books }).collect();
+        let cores = cores.iter().zip(books).map(|(&core, books)| CoreReport { core, books }).collect();
         let mut routed = Routed { cores, ..Routed::together(each) };
         routed.reloads = self.reloads.done.load(Ordering::Relaxed);
         routed.reloads_failed = self.reloads.failed.load(Ordering::Relaxed);
@@ -164,9 +159,7 @@ impl Running {
 
 impl Part {
     /// What one host has done, as far as it is its own.
-    fn describe(&mut self, engine: &mut Engine, elapsed: Duration) -> Routed {
-        let now = engine.clock().now();
-        let host = engine.host_mut();
+    pub(super) fn describe(&mut self, host: &mut Host, now: Instant, elapsed: Duration) -> Routed {
         let interfaces: Vec<_> = self.lines.iter().map(|line| line.interface).collect();
         let books = Books::of_all(host, &interfaces, elapsed);
         let screening = self.screened.as_mut().map(|screened| {
@@ -187,9 +180,9 @@ impl Part {
             forwarded: books.forwarded,
             links: self.lines.iter().map(|line| line.report(host)).collect(),
             screening,
-            routes: host.routes().count() as u64,
+            routes: host.route_count() as u64,
             neighbors: host.neighbors(now).count() as u64,
-            kernel: kernel.map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            kernel: kernel.map(|report| lock(report).clone()),
             books,
             ..Routed::default()
         }

@@ -69,7 +69,7 @@ impl Tables {
     pub fn apply(&self, earlier: &Self, host: &mut Host, now: Instant) -> Result<(), String> {
         let mut refused = None;
         for route in &self.routes {
-            if let Err(error) = host.set_route(*route) {
+            if let Err(error) = host.set_route(route.clone()) {
                 refused = refused.or(Some(format!("route to {}: {error}", route.to)));
             }
         }

@@ -16,16 +16,7 @@ fn config(next_hop: &str, next_hop_v6: &str) -> String {
 #[test]
 fn bird_changes_a_route_and_traffic_follows() {
     in_namespace(&BIRD, || {
-        let (a, b) = (Host::new(), Host::new());
-        for (host, net, device) in [(&a, 1, "1"), (&b, 2, "2"), (&b, 3, "3")] {
-            host.link(&format!("r{device}"), &format!("h{device}"), net);
-            run(&format!("ip addr add 10.0.{net}.1/24 dev r{device}"));
-            run(&format!("ip addr add fd00:{net}::1/64 dev r{device} nodad"));
-        }
-        run("sysctl -qw net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0");
-        a.default_route(1);
-        b.default_route(2);
-        b.run("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.h3.rp_filter=0");
+        let (a, b) = two_ways();
         b.run("ip addr add 10.9.9.9/32 dev lo");
         b.run("ip addr add fd09::9/128 dev lo");
         let scratch = Scratch::new();
@@ -56,8 +47,23 @@ fn bird_changes_a_route_and_traffic_follows() {
     });
 }
 
+/// A and B, with a link between R and A and two between R and B, where R's kernel has its addresses.
+pub(crate) fn two_ways() -> (Host, Host) {
+    let (a, b) = (Host::new(), Host::new());
+    for (host, net, device) in [(&a, 1, "1"), (&b, 2, "2"), (&b, 3, "3")] {
+        host.link(&format!("r{device}"), &format!("h{device}"), net);
+        run(&format!("ip addr add 10.0.{net}.1/24 dev r{device}"));
+        run(&format!("ip addr add fd00:{net}::1/64 dev r{device} nodad"));
+    }
+    run("sysctl -qw net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0");
+    a.default_route(1);
+    b.default_route(2);
+    b.run("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.h3.rp_filter=0");
+    (a, b)
+}
+
 /// Whether pings to `to` take one of B's links and not the other.
-fn flows_by(a: &Host, b: &Host, to: &str, by: &str, not_by: &str) {
+pub(crate) fn flows_by(a: &Host, b: &Host, to: &str, by: &str, not_by: &str) {
     let before = (b.received(by), b.received(not_by));
     let said = a.run(&format!("ping -c 20 -i 0.01 -W 5 {to}"));
     assert!(!said.contains("DUP"), "{said}");

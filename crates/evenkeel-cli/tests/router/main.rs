@@ -7,6 +7,7 @@ mod bird;
 mod cores;
 mod forwarding;
 mod log;
+mod multipath;
 mod screening;
 mod support;
 

@@ -8,8 +8,10 @@ use super::fragment::fragments_of;
 use super::icmp::Problem;
 use super::neighbor::Waiting;
 use super::output::{ETHERNET, Next, PACKET_MAX, Path};
+use super::random::Random;
 use super::route::Hop;
 use super::{InterfaceId, Io, Received, Stack, Via};
+use crate::demux::flow_hash;
 use crate::drop::{IpDrop, LinkDrop};
 use crate::frame::{Frame, Pool};
 use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
@@ -154,7 +156,7 @@ impl Stack {
         let Some(header) = Header::of(transit.packet()) else {
             return io.drop_frame(transit.frame, IpDrop::Malformed);
         };
-        match self.way_of(&header, transit.interface) {
+        match self.way_of(&header, &transit) {
             Ok(way) => {
                 if way.hop.interface == transit.interface {
                     self.redirect(transit.packet(), transit.interface, way.hop.neighbor, io);
@@ -178,15 +180,15 @@ impl Stack {
         io.drop_frame(transit.frame, IpDrop::Refused);
     }
 
-    fn way_of(&self, header: &Header, came_by: InterfaceId) -> Result<Way, Obstacle> {
+    fn way_of(&self, header: &Header, transit: &Transit) -> Result<Way, Obstacle> {
         // First of all: nobody is to be told of a packet that may not be his (RFC 1812 5.3.8).
-        if self.config.reverse_path && !self.leads_back(&header.source, came_by) {
+        if self.config.reverse_path && !self.leads_back(&header.source, transit.interface) {
             return Err(Obstacle::silent(IpDrop::ReversePath));
         }
         if header.hop_limit <= 1 {
             return Err(Obstacle::reported(IpDrop::HopLimit, Problem::HopLimit));
         }
-        let hop = self.hop_of(&header.destination)?;
+        let hop = self.hop_of(&header.destination, transit.frame())?;
         let mtu = self.attachment(hop.interface).map_or(0, |attachment| attachment.mtu);
         match header.may_cut_to {
             _ if header.len <= mtu => Ok(Way { hop, mtu }),
@@ -196,15 +198,16 @@ impl Stack {
         }
     }
 
-    /// Whether packets to `source` would leave by the interface that its packet came by (RFC 3704 2.2, strict).
+    /// Whether packets to `source` would, or with several next hops could, leave by the interface that its packet came by (RFC 3704 2.2, strict).
     fn leads_back(&self, source: &IpAddress, came_by: InterfaceId) -> bool {
-        self.routes.hop(source, None).is_some_and(|hop| hop.interface == came_by)
+        self.routes.lookup(source).is_some_and(|via| via.leads_by(came_by))
     }
 
-    fn hop_of(&self, destination: &IpAddress) -> Result<Hop, Obstacle> {
+    fn hop_of(&self, destination: &IpAddress, frame: &[u8]) -> Result<Hop, Obstacle> {
         let via = self.routes.lookup(destination);
         let via = via.ok_or(Obstacle::reported(IpDrop::NoRoute, Problem::NoRoute))?;
-        via.hop(destination).ok_or(match via {
+        let flow = || (Random::new(self.flows ^ u64::from(flow_hash(frame))).next() >> 32) as u32;
+        via.hop(destination, None, flow).ok_or(match via {
             Via::Prohibit => Obstacle::reported(IpDrop::RouteDiscards, Problem::Prohibited),
             Via::Unreachable => Obstacle::reported(IpDrop::RouteDiscards, Problem::RouteRejects),
             _ => Obstacle::silent(IpDrop::RouteDiscards),

@@ -81,7 +81,7 @@ impl Stack {
             Said::Advertised(said) => self.neighbors.advertised(key, said, io.now),
         };
         if let Some((hardware, waited)) = known {
-            self.unpark(waited, key, hardware, io);
+            self.unpark(waited, key.0, hardware, io);
         }
     }
 

@@ -16,6 +16,7 @@ mod icmpv6;
 mod ipv4;
 mod ipv6;
 mod multicast;
+mod multipath;
 mod ndp;
 mod neighbor;
 mod output;
@@ -44,6 +45,7 @@ pub use hearsay::Hearsay;
 use hearsay::News;
 use icmp::Problem;
 use multicast::Groups;
+pub use multipath::{Multipath, NextHop};
 use neighbor::Neighbors;
 pub use neighbor::{Neighbor, NeighborState};
 use packet::Payload;
@@ -98,7 +100,7 @@ impl Io<'_> {
 /// Why a route cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteError {
-    /// Destination and gateway are of different families.
+    /// The destination is of IPv6 and the gateway of IPv4.
     Family,
     /// No such interface.
     Interface,
@@ -120,7 +122,7 @@ pub enum NeighborError {
 impl core::fmt::Display for RouteError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::Family => "destination and gateway are of different families",
+            Self::Family => "a route of IPv6 has no gateway of IPv4",
             Self::Interface => "no such interface",
             Self::Gateway => "the gateway is an address of this host, or of no single neighbour",
             Self::Full => "the table is full",
@@ -192,6 +194,8 @@ pub struct Stack {
     errors: RateLimit,
     random: Random,
     identification: u32,
+    /// Which flows take which of several next hops.
+    flows: u64,
 }
 
 /// Frames larger than a pool's buffers cannot be held, so no MTU is larger; the least is what IPv4 hosts must take.
@@ -213,6 +217,8 @@ impl Stack {
             groups: Groups::default(),
             errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),
             identification: random.next() as u32,
+            // As other routers choose by the same hash, each mixes in something of its own: or all flows that come to one would go on together.
+            flows: Random::new(!seed).next(),
             random,
             config,
         }

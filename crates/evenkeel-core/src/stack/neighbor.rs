@@ -480,7 +480,7 @@ impl Stack {
             return Err(NeighborError::NotUnicast);
         }
         let waited = self.neighbors.set((interface, address), hardware, io);
-        self.unpark(waited, (interface, address), hardware, io);
+        self.unpark(waited, interface, hardware, io);
         Ok(())
     }
 

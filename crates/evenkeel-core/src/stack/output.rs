@@ -359,16 +359,18 @@ impl Stack {
     pub(super) fn unpark(
         &self,
         packets: impl IntoIterator<Item = Waiting>,
-        (interface, neighbor): (InterfaceId, IpAddress),
+        interface: InterfaceId,
         hardware: EthernetAddress,
         io: &mut Io<'_>,
     ) {
-        let protocol = match neighbor {
-            IpAddress::Ipv4(_) => EthernetProtocol::Ipv4,
-            IpAddress::Ipv6(_) => EthernetProtocol::Ipv6,
-        };
-        let frames = packets.into_iter().map(|packet| packet.frame);
-        frames.for_each(|frame| self.transmit(frame, interface, hardware, protocol, io));
+        for Waiting { frame, .. } in packets {
+            // An IPv4 packet may wait for an IPv6 gateway.
+            let protocol = match frame.bytes().first() {
+                Some(0x40..=0x4f) => EthernetProtocol::Ipv4,
+                _ => EthernetProtocol::Ipv6,
+            };
+            self.transmit(frame, interface, hardware, protocol, io);
+        }
     }
 
     /// Puts the Ethernet header in front and the frame out. It has been counted as originated or forwarded.

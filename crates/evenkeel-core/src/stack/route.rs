@@ -4,13 +4,15 @@ use prefix_trie::PrefixMap;
 use smallvec::SmallVec;
 
 use super::address::{Cast, is_reserved};
+use super::multipath::Multipath;
+use super::random::Random;
 use super::{InterfaceId, RouteError, Stack};
 use crate::wire::{IpAddress, IpCidr};
 
 /// A way for packets to a prefix.
 ///
-/// Prefix, interface and metric together name it: there is one route of each such name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Prefix, interface and metric together name it: there is one route of each such name. Several next hops are a route by no interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The destinations; `0.0.0.0/0` and `::/0` are all of a family.
     pub to: IpCidr,
@@ -21,12 +23,14 @@ pub struct Route {
 }
 
 /// Where a route leads. The kinds are those of Linux's `ip route`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Via {
     /// To neighbours on the link itself.
     Link(InterfaceId),
-    /// To a gateway on a link.
+    /// To a gateway on a link; that of an IPv4 route may have an IPv6 address (RFC 8950).
     Gateway(InterfaceId, IpAddress),
+    /// To any of several next hops, each flow to one.
+    Multipath(Multipath),
     /// Nowhere, without a word.
     Blackhole,
     /// Nowhere; the sender is told that the host (over IPv6, the route) cannot be reached.
@@ -36,20 +40,47 @@ pub enum Via {
 }
 
 impl Via {
-    /// The interface it leaves by, if it leads anywhere.
+    /// The one interface it leaves by, if it is one.
     #[must_use]
     pub const fn interface(&self) -> Option<InterfaceId> {
         match *self {
             Self::Link(interface) | Self::Gateway(interface, _) => Some(interface),
-            Self::Blackhole | Self::Unreachable | Self::Prohibit => None,
+            Self::Multipath(_) | Self::Blackhole | Self::Unreachable | Self::Prohibit => None,
         }
     }
 
-    /// The next hop of a packet to `destination`.
-    pub(crate) fn hop(&self, destination: &IpAddress) -> Option<Hop> {
+    /// Whether packets may leave by this interface.
+    #[must_use]
+    pub fn leads_by(&self, interface: InterfaceId) -> bool {
+        match self {
+            Self::Multipath(all) => all.hops().any(|hop| hop.interface == interface),
+            _ => self.interface() == Some(interface),
+        }
+    }
+
+    /// The next hops of it, if it leads anywhere: interfaces and gateways.
+    pub fn hops(&self) -> impl Iterator<Item = (InterfaceId, Option<IpAddress>)> {
+        let (one, all) = match *self {
+            Self::Link(interface) => (Some((interface, None)), None),
+            Self::Gateway(interface, gateway) => (Some((interface, Some(gateway))), None),
+            Self::Multipath(ref all) => (None, Some(all)),
+            Self::Blackhole | Self::Unreachable | Self::Prohibit => (None, None),
+        };
+        let all = all.into_iter().flat_map(Multipath::hops).map(|hop| (hop.interface, hop.gateway));
+        one.into_iter().chain(all)
+    }
+
+    /// The next hop of a packet to `destination`, by `interface` if one is asked for. The hash of its flow decides among several.
+    pub(crate) fn hop(
+        &self,
+        destination: &IpAddress,
+        interface: Option<InterfaceId>,
+        flow: impl FnOnce() -> u32,
+    ) -> Option<Hop> {
         match *self {
             Self::Link(interface) => Some(Hop { interface, neighbor: *destination, on_link: true }),
             Self::Gateway(interface, neighbor) => Some(Hop { interface, neighbor, on_link: false }),
+            Self::Multipath(ref all) => Some(all.of_flow(flow(), interface)?.hop(destination)),
             Self::Blackhole | Self::Unreachable | Self::Prohibit => None,
         }
     }
@@ -64,7 +95,7 @@ pub(crate) struct Hop {
 }
 
 /// One of the ways for a prefix.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Choice {
     via: Via,
     metric: u32,
@@ -104,9 +135,8 @@ impl Routes {
 
     /// Adds a route or replaces the one of its name.
     pub(crate) fn set(&mut self, route: Route, limit: usize) -> Result<(), RouteError> {
-        if let Via::Gateway(_, gateway) = route.via
-            && gateway.version() != route.to.address().version()
-        {
+        let six = matches!(route.to, IpCidr::Ipv6(_));
+        if route.via.hops().any(|(_, gateway)| six && matches!(gateway, Some(IpAddress::Ipv4(_)))) {
             return Err(RouteError::Family);
         }
         if self.len >= limit && !self.contains(&route) {
@@ -129,12 +159,11 @@ impl Routes {
             Key::V4(key) => self.v4.entry(key).or_default(),
             Key::V6(key) => self.v6.entry(key).or_default(),
         };
-        let new = Choice { via: route.via, metric: route.metric };
         match choices.iter_mut().find(|choice| choice.is(&route)) {
-            Some(choice) => *choice = new,
+            Some(choice) => choice.via = route.via,
             None => {
-                let place = choices.partition_point(|choice| choice.metric <= new.metric);
-                choices.insert(place, new);
+                let place = choices.partition_point(|choice| choice.metric <= route.metric);
+                choices.insert(place, Choice { via: route.via, metric: route.metric });
                 self.len += 1;
             }
         }
@@ -161,28 +190,28 @@ impl Routes {
     }
 
     /// The best route for `destination`, wherever it leads.
-    pub(crate) fn lookup(&self, destination: &IpAddress) -> Option<Via> {
+    pub(crate) fn lookup(&self, destination: &IpAddress) -> Option<&Via> {
         let choices = match *destination {
             IpAddress::Ipv4(address) => self.v4.get_lpm(&(address.to_bits(), 32)).map(|(_, choices)| choices),
             IpAddress::Ipv6(address) => {
                 self.v6.get_lpm(&(address.to_bits(), 128)).map(|(_, choices)| choices)
             }
         };
-        choices.and_then(|choices| choices.first()).map(|choice| choice.via)
+        choices.and_then(|choices| choices.first()).map(|choice| &choice.via)
     }
 
-    /// The next hop on the way to `destination`, by `interface` if one is asked for.
+    /// The next hop on the way to `destination`, by `interface` if one is asked for. Of several, all packets to this destination take the same.
     pub(crate) fn hop(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Option<Hop> {
         let via = match interface {
             None => self.lookup(destination),
             Some(interface) => self.lookup_by(destination, interface),
         };
-        via.and_then(|via| via.hop(destination))
+        via.and_then(|via| via.hop(destination, interface, || spread(destination)))
     }
 
     /// The best of the routes for `destination` that leave by `interface`: from the longest prefix to shorter ones until one has such
     /// a route. It is nearly always the first.
-    fn lookup_by(&self, destination: &IpAddress, interface: InterfaceId) -> Option<Via> {
+    fn lookup_by(&self, destination: &IpAddress, interface: InterfaceId) -> Option<&Via> {
         let mut length = match destination {
             IpAddress::Ipv4(_) => 32,
             IpAddress::Ipv6(_) => 128,
@@ -198,8 +227,8 @@ impl Routes {
                     (found, choices)
                 }
             };
-            let mut ways = choices.iter().map(|choice| choice.via);
-            if let Some(via) = ways.find(|via| via.interface() == Some(interface)) {
+            let mut ways = choices.iter().map(|choice| &choice.via);
+            if let Some(via) = ways.find(|via| via.leads_by(interface)) {
                 return Some(via);
             }
             length = found.checked_sub(1)?;
@@ -208,7 +237,7 @@ impl Routes {
 
     /// Every route, in order of family, prefix and metric.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Route> {
-        let route = |to, choice: &Choice| Route { to, via: choice.via, metric: choice.metric };
+        let route = |to, choice: &Choice| Route { to, via: choice.via.clone(), metric: choice.metric };
         let v4 = self.v4.iter().flat_map(move |((bits, length), choices)| {
             let to = IpCidr::new(IpAddress::Ipv4(bits.into()), length);
             choices.iter().map(move |choice| route(to, choice))
@@ -226,6 +255,15 @@ impl Choice {
     fn is(&self, route: &Route) -> bool {
         self.metric == route.metric && self.via.interface() == route.via.interface()
     }
+}
+
+/// A hash of an address.
+fn spread(address: &IpAddress) -> u32 {
+    let bits = match *address {
+        IpAddress::Ipv4(address) => address.to_bits().into(),
+        IpAddress::Ipv6(address) => address.to_bits(),
+    };
+    (Random::new((bits >> 64) as u64 ^ bits as u64).next() >> 32) as u32
 }
 
 enum Key {
@@ -250,13 +288,13 @@ impl Stack {
     /// # Errors
     /// [`RouteError`]; nothing is changed then.
     pub fn set_route(&mut self, route: Route) -> Result<(), RouteError> {
-        if let Some(interface) = route.via.interface() {
+        for (interface, gateway) in route.via.hops() {
             self.attachment(interface).ok_or(RouteError::Interface)?;
-        }
-        if let Via::Gateway(interface, gateway) = route.via
-            && (is_reserved(&gateway) || self.cast(&gateway, interface) == Some(Cast::Unicast))
-        {
-            return Err(RouteError::Gateway);
+            let is_nobody =
+                |gateway| is_reserved(&gateway) || self.cast(&gateway, interface) == Some(Cast::Unicast);
+            if gateway.is_some_and(is_nobody) {
+                return Err(RouteError::Gateway);
+            }
         }
         self.routes.set(route, self.config.routes)
     }
@@ -264,6 +302,12 @@ impl Stack {
     /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its gateway does not matter.
     pub fn remove_route(&mut self, route: &Route) -> bool {
         self.routes.remove(route)
+    }
+
+    /// How many routes there are, those of our own prefixes included.
+    #[must_use]
+    pub const fn route_count(&self) -> usize {
+        self.routes.len
     }
 
     /// Every route, those of our own prefixes included.
@@ -275,6 +319,7 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stack::multipath::NextHop;
     use proptest::prelude::*;
 
     const LAN: InterfaceId = InterfaceId(0);
@@ -331,19 +376,26 @@ mod tests {
         routes.set(by_gateway(cidr(1, 0, 8), IpAddress::v4(10, 1, 0, 2), LAN), 1).unwrap();
         assert_eq!(routes.set(by_gateway(cidr(2, 0, 8), gateway, LAN), 1), Err(RouteError::Full));
         let six = IpAddress::v6(1, 0, 0, 0, 0, 0, 0, 1);
-        assert_eq!(routes.set(by_gateway(cidr(2, 0, 8), six, LAN), 9), Err(RouteError::Family));
+        let to_six = IpCidr::new(six, 64);
+        assert_eq!(routes.set(by_gateway(to_six, gateway, LAN), 9), Err(RouteError::Family));
+        assert_eq!(routes.set(by_gateway(cidr(2, 0, 8), six, LAN), 9), Ok(()), "RFC 8950");
     }
 
-    /// Routes over few bits, so that they meet: prefixes of either family, three interfaces or none, few metrics.
+    /// Routes over few bits, so that they meet: prefixes of either family, three interfaces, none or two, few metrics.
     fn any_route() -> impl Strategy<Value = Route> {
-        (any::<bool>(), 0..=8_u8, any::<u8>(), 0..4_u8, 0..3_u32).prop_map(
+        (any::<bool>(), 0..=8_u8, any::<u8>(), 0..5_u8, 0..3_u32).prop_map(
             |(six, length, bits, out, metric)| {
                 let address = if six {
                     IpAddress::v6(u16::from(bits) << 8, 0, 0, 0, 0, 0, 0, 7)
                 } else {
                     IpAddress::v4(bits, 0, 0, 7)
                 };
-                let via = if out == 3 { Via::Blackhole } else { Via::Link(InterfaceId(out)) };
+                let by = |n| NextHop { interface: InterfaceId(n), gateway: None, weight: 1 };
+                let via = match out {
+                    3 => Via::Blackhole,
+                    4 => Via::Multipath(Multipath::new(&[by(metric as u8), by(2)]).unwrap()),
+                    _ => Via::Link(InterfaceId(out)),
+                };
                 Route { to: IpCidr::new(address, length), via, metric }
             },
         )
@@ -353,9 +405,11 @@ mod tests {
     fn searched(table: &[Route], destination: &IpAddress, interface: Option<InterfaceId>) -> Option<Via> {
         let matching = table.iter().filter(|route| {
             route.to.contains_addr(destination)
-                && interface.is_none_or(|interface| route.via.interface() == Some(interface))
+                && interface.is_none_or(|interface| route.via.leads_by(interface))
         });
-        matching.min_by_key(|route| (u8::MAX - route.to.prefix_len(), route.metric)).map(|route| route.via)
+        matching
+            .min_by_key(|route| (u8::MAX - route.to.prefix_len(), route.metric))
+            .map(|route| route.via.clone())
     }
 
     fn same_name(a: &Route, b: &Route) -> bool {
@@ -377,7 +431,7 @@ mod tests {
                     prop_assert_eq!(routes.remove(&route), known.is_some());
                     known.map(|place| table.remove(place));
                 } else {
-                    routes.set(route, usize::MAX).unwrap();
+                    routes.set(route.clone(), usize::MAX).unwrap();
                     match known {
                         Some(place) => table[place] = route,
                         None => table.push(route),
@@ -388,10 +442,10 @@ mod tests {
             prop_assert_eq!(routes.iter().count(), table.len());
             for probe in probes {
                 for destination in [IpAddress::v4(probe, 1, 2, 3), IpAddress::v6(u16::from(probe) << 8, 1, 0, 0, 0, 0, 0, 1)] {
-                    prop_assert_eq!(routes.lookup(&destination), searched(&table, &destination, None));
+                    prop_assert_eq!(routes.lookup(&destination).cloned(), searched(&table, &destination, None));
                     for interface in (0..3).map(InterfaceId) {
                         let expected = searched(&table, &destination, Some(interface));
-                        prop_assert_eq!(routes.lookup_by(&destination, interface), expected);
+                        prop_assert_eq!(routes.lookup_by(&destination, interface).cloned(), expected);
                     }
                 }
             }

@@ -238,9 +238,9 @@ fn routes_may_lead_nowhere_each_in_its_way_and_change_for_the_next_packet() {
     ];
     for (via, telling) in kinds {
         for (place, frame) in frames.iter().enumerate() {
-            let route = Route { to: prefixes[place], via, metric: 0 };
+            let route = Route { to: prefixes[place], via: via.clone(), metric: 0 };
             assert_eq!(through(&mut node, LAN, frame).len(), 1, "the default route");
-            node.stack.set_route(route).unwrap();
+            node.stack.set_route(route.clone()).unwrap();
             match telling {
                 Some(telling) => assert_told(&mut node, frame, telling[place], IpDrop::RouteDiscards),
                 None => assert_eq!(through(&mut node, LAN, frame), []),
@@ -259,12 +259,98 @@ fn routes_that_cannot_be_used_are_refused() {
         node.stack.set_route(Route { to, via: Via::Gateway(interface, gateway), metric: 0 })
     };
     assert_eq!(set(wan_v4(1), InterfaceId(7)), Err(RouteError::Interface));
-    assert_eq!(set(wan_v6(1), WAN), Err(RouteError::Family));
+    assert_eq!(set(v6(ROUTER), WAN), Err(RouteError::Gateway), "of the other family, but ours");
     for gateway in [wan_v4(ROUTER), v4(ROUTER), IpAddress::v4(224, 0, 0, 5), IpAddress::v4(0, 0, 0, 0)] {
         assert_eq!(set(gateway, WAN), Err(RouteError::Gateway), "{gateway}");
     }
     assert_eq!((set(wan_v4(1), WAN), set(wan_v4(2), LAN)), (Ok(()), Err(RouteError::Gateway)));
     assert_eq!(set(wan_v4(9), LAN), Err(RouteError::Full));
+}
+
+#[test]
+fn a_route_of_ipv6_has_no_gateway_of_ipv4() {
+    let mut node = router(Config::default());
+    let route = Route { to: IpCidr::new(FAR_V6, 48), via: Via::Gateway(WAN, wan_v4(1)), metric: 0 };
+    assert_eq!(node.stack.set_route(route), Err(RouteError::Family));
+}
+
+/// RFC 8950: the gateway is found by neighbour discovery, and gets IPv4.
+#[test]
+fn ipv4_goes_by_an_ipv6_gateway() {
+    let mut node = router_without_routes();
+    let frame = udp_frame(v4(1), FAR, b"by six");
+    for (gateway, known) in [(wan_v6(1), true), (wan_v6(9), false)] {
+        node.stack
+            .set_route(Route { to: IpCidr::new(FAR, 24), via: Via::Gateway(WAN, gateway), metric: 0 })
+            .unwrap();
+        let mut sent = through(&mut node, LAN, &frame);
+        if !known {
+            assert!(
+                matches!(&sent[..], [(WAN, question)] if question[12..14] == [0x86, 0xdd] && question[20] == 58)
+            );
+            node.with(|stack, io| stack.set_neighbor(WAN, gateway, far_mac(9), io)).unwrap();
+            sent = sent_by(&mut node);
+        }
+        let [(WAN, sent)] = &sent[..] else { panic!("one packet to the WAN: {sent:02x?}") };
+        let hardware = if known { far_mac(1) } else { far_mac(9) };
+        assert_eq!((&sent[..6], &sent[12..14], sent[22]), (&hardware.0[..], &[8, 0][..], frame[22] - 1));
+        assert_eq!((&sent[26..34], &sent[34..]), (&frame[26..34], &frame[34..]));
+    }
+}
+
+/// Each flow keeps to one of the next hops, and the flows are theirs as the weights say.
+#[test]
+fn flows_are_spread_over_next_hops_by_weight() {
+    let mut node = router(Config::default());
+    let third = node.stack.add_interface(EthernetAddress([2, 0, 0, 0, 2, ROUTER]), 1500);
+    node.with(|stack, io| stack.add_address(third, IpCidr::new(IpAddress::v4(192, 0, 2, ROUTER), 24), io));
+    let gateways = [(WAN, wan_v4(1), 3), (third, IpAddress::v4(192, 0, 2, 1), 1), (WAN, wan_v6(1), 4)];
+    let hops =
+        gateways.map(|(interface, gateway, weight)| NextHop { interface, gateway: Some(gateway), weight });
+    for (number, (interface, gateway, _)) in gateways.into_iter().enumerate() {
+        node.with(|stack, io| stack.set_neighbor(interface, gateway, far_mac(50 + number as u8), io))
+            .unwrap();
+    }
+    let route =
+        Route { to: IpCidr::new(FAR, 24), via: Via::Multipath(Multipath::new(&hops).unwrap()), metric: 0 };
+    node.stack.set_route(route.clone()).unwrap();
+    let mut taken = [0; 3];
+    for host in 0..200 {
+        let frame = udp_frame(v4(1), IpAddress::v4(203, 0, 113, host), b"flow");
+        let ways: Vec<_> = (0..3).map(|_| through(&mut node, LAN, &frame).remove(0)).collect();
+        assert!(
+            ways.iter().all(|(by, sent)| (*by, &sent[..6]) == (ways[0].0, &ways[0].1[..6])),
+            "a flow keeps its path"
+        );
+        let number = usize::from(ways[0].1[5] - 50);
+        assert_eq!(ways[0].0, gateways[number].0);
+        taken[number] += 1;
+    }
+    // Of 200 flows 75, 25 and 100; the seed decides, so it is always the same.
+    assert!(
+        (55..95).contains(&taken[0]) && (12..40).contains(&taken[1]) && (80..120).contains(&taken[2]),
+        "{taken:?}"
+    );
+    assert!(node.stack.remove_route(&route));
+    node.stack.set_route(Route { metric: 7, ..route }).unwrap();
+    assert_eq!(node.stack.routes().filter(|route| route.metric == 7).count(), 1);
+}
+
+/// Strict reverse-path checks let in what may come by any of the next hops (RFC 3704 2.2).
+#[test]
+fn packets_may_come_back_by_any_of_several_next_hops() {
+    let mut node = router(Config { reverse_path: true, ..Config::default() });
+    let by = |interface, gateway| NextHop { interface, gateway: Some(gateway), weight: 1 };
+    let both = Multipath::new(&[by(WAN, wan_v4(1)), by(LAN, v4(1))]).unwrap();
+    node.stack.set_route(Route { to: IpCidr::new(FAR, 24), via: Via::Multipath(both), metric: 0 }).unwrap();
+    let far = |last| IpAddress::v4(203, 0, 113, last);
+    for last in 0..20 {
+        let mut frame = udp_frame(far(last), v4(1), b"from the WAN");
+        frame[..6].copy_from_slice(&WAN_MAC.0);
+        assert_eq!(through(&mut node, WAN, &frame).len(), 1);
+        assert_eq!(through(&mut node, LAN, &udp_frame(far(last), wan_v4(1), b"from the LAN")).len(), 1);
+    }
+    assert_eq!(node.ledger.input_drops(IpDrop::ReversePath), 0);
 }
 
 #[test]

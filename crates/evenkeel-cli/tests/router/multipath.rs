@@ -1,0 +1,92 @@
+//! Routes of the kernel with several next hops, and IPv4 routes by IPv6 gateways.
+
+use crate::bird::{flows_by, two_ways};
+use crate::support::{Host, Router, in_namespace, run, wait_for};
+
+/// Addresses of B's that are pinged: each is a flow.
+const FLOWS: u8 = 40;
+
+/// By how many packets each of B's two links has more after pings to all the flows.
+fn spread(a: &Host, b: &Host, prefix: &str) -> [u64; 2] {
+    let count = || ["h2", "h3"].map(|device| b.received(device));
+    let before = count();
+    for flow in 1..=FLOWS {
+        a.run(&format!("ping -c 4 -i 0.01 -W 5 {prefix}{flow}"));
+    }
+    let after = count();
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+#[test]
+fn flows_are_spread_over_the_kernels_next_hops() {
+    in_namespace(&[], || {
+        let (a, b) = two_ways();
+        b.run("ip route add local 10.9.0.0/16 dev lo");
+        b.run("ip -6 route add local fd09::/16 dev lo");
+        run("ip route add 10.9.0.0/16 nexthop via 10.0.2.2 weight 1 nexthop via 10.0.3.2 weight 3");
+        run("ip -6 route add fd09::/16 nexthop via fd00:2::2 nexthop via fd00:3::2");
+        let router = Router::start("--link packet:r1 --link packet:r2 --link packet:r3 --kernel-routes");
+        let packets = u64::from(FLOWS) * 4;
+        for (prefix, least) in [("10.9.0.", [packets / 20, packets / 2]), ("fd09::", [packets / 5; 2])] {
+            let taken = spread(&a, &b, prefix);
+            assert!(taken[0] >= least[0] && taken[1] >= least[1], "{prefix}: {taken:?}");
+        }
+        // A flow keeps to one of them.
+        for to in ["10.9.0.1", "10.9.0.2", "fd09::1", "fd09::2"] {
+            let before = b.received("h2");
+            a.run(&format!("ping -c 20 -i 0.01 -W 5 {to}"));
+            let by = if b.received("h2") - before >= 20 { ["h2", "h3"] } else { ["h3", "h2"] };
+            flows_by(&a, &b, to, by[0], by[1]);
+        }
+        // One next hop goes; of IPv6 the kernel tells of that one alone.
+        run("ip route replace 10.9.0.0/16 via 10.0.3.2");
+        run("ip -6 route del fd09::/16 via fd00:2::2");
+        all_by(&a, &b, "h3", "h2");
+        // And comes again, beside the other.
+        run("ip route replace 10.9.0.0/16 nexthop via 10.0.2.2 nexthop via 10.0.3.2");
+        run("ip -6 route append fd09::/16 via fd00:2::2");
+        for prefix in ["10.9.0.", "fd09::"] {
+            wait_for("both ways", || spread(&a, &b, prefix).iter().all(|&packets| packets >= 20));
+        }
+        let done = router.stop();
+        assert_eq!(done["kernel"]["skipped"], 0, "{done}");
+    });
+}
+
+/// Waits until all flows take one of B's links, and sees that none takes the other.
+fn all_by(a: &Host, b: &Host, by: &str, not_by: &str) {
+    for prefix in ["10.9.0.", "fd09::"] {
+        for flow in 1..=4 {
+            let to = format!("{prefix}{flow}");
+            wait_for("the other way", || {
+                let before = b.received(by);
+                a.run(&format!("ping -c 4 -i 0.01 -W 5 {to}"));
+                b.received(by) >= before + 4
+            });
+            flows_by(a, b, &to, by, not_by);
+        }
+    }
+}
+
+/// RFC 8950, as BGP over link-local addresses sets it up.
+#[test]
+fn ipv4_goes_by_the_ipv6_gateways_that_the_kernel_says() {
+    in_namespace(&[], || {
+        let (a, b) = two_ways();
+        b.run("ip route add local 10.9.0.0/16 dev lo");
+        // No IPv4 on the link between.
+        run("ip addr del 10.0.3.1/24 dev r3");
+        b.run("ip addr del 10.0.3.2/24 dev h3");
+        run("ip route add 10.9.0.0/16 via inet6 fd00:3::2 dev r3");
+        let router = Router::start("--link packet:r1 --link packet:r2 --link packet:r3 --kernel-routes");
+        for to in ["10.9.0.1", "10.9.7.7"] {
+            flows_by(&a, &b, to, "h3", "h2");
+        }
+        run(
+            "ip route replace 10.9.0.0/16 nexthop via inet6 fd00:3::2 dev r3 weight 1 nexthop via 10.0.2.2 weight 1",
+        );
+        wait_for("both ways", || spread(&a, &b, "10.9.0.").iter().all(|&packets| packets >= 20));
+        let done = router.stop();
+        assert_eq!(done["kernel"]["skipped"], 0, "{done}");
+    });
+}
