@@ -1,17 +1,17 @@
 //! Routes of the kernel with several next hops, and IPv4 routes by IPv6 gateways.
 
 use crate::bird::{flows_by, two_ways};
-use crate::support::{Host, Router, in_namespace, run, wait_for};
+use crate::support::{Host, Router, in_namespace, run};
 
 /// Addresses of B's that are pinged: each is a flow.
-const FLOWS: u8 = 40;
+const FLOWS: u8 = 20;
 
 /// By how many packets each of B's two links has more after pings to all the flows.
 fn spread(a: &Host, b: &Host, prefix: &str) -> [u64; 2] {
     let count = || ["h2", "h3"].map(|device| b.received(device));
     let before = count();
     for flow in 1..=FLOWS {
-        a.run(&format!("ping -c 4 -i 0.01 -W 5 {prefix}{flow}"));
+        a.run(&format!("ping -c 2 -i 0.01 -W 5 {prefix}{flow}"));
     }
     let after = count();
     [after[0] - before[0], after[1] - before[1]]
@@ -26,7 +26,7 @@ fn flows_are_spread_over_the_kernels_next_hops() {
         run("ip route add 10.9.0.0/16 nexthop via 10.0.2.2 weight 1 nexthop via 10.0.3.2 weight 3");
         run("ip -6 route add fd09::/16 nexthop via fd00:2::2 nexthop via fd00:3::2");
         let router = Router::start("--link packet:r1 --link packet:r2 --link packet:r3 --kernel-routes");
-        let packets = u64::from(FLOWS) * 4;
+        let packets = u64::from(FLOWS) * 2;
         for (prefix, least) in [("10.9.0.", [packets / 20, packets / 2]), ("fd09::", [packets / 5; 2])] {
             let taken = spread(&a, &b, prefix);
             assert!(taken[0] >= least[0] && taken[1] >= least[1], "{prefix}: {taken:?}");
@@ -46,7 +46,10 @@ fn flows_are_spread_over_the_kernels_next_hops() {
         run("ip route replace 10.9.0.0/16 nexthop via 10.0.2.2 nexthop via 10.0.3.2");
         run("ip -6 route append fd09::/16 via fd00:2::2");
         for prefix in ["10.9.0.", "fd09::"] {
-            wait_for("both ways", || spread(&a, &b, prefix).iter().all(|&packets| packets >= 20));
+            assert!(
+                (0..20).any(|_| spread(&a, &b, prefix).iter().all(|&packets| packets >= 8)),
+                "both ways to {prefix}"
+            );
         }
         let done = router.stop();
         assert_eq!(done["kernel"]["skipped"], 0, "{done}");
@@ -58,11 +61,12 @@ fn all_by(a: &Host, b: &Host, by: &str, not_by: &str) {
     for prefix in ["10.9.0.", "fd09::"] {
         for flow in 1..=4 {
             let to = format!("{prefix}{flow}");
-            wait_for("the other way", || {
+            let follows = || {
                 let before = b.received(by);
                 a.run(&format!("ping -c 4 -i 0.01 -W 5 {to}"));
                 b.received(by) >= before + 4
-            });
+            };
+            assert!((0..100).any(|_| follows()), "{to} goes by {by}");
             flows_by(a, b, &to, by, not_by);
         }
     }
@@ -85,7 +89,7 @@ fn ipv4_goes_by_the_ipv6_gateways_that_the_kernel_says() {
         run(
             "ip route replace 10.9.0.0/16 nexthop via inet6 fd00:3::2 dev r3 weight 1 nexthop via 10.0.2.2 weight 1",
         );
-        wait_for("both ways", || spread(&a, &b, "10.9.0.").iter().all(|&packets| packets >= 20));
+        assert!((0..20).any(|_| spread(&a, &b, "10.9.0.").iter().all(|&packets| packets >= 8)), "both ways");
         let done = router.stop();
         assert_eq!(done["kernel"]["skipped"], 0, "{done}");
     });

@@ -107,7 +107,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new() -> Self {
         // Should the test be killed, this ends by itself.
-        let holder = Running(words("unshare -n sleep 120").spawn().unwrap());
+        let holder = Running(words("unshare -n sleep 300").spawn().unwrap());
         let host = Self { holder };
         let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
         let other = format!("/proc/{}/ns/net", host.pid());
@@ -182,7 +182,7 @@ impl Router {
         let binary = env!("CARGO_BIN_EXE_evenkeel");
         let mut words: Vec<&str> = before.to_vec();
         // Bounded, so that what never comes is not waited for for ever.
-        words.extend([binary, "route", "--json", "--stats-interval", "100ms", "--duration", "60s"]);
+        words.extend([binary, "route", "--json", "--stats-interval", "100ms", "--duration", "300s"]);
         words.extend(arguments.split_whitespace());
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
