@@ -9,7 +9,7 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::work::Work;
 
 use crate::experiment::{Check, Experiment, Outcome, Point};
-use crate::router_setup::Setup;
+use crate::router_setup::{Kernel, Setup};
 use crate::router_testbed::{Curve, Load, Router, START};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -23,6 +23,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 mod paper {
     pub(super) const NO_POLLING: [f64; 3] = [462.0, 682.0, 949.0];
     pub(super) const POLLING: [f64; 3] = [366.0, 898.0, 978.0];
+    /// Of a packet alone, from figures 11 and 12: without polling, and with.
+    pub(super) const ALONE: [f64; 2] = [327.0, 294.0];
     /// Where the second and the third would leave with the cure; the first is not held up.
     pub(super) const CURED: [f64; 3] = [366.0, 628.0, 775.0];
 }
@@ -55,9 +57,30 @@ fn measure(seed: u64) -> Outcome {
             Check::near(name, paper[nth], here[nth], TOLERANCE)
         }));
     }
+    checks.extend(alone(seed));
     checks.push(independent(&Setup::POLLING, seed));
     checks.extend(price(&cured, seed));
     Outcome { x: "packet", y: "handed to the interface (us)", y_max: None, points, checks }
+}
+
+/// The traces of a packet that comes alone have the same path of the same kernels, and nothing on it but what is named in them.
+fn alone(seed: u64) -> [Check; 2] {
+    let [no_polling, polling] = paper::ALONE;
+    let time = |setup| traced(&setup, 1, seed)[0];
+    [
+        Check::near(
+            "a packet alone, polling off (figure 11), stretched as if traced (us)",
+            no_polling,
+            time(Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED }),
+            TOLERANCE,
+        ),
+        Check::near(
+            "a packet alone, polling (figure 12), stretched as if traced (us)",
+            polling,
+            time(Setup::POLLING),
+            TOLERANCE,
+        ),
+    ]
 }
 
 fn line(series: &str, times: &[f64]) -> Vec<Point> {

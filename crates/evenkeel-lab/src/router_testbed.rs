@@ -41,6 +41,8 @@ pub(crate) const START: Instant = Instant::from_millis(20);
 pub(crate) enum Load {
     /// At a mean rate, in bursts.
     Rate(u64),
+    /// At a rate, one by one.
+    Spaced(u64),
     /// One packet at a random moment of each interval.
     Single(Duration),
     /// So many packets, so far apart, once.
@@ -221,7 +223,18 @@ impl Curve {
         rates: impl IntoIterator<Item = u64>,
         seed: u64,
     ) -> Self {
-        let run = |rate| (rate, Router::new(setup, Load::Rate(rate), seed ^ rate).measure(WARM_UP, TIME));
+        Self::under(Load::Rate, name, setup, rates, seed)
+    }
+
+    /// The same under another load than bursts.
+    pub(crate) fn under(
+        load: fn(u64) -> Load,
+        name: impl Into<String>,
+        setup: &Setup,
+        rates: impl IntoIterator<Item = u64>,
+        seed: u64,
+    ) -> Self {
+        let run = |rate| (rate, Router::new(setup, load(rate), seed ^ rate).measure(WARM_UP, TIME));
         Self { name: name.into(), measured: rates.into_iter().map(run).collect() }
     }
 
@@ -325,6 +338,7 @@ fn spawn(host: &mut Host, setup: &Setup) -> Option<ProcessId> {
 fn flow(host: HostId, load: Load) -> Flow {
     let (rate_pps, pattern) = match load {
         Load::Rate(rate) => (rate, pattern()),
+        Load::Spaced(rate) => (rate, Pattern::Constant),
         Load::Single(period) => {
             let per_s = 1_000_000_000 / period.as_nanos() as u64;
             (per_s, Pattern::Ticks { period, gap: FRAME_TIME })

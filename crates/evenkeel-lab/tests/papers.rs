@@ -7,12 +7,17 @@ const KNOWN_MISSES: &[(&str, &str, &str)] = &[
     (
         "l97-fig10",
         "dip below saturation, limit 75 % (points)",
-        "a round of five takes 1 ms: a limit of 7.5 ms is overrun by half a round more than one of 5 ms, and the plateau lies as low as the dip",
+        "the paper explains the dip by packets that come one by one, and so they have one of 5 points here, too (checked beside it); but its generator \
+         sends bursts (section 9), whose packets share interrupts: near 3500/s, where the limit sets in, interrupts take 8 % of the core and not 17, \
+         and the plateau lies as low because a limit of 7.5 ms is overrun by half a round of 1 ms. Evenly spaced packets throughout would put \
+         figures 2, 6, 9 and 15 out of their tolerances",
     ),
     (
         "l97-fig14",
         "packet 1, polling, stretched as if traced (us)",
-        "figure 13 leaves 27 us for interrupt and thread switch, figure 14 some 100 more, which the paper itself lays partly to tracing",
+        "figure 12 has the same path of the same kernel, traced in more places, at 294 us, as it is here (checked beside it); figure 14 has 72 more, \
+         of one trace that holds a clock interrupt at a place that only the picture shows; nothing else on the path is longer for a burst, and by \
+         the paper's own account nothing should be",
     ),
 ];
 
@@ -57,6 +62,11 @@ fn l97_fig5_agrees_with_the_paper() {
     run("l97-fig5", 1);
 }
 
+/// With seeds 3 and 5 it misses one check by a hair: single points come to 96.97 % of the peak where 97 is wanted. While the ring never empties nothing
+/// in the model is random, and the queue's cycle of filling and draining locks into one of two rhythms, 3 % apart: in the one the last packet's
+/// transmit interrupt comes before input resumes, in the other the polling thread is running by then. On a real machine no two rounds take
+/// equally long, and it would be now the one and now the other. Timeouts that run out at the ticks of the clock, as the paper's must have, make
+/// no difference for the better: input then has most of each tick, and the screening queue overflows.
 #[test]
 fn l97_fig6_agrees_with_the_paper() {
     run("l97-fig6", 1);
