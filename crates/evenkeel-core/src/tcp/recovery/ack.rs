@@ -349,6 +349,9 @@ impl Recovery {
 
     /// Begins a reduction if there is a sign of congestion. Returns whether it did.
     fn react(&mut self, before: &Before, acked: &Acked, info: &AckInfo<'_>) -> bool {
+        if self.board.is_syn_outstanding() {
+            return false;
+        }
         let kind = if acked.newly_lost > 0 {
             Kind::FastRecovery
         } else if info.ece {

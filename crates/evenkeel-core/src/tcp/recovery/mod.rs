@@ -210,7 +210,7 @@ impl Recovery {
         }
         self.last_sent = now;
         self.flight_max = self.flight_max.max(self.in_flight());
-        self.set_timers_after_sending(retransmission, now);
+        self.set_timers_after_sending(start, retransmission, now);
     }
 
     fn sent_again(&mut self, start: Position, end: Position, now: Instant) {

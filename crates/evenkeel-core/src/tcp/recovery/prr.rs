@@ -40,8 +40,8 @@ impl Prr {
         } else {
             self.bounded(ack, ssthresh, mss)
         };
-        if self.out == 0 {
-            // The fast retransmit leaves whatever the proportion says.
+        if self.out == 0 || ack.in_flight == 0 {
+            // The fast retransmit leaves whatever the proportion says; and with nothing on its way nothing would ever arrive.
             allowed = allowed.max(u64::from(mss));
         }
         ack.in_flight.saturating_add(u32::try_from(allowed).unwrap_or(u32::MAX))
@@ -134,7 +134,7 @@ mod tests {
                 let window = prr.window(ack, ssthresh, MSS);
                 prop_assert!(window >= in_flight);
                 let may = window - in_flight;
-                let first = if sent == 0 { MSS } else { 0 };
+                let first = if sent == 0 || in_flight == 0 { MSS } else { 0 };
                 if in_flight > ssthresh {
                     let due = (arrived * u64::from(ssthresh)).div_ceil(u64::from(flight * MSS));
                     prop_assert!(sent + u64::from(may) <= due.max(sent) + u64::from(first));

@@ -3,7 +3,7 @@
 use super::Recovery;
 use super::episode::{Episode, Frto, Kind, Undo};
 use super::prr::{Delivery, Prr};
-use super::scoreboard::Fate;
+use super::scoreboard::{Fate, Position};
 use crate::time::{Duration, Instant};
 
 /// What a deadline was for.
@@ -112,9 +112,9 @@ impl Recovery {
         self.window.cwnd = self.in_flight().saturating_add(self.window.mss);
     }
 
-    pub(super) fn set_timers_after_sending(&mut self, retransmission: bool, now: Instant) {
-        // RFC 6298, 5.1
-        if self.retransmission_at == Instant::NEVER {
+    pub(super) fn set_timers_after_sending(&mut self, start: Position, retransmission: bool, now: Instant) {
+        // RFC 6298, 5.1; and no segment is sent again less than a timeout after it was (5).
+        if self.retransmission_at == Instant::NEVER || start == self.board.una() {
             self.retransmission_at = now + self.rto();
         }
         if self.tail_loss.due {

@@ -67,6 +67,16 @@ fn the_timer_runs_from_the_first_segment_and_starts_anew_with_each_acknowledgmen
 }
 
 #[test]
+fn no_segment_is_sent_again_less_than_a_timeout_after_it_was() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    script.sack(0, &[(1, 4)]);
+    assert_eq!(script.pump(), "R0");
+    assert_eq!(script.recovery.deadline(), at(500));
+}
+
+#[test]
 fn a_timeout_leaves_one_segment_and_doubles() {
     let mut script = Script::without_sack();
     script.write(10);
@@ -139,11 +149,11 @@ fn a_timeout_spares_what_was_sent_less_than_a_round_trip_ago() {
     script.at(200);
     script.sack(0, &[(1, 4)]);
     assert_eq!(script.pump(), "R0");
-    script.at(390);
+    script.at(490);
     script.available += 10;
     script.sack(0, &[(1, 6)]);
     assert_eq!(script.pump(), "N10 N11");
-    assert_eq!((script.expire(), script.millis()), (Expired::Timeout, 400));
+    assert_eq!((script.expire(), script.millis()), (Expired::Timeout, 500));
     assert_eq!((script.in_flight(), script.cwnd(), script.pump().as_str()), (2, 3, "R0"));
 }
 
