@@ -1,6 +1,7 @@
 //! A socket in LISTEN: connections half-open, and those that wait to be accepted.
 
 mod listen;
+mod opening;
 mod syn_received;
 
 use core::fmt;
@@ -122,7 +123,7 @@ pub enum Reaction {
     Send(Header),
     /// The handshake is over: make the connection, [`queue`](Listener::queue) it, and give the segment to it, which may carry data.
     Establish(Handshake),
-    /// Data came with a good cookie (RFC 7413, 4.2.2): make a connection in SYN-RECEIVED, `queue` it, give it the SYN with its data, and say
+    /// Data came with a good cookie (RFC 7413, 4.2.2): make a connection in SYN-RECEIVED, `queue` it, give it the SYN as early data, and say
     /// [`FastOpenServer::finish`] when its handshake is over. The SYN-ACK is the connection's to send, with the cookie if there is one.
     FastOpen(Handshake, Option<Cookie>),
 }
