@@ -380,7 +380,7 @@ impl Recovery {
             Some(_) => return false,
         }
         let undoable = kind == Kind::FastRecovery && !certain;
-        self.undo = undoable.then(|| Box::new(Undo::new(self.window, before.una)));
+        self.undo = undoable.then(|| Box::new(Undo::new(self.window)));
         let flight = before.outstanding.min(self.window.cwnd);
         self.control.on_congestion(&mut self.window, flight);
         self.episode = Some(Box::new(Episode { kind, end, prr: Prr::new(before.unaccounted) }));

@@ -53,8 +53,9 @@ pub(super) enum Frto {
 pub(super) struct Undo {
     /// The window before.
     pub(super) window: Window,
-    /// Where the episode began: `SND.UNA`.
+    /// Only what lies here was sent again in the episode.
     from: Position,
+    to: Position,
     /// The episode is over, and its reports are when this is acknowledged.
     pub(super) until: Option<Position>,
     /// When the first retransmission of the episode left (the Eifel algorithm, RFC 3522).
@@ -65,20 +66,31 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    pub(super) fn new(window: Window, from: Position) -> Self {
-        Self { window, from, until: None, first_retransmission: None, sent_again: 0, in_vain: 0 }
+    pub(super) fn new(window: Window) -> Self {
+        Self {
+            window,
+            from: Position::MAX,
+            to: 0,
+            until: None,
+            first_retransmission: None,
+            sent_again: 0,
+            in_vain: 0,
+        }
     }
 
-    pub(super) fn on_sent_again(&mut self, octets: u32, now: Instant) {
+    /// So many octets from `start` up to `end` are sent again.
+    pub(super) fn on_sent_again(&mut self, start: Position, end: Position, octets: u32, now: Instant) {
         if octets > 0 && self.until.is_none() {
+            self.from = self.from.min(start);
+            self.to = self.to.max(end);
             self.first_retransmission.get_or_insert(now);
             self.sent_again = self.sent_again.saturating_add(octets);
         }
     }
 
-    /// The octets from `start` up to `end` arrived twice.
+    /// The octets from `start` up to `end` arrived twice. What was not sent again the network has doubled.
     pub(super) fn on_dsack(&mut self, start: Position, end: Position) {
-        self.in_vain = self.in_vain.saturating_add(octets(start.max(self.from), end));
+        self.in_vain = self.in_vain.saturating_add(octets(start.max(self.from), end.min(self.to)));
     }
 
     /// All that was sent again had arrived before: nothing was lost.

@@ -216,7 +216,7 @@ impl Recovery {
     fn sent_again(&mut self, start: Position, end: Position, now: Instant) {
         let octets = self.board.sent_again(start, end, now);
         if let Some(undo) = &mut self.undo {
-            undo.on_sent_again(octets, now);
+            undo.on_sent_again(start, end, octets, now);
         }
         self.totals.retransmitted_segments += 1;
         self.totals.retransmitted_octets += u64::from(octets);

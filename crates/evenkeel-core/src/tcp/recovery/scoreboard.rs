@@ -202,6 +202,7 @@ impl Scoreboard {
 
     /// Notes that the segment is sent again; returns its end.
     fn transmit(&mut self, index: usize, now: Instant, again: &mut u32) -> Option<Position> {
+        self.drop_outdated_resent();
         let segment = self.segments.get_mut(index)?;
         if segment.fate == Fate::Sacked {
             return Some(segment.end());
@@ -393,6 +394,13 @@ impl Scoreboard {
         let segment = self.segments.get(index)?;
         let current = segment.fate == Fate::InFlight && segment.retransmitted && segment.sent_at == resent.at;
         current.then_some(index)
+    }
+
+    /// Without SACK nobody else shortens the queue.
+    fn drop_outdated_resent(&mut self) {
+        while self.resent.front().is_some_and(|&resent| self.find_resent(resent).is_none()) {
+            self.resent.pop_front();
+        }
     }
 
     fn mark_lost(&mut self, index: usize) {

@@ -105,6 +105,18 @@ fn taken_back_all_is_on_its_way_and_can_be_lost_again() {
 }
 
 #[test]
+fn what_was_sent_again_and_acknowledged_is_forgotten_also_while_more_is_outstanding() {
+    let mut board = board(3);
+    for number in 3..1000 {
+        board.mark_first_lost();
+        board.sent_again(at(number - 3), at(number - 2), Instant::from_millis(number));
+        board.sent(at(number + 1), Instant::from_millis(number));
+        board.acknowledge(at(number - 2), |_| {});
+    }
+    assert!(board.resent.len() <= 1 && board.lost.is_empty(), "{}", board.resent.len());
+}
+
+#[test]
 fn an_empty_scoreboard_owns_no_memory() {
     let mut board = board(100);
     board.mark_lost_where(|_| true);

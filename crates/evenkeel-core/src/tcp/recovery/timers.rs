@@ -95,14 +95,14 @@ impl Recovery {
     }
 
     fn reduce_on_timeout(&mut self) {
-        let (una, end) = (self.board.una(), self.board.nxt());
+        let end = self.board.nxt();
         let mut frto = Frto::Waiting;
         match self.episode.as_ref().map(|episode| episode.kind) {
             // Reduced already for this window of data.
             Some(Kind::FastRecovery) => frto = Frto::Off,
             Some(Kind::WindowReduced | Kind::Timeout(_)) => {}
             None => {
-                self.undo = Some(Box::new(Undo::new(self.window, una)));
+                self.undo = Some(Box::new(Undo::new(self.window)));
                 let flight = self.board.outstanding().min(self.window.cwnd);
                 self.control.on_timeout(&mut self.window, flight);
             }
@@ -137,6 +137,7 @@ impl Recovery {
         }
         if advanced {
             self.timeouts = 0;
+            self.tail_loss.due = false;
             self.schedule_probe(now);
         } else if self.board.sacked_segments() > 0 {
             self.tail_loss.cancel();

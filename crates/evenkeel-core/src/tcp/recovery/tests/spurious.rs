@@ -146,6 +146,19 @@ fn a_fast_recovery_with_two_retransmissions_needs_two_dsacks() {
 }
 
 #[test]
+fn a_segment_that_the_network_doubled_undoes_nothing() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    script.sack(0, &[(1, 4)]);
+    assert_eq!(script.pump(), "R0");
+    script.at(300);
+    script.ack(10);
+    assert!(!script.sack(10, &[(5, 6)]).undone);
+    assert_eq!(script.cwnd(), 7);
+}
+
+#[test]
 fn a_dsack_comes_too_late_when_another_round_trip_is_over() {
     let mut script = Script::new();
     script.write(10);
