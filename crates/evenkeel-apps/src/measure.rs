@@ -2,8 +2,8 @@
 
 use std::io;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use evenkeel::link;
@@ -58,7 +58,10 @@ pub struct Sending(Arc<AtomicU8>);
 
 /// How far a generator is, for the host that it floods.
 #[derive(Debug)]
-pub struct Generator(Arc<AtomicU8>);
+pub struct Generator {
+    state: Arc<AtomicU8>,
+    host: Weak<AtomicBool>,
+}
 
 const MEASURING: u8 = 1;
 const SENT: u8 = 2;
@@ -77,24 +80,37 @@ impl Drop for Sending {
 }
 
 impl Generator {
+    /// The host is ready for the first frame.
+    pub fn begin(&self) {
+        if let Some(ready) = self.host.upgrade() {
+            ready.store(true, Ordering::Release);
+        }
+    }
+
     /// Whether the window has opened.
     #[must_use]
     pub fn measures(&self) -> bool {
-        self.0.load(Ordering::Acquire) >= MEASURING
+        self.state.load(Ordering::Acquire) >= MEASURING
     }
 
     /// Whether it has sent its last frame, and all it sent can be seen.
     #[must_use]
     pub fn has_sent(&self) -> bool {
-        self.0.load(Ordering::Acquire) >= SENT
+        self.state.load(Ordering::Acquire) >= SENT
     }
 }
 
-/// Whether a host is still at work, for the generator that floods it.
+/// Whether a host is at work, for the generator that floods it.
 #[derive(Debug)]
-pub struct Working(Arc<()>);
+pub struct Working(Arc<AtomicBool>);
 
 impl Working {
+    /// Whether the host is ready for the first frame, or never will be.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Acquire) || self.is_over()
+    }
+
     /// Whether the host has closed its books.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -104,8 +120,8 @@ impl Working {
 
 /// Runs a host and the load generator that floods it, each on a thread and, if there are two, a core of its own.
 ///
-/// The generator says when the window opens, and when it has sent its last frame; the host goes by that, and not by the clock: a machine that
-/// gives cores to others may let either come late. Afterwards the generator takes what comes out until the host is done.
+/// The host says when it is ready for the first frame. The generator says when the window opens, and when it has sent its last frame; the host goes
+/// by that, and not by the clock: a machine that gives cores to others may let either come late. Afterwards the generator takes what comes out until the host is done.
 ///
 /// # Errors
 /// If one of them panics.
@@ -114,13 +130,14 @@ pub fn opposite<H: Send, G: Send>(
     generator: impl FnOnce(Sending, &Working) -> G + Send,
 ) -> io::Result<(H, G)> {
     let cpus = link::cpus();
-    let (sending, working) = (Sending::default(), Arc::new(()));
-    let (sent, watched) = (Generator(Arc::clone(&sending.0)), Working(Arc::clone(&working)));
+    let (sending, working) = (Sending::default(), Arc::new(AtomicBool::new(false)));
+    let watching = Generator { state: Arc::clone(&sending.0), host: Arc::downgrade(&working) };
+    let watched = Working(Arc::clone(&working));
     thread::scope(|scope| {
         let host = scope.spawn(|| {
             let _working = working;
             settle_on(cpus.get(1));
-            host(&sent)
+            host(&watching)
         });
         let generator = scope.spawn(|| {
             settle_on(cpus.first());
@@ -135,7 +152,7 @@ pub fn opposite<H: Send, G: Send>(
 /// When what happens in a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
-    /// The first frame.
+    /// The first frame, at the earliest.
     pub start: Instant,
     /// Before the window: time to fill queues and settle.
     pub warm_up: Duration,
@@ -158,6 +175,7 @@ pub fn drive<T>(
     generator: &Generator,
     mut look: impl FnMut(&Engine) -> T,
 ) -> io::Result<[T; 2]> {
+    generator.begin();
     run_until(engine, || generator.measures())?;
     let from = look(engine);
     run_until(engine, || generator.has_sent())?;
@@ -355,11 +373,14 @@ mod tests {
     #[test]
     fn the_host_goes_by_the_generator_which_goes_on_until_the_host_is_done() {
         let host = |generator: &Generator| {
+            generator.begin();
             in_good_time(|| generator.measures());
             in_good_time(|| generator.has_sent());
             5
         };
         let generator = |sending: Sending, host: &Working| {
+            in_good_time(|| host.has_begun());
+            assert!(!host.is_over(), "it goes by the generator");
             sending.measuring();
             drop(sending);
             in_good_time(|| host.is_over());
@@ -373,7 +394,10 @@ mod tests {
         let host = |generator: &Generator| in_good_time(|| generator.has_sent());
         let error = opposite(host, |_, _| panic!("as the test wants")).unwrap_err();
         assert!(error.to_string().contains("generator"), "{error}");
-        let generator = |_sending, host: &Working| in_good_time(|| host.is_over());
+        let generator = |_sending, host: &Working| {
+            in_good_time(|| host.has_begun());
+            in_good_time(|| host.is_over());
+        };
         let error = opposite(|_| panic!("as the test wants"), generator).unwrap_err();
         assert!(error.to_string().contains("host"), "{error}");
     }

@@ -14,6 +14,9 @@ use crate::requests::Requests;
 /// Frames sent between two looks at the clock, at most.
 const BURST_PKTS: u64 = 64;
 
+/// A generator looks this often whether its router is ready.
+const WAIT: Duration = Duration::from_micros(10);
+
 /// The far ends of a router's two links.
 pub trait Outside {
     /// Sends a frame towards the router. Whether its ring has room is the router's affair, and counted there.
@@ -67,6 +70,9 @@ impl Flood<'_> {
         stop: impl Fn() -> bool,
     ) -> [Offered; RATES] {
         let mut start = self.clock.spin_until(self.schedule.start);
+        while !self.router.has_begun() {
+            start = self.clock.spin(WAIT);
+        }
         let offered = rates_pps.map(|rate_pps| {
             let offered = self.flood(rate_pps, start, outside, &stop);
             start = self.clock.now();
