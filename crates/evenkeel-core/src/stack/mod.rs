@@ -22,7 +22,7 @@ mod neighbor;
 mod output;
 mod packet;
 mod path_mtu;
-mod random;
+pub(crate) mod random;
 mod rate;
 mod reassembly;
 mod redirect;

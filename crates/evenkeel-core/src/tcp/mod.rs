@@ -7,6 +7,8 @@
 //!
 //! | looking for | module |
 //! | --- | --- |
+//! | all of it together: packets in, packets out, the user's calls | [`endpoint`] |
+//! | one connection | [`connection`] |
 //! | sequence numbers and ranges of them | [`seq`] |
 //! | what to send again, how much may leave, when | [`recovery`] |
 //! | congestion control: CUBIC, NewReno | [`congestion`] |
@@ -22,7 +24,6 @@
 //! | headers, flags, segments to and from octets | [`segment`] |
 //! | options | [`options`] |
 //! | the eleven states and what leads from one to the next | [`state`] |
-//! | one connection | [`connection`] |
 //! | octets to send, octets received, holes in them | [`buffer`] |
 //!
 //! Words are those of RFC 9293: `SND.UNA`, `RCV.NXT`, `SEG.SEQ` are `snd.una`, `rcv.nxt`, `seg.seq` here.
@@ -32,6 +33,7 @@ pub mod congestion;
 pub mod connection;
 pub mod cookie;
 pub mod counters;
+pub mod endpoint;
 pub mod fast_open;
 pub mod isn;
 pub mod listener;
@@ -52,6 +54,7 @@ pub mod wheel;
 
 pub use connection::{Config, Connection};
 pub use counters::{Counter, Counters};
+pub use endpoint::{Endpoint, EndpointConfig};
 pub use isn::InitialSequence;
 pub use listener::{Listener, ListenerConfig};
 pub use options::{Cookie, Options, SackBlocks, Timestamps};

@@ -146,7 +146,7 @@ pub struct Header {
 impl Header {
     /// Octets of the header with its options.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn octets(&self) -> usize {
         HEADER_LEN + self.options.len()
     }
 }
@@ -245,7 +245,7 @@ impl<'a> Segment<'a> {
     /// Octets of header and payload.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.header.len() + self.payload_len()
+        self.header.octets() + self.payload_len()
     }
 
     /// It has no payload.

@@ -31,6 +31,11 @@ impl Clock {
         Timestamps { value: self.value(now), echo: self.recent }
     }
 
+    /// TS.Recent.
+    pub(super) const fn recent(&self) -> u32 {
+        self.recent
+    }
+
     /// What the peer's clock says.
     pub(super) const fn hear(&mut self, value: u32, now: Instant) {
         self.recent = value;

@@ -1,7 +1,8 @@
 //! Closing (RFC 9293, 3.6 and 3.10.4), giving up (3.10.5) and failing.
 
-use super::super::segment::{Flags, Header};
+use super::super::segment::Flags;
 use super::super::state::{Event, State};
+use super::super::time_wait::Remains;
 use super::{Connection, Due, Error, Timers};
 use crate::time::Instant;
 
@@ -41,18 +42,22 @@ impl Connection {
     pub fn abort(&mut self) {
         use State::{CloseWait, Established, FinWait1, FinWait2, SynReceived};
         let tell = matches!(self.state, SynReceived | Established | FinWait1 | FinWait2 | CloseWait);
-        let reset = Header {
-            source: self.local_port,
-            destination: self.remote_port,
-            seq: self.snd.nxt,
-            ack: self.rcv.nxt(),
-            flags: Flags::RST | Flags::ACK,
-            ..Header::default()
-        };
         if self.state != State::Closed {
             self.fail(Error::Aborted);
-            self.due.reset = tell.then_some(reset);
+            self.due.reset = tell.then_some((self.snd.nxt, Flags::RST | Flags::ACK));
         }
+    }
+
+    /// What is left to remember of a connection in TIME-WAIT that the user has closed and that has nothing more to send.
+    #[must_use]
+    pub fn remains(&mut self) -> Option<Remains> {
+        let left = self.state == State::TimeWait && self.rcv.closed && !self.due.ack;
+        left.then(|| Remains {
+            snd_nxt: self.snd.nxt,
+            rcv_nxt: self.rcv.nxt(),
+            window: self.offer_window(),
+            ts_recent: self.clock.as_ref().map(|clock| clock.recent()),
+        })
     }
 
     /// The connection is over, and both sides know it; or there never was one.

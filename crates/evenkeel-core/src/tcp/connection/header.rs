@@ -46,7 +46,7 @@ impl Connection {
     /// The header of a SYN or SYN-ACK; `first` if it was not sent before.
     pub(super) fn syn_header(&mut self, first: bool, now: Instant) -> Header {
         let answers = self.state == State::SynReceived;
-        let cookie = self.snd.fast_open.and_then(|fast_open| fast_open.cookie);
+        let cookie = self.snd.fast_open.as_ref().and_then(|fast_open| fast_open.cookie);
         let options = Options {
             mss: Some(self.rcv.mss),
             window_scale: self.scaling.then_some(self.rcv.shift),
@@ -72,6 +72,12 @@ impl Connection {
         }
         self.acknowledged();
         Header { flags: header.flags | Flags::ACK, ..header }
+    }
+
+    /// The header of a reset. Without ACK it acknowledges nothing.
+    pub(super) fn reset_header(&self, seq: SeqNumber, flags: Flags) -> Header {
+        let header = self.plain(seq, flags);
+        Header { ack: if flags.contains(Flags::ACK) { header.ack } else { SeqNumber::default() }, ..header }
     }
 
     fn plain(&self, seq: SeqNumber, flags: Flags) -> Header {

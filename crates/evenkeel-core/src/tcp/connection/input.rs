@@ -154,13 +154,7 @@ impl Connection {
     /// Answers a segment that acknowledges what was never sent: `<SEQ=SEG.ACK><CTL=RST>`, unless it is a reset itself.
     pub(super) fn answer_with_reset(&mut self, segment: &Segment<'_>) {
         if !segment.header.flags.contains(Flags::RST) {
-            self.due.reset = Some(Header {
-                source: self.local_port,
-                destination: self.remote_port,
-                seq: segment.header.ack,
-                flags: Flags::RST,
-                ..Header::default()
-            });
+            self.due.reset = Some((segment.header.ack, Flags::RST));
         }
     }
 }

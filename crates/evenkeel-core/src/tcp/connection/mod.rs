@@ -37,7 +37,7 @@ pub use user::Unavailable;
 use super::buffer::{ReceiveBuffer, SendBuffer};
 use super::options::Cookie;
 use super::recovery::{Recovery, RecoveryInfo};
-use super::segment::Header;
+use super::segment::Flags;
 use super::seq::{SeqNumber, SeqRange};
 use super::state::{Event, State};
 use crate::time::Instant;
@@ -103,7 +103,7 @@ struct SendSide {
     cwr: bool,
     /// When the peer last moved things forward while something waited for it.
     progress: Instant,
-    fast_open: Option<FastOpen>,
+    fast_open: Option<Box<FastOpen>>,
 }
 
 /// An active open with data (RFC 7413, 4.1).
@@ -180,8 +180,8 @@ impl ReceiveSide {
 /// What waits to be sent besides data.
 #[derive(Debug, Default)]
 struct Due {
-    /// The last segment there will be, or an answer to one that is not ours.
-    reset: Option<Header>,
+    /// The number and flags of the last segment there will be, or of an answer to one that is not ours.
+    reset: Option<(SeqNumber, Flags)>,
     /// A SYN or SYN-ACK.
     syn: bool,
     ack: bool,

@@ -28,7 +28,7 @@ impl Connection {
         let mut connection = Self::new(config, open, now);
         connection.step(Event::ActiveOpen);
         connection.snd.fast_open =
-            fast_open.map(|cookie| FastOpen { cookie: Some(cookie), data: 0, sent_at: now });
+            fast_open.map(|cookie| Box::new(FastOpen { cookie: Some(cookie), data: 0, sent_at: now }));
         connection.due.syn = true;
         connection
     }
@@ -45,7 +45,7 @@ impl Connection {
         let syn = SeqRange::at(open.iss, 1);
         match handshake.syn_ack {
             SynAck::Due(cookie) => {
-                connection.snd.fast_open = Some(FastOpen { cookie, data: 0, sent_at: now });
+                connection.snd.fast_open = Some(Box::new(FastOpen { cookie, data: 0, sent_at: now }));
                 connection.due.syn = true;
                 return connection;
             }
@@ -166,7 +166,7 @@ impl Connection {
     pub(super) fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) {
         let (header, flags) = (&segment.header, segment.header.flags);
         let acknowledges = flags.contains(Flags::ACK);
-        let sent = self.snd.nxt + self.snd.fast_open.map_or(0, |fast_open| fast_open.data);
+        let sent = self.snd.nxt + self.snd.fast_open.as_ref().map_or(0, |fast_open| fast_open.data);
         if acknowledges && !(header.ack.after(self.snd.iss) && header.ack.at_or_before(sent)) {
             return self.answer_with_reset(segment);
         }

@@ -1,0 +1,187 @@
+//! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293, 3.10.7).
+
+use super::super::connection::{Agreement, Connection, Handshake, SynAck};
+use super::super::counters::Counter;
+use super::super::listener::{self, Arrival, Reaction};
+use super::super::options::Cookie;
+use super::super::segment::{Ecn, Flags, Header, Malformed, Segment};
+use super::super::state::State;
+use super::super::table::Id;
+use super::super::time_wait::Answer;
+use super::super::tuple::FourTuple;
+use super::{ANSWERS_MAX, Endpoint, Entry, Event, Holder, ListenAt, Readiness};
+use crate::time::Instant;
+use crate::wire::{IpAddress, IpEndpoint};
+
+/// What the IP header says, and the way back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Who sent it.
+    pub source: IpAddress,
+    /// An address of ours, and of nobody else: no broadcast, no group.
+    pub destination: IpAddress,
+    /// What it says about congestion.
+    pub ecn: Ecn,
+    /// Octets that a segment to the sender may have after the 20 octets of its header.
+    pub mss: u16,
+}
+
+impl Endpoint {
+    /// A packet has brought `octets`, from the TCP header on.
+    pub fn input(&mut self, octets: &[u8], packet: &Packet, now: Instant) {
+        self.counters.count(Counter::InSegs);
+        let segment = match Segment::parse(octets, &packet.source, &packet.destination, packet.ecn) {
+            Ok(segment) => segment,
+            Err(why) => return self.count_malformed(why),
+        };
+        let header = &segment.header;
+        let local = IpEndpoint::new(packet.destination, header.destination);
+        let tuple = FourTuple::new(local, IpEndpoint::new(packet.source, header.source));
+        if let Some(id) = self.connections.find(&tuple) {
+            return self.deliver(id, &segment, now);
+        }
+        let previous = match self.time_wait.find(&tuple) {
+            None => None,
+            Some(id) => match self.time_wait.handle_segment(id, &segment, now, &mut self.counters) {
+                Answer::Nothing => return,
+                Answer::Send(header) => return self.answer(tuple, header),
+                // It may begin a new connection, whose numbers are to follow those of the old one.
+                Answer::Reopen { previous } => Some(previous),
+            },
+        };
+        self.offer_to_listener(&Arrival { tuple, segment, mss: packet.mss, previous, now });
+    }
+
+    fn count_malformed(&mut self, why: Malformed) {
+        self.counters.count(Counter::InErrs);
+        if why == Malformed::Checksum {
+            self.counters.count(Counter::InCsumErrors);
+        }
+    }
+
+    fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) {
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        let before = entry.connection.state();
+        entry.connection.on_segment(segment, now);
+        let after = entry.connection.state();
+        if before == State::SynReceived && after != before && core::mem::take(&mut entry.early) {
+            self.finish_early(id, after == State::Closed, now);
+        }
+        self.touch(id);
+    }
+
+    /// The handshake of a connection that had data before is over, or a reset has ended it.
+    fn finish_early(&mut self, id: Id, reset: bool, now: Instant) {
+        let at = self.connections.tuple(id).and_then(|tuple| self.listener_for(&tuple.local));
+        let server = at.and_then(|at| self.listeners.get_mut(&at)?.fast_open());
+        if let Some(server) = server {
+            server.finish(reset, now);
+        }
+    }
+
+    fn offer_to_listener(&mut self, arrival: &Arrival<'_>) {
+        let tuple = arrival.tuple;
+        let Some(at) = self.listener_for(&tuple.local) else { return self.refuse(&tuple, &arrival.segment) };
+        if self.connections.is_full() {
+            // A handshake that is completed now would be forgotten. The peer will try again.
+            return self.counters.count(Counter::ListenDrops);
+        }
+        let Some(listener) = self.listeners.get_mut(&at) else { return };
+        match listener.handle_segment(arrival, &mut self.counters) {
+            Reaction::Nothing => return,
+            Reaction::Send(header) => {
+                self.answer(tuple, header);
+                if !header.flags.contains(Flags::SYN) {
+                    return;
+                }
+            }
+            Reaction::Establish(agreed) => {
+                let syn_ack = agreed.sent_at.map_or(SynAck::Sent, SynAck::SentAt);
+                self.establish(at, &agreed, syn_ack, arrival);
+            }
+            Reaction::FastOpen(agreed, cookie) => self.establish_early(at, &agreed, cookie, arrival),
+        }
+        if let Some(old) = arrival.previous.and_then(|_| self.time_wait.find(&tuple)) {
+            self.time_wait.recycle(old, &mut self.counters);
+        }
+    }
+
+    fn establish(
+        &mut self,
+        at: ListenAt,
+        agreed: &listener::Handshake,
+        syn_ack: SynAck,
+        arrival: &Arrival<'_>,
+    ) {
+        let mut connection = self.accepted(agreed, syn_ack, arrival);
+        connection.on_segment(&arrival.segment, arrival.now);
+        self.enqueue(at, connection, false, &arrival.tuple);
+    }
+
+    fn establish_early(
+        &mut self,
+        at: ListenAt,
+        agreed: &listener::Handshake,
+        cookie: Option<Cookie>,
+        arrival: &Arrival<'_>,
+    ) {
+        let mut connection = self.accepted(agreed, SynAck::Due(cookie), arrival);
+        connection.on_early_data(&arrival.segment, arrival.now);
+        self.enqueue(at, connection, true, &arrival.tuple);
+    }
+
+    fn accepted(&self, agreed: &listener::Handshake, syn_ack: SynAck, arrival: &Arrival<'_>) -> Connection {
+        let agreement = Agreement {
+            mss: Some(agreed.peer_mss),
+            window_scale: agreed.peer_window_scale,
+            sack: agreed.sack_permitted,
+            timestamp: agreed.ts_recent,
+            ecn: agreed.ecn,
+        };
+        let handshake = Handshake { irs: agreed.irs, window: agreed.window, agreement, syn_ack };
+        let open = self.open(&arrival.tuple, agreed.mss, agreed.iss);
+        Connection::accept(&self.config.connection, &open, &handshake, arrival.now)
+    }
+
+    /// It waits to be accepted.
+    fn enqueue(&mut self, at: ListenAt, connection: Connection, early: bool, tuple: &FourTuple) {
+        let entry = Entry {
+            connection,
+            holder: Holder::Listener,
+            queued: false,
+            announced: false,
+            told: Readiness::default(),
+            early,
+        };
+        let Ok(id) = self.connections.insert(*tuple, entry) else { return };
+        if let Some(listener) = self.listeners.get_mut(&at) {
+            let first = listener.accept_queue_len() == 0;
+            listener.queue(id);
+            if first {
+                self.events.push_back(Event::Acceptable(at));
+            }
+        }
+        self.touch(id);
+    }
+
+    /// RFC 9293, 3.10.7.1: nobody is there.
+    fn refuse(&mut self, tuple: &FourTuple, segment: &Segment<'_>) {
+        let header = &segment.header;
+        if header.flags.contains(Flags::RST) {
+            return;
+        }
+        self.counters.count(Counter::OutRsts);
+        let reset = if header.flags.contains(Flags::ACK) {
+            Header { seq: header.ack, flags: Flags::RST, ..tuple.header() }
+        } else {
+            Header { ack: segment.range().end, flags: Flags::RST | Flags::ACK, ..tuple.header() }
+        };
+        self.answer(*tuple, reset);
+    }
+
+    fn answer(&mut self, tuple: FourTuple, header: Header) {
+        if self.answers.len() < ANSWERS_MAX {
+            self.answers.push_back((tuple, header));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! All connections of a host: from packets and the user's calls to the connection, listener or TIME-WAIT they are for, and back.
+//!
+//! Nothing here looks at more connections than the one concerned: segments find theirs by hash, deadlines by the wheel, and what there is to send or to
+//! tell waits in line.
+//!
+//! | looking for | file |
+//! | --- | --- |
+//! | where a segment goes | `input.rs` |
+//! | what leaves; passing time; the end of a connection | `output.rs` |
+//! | the user's calls; what the user is told | `user.rs` |
+
+mod input;
+mod output;
+#[cfg(test)]
+mod tests;
+mod user;
+
+use core::fmt;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+pub use input::Packet;
+pub use output::Transmit;
+pub use user::{ConnectError, Event, InUse, Readiness};
+
+use super::connection::{Config, Connection, Open};
+use super::counters::Counters;
+use super::isn::InitialSequence;
+use super::listener::Listener;
+use super::secret::Secret;
+use super::segment::Header;
+use super::seq::SeqNumber;
+use super::table::{Id, Table};
+use super::time_wait::{TimeWait, TimeWaitConfig};
+use super::tuple::FourTuple;
+use super::wheel::Wheel;
+use crate::wire::{IpAddress, IpEndpoint};
+
+/// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever sends that much can wait.
+const ANSWERS_MAX: usize = 1_024;
+
+/// What is common to all connections of an endpoint.
+#[derive(Debug, Clone)]
+pub struct EndpointConfig {
+    /// Of each connection.
+    pub connection: Arc<Config>,
+    /// Of all those in TIME-WAIT whose user has closed them.
+    pub time_wait: TimeWaitConfig,
+    /// The most connections there may be, half-open ones and those in TIME-WAIT aside. Default 2^20.
+    pub connections: usize,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self { connection: Arc::default(), time_wait: TimeWaitConfig::default(), connections: 1 << 20 }
+    }
+}
+
+/// Where a listener listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenAt {
+    /// One of our addresses; `None` for all of them.
+    pub address: Option<IpAddress>,
+    /// The port.
+    pub port: u16,
+}
+
+/// TCP of a host, sans-IO.
+///
+/// Give it packets ([`Endpoint::input`]), the user's calls and passing time ([`Endpoint::advance`]); after each of these take what there is to send
+/// ([`Endpoint::poll_transmit`]) and to tell ([`Endpoint::poll_event`]), each until it gives nothing, then ask for the next deadline
+/// ([`Endpoint::next_deadline`]). Time never goes back.
+pub struct Endpoint {
+    config: EndpointConfig,
+    secret: Secret,
+    numbers: InitialSequence,
+    connections: Table<Entry>,
+    /// By place in `connections`.
+    wheel: Wheel,
+    time_wait: TimeWait,
+    listeners: BTreeMap<ListenAt, Listener>,
+    /// Connections that may have something to send, each once.
+    to_send: VecDeque<Id>,
+    answers: VecDeque<(FourTuple, Header)>,
+    /// What the user is to be told; each connection once.
+    events: VecDeque<Event>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Entry {
+    connection: Connection,
+    holder: Holder,
+    /// It is in `to_send`.
+    queued: bool,
+    /// It is in `events`.
+    announced: bool,
+    /// What was announced and still holds.
+    told: Readiness,
+    /// Its listener waits to hear that the handshake is over (RFC 7413, 5.1).
+    early: bool,
+}
+
+/// Who has a connection open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    /// Nobody yet: it waits to be accepted.
+    Listener,
+    User,
+    /// Nobody any more.
+    Nobody,
+}
+
+impl Endpoint {
+    /// An endpoint without connections. Sequence numbers, timestamps and hashes come from `secret`, which nobody must know.
+    #[must_use]
+    pub fn new(config: EndpointConfig, secret: Secret) -> Self {
+        let numbers = InitialSequence::new(secret);
+        Self {
+            secret,
+            numbers,
+            connections: Table::new(secret, config.connections),
+            wheel: Wheel::new(),
+            time_wait: TimeWait::new(config.time_wait, secret, numbers),
+            listeners: BTreeMap::new(),
+            to_send: VecDeque::new(),
+            answers: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: Counters::new(),
+            config,
+        }
+    }
+
+    /// What was counted. What each connection counts is added when it is gone.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// How many connections there are, half-open ones and those that [wait](Self::waiting) aside.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// There is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// How many connections are in TIME-WAIT that nobody has open.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.time_wait.len()
+    }
+
+    /// A connection.
+    #[must_use]
+    pub fn connection(&self, id: Id) -> Option<&Connection> {
+        self.connections.get(id).map(|entry| &entry.connection)
+    }
+
+    /// Between whom it is.
+    #[must_use]
+    pub fn tuple(&self, id: Id) -> Option<&FourTuple> {
+        self.connections.tuple(id)
+    }
+
+    /// Whether the listener's accept queue has room. If not, no more segments should be taken from its channel (LRP, OSDI 1996, 3.4).
+    #[must_use]
+    pub fn accepts(&self, at: &ListenAt) -> bool {
+        self.listeners.get(at).is_some_and(Listener::accepts)
+    }
+
+    /// The listener for this end: of the address, else of all.
+    fn listener_for(&self, local: &IpEndpoint) -> Option<ListenAt> {
+        let at = |address| ListenAt { address, port: local.port };
+        [at(Some(local.addr)), at(None)].into_iter().find(|at| self.listeners.contains_key(at))
+    }
+
+    fn open(&self, tuple: &FourTuple, mss: u16, iss: SeqNumber) -> Open {
+        Open {
+            local_port: tuple.local.port,
+            remote_port: tuple.remote.port,
+            ipv6: matches!(tuple.remote.addr, IpAddress::Ipv6(_)),
+            mss,
+            iss,
+            // Our clock, as it is for whoever answers in place of the connection.
+            timestamp_offset: self.numbers.timestamp_offset(tuple),
+        }
+    }
+
+    /// Something has happened to a connection: it may have something to send, and the user something to hear.
+    fn touch(&mut self, id: Id) {
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        if !core::mem::replace(&mut entry.queued, true) {
+            self.to_send.push_back(id);
+        }
+        let ready = Readiness::of(&entry.connection);
+        let news = ready.has_more_than(entry.told);
+        entry.told = ready;
+        if news && entry.holder == Holder::User && !core::mem::replace(&mut entry.announced, true) {
+            self.events.push_back(Event::Connection(id, ready));
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("connections", &self.connections.len())
+            .field("time_wait", &self.time_wait.len())
+            .field("listeners", &self.listeners)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}

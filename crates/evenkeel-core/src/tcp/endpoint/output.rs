@@ -1,0 +1,132 @@
+//! What leaves, what passes with time, and how a connection ends.
+
+use super::super::connection::Timer;
+use super::super::counters::Counter;
+use super::super::segment::{Ecn, Segment};
+use super::super::table::Id;
+use super::super::tuple::FourTuple;
+use super::{ANSWERS_MAX, Endpoint, Holder};
+use crate::time::Instant;
+
+/// A segment that was written, for IP to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    /// From `local` to `remote`.
+    pub tuple: FourTuple,
+    /// Octets written, from the TCP header on.
+    pub len: usize,
+    /// What the IP header is to say about congestion.
+    pub ecn: Ecn,
+}
+
+impl Endpoint {
+    /// Writes the next segment to send to the beginning of `to`, checksum included. It counts as sent.
+    ///
+    /// `to` must have room for a header of 60 octets and for as much payload as a segment of any connection has; what does not fit is lost, as in a network.
+    pub fn poll_transmit(&mut self, now: Instant, to: &mut [u8]) -> Option<Transmit> {
+        while let Some((tuple, header)) = self.answers.pop_front() {
+            if let Some(transmit) = write(&tuple, &Segment::bare(header), to) {
+                self.counters.count(Counter::OutSegs);
+                return Some(transmit);
+            }
+        }
+        while let Some(&id) = self.to_send.front() {
+            if let Some(transmit) = self.next_of(id, now, to) {
+                // One segment each in turn.
+                self.to_send.rotate_left(1);
+                self.counters.count(Counter::OutSegs);
+                return Some(transmit);
+            }
+            self.to_send.pop_front();
+            self.settle(id, now);
+        }
+        None
+    }
+
+    fn next_of(&mut self, id: Id, now: Instant, to: &mut [u8]) -> Option<Transmit> {
+        let tuple = *self.connections.tuple(id)?;
+        let segment = self.connections.get_mut(id)?.connection.poll_transmit(now)?;
+        write(&tuple, &segment, to)
+    }
+
+    /// A connection has nothing more to send for now: it waits for its deadline, or is over.
+    fn settle(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        entry.queued = false;
+        let connection = &mut entry.connection;
+        if connection.is_over() {
+            self.wheel.cancel(id.index());
+            if entry.holder != Holder::User {
+                self.forget(id);
+            }
+        } else if let Some(remains) = connection.remains() {
+            if let Some(tuple) = self.forget(id) {
+                self.time_wait.enter(tuple, &remains, now, &mut self.counters);
+            }
+        } else {
+            match connection.deadline() {
+                Some((at, _)) if self.wheel.deadline(id.index()) == Some(at) => {}
+                Some((at, _)) => self.wheel.set(id.index(), at),
+                None => {
+                    self.wheel.cancel(id.index());
+                }
+            }
+        }
+    }
+
+    /// A connection leaves the table, and what it counted stays.
+    pub(super) fn forget(&mut self, id: Id) -> Option<FourTuple> {
+        let tuple = *self.connections.tuple(id)?;
+        let entry = self.connections.remove(id)?;
+        self.wheel.cancel(id.index());
+        let info = entry.connection.info();
+        let (counts, recovery) = (&info.counts, &info.recovery);
+        for (counter, more) in [
+            (Counter::RetransSegs, recovery.retransmitted_segments),
+            (Counter::Timeouts, u64::from(recovery.timeouts)),
+            (Counter::LossProbes, u64::from(recovery.probes)),
+            (Counter::OfoQueue, u64::from(counts.out_of_order)),
+            (Counter::DelayedAckLost, u64::from(counts.duplicates)),
+            (Counter::PawsEstab, u64::from(counts.paws)),
+            (Counter::ChallengeAck, u64::from(counts.challenge_acks)),
+            (Counter::RcvQDrop, u64::from(counts.no_room)),
+        ] {
+            self.counters.add(counter, more);
+        }
+        Some(tuple)
+    }
+
+    /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let listeners = self.listeners.values().filter_map(|listener| listener.next_deadline()).min();
+        [self.wheel.next_deadline(), self.time_wait.next_deadline(), listeners].into_iter().flatten().min()
+    }
+
+    /// The time is `now`.
+    pub fn advance(&mut self, now: Instant) {
+        while let Some(place) = self.wheel.poll_expired(now) {
+            let Some(id) = self.connections.at(place) else { continue };
+            if let Some(entry) = self.connections.get_mut(id) {
+                let delayed =
+                    entry.connection.deadline().is_some_and(|(_, timer)| timer == Timer::DelayedAck);
+                self.counters.add(Counter::DelayedAcks, u64::from(delayed));
+                entry.connection.on_deadline(now);
+            }
+            self.touch(id);
+        }
+        while self.time_wait.poll_expired(now, &mut self.counters).is_some() {}
+        for listener in self.listeners.values_mut() {
+            while self.answers.len() < ANSWERS_MAX
+                && let Some(syn_ack) = listener.poll_transmit(now, &mut self.counters)
+            {
+                self.answers.push_back(syn_ack);
+            }
+        }
+    }
+}
+
+fn write(tuple: &FourTuple, segment: &Segment<'_>, to: &mut [u8]) -> Option<Transmit> {
+    let len = segment.emit(to, &tuple.local.addr, &tuple.remote.addr)?;
+    Some(Transmit { tuple: *tuple, len, ecn: segment.header.ecn })
+}

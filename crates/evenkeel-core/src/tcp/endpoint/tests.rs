@@ -1,0 +1,434 @@
+//! Two endpoints and a network between them, in virtual time.
+
+use std::collections::BTreeMap;
+
+use super::super::fast_open::FastOpenServer;
+use super::super::listener::ListenerConfig;
+use super::super::{Counter, Flags, Secret, Segment, State};
+use super::*;
+use crate::stack::random::Random;
+use crate::tcp::connection::{Error, Unavailable};
+use crate::tcp::segment::Ecn;
+use crate::time::{Duration, Instant};
+
+const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 1);
+const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
+const HTTP: ListenAt = ListenAt { address: None, port: 80 };
+const MSS: u16 = 1_460;
+
+/// What happens to packets, in percent.
+#[derive(Debug, Clone, Copy, Default)]
+struct Faults {
+    lost: u64,
+    doubled: u64,
+    damaged: u64,
+    /// Delays differ by up to so much: packets overtake one another.
+    jitter: Duration,
+}
+
+struct World {
+    now: Instant,
+    ends: [Endpoint; 2],
+    /// By arrival, then in the order of sending: for which end, and the packet.
+    wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    sent: u64,
+    faults: Faults,
+    random: Random,
+}
+
+impl World {
+    fn new(config: EndpointConfig, faults: Faults, seed: u64) -> Self {
+        let end = |key| Endpoint::new(config.clone(), Secret::new([key; 16]));
+        Self {
+            now: Instant::from_millis(1_000),
+            ends: [end(1), end(2)],
+            wire: BTreeMap::new(),
+            sent: 0,
+            faults,
+            random: Random::new(seed),
+        }
+    }
+
+    fn listening(config: EndpointConfig, listener: &ListenerConfig, faults: Faults, seed: u64) -> Self {
+        let mut world = Self::new(config, faults, seed);
+        world.ends[1].listen(HTTP, listener, None).unwrap();
+        world
+    }
+
+    fn connect(&mut self, port: u16) -> Id {
+        self.ends[0].connect(tuple(port), MSS, self.now).unwrap()
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.random.next() % 100 < percent
+    }
+
+    /// Everything that can leave does.
+    fn send(&mut self) {
+        for from in 0..2 {
+            let mut octets = [0; 2_000];
+            while let Some(transmit) = self.ends[from].poll_transmit(self.now, &mut octets) {
+                let copies =
+                    u64::from(!self.chance(self.faults.lost)) + u64::from(self.chance(self.faults.doubled));
+                for _ in 0..copies {
+                    let mut packet = octets[..transmit.len].to_vec();
+                    if self.chance(self.faults.damaged) {
+                        let at = self.random.next() as usize % packet.len();
+                        packet[at] ^= 1 << (self.random.next() % 8);
+                    }
+                    let delay = Duration::from_millis(10) + self.random.up_to(self.faults.jitter);
+                    self.sent += 1;
+                    self.wire.insert((self.now + delay, self.sent), (1 - from, packet));
+                }
+            }
+        }
+    }
+
+    /// When something happens next, once everything has left.
+    fn next(&self) -> Option<Instant> {
+        let arrival = self.wire.first_key_value().map(|(key, _)| key.0);
+        arrival.into_iter().chain(self.ends.iter().filter_map(Endpoint::next_deadline)).min()
+    }
+
+    /// Goes on to whatever happens next; false if nothing ever will.
+    fn step(&mut self) -> bool {
+        self.send();
+        let Some(next) = self.next() else { return false };
+        self.now = self.now.max(next);
+        while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let (to, packet) = entry.remove();
+            let (source, destination) = if to == 1 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+            let header = Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS };
+            self.ends[to].input(&packet, &header, self.now);
+        }
+        for end in &mut self.ends {
+            end.advance(self.now);
+        }
+        true
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.send();
+        while self.next().is_some_and(|next| next <= end) {
+            self.step();
+            self.send();
+        }
+        self.now = end;
+    }
+
+    /// Nothing is left of any connection.
+    fn assert_empty(&mut self) {
+        while self.step() {}
+        for end in &self.ends {
+            assert_eq!(
+                (end.len(), end.waiting(), end.answers.len(), end.to_send.len(), end.wheel.len()),
+                (0, 0, 0, 0, 0)
+            );
+        }
+    }
+}
+
+fn tuple(port: u16) -> FourTuple {
+    FourTuple::new(IpEndpoint::new(CLIENT, port), IpEndpoint::new(SERVER, 80))
+}
+
+fn octet(place: usize) -> u8 {
+    (place * 7 % 251) as u8
+}
+
+/// Writes a stream of `len` octets, reads the one that comes back, and checks it.
+#[derive(Default)]
+struct Stream {
+    len: usize,
+    written: usize,
+    read: usize,
+    ended: bool,
+}
+
+impl Stream {
+    fn write(&mut self, end: &mut Endpoint, id: Id) {
+        while self.written < self.len {
+            let data: Vec<u8> = (self.written..self.len.min(self.written + 5_000)).map(octet).collect();
+            match end.write(id, &data) {
+                Ok(taken) => self.written += taken,
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn read(&mut self, end: &mut Endpoint, id: Id, now: Instant) -> Result<(), Error> {
+        let mut data = [0; 3_000];
+        loop {
+            match end.read(id, &mut data, now) {
+                Ok(0) => self.ended = true,
+                Ok(len) => {
+                    assert!(
+                        data[..len].iter().copied().eq((self.read..).map(octet).take(len)),
+                        "wrong octets"
+                    );
+                    self.read += len;
+                    continue;
+                }
+                Err(Unavailable::Failed(error)) => return Err(error),
+                Err(Unavailable::NotNow | Unavailable::Closed) => {}
+            }
+            return Ok(());
+        }
+    }
+}
+
+/// The client sends `len` octets, and the server sends as many back, at the same time; says whether all came.
+fn exchange(world: &mut World, port: u16, len: usize) -> Result<(), Error> {
+    let client = world.connect(port);
+    let (mut there, mut back) = (Stream { len, ..Stream::default() }, Stream { len, ..Stream::default() });
+    let mut server = None;
+    let mut over = (false, false);
+    for _ in 0..200_000 {
+        if let Some(id) = world.ends[1].accept(&HTTP) {
+            server = Some(id);
+        }
+        if !over.0 {
+            there.write(&mut world.ends[0], client);
+            back.read(&mut world.ends[0], client, world.now)?;
+            if there.written == len {
+                world.ends[0].shutdown(client);
+            }
+            if back.ended {
+                world.ends[0].close(client, world.now);
+                over.0 = true;
+            }
+        }
+        if let Some(id) = server.filter(|_| !over.1) {
+            back.write(&mut world.ends[1], id);
+            there.read(&mut world.ends[1], id, world.now)?;
+            if back.written == len && there.ended {
+                world.ends[1].close(id, world.now);
+                over.1 = true;
+            }
+        }
+        if over == (true, true) {
+            assert_eq!((there.read, back.read), (len, len));
+            return Ok(());
+        }
+        assert!(
+            world.step(),
+            "nothing happens any more: {} and {} of {len} octets came",
+            there.read,
+            back.read
+        );
+    }
+    panic!("no end: {} and {} of {len} octets came", there.read, back.read);
+}
+
+#[test]
+fn streams_go_both_ways_and_nothing_is_left() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    assert_eq!(exchange(&mut world, 40_000, 500_000), Ok(()));
+    assert_eq!(world.ends[0].counters().get(Counter::RetransSegs), 0);
+    world.assert_empty();
+    assert_eq!(
+        world.ends[0].counters().get(Counter::RetransSegs),
+        0,
+        "nothing was lost, nothing was repeated"
+    );
+}
+
+#[test]
+fn octets_come_once_and_in_order_however_bad_the_network() {
+    for seed in 0..60 {
+        let mut faults = Faults::default();
+        let mut random = Random::new(seed);
+        faults.lost = random.next() % 21;
+        faults.doubled = random.next() % 11;
+        faults.damaged = random.next() % 6;
+        faults.jitter = random.up_to(Duration::from_millis(30));
+        let plain = Config {
+            sack: seed % 2 == 0,
+            timestamps: seed % 3 > 0,
+            nagle: seed % 5 > 0,
+            ..Config::default()
+        };
+        let config = EndpointConfig { connection: Arc::new(plain), ..EndpointConfig::default() };
+        let mut world = World::listening(config, &ListenerConfig::default(), faults, seed);
+        let len = 1 + random.next() as usize % 60_000;
+        println!("seed {seed}: {len} octets, {faults:?}");
+        // A connection may fail, and must then say so; a network that loses a fifth does not fail one for five minutes.
+        assert_eq!(exchange(&mut world, 40_000, len), Ok(()), "seed {seed}");
+        world.assert_empty();
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || {
+        let faults = Faults { lost: 10, doubled: 5, damaged: 5, jitter: Duration::from_millis(20) };
+        let mut world = World::listening(EndpointConfig::default(), &ListenerConfig::default(), faults, 7);
+        assert_eq!(exchange(&mut world, 40_000, 50_000), Ok(()));
+        (world.now, world.sent, world.ends.map(|end| end.counters().clone()))
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn many_connections_at_once() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let ids: Vec<Id> = (0..500).map(|i| world.connect(20_000 + i)).collect();
+    for (i, id) in ids.iter().enumerate() {
+        assert_eq!(world.ends[0].write(*id, &[i as u8; 100]), Ok(100));
+    }
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.ends[1].poll_event(), Some(Event::Acceptable(HTTP)), "told once");
+    assert_eq!(world.ends[1].poll_event(), None);
+    let mut seen = 0;
+    while let Some(id) = world.ends[1].accept(&HTTP) {
+        let mut data = [0; 200];
+        assert_eq!(world.ends[1].read(id, &mut data, world.now), Ok(100));
+        let port = world.ends[1].tuple(id).unwrap().remote.port;
+        assert_eq!(data[..100], [(port - 20_000) as u8; 100]);
+        world.ends[1].close(id, world.now);
+        seen += 1;
+    }
+    assert_eq!(seen, 500);
+    world.pass(Duration::from_millis(50));
+    ids.iter().for_each(|id| world.ends[0].close(*id, world.now));
+    world.pass(Duration::from_millis(200));
+    assert_eq!((world.ends[1].len(), world.ends[1].waiting()), (0, 500), "the server closed first");
+    world.assert_empty();
+}
+
+#[test]
+fn nobody_listens() {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    let id = world.connect(40_000);
+    world.pass(Duration::from_millis(50));
+    assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Refused));
+    let over = Readiness { readable: true, over: true, ..Readiness::default() };
+    assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(id, over)));
+    assert_eq!(world.ends[1].counters().get(Counter::OutRsts), 1);
+    world.ends[0].close(id, world.now);
+    world.assert_empty();
+}
+
+#[test]
+fn a_full_accept_queue_stops_accepting_and_goes_on_when_there_is_room() {
+    let listener = ListenerConfig { backlog: 2, ..ListenerConfig::default() };
+    let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
+    let ids: Vec<Id> = (0..3).map(|i| world.connect(40_000 + i)).collect();
+    world.pass(Duration::from_millis(100));
+    assert!(!world.ends[1].accepts(&HTTP));
+    assert_eq!(world.ends[1].len(), 2);
+    assert!(world.ends[1].accept(&HTTP).is_some() && world.ends[1].accepts(&HTTP));
+    // The third says something, or its peer repeats the SYN-ACK: the handshake ends after all.
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.ends[1].len(), 3);
+    for id in ids {
+        assert_eq!(world.ends[0].connection(id).unwrap().state(), State::Established);
+    }
+}
+
+#[test]
+fn a_syn_flood_does_not_keep_anybody_out() {
+    let listener = ListenerConfig { syn_queue: 8, ..ListenerConfig::default() };
+    let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
+    let mut octets = [0; 100];
+    for port in 1..2_000 {
+        let syn = Header { flags: Flags::SYN, ..tuple(port).header() };
+        let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
+        let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+        world.ends[1].input(&octets[..len], &packet, world.now);
+        // What is answered goes nowhere.
+        while world.ends[1].poll_transmit(world.now, &mut octets).is_some() {}
+    }
+    assert!(world.ends[1].counters().get(Counter::SyncookiesSent) > 1_900);
+    assert_eq!(exchange(&mut world, 40_000, 20_000), Ok(()));
+    assert_eq!(world.ends[1].counters().get(Counter::SyncookiesRecv), 1);
+}
+
+#[test]
+fn a_port_in_time_wait_is_opened_again_by_a_later_syn() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let client = world.connect(40_000);
+    world.pass(Duration::from_millis(50));
+    let server = world.ends[1].accept(&HTTP).unwrap();
+    world.ends[1].close(server, world.now);
+    world.pass(Duration::from_millis(50));
+    world.ends[0].close(client, world.now);
+    world.pass(Duration::from_millis(50));
+    assert_eq!((world.ends[0].len(), world.ends[1].len(), world.ends[1].waiting()), (0, 0, 1));
+    assert_eq!(exchange(&mut world, 40_000, 1_000), Ok(()));
+    assert_eq!(world.ends[1].counters().get(Counter::TwRecycled), 1);
+    world.assert_empty();
+}
+
+#[test]
+fn who_closed_first_cannot_use_the_port_again_at_once() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let client = world.connect(40_000);
+    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(ConnectError::InUse));
+    world.pass(Duration::from_millis(50));
+    world.ends[0].close(client, world.now);
+    world.pass(Duration::from_millis(50));
+    let server = world.ends[1].accept(&HTTP).unwrap();
+    world.ends[1].close(server, world.now);
+    world.pass(Duration::from_millis(50));
+    assert_eq!(world.ends[0].waiting(), 1);
+    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(ConnectError::InUse));
+    world.pass(Duration::from_secs(60));
+    assert!(world.ends[0].connect(tuple(40_000), MSS, world.now).is_ok());
+}
+
+#[test]
+fn a_listener_that_goes_resets_what_was_not_accepted() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let client = world.connect(40_000);
+    world.pass(Duration::from_millis(50));
+    world.ends[1].unlisten(&HTTP);
+    world.pass(Duration::from_millis(50));
+    assert_eq!(world.ends[0].connection(client).unwrap().error(), Some(Error::Reset));
+    world.ends[0].close(client, world.now);
+    world.assert_empty();
+}
+
+#[test]
+fn a_server_takes_data_in_a_syn_with_its_cookie() {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    let server = FastOpenServer::new(Secret::new([9; 16]), 10);
+    let cookie = server.cookie(&CLIENT, &SERVER);
+    world.ends[1].listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
+    let options = crate::tcp::Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
+    let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(40_000).header() };
+    let mut octets = [0; 2_000];
+    let len = Segment { header: syn, payload: [b"GET /", b""] }.emit(&mut octets, &CLIENT, &SERVER).unwrap();
+    let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+    world.ends[1].input(&octets[..len], &packet, world.now);
+    let id = world.ends[1].accept(&HTTP).unwrap();
+    let mut data = [0; 10];
+    assert_eq!(world.ends[1].read(id, &mut data, world.now), Ok(5));
+    assert_eq!(
+        (&data[..5], world.ends[1].connection(id).unwrap().state()),
+        (&b"GET /"[..], State::SynReceived)
+    );
+    assert_eq!(world.ends[1].write(id, b"200"), Ok(3));
+    let syn_ack = world.ends[1].poll_transmit(world.now, &mut octets).unwrap();
+    let read = Segment::parse(&octets[..syn_ack.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
+    assert_eq!((read.header.flags, read.header.ack), (Flags::SYN | Flags::ACK, syn.seq + 6));
+    let answer = world.ends[1].poll_transmit(world.now, &mut octets).unwrap();
+    let read = Segment::parse(&octets[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
+    assert_eq!(read.payload[0], b"200");
+}
+
+#[test]
+fn an_idle_connection_is_small() {
+    let octets = crate::tcp::table::slot_octets::<Entry>();
+    println!(
+        "{octets} octets in the table, {} of them loss recovery",
+        size_of::<crate::tcp::recovery::Recovery>()
+    );
+    assert!(octets <= 1_024, "{octets}");
+}

@@ -1,0 +1,226 @@
+//! The user's calls (RFC 9293, 3.10.1 to 3.10.6), and what the user is told.
+
+use core::fmt;
+
+use super::super::connection::{Connection, Unavailable};
+use super::super::counters::Counter;
+use super::super::fast_open::FastOpenServer;
+use super::super::listener::{Listener, ListenerConfig};
+use super::super::state::State;
+use super::super::table::{Id, Refused};
+use super::super::tuple::FourTuple;
+use super::{Endpoint, Entry, Holder, ListenAt};
+use crate::time::Instant;
+
+/// What the user is told. Told once: a connection is mentioned again when it is ready for more than it was when last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A connection waits to be [accepted](Endpoint::accept). Accept until there is none.
+    Acceptable(ListenAt),
+    /// A connection of the user's is ready for that. Read, or write, until it is [`Unavailable::NotNow`].
+    Connection(Id, Readiness),
+}
+
+/// What a connection is ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Readiness {
+    /// The handshake is over.
+    pub connected: bool,
+    /// There is something to read, if only the end.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+    /// Nothing more will come or go.
+    pub over: bool,
+}
+
+impl Readiness {
+    pub(super) fn of(connection: &Connection) -> Self {
+        Self {
+            connected: connection.state().is_synchronized(),
+            readable: connection.is_readable(),
+            writable: connection.state().is_synchronized() && connection.writable() > 0,
+            over: connection.state() == State::Closed,
+        }
+    }
+
+    pub(super) const fn has_more_than(self, other: Self) -> bool {
+        self.connected && !other.connected
+            || self.readable && !other.readable
+            || self.writable && !other.writable
+            || self.over && !other.over
+    }
+}
+
+/// Somebody listens there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InUse;
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("address in use")
+    }
+}
+
+impl core::error::Error for InUse {}
+
+/// Why no connection was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectError {
+    /// There is a connection between these sockets, or was until lately: take another port.
+    InUse,
+    /// There are too many connections.
+    Full,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InUse => "address in use",
+            Self::Full => "too many connections",
+        })
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+impl Endpoint {
+    /// Listens. Window and options are those of connections, whatever `config` says of them; `fast_open` takes data in SYNs.
+    ///
+    /// # Errors
+    /// Somebody listens there.
+    pub fn listen(
+        &mut self,
+        at: ListenAt,
+        config: &ListenerConfig,
+        fast_open: Option<FastOpenServer>,
+    ) -> Result<(), InUse> {
+        if self.listeners.contains_key(&at) {
+            return Err(InUse);
+        }
+        let ours = &self.config.connection;
+        let config = ListenerConfig {
+            window: ours.syn_window(),
+            window_scale: ours.window_scaling.then(|| ours.window_shift()),
+            sack_permitted: ours.sack,
+            timestamps: ours.timestamps,
+            ..*config
+        };
+        let mut listener = Listener::new(config, self.secret, self.numbers);
+        if let Some(server) = fast_open {
+            listener.enable_fast_open(server);
+        }
+        self.listeners.insert(at, listener);
+        Ok(())
+    }
+
+    /// Listens no more. What waited to be accepted is reset.
+    pub fn unlisten(&mut self, at: &ListenAt) {
+        let Some(mut listener) = self.listeners.remove(at) else { return };
+        while let Some(id) = listener.accept() {
+            self.abort(id);
+        }
+    }
+
+    /// The connection that has waited longest to be accepted.
+    pub fn accept(&mut self, at: &ListenAt) -> Option<Id> {
+        loop {
+            let id = self.listeners.get_mut(at)?.accept()?;
+            // The peer may have reset it meanwhile.
+            let Some(entry) = self.connections.get_mut(id) else { continue };
+            entry.holder = Holder::User;
+            entry.told = Readiness::default();
+            self.touch(id);
+            return Some(id);
+        }
+    }
+
+    /// Opens a connection. `mss` is how many octets a segment may have after the 20 octets of its header.
+    ///
+    /// # Errors
+    /// Nothing was opened.
+    pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, ConnectError> {
+        if self.time_wait.find(&tuple).is_some() {
+            return Err(ConnectError::InUse);
+        }
+        let open = self.open(&tuple, mss, self.numbers.next(&tuple, now, None));
+        let entry = Entry {
+            connection: Connection::connect(&self.config.connection, &open, None, now),
+            holder: Holder::User,
+            queued: false,
+            announced: false,
+            told: Readiness::default(),
+            early: false,
+        };
+        let id = self.connections.insert(tuple, entry).map_err(|refused| match refused {
+            Refused::Full => ConnectError::Full,
+            Refused::Taken(_) => ConnectError::InUse,
+        })?;
+        self.counters.count(Counter::ActiveOpens);
+        self.touch(id);
+        Ok(id)
+    }
+
+    /// As [`Connection::write`].
+    ///
+    /// # Errors
+    /// Nothing was taken.
+    pub fn write(&mut self, id: Id, data: &[u8]) -> Result<usize, Unavailable> {
+        self.call(id, |connection| connection.write(data)).unwrap_or(Err(Unavailable::Closed))
+    }
+
+    /// As [`Connection::read`].
+    ///
+    /// # Errors
+    /// Nothing was given.
+    pub fn read(&mut self, id: Id, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
+        self.call(id, |connection| connection.read(to, now)).unwrap_or(Err(Unavailable::Closed))
+    }
+
+    /// As [`Connection::shutdown`].
+    pub fn shutdown(&mut self, id: Id) {
+        self.call(id, Connection::shutdown);
+    }
+
+    /// As [`Connection::set_nagle`].
+    pub fn set_nagle(&mut self, id: Id, nagle: bool) {
+        self.call(id, |connection| connection.set_nagle(nagle));
+    }
+
+    /// As [`Connection::close`]. The name means nothing any more.
+    pub fn close(&mut self, id: Id, now: Instant) {
+        self.release(id);
+        self.call(id, |connection| connection.close(now));
+    }
+
+    /// As [`Connection::abort`]. The name means nothing any more.
+    pub fn abort(&mut self, id: Id) {
+        self.release(id);
+        self.call(id, Connection::abort);
+    }
+
+    /// What to tell the user next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            let event = self.events.pop_front()?;
+            let Event::Connection(id, _) = event else { return Some(event) };
+            let Some(entry) = self.connections.get_mut(id) else { continue };
+            entry.announced = false;
+            if entry.holder == Holder::User {
+                return Some(Event::Connection(id, entry.told));
+            }
+        }
+    }
+
+    fn release(&mut self, id: Id) {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.holder = Holder::Nobody;
+        }
+    }
+
+    fn call<R>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+        let result = call(&mut self.connections.get_mut(id)?.connection);
+        self.touch(id);
+        Some(result)
+    }
+}
