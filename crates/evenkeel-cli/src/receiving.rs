@@ -30,9 +30,9 @@ pub(crate) struct Receiving {
     #[arg(long, help_heading = HEADING, value_name = "WHERE", value_enum, default_value_t = Where::Polled)]
     device_work: Where,
     /// Frames the polling thread takes from one receive ring before it turns to the next: a number, dynamic (as many as do no harm), or
-    /// none for no limit.
-    #[arg(long, help_heading = HEADING, value_name = "N", default_value = "8", value_parser = quota)]
-    quota: Quota,
+    /// none for no limit [default: 8; of a packet monitor, which has nothing to send, 64].
+    #[arg(long, help_heading = HEADING, value_name = "N", value_parser = quota)]
+    quota: Option<Quota>,
     /// What a queue that is nearly full holds back until it has drained [default: all for polled, else feeding].
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum)]
     feedback: Option<Scope>,
@@ -160,6 +160,13 @@ impl Receiving {
         self.architecture
     }
 
+    /// The settings of a host that only listens so: nothing waits for its turn to send, so more is done at a time.
+    pub(crate) fn listening(&self, seed: u64) -> Config {
+        const AT_A_TIME: usize = 64;
+        let quota = self.quota.unwrap_or(Quota::Fixed(AT_A_TIME));
+        Config { listen_only: true, quota, batch_pkts: AT_A_TIME, ..self.config(seed) }
+    }
+
     /// The settings of a host that receives so.
     pub(crate) fn config(&self, seed: u64) -> Config {
         let defaults = Config::of(self.architecture);
@@ -181,7 +188,7 @@ impl Receiving {
                 Where::Polled => DeviceWork::Polled,
                 Where::Interrupt => DeviceWork::Interrupt,
             },
-            quota: self.quota,
+            quota: self.quota.unwrap_or_default(),
             feedback: match self.feedback {
                 None => defaults.feedback.and_then(|feedback| scoped(feedback.scope)),
                 Some(Scope::Feeding) => scoped(FeedbackScope::Feeding),

@@ -2,10 +2,16 @@
 //!
 //! A capture queue gets a copy of every frame that its filter wants, as far as it is to be kept. The filter runs where frames are taken from
 //! the interface. A full queue drops copies, never the frames themselves, and gives feedback as other queues do.
+//!
+//! Copies are octets, not frames: a queue keeps them close together in memory of its own, so that what is kept of a small frame costs as little
+//! as it is small.
 
 use core::fmt;
+use core::ops::Deref;
 
-use crate::frame::{Frame, Pool};
+use crate::frame::{BUFFER_BYTES, Note};
+use crate::octets::{Octets, Place};
+use crate::poll::Gate;
 use crate::process::ProcessId;
 use crate::socket::Queue;
 use crate::stack::InterfaceId;
@@ -61,78 +67,60 @@ pub struct CaptureCounters {
     pub delivered: u64,
 }
 
-/// A captured frame.
+/// A captured frame: the oldest one of its queue, where it lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Captured<'a> {
+    /// What is known of it.
+    pub seen: &'a Seen,
+    /// What was kept of it, from the Ethernet header on.
+    pub bytes: &'a [u8],
+}
+
+/// What is known of a captured frame.
 #[derive(Debug)]
-pub struct Captured {
+pub struct Seen {
     /// Where it was seen.
     pub interface: InterfaceId,
-    /// When it was taken from the interface, or put into its output queue.
-    pub at: Instant,
-    /// The device's own time stamp, in nanoseconds since 1970, if it has one.
-    pub stamp_nanos: Option<u64>,
     /// Sent by this host, or by the operating system that it shares the interface with; not received.
     pub sent: bool,
+    /// When it was taken from the interface, or put into its output queue.
+    pub at: Instant,
+    /// The device's own time stamp, in nanoseconds since 1970; 0 if it has none.
+    pub stamp_nanos: u64,
     /// Its length before it was cut.
     pub original_bytes: usize,
     /// Frames that were wanted, and dropped since the one before.
     pub dropped_before: u64,
-    pub(crate) kept: Frame,
+    place: Place,
 }
 
-impl Captured {
-    /// What was kept of it, from the Ethernet header on.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        self.kept.bytes()
+impl Deref for Captured<'_> {
+    type Target = Seen;
+
+    fn deref(&self) -> &Seen {
+        self.seen
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct CaptureQueue {
     pub(crate) owner: ProcessId,
-    pub(crate) wanted: Capture,
-    pub(crate) queue: Queue<Captured>,
-    pub(crate) counters: CaptureCounters,
+    wanted: Capture,
+    queue: Queue<Seen>,
+    octets: Octets,
+    counters: CaptureCounters,
     dropped_before: u64,
 }
 
 /// A sighting of a frame.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Sighting<'a> {
     pub(crate) interface: InterfaceId,
     pub(crate) at: Instant,
+    /// By this host.
     pub(crate) sent: bool,
-    pub(crate) frame: Shown<'a>,
-}
-
-/// A frame as it is shown to a capture queue.
-#[derive(Debug)]
-pub(crate) enum Shown<'a> {
-    /// To be copied, if it is wanted.
-    ToCopy(&'a Frame),
-    /// To be exchanged for an empty one, if it is wanted: nobody else needs what is in it.
-    ToKeep(&'a mut Frame),
-}
-
-impl Shown<'_> {
-    fn frame(&self) -> &Frame {
-        match self {
-            Self::ToCopy(frame) => frame,
-            Self::ToKeep(frame) => frame,
-        }
-    }
-
-    /// The first `len` octets, in a buffer of their own; `None` if none is free.
-    fn keep(self, len: usize, pool: &mut Pool) -> Option<Frame> {
-        match self {
-            Self::ToCopy(frame) => pool.take_copy(frame.bytes().get(..len)?),
-            Self::ToKeep(frame) => {
-                let mut kept = core::mem::replace(frame, pool.take()?);
-                // It is no longer than it was.
-                kept.resize(len).then_some(kept)
-            }
-        }
-    }
+    pub(crate) bytes: &'a [u8],
+    pub(crate) note: &'a Note,
 }
 
 /// What became of a sighting.
@@ -144,54 +132,95 @@ pub(crate) enum Outcome {
     /// Queued; this process is to be woken.
     Queued(Option<ProcessId>),
     Full,
-    NoBuffer,
 }
 
 impl CaptureQueue {
-    pub(crate) fn new(owner: ProcessId, wanted: Capture, queue: Queue<Captured>) -> Self {
-        Self { owner, wanted, queue, counters: CaptureCounters::default(), dropped_before: 0 }
+    pub(crate) fn new(owner: ProcessId, wanted: Capture, gate: Gate) -> Self {
+        let limit = wanted.limit_pkts.max(1);
+        let octets = Octets::new(limit, wanted.snaplen.min(BUFFER_BYTES));
+        let counters = CaptureCounters::default();
+        Self { owner, wanted, queue: Queue::new(limit, gate), octets, counters, dropped_before: 0 }
     }
 
-    /// Shows a frame to the filter, and queues a copy, or the frame itself, if it is wanted.
-    pub(crate) fn see(&mut self, sighting: Sighting<'_>, pool: &mut Pool) -> Outcome {
-        let Sighting { interface, at, sent, frame } = sighting;
-        let noted = frame.frame().noted();
-        let sent = sent || noted.sent;
+    /// Shows a frame to the filter, and queues a copy if it is wanted.
+    #[inline]
+    pub(crate) fn see(&mut self, sighting: &Sighting<'_>) -> Outcome {
+        let &Sighting { interface, at, bytes, note, .. } = sighting;
+        let sent = sighting.sent || note.sent;
         let elsewhere = self.wanted.interface.is_some_and(|wanted| wanted != interface);
         if elsewhere || (sent && !self.wanted.sent_too) {
             return Outcome::NotShown;
         }
         self.counters.seen += 1;
-        let bytes = frame.frame().bytes();
-        let original_bytes = bytes.len() + noted.cut_bytes as usize;
+        let original_bytes = bytes.len() + note.cut_bytes as usize;
         let keep =
             self.wanted.filter.as_mut().map_or(usize::MAX, |filter| filter.keep(bytes, original_bytes));
         if keep == 0 {
             return Outcome::NotWanted;
         }
         self.counters.accepted += 1;
-        if !self.queue.has_room() {
-            self.count_dropped();
+        let kept = bytes.get(..keep.min(self.wanted.snaplen)).unwrap_or(bytes);
+        let place = if self.queue.has_room() { self.octets.push(kept) } else { None };
+        let Some(place) = place else {
+            self.counters.dropped += 1;
+            self.dropped_before += 1;
             return Outcome::Full;
-        }
-        let len = keep.min(self.wanted.snaplen).min(bytes.len());
-        let Some(kept) = frame.keep(len, pool) else {
-            self.count_dropped();
-            return Outcome::NoBuffer;
         };
-        Outcome::Queued(self.queue.push(Captured {
+        Outcome::Queued(self.queue.push(Seen {
             interface,
-            at,
-            stamp_nanos: Some(noted.stamp_nanos).filter(|&stamp| stamp > 0),
             sent,
+            at,
+            stamp_nanos: note.stamp_nanos,
             original_bytes,
             dropped_before: core::mem::take(&mut self.dropped_before),
-            kept,
+            place,
         }))
     }
 
-    fn count_dropped(&mut self) {
-        self.counters.dropped += 1;
-        self.dropped_before += 1;
+    /// The oldest frame.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<Captured<'_>> {
+        let seen = self.queue.iter().next()?;
+        Some(Captured { seen, bytes: self.octets.get(seen.place) })
+    }
+
+    /// The oldest frame is done with. Says whether input may resume now that it is gone; `None` if there was none.
+    pub(crate) fn pop(&mut self) -> Option<bool> {
+        let place = self.queue.iter().next()?.place;
+        self.octets.pop(place);
+        let resume = self.queue.drop_front();
+        self.counters.delivered += 1;
+        Some(resume)
+    }
+
+    /// Its gate, and how many wait: to be told of an enqueue, or of the attempt.
+    pub(crate) fn gate(&mut self) -> (&mut Gate, usize) {
+        self.queue.gate()
+    }
+
+    pub(crate) fn filled_percent(&self) -> u8 {
+        self.queue.filled_percent()
+    }
+
+    pub(crate) fn reopen(&mut self) -> bool {
+        self.queue.reopen()
+    }
+
+    /// Frames that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.queue.limit()
+    }
+
+    pub(crate) fn counters(&self) -> CaptureCounters {
+        self.counters
+    }
+
+    /// Who sleeps until there is something in it.
+    pub(crate) fn waiter(&mut self) -> &mut Option<ProcessId> {
+        &mut self.queue.waiter
     }
 }

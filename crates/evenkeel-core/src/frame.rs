@@ -201,6 +201,24 @@ impl Pool {
         self.free.truncate(self.free.len() - surplus.min(pkts));
     }
 
+    /// Sets aside the memory of `pkts` buffers, for a queue that keeps its octets elsewhere: a promise like that of [`Pool::grow`].
+    ///
+    /// # Errors
+    /// [`PoolLimit`] as there.
+    pub fn set_aside(&mut self, pkts: usize) -> Result<(), PoolLimit> {
+        let left_pkts = self.limit - self.capacity;
+        if pkts > left_pkts {
+            return Err(PoolLimit { asked_pkts: pkts, left_pkts });
+        }
+        self.limit -= pkts;
+        Ok(())
+    }
+
+    /// What was [set aside](Pool::set_aside) is needed no more.
+    pub const fn take_back(&mut self, pkts: usize) {
+        self.limit += pkts;
+    }
+
     /// An empty frame with [`HEADROOM`] in front, or `None` (counted) if all buffers are in use. Never allocates.
     #[must_use]
     pub fn take(&mut self) -> Option<Frame> {
@@ -265,6 +283,17 @@ mod tests {
         pool.recycle(b);
         assert_eq!(pool.available(), 2);
         assert!(pool.grow(1).is_err());
+    }
+
+    #[test]
+    fn what_is_set_aside_is_not_grown_by_until_it_is_taken_back() {
+        let mut pool = Pool::with_limit(4);
+        pool.set_aside(3).unwrap();
+        assert_eq!(pool.grow(2), Err(PoolLimit { asked_pkts: 2, left_pkts: 1 }));
+        assert_eq!(pool.set_aside(2), Err(PoolLimit { asked_pkts: 2, left_pkts: 1 }));
+        pool.take_back(3);
+        pool.grow(4).unwrap();
+        assert!(pool.set_aside(1).is_err());
     }
 
     #[test]

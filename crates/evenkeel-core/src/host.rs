@@ -763,6 +763,12 @@ impl Host {
         self.net.in_rings()
     }
 
+    /// Frames that receive rings have and hold back for a few milliseconds ([`crate::interface::RxQueue::coming`]).
+    #[must_use]
+    pub fn coming(&mut self) -> u64 {
+        self.net.coming()
+    }
+
     /// CPU time spent at a level.
     #[must_use]
     pub fn cpu(&self, level: Level) -> Duration {

@@ -6,7 +6,7 @@ use smoltcp::wire::EthernetAddress;
 
 use crate::channel::ChannelId;
 use crate::demux::Change;
-use crate::frame::{Frame, Pool, PoolLimit};
+use crate::frame::{Frame, Note, Pool, PoolLimit};
 
 /// One receive ring of an interface.
 ///
@@ -20,6 +20,21 @@ pub trait RxQueue: fmt::Debug + Send {
     ///
     /// `None` means the ring is empty, or `pool` is (then `pending` still says so).
     fn take(&mut self, pool: &mut Pool) -> Option<Frame>;
+
+    /// Shows the oldest frames where they lie, to a host that only looks at frames, and drops each: `limit` at most, and none after one
+    /// for which `see` says that there is to be no other. Says how many there were.
+    ///
+    /// A ring that shows nothing may have something to [take](RxQueue::take).
+    fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Note) -> bool) -> usize {
+        let _ = (limit, see);
+        0
+    }
+
+    /// Frames that are in the ring, but not to be seen yet: their device gathers a few before it hands them over. They come without
+    /// anything else having to happen.
+    fn coming(&self) -> u64 {
+        0
+    }
 
     /// Enables the interrupt: the next arrival wakes whoever drives this host, once. To be called when about to halt.
     ///

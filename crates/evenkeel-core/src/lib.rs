@@ -15,6 +15,7 @@ pub mod host;
 pub mod interface;
 pub mod ledger;
 mod net;
+mod octets;
 pub mod poll;
 pub mod process;
 pub mod receive;

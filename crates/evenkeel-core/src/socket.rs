@@ -98,16 +98,23 @@ impl<T> Queue<T> {
         Some((item, self.gate.on_dequeue(self.items.len())))
     }
 
+    /// Drops the oldest. Says whether input may resume now that it is gone.
+    #[inline]
+    pub(crate) fn drop_front(&mut self) -> bool {
+        self.items.pop_front();
+        self.gate.on_dequeue(self.items.len())
+    }
+
     /// Its gate, and how many wait: to be told of an enqueue, or of the attempt.
     pub(crate) fn gate(&mut self) -> (&mut Gate, usize) {
         (&mut self.gate, self.items.len())
     }
 
-    fn filled_percent(&self) -> u8 {
+    pub(crate) fn filled_percent(&self) -> u8 {
         self.gate.filled_percent(self.items.len())
     }
 
-    fn reopen(&mut self) -> bool {
+    pub(crate) fn reopen(&mut self) -> bool {
         self.gate.reopen(self.items.len())
     }
 
@@ -141,7 +148,7 @@ impl Descriptor {
         match self {
             Self::Udp(socket) => &mut socket.ready.waiter,
             Self::Screen(screen) => &mut screen.queue.waiter,
-            Self::Capture(capture) => &mut capture.queue.waiter,
+            Self::Capture(capture) => capture.waiter(),
         }
     }
 
@@ -149,7 +156,7 @@ impl Descriptor {
         match self {
             Self::Udp(socket) => socket.ready.reopen(),
             Self::Screen(screen) => screen.queue.reopen(),
-            Self::Capture(capture) => capture.queue.reopen(),
+            Self::Capture(capture) => capture.reopen(),
         }
     }
 
@@ -158,7 +165,7 @@ impl Descriptor {
         match self {
             Self::Udp(socket) => socket.ready.filled_percent(),
             Self::Screen(screen) => screen.queue.filled_percent(),
-            Self::Capture(capture) => capture.queue.filled_percent(),
+            Self::Capture(capture) => capture.filled_percent(),
         }
     }
 
@@ -167,7 +174,7 @@ impl Descriptor {
         match self {
             Self::Udp(socket) => socket.ready.len(),
             Self::Screen(screen) => screen.queue.len(),
-            Self::Capture(capture) => capture.queue.len(),
+            Self::Capture(capture) => capture.len(),
         }
     }
 }

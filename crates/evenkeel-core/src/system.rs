@@ -135,15 +135,17 @@ impl System<'_> {
         self.net.open_capture(self.process, wanted)
     }
 
-    /// The next captured frame, or `None`: then [`crate::process::Step::Wait`]. Give it back with [`System::recycle_captured`].
-    pub fn captured(&mut self, capture: SocketId) -> Option<Captured> {
+    /// The oldest captured frame, or `None`: then [`crate::process::Step::Wait`]. It stays until [`System::pass_captured`].
+    #[inline]
+    pub fn captured(&mut self, capture: SocketId) -> Option<Captured<'_>> {
         self.net.work.add(Work::SystemCall);
-        if self.owns(capture) { self.net.captured(capture) } else { None }
+        self.net.captured(capture, self.process)
     }
 
-    /// Gives back the buffer of a captured frame.
-    pub fn recycle_captured(&mut self, captured: Captured) {
-        self.net.pool.recycle(captured.kept);
+    /// Takes the oldest captured frame off its queue.
+    #[inline]
+    pub fn pass_captured(&mut self, capture: SocketId) {
+        self.net.pass_captured(capture, self.process);
     }
 
     /// Counters of a capture queue of this process.

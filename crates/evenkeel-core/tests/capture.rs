@@ -136,15 +136,19 @@ fn a_full_queue_drops_copies_and_no_frame() {
 #[test]
 fn closing_gives_every_buffer_back() {
     for architecture in Architecture::ALL {
-        let mut bench = Bench::router(Config::of(architecture));
+        // Twenty queues at once have no room.
+        let config = Config::of(architecture);
+        let limit_pkts = config.memory_pkts / 4;
+        let mut bench = Bench::router(config);
         bench.settle();
         let in_use = |bench: &Bench| bench.host.pool().1 - bench.host.pool().0;
         let (before, promised) = (in_use(&bench), bench.host.pool().1);
         for n in 0..20 {
-            let (monitor, reins) = Monitor::new(Capture { limit_pkts: 8, ..Capture::default() });
+            let (monitor, reins) = Monitor::new(Capture { limit_pkts, ..Capture::default() });
             reins.hang(true);
             let process = bench.host.spawn("monitor", 0, Box::new(monitor));
             bench.run(UNIT * 20);
+            assert_eq!(*reins.refused.lock().unwrap(), None, "{architecture}: the {n}th");
             bench.send(&vec![outwards(n); 32]);
             bench.run(Duration::from_millis(5));
             bench.host.kill(process, bench.now);
@@ -153,6 +157,31 @@ fn closing_gives_every_buffer_back() {
         }
         assert_eq!(bench.host.pool().1, promised, "{architecture}");
         assert!(in_use(&bench) <= before, "{architecture}: {} of {before}", in_use(&bench));
+    }
+}
+
+/// TOCS 1997, section 9: `tcpdump` keeps 68 octets, and that is why its work does not depend on the size of packets.
+#[test]
+fn a_large_frame_is_no_more_work_than_a_small_one() {
+    for listen_only in [false, true] {
+        let run = |size: usize| {
+            let config = Config { listen_only, ..Config::of(Architecture::Polled) };
+            let wanted = Capture { snaplen: 68, ..Capture::default() };
+            let (mut bench, _, reins) = monitored(config, wanted);
+            let before: Vec<_> = Work::ALL.iter().map(|&work| bench.done(work)).collect();
+            for number in 0..50 {
+                let mut frame = outwards(number);
+                frame.resize(size, 0);
+                bench.send(&[frame]);
+                bench.settle();
+            }
+            let captured = reins.captured.lock().unwrap();
+            assert_eq!(captured.len(), 50);
+            assert!(captured.iter().all(|s| s.original_bytes == size && s.bytes.len() == size.min(68)));
+            let done = Work::ALL.iter().zip(before).map(|(&work, before)| (work, bench.done(work) - before));
+            (done.collect::<Vec<_>>(), bench.now)
+        };
+        assert_eq!(run(60), run(1514), "listening only: {listen_only}");
     }
 }
 
@@ -235,7 +264,6 @@ fn a_host_that_only_listens_sends_nothing_at_all() {
         bench.host.spawn("talker", 0, Box::new(Talker));
         let (sink, seen) = Sink::new(7);
         bench.host.spawn("sink", 0, Box::new(sink));
-        // The one is shown copies, the other keeps the frames.
         let (copied, copies) = Monitor::new(Capture { sent_too: true, ..Capture::default() });
         bench.host.spawn("first monitor", 0, Box::new(copied));
         let (monitor, reins) = Monitor::new(Capture { sent_too: true, ..Capture::default() });

@@ -6,18 +6,22 @@
 #![cfg(target_os = "linux")]
 
 mod bell;
+mod blocks;
 pub mod capture;
 mod clock;
 mod cpu;
 mod device;
 mod error;
 mod hangup;
+mod listen;
 mod namespace;
 mod netdev;
 mod packet;
+mod received;
 mod ring;
 mod rtnetlink;
 mod segment;
+mod socket;
 mod spec;
 mod stop;
 mod sys;
@@ -30,10 +34,12 @@ pub use cpu::{cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_
 pub use device::{Device, Standing, Status};
 pub use error::LinkError;
 pub use hangup::hangup_bell;
+pub use listen::{Listen, Listener};
 pub use namespace::enter_new_network;
 pub use netdev::device_index;
-pub use packet::{Address, Listen, Packet, PacketOptions, shut};
+pub use packet::{Address, Packet, PacketOptions};
 pub use rtnetlink::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News};
+pub use socket::shut;
 pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, SpecError, listen, open};
 pub use stop::Stop;
 pub use sys::send_in_segments;

@@ -1,7 +1,7 @@
 //! `packet:NAME`: an existing network device, through packet sockets (`AF_PACKET`).
 //!
 //! **Receive** is a memory-mapped ring, `TPACKET_V2`. Version 3 gathers frames into blocks and hands a block over when it is full or a timer
-//! fires, at the soonest after 1 ms; its gain in throughput was 15 %. Version 2 hands over each frame at once, and its
+//! fires, at the soonest after 1 ms, which is for packet monitors (`listen.rs`). Version 2 hands over each frame at once, and its
 //! ring is a ring of frames: full means so many frames, as the drop counters and the feedback want it.
 //!
 //! **Transmit** gathers up to 64 frames for one `sendmmsg`, on a second socket that bypasses the queueing discipline. That
@@ -16,22 +16,22 @@
 //! completed here, and what is to be segmented is cut up (`segment.rs`): packets of up to 64 KiB, which come by the socket's queue because
 //! they do not fit into the ring.
 
-use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use evenkeel_core::bpf::Program;
-use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Note, Pool, PoolLimit};
+use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool, PoolLimit};
 use evenkeel_core::interface::{Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socket_with, sockopt};
+use rustix::net::{RecvFlags, sockopt};
 
 use crate::device::{Device, IN_TRANSIT_PKTS, Status, usable_mtu};
 use crate::error::LinkError;
 use crate::netdev::{NetDevice, own_address};
-use crate::ring::{Received, Ring, SLOT_OVERHEAD, Slot, VNET_BYTES, complete, offload_of};
+use crate::received::{Received, Slot, VNET_BYTES, offload_of};
+use crate::ring::{Ring, SLOT_OVERHEAD};
 use crate::segment::Segments;
+use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping, SEND_BATCH};
 
 /// How a device is opened.
@@ -41,19 +41,6 @@ pub struct PacketOptions {
     pub ring_pkts: usize,
     /// Our hardware address.
     pub address: Address,
-    /// Only to listen, as a packet monitor does.
-    pub listen: Option<Listen>,
-}
-
-/// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger than a buffer as far as
-/// the buffer goes; each frame says by its [note](Frame::noted) when it passed and what was cut off. It sends nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listen {
-    /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is copied as it says. It is run on
-    /// frames without their outer VLAN tag.
-    pub filter: Option<Program>,
-    /// See frames to other stations too.
-    pub promiscuous: bool,
 }
 
 /// Which hardware address we use on a device.
@@ -69,7 +56,7 @@ pub enum Address {
 
 impl Default for PacketOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, address: Address::Own, listen: None }
+        Self { ring_pkts: 1024, address: Address::Own }
     }
 }
 
@@ -87,25 +74,19 @@ enum Group {
 #[derive(Debug)]
 pub struct Packet {
     device: NetDevice,
-    index: i32,
-    /// The device went down. It may come up again, or be gone.
-    down: bool,
+    presence: Presence,
     address: EthernetAddress,
     mtu: usize,
     status: Status,
     receive: Receive,
-    /// `None`: it only listens.
-    transmit: Option<Transmit>,
+    transmit: Transmit,
 }
 
 #[derive(Debug)]
 struct Receive {
     ring: Ring<Mapping>,
     socket: Arc<OwnedFd>,
-    /// Frames that are cut or to be segmented are as good as others.
-    listens: bool,
-    /// Shed by the kernel because the ring was full, as far as its counter has been read.
-    lost: Cell<u64>,
+    counters: Counters,
     /// Shed here: larger than a buffer, or malformed.
     unusable: u64,
     /// What is being cut up.
@@ -175,25 +156,15 @@ impl Packet {
         let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
         let mut receive = Receive::open(index, options).map_err(fail)?;
         receive.spread(group).map_err(fail)?;
-        let transmit = match options.listen {
-            None => Some(Transmit::open(index).map_err(fail)?),
-            Some(_) => None,
-        };
+        let transmit = Transmit::open(index).map_err(fail)?;
         let address = match options.address {
-            _ if options.listen.is_some() => kernel_address,
             Address::Own => own_address(name, kernel_address),
             Address::Device => kernel_address,
             Address::Fixed(address) => address,
         };
         let mtu = usable_mtu(device.mtu()?);
-        Ok(Self { device, index, down: false, address, mtu, status: Status::default(), receive, transmit })
-    }
-
-    /// A device that is removed goes down first, and that is all the socket reports: whether it still exists has to be looked up.
-    fn look_after_device(&mut self) {
-        if self.down && !self.device.index().is_ok_and(|index| index == self.index) {
-            self.status.fail("the device was removed".to_owned());
-        }
+        let presence = Presence::of(index);
+        Ok(Self { device, presence, address, mtu, status: Status::default(), receive, transmit })
     }
 }
 
@@ -223,26 +194,19 @@ impl Interface for Packet {
     }
 
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        let Some(transmit) = &mut self.transmit else {
-            self.status.count_refused(1);
-            pool.recycle(frame);
-            return Ok(());
-        };
-        if transmit.waiting.len() == SEND_BATCH {
-            transmit.send(&self.status);
-            transmit.reclaim(pool, usize::MAX);
+        if self.transmit.waiting.len() == SEND_BATCH {
+            self.transmit.send(&self.status);
+            self.transmit.reclaim(pool, usize::MAX);
         }
-        if transmit.waiting.len() == SEND_BATCH {
+        if self.transmit.waiting.len() == SEND_BATCH {
             return Err(frame);
         }
-        transmit.waiting.push(frame);
+        self.transmit.waiting.push(frame);
         Ok(())
     }
 
     fn flush(&mut self) {
-        if let Some(transmit) = &mut self.transmit {
-            transmit.send(&self.status);
-        }
+        self.transmit.send(&self.status);
     }
 
     fn reports_sent(&self) -> bool {
@@ -250,24 +214,19 @@ impl Interface for Packet {
     }
 
     fn stalled(&self) -> bool {
-        self.transmit.as_ref().is_some_and(|transmit| !transmit.waiting.is_empty())
+        !self.transmit.waiting.is_empty()
     }
 
     fn unreclaimed(&self) -> usize {
-        self.transmit.as_ref().map_or(0, |transmit| transmit.sent.len())
+        self.transmit.sent.len()
     }
 
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        self.transmit.as_mut().map_or(0, |transmit| transmit.reclaim(pool, limit_pkts))
+        self.transmit.reclaim(pool, limit_pkts)
     }
 
     fn set_readable(&mut self) {
-        // Readable with an empty ring: the socket has an error for us, and stays readable until it is fetched.
-        if self.receive.ring.ready() {
-            self.down = false;
-        } else if let Ok(Err(_)) = sockopt::socket_error(&*self.receive.socket) {
-            self.down = true;
-        }
+        self.presence.set_readable(self.receive.ring.ready(), &self.receive.socket);
     }
 }
 
@@ -293,13 +252,13 @@ impl RxQueue for Packet {
     fn arm(&mut self) -> bool {
         // Frames that the socket would not take yet are tried again before anybody sleeps on them.
         self.flush();
-        self.look_after_device();
-        self.receive.is_ready() || self.transmit.as_ref().is_some_and(|t| !t.waiting.is_empty())
+        self.presence.check(&self.device, &self.status);
+        self.receive.is_ready() || self.stalled()
     }
 
     /// Asks the kernel: one system call.
     fn shed(&self) -> u64 {
-        self.receive.count_lost() + self.receive.unusable
+        self.receive.counters.lost(&self.receive.socket) + self.receive.unusable
     }
 }
 
@@ -310,17 +269,11 @@ impl Receive {
         let fd = socket.as_fd();
         sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
         sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
-        match &options.listen {
-            None => {
-                sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
-                // What is larger than a slot is queued as a whole.
-                sys::set_packet_option(fd, PACKET_COPY_THRESH, 1)?;
-                if sockopt::set_socket_recv_buffer_size_force(&socket, QUEUE_BYTES).is_err() {
-                    sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
-                }
-            }
-            Some(Listen { filter: Some(filter), .. }) => sys::attach_filter(fd, filter)?,
-            Some(Listen { filter: None, .. }) => {}
+        sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        // What is larger than a slot is queued as a whole.
+        sys::set_packet_option(fd, PACKET_COPY_THRESH, 1)?;
+        if sockopt::set_socket_recv_buffer_size_force(&socket, QUEUE_BYTES).is_err() {
+            sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
         }
         let slots = options.ring_pkts.clamp(BLOCK_BYTES / SLOT_BYTES, 1 << 16).next_power_of_two();
         let bytes = slots * SLOT_BYTES;
@@ -333,26 +286,14 @@ impl Receive {
         sys::set_packet_option(fd, libc::PACKET_RX_RING, request)?;
         let ring = Ring::new(Mapping::new(fd, bytes)?, SLOT_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
         sys::bind_packet(fd, index, libc::ETH_P_ALL as u16)?;
-        let promiscuous = libc::packet_mreq {
-            mr_ifindex: index,
-            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        if options.listen.as_ref().is_none_or(|listen| listen.promiscuous) {
-            // Ends with the socket.
-            sys::set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, promiscuous)?;
-        }
-        let listens = options.listen.is_some();
-        let large = if listens { Vec::new() } else { vec![0; LARGE_BYTES] };
+        be_promiscuous(fd, index)?;
         Ok(Self {
             ring,
             socket: Arc::new(socket),
-            listens,
-            lost: Cell::new(0),
+            counters: Counters::default(),
             unusable: 0,
             segments: Segments::default(),
-            large,
+            large: vec![0; LARGE_BYTES],
         })
     }
 
@@ -400,18 +341,14 @@ impl Receive {
                 self.unusable += 1;
                 continue;
             };
-            if !self.listens && (received.is_queued || received.to_be_segmented.is_some()) {
+            if received.is_queued || received.to_be_segmented.is_some() {
                 let usable = load(&mut self.segments, &received, &self.socket, &mut self.large);
                 self.ring.release();
                 self.unusable += u64::from(!usable);
                 continue;
             }
             let mut frame = pool.take()?;
-            let usable = if self.listens {
-                note(&received, &mut frame)
-            } else {
-                received.is_whole() && copy(&received, &mut frame)
-            };
+            let usable = received.is_whole() && copy(&received, &mut frame);
             self.ring.release();
             if usable {
                 return Some(frame);
@@ -420,35 +357,6 @@ impl Receive {
             pool.recycle(frame);
         }
     }
-
-    fn count_lost(&self) -> u64 {
-        if let Ok(news) = sys::packet_statistics(self.socket.as_fd()) {
-            self.lost.set(self.lost.get() + u64::from(news.tp_drops));
-        }
-        self.lost.get()
-    }
-}
-
-impl Received<'_> {
-    fn is_whole(&self) -> bool {
-        self.bytes.len() == self.whole && self.to_be_segmented.is_none()
-    }
-}
-
-/// Copies as much of a frame as a buffer holds, for a packet monitor.
-fn note(received: &Received<'_>, frame: &mut Frame) -> bool {
-    let tag_bytes = received.vlan.map_or(0, |tag| tag.len());
-    let fits = received.bytes.len().min(frame.capacity() - tag_bytes);
-    let bytes = received.bytes.get(..fits).unwrap_or_default();
-    // What is not there cannot be summed, and what is to be segmented gets its checksums then.
-    let unfinished =
-        received.unfinished.filter(|_| fits == received.whole && received.to_be_segmented.is_none());
-    frame.note(Note {
-        stamp_nanos: received.stamp_nanos,
-        cut_bytes: received.whole.saturating_sub(fits) as u32,
-        sent: received.sent,
-    });
-    copy(&Received { bytes, unfinished, ..*received }, frame)
 }
 
 /// Begins to cut up a packet that is in its slot, or in the socket's queue because it is larger. False if it cannot be cut up.
@@ -472,23 +380,9 @@ fn read_queued(socket: &OwnedFd, large: &mut [u8]) -> usize {
     rustix::net::recv(socket, large, RecvFlags::DONTWAIT).map_or(0, |(len, _)| len)
 }
 
-/// Copies a frame out of its slot, puts its VLAN tag back and completes its checksum. False if it does not fit or makes no sense.
+/// Copies a frame out of its slot. False if it does not fit or makes no sense.
 fn copy(received: &Received<'_>, frame: &mut Frame) -> bool {
-    const ADDRESSES: usize = 12;
-    let tag = received.vlan.as_ref().map_or(&[][..], |tag| tag);
-    if !frame.resize(received.bytes.len() + tag.len()) {
-        return false;
-    }
-    let (addresses, rest) = received.bytes.split_at(received.bytes.len().min(ADDRESSES));
-    let (to_addresses, to_rest) = frame.bytes_mut().split_at_mut(addresses.len());
-    let (to_tag, to_rest) = to_rest.split_at_mut(tag.len());
-    to_addresses.copy_from_slice(addresses);
-    to_tag.copy_from_slice(tag);
-    to_rest.copy_from_slice(rest);
-    let Some(mut unfinished) = received.unfinished else { return true };
-    // The kernel counts from the start of the frame without its tag.
-    unfinished.start += tag.len();
-    complete(frame.bytes_mut(), unfinished)
+    frame.resize(received.len()) && received.write(frame.bytes_mut())
 }
 
 impl Transmit {
@@ -527,30 +421,12 @@ impl Transmit {
     }
 }
 
-/// Lets nothing more into the receive ring of a packet socket; what is in it stays. Does nothing to other descriptors.
-pub fn shut(device: &OwnedFd) {
-    // Fails for what is no socket, which has no such ring.
-    let _ = sys::attach_filter(device.as_fd(), &Program::everything(0));
-}
-
-fn packet_socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(
-        AddressFamily::PACKET,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-        None,
-    )?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ring::Unfinished;
-    use crate::segment::Offload;
+    use crate::received::Unfinished;
 
     const TAG: [u8; 4] = [0x81, 0, 0x20, 7];
-
-    const OFFLOAD: Offload = Offload { kind: 1, size: 1448, transport: 34 };
 
     fn received(bytes: &[u8], vlan: Option<[u8; 4]>, unfinished: Option<Unfinished>) -> Received<'_> {
         let whole = bytes.len();
@@ -564,23 +440,6 @@ mod tests {
             vlan,
             unfinished,
         }
-    }
-
-    #[test]
-    fn a_monitor_gets_what_fits_and_knows_what_does_not() {
-        let mut frame = Pool::new(1).take().unwrap();
-        let large = vec![9; 60_000];
-        assert!(note(
-            &Received { to_be_segmented: Some(OFFLOAD), sent: true, ..received(&large, Some(TAG), None) },
-            &mut frame
-        ));
-        let cut_bytes = (60_000 + 4 - frame.len()) as u32;
-        assert_eq!(frame.len(), frame.capacity());
-        assert_eq!(frame.noted(), Note { stamp_nanos: 7, cut_bytes, sent: true });
-        // A sum over what is not there is left alone.
-        let unfinished = Some(Unfinished { start: 34, offset: 6 });
-        assert!(note(&Received { whole: 100, ..received(&[0; 60], None, unfinished) }, &mut frame));
-        assert_eq!((frame.bytes(), frame.noted().cut_bytes), (&[0; 60][..], 40));
     }
 
     #[test]

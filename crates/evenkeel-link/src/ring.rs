@@ -16,17 +16,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use libc::tpacket2_hdr;
 
-use crate::segment::Offload;
-
-/// Memory that a ring lies in.
-///
-/// # Safety
-/// `base` points to `len` readable and writable octets, aligned to 16, for as long as the value lives, moved or not. Nobody else touches
-/// them but a kernel that keeps to the ring's protocol.
-pub(crate) unsafe trait Memory {
-    fn base(&self) -> *mut u8;
-    fn len(&self) -> usize;
-}
+use crate::received::{InSlot, Layout as _, Memory, Slot, parse};
 
 /// A ring of slots of equal size, read in order.
 #[derive(Debug)]
@@ -36,48 +26,6 @@ pub(crate) struct Ring<M> {
     slot_bytes: usize,
     next: usize,
 }
-
-/// What a slot holds.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Slot<'a> {
-    /// A frame.
-    Frame(Received<'a>),
-    /// Lengths that point outside the slot. The kernel does not write such.
-    Malformed,
-}
-
-/// A frame in its slot, and what the kernel took out of it or left undone.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Received<'a> {
-    /// What is in the slot: all of it, unless it is larger than the slot, or was cut to a snapshot length.
-    pub(crate) bytes: &'a [u8],
-    /// Octets it had, without the VLAN tag.
-    pub(crate) whole: usize,
-    /// The sender left it to the adaptor to split it into several (segmentation offload).
-    pub(crate) to_be_segmented: Option<Offload>,
-    /// It is larger than the slot, and waits as a whole in the socket's queue.
-    pub(crate) is_queued: bool,
-    /// When it passed, in nanoseconds since 1970.
-    pub(crate) stamp_nanos: u64,
-    /// On its way out.
-    pub(crate) sent: bool,
-    /// The VLAN tag that stood after the source address: TPID and TCI.
-    pub(crate) vlan: Option<[u8; 4]>,
-    /// A checksum that the sender left to the adaptor.
-    pub(crate) unfinished: Option<Unfinished>,
-}
-
-/// A checksum still to be completed: the sum over everything from `start` to the end goes to `start + offset`, where the sum of the
-/// pseudo-header stands already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unfinished {
-    pub(crate) start: usize,
-    pub(crate) offset: usize,
-}
-
-/// Octets of `struct virtio_net_hdr`, which `PACKET_VNET_HDR` puts in front of the frame.
-pub(crate) const VNET_BYTES: usize = 10;
-const VNET_NEEDS_CSUM: u8 = 1;
 
 /// What the kernel puts into a slot before the frame at most: header, address, virtio_net_hdr, and their alignment.
 pub(crate) const SLOT_OVERHEAD: usize = 96;
@@ -102,14 +50,14 @@ impl<M: Memory> Ring<M> {
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        const STATUS_BYTES: usize = size_of::<u32>();
+        const STATUS_BYTES: usize = InSlot::SKIPPED;
         // SAFETY: `next` is less than `slots`, so the slot lies inside the memory (`new`), which outlives the borrow of `self`. Its status,
         // read with acquire ordering, says that the kernel is done with it, and the slot goes back to the kernel by `release`,
         // which takes `&mut self` and so cannot be called while this borrow lasts. The status word is left out of the slice.
         let rest = unsafe {
             core::slice::from_raw_parts(self.slot().add(STATUS_BYTES), self.slot_bytes - STATUS_BYTES)
         };
-        Some(parse(rest, STATUS_BYTES, status).unwrap_or(Slot::Malformed))
+        Some(parse::<InSlot>(rest, status).map_or(Slot::Malformed, Slot::Frame))
     }
 
     /// Gives the slot at the front back to the kernel.
@@ -131,102 +79,22 @@ impl<M: Memory> Ring<M> {
     }
 }
 
-/// Reads a slot whose octets from `skipped` on are `rest`. `None` if its lengths point outside.
-fn parse(rest: &[u8], skipped: usize, status: u32) -> Option<Slot<'_>> {
-    let field = |offset: usize| rest.get(offset.checked_sub(skipped)?..);
-    let u16_at = |offset| Some(u16::from_ne_bytes(*field(offset)?.first_chunk()?));
-    let u32_at = |offset| Some(u32::from_ne_bytes(*field(offset)?.first_chunk()?) as usize);
-
-    let whole = u32_at(offset_of!(tpacket2_hdr, tp_len))?;
-    let captured = u32_at(offset_of!(tpacket2_hdr, tp_snaplen))?;
-    let mac = usize::from(u16_at(offset_of!(tpacket2_hdr, tp_mac))?);
-    let vnet: &[u8; VNET_BYTES] = field(mac.checked_sub(VNET_BYTES)?)?.first_chunk()?;
-    let bytes = field(mac)?.get(..captured)?;
-
-    let [flags, _, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
-    let unfinished = (flags & VNET_NEEDS_CSUM != 0).then(|| Unfinished {
-        start: u16::from_ne_bytes([start_low, start_high]).into(),
-        offset: u16::from_ne_bytes([offset_low, offset_high]).into(),
-    });
-    let vlan = if status & libc::TP_STATUS_VLAN_VALID != 0 {
-        let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-        let tpid = if known { u16_at(offset_of!(tpacket2_hdr, tp_vlan_tpid))? } else { TPID_8021Q };
-        let ([a, b], [c, d]) =
-            (tpid.to_be_bytes(), u16_at(offset_of!(tpacket2_hdr, tp_vlan_tci))?.to_be_bytes());
-        Some([a, b, c, d])
-    } else {
-        None
-    };
-    let seconds = u32_at(offset_of!(tpacket2_hdr, tp_sec))? as u64;
-    let nanos = u32_at(offset_of!(tpacket2_hdr, tp_nsec))? as u64;
-    let packet_type = *field(ADDRESS_AT + offset_of!(libc::sockaddr_ll, sll_pkttype))?.first()?;
-    Some(Slot::Frame(Received {
-        bytes,
-        whole,
-        to_be_segmented: offload_of(vnet),
-        is_queued: status & libc::TP_STATUS_COPY != 0,
-        stamp_nanos: seconds * 1_000_000_000 + nanos,
-        sent: packet_type == libc::PACKET_OUTGOING,
-        vlan,
-        unfinished,
-    }))
-}
-
-/// What is left to the adaptor, by `struct virtio_net_hdr`.
-pub(crate) fn offload_of(vnet: &[u8; VNET_BYTES]) -> Option<Offload> {
-    let [_, kind, _, _, size_low, size_high, start_low, start_high, _, _] = *vnet;
-    let size = u16::from_ne_bytes([size_low, size_high]);
-    (kind != 0).then(|| Offload { kind, size, transport: u16::from_ne_bytes([start_low, start_high]) })
-}
-
-const TPID_8021Q: u16 = 0x8100;
-
-/// Where the address lies in a slot: `TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`.
-const ADDRESS_AT: usize = size_of::<tpacket2_hdr>().next_multiple_of(16);
-
-/// Completes a checksum in place (RFC 1071). Returns false, and changes nothing, if it would lie outside the frame.
-pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
-    let Some(covered) = frame.get_mut(unfinished.start..) else { return false };
-    let sum = !folded_sum(covered);
-    let Some(field) = covered.get_mut(unfinished.offset..).and_then(|rest| rest.first_chunk_mut()) else {
-        return false;
-    };
-    // UDP's zero means "no checksum"; all ones is the same number (RFC 768). Others do not mind.
-    *field = (if sum == 0 { 0xffff } else { sum }).to_be_bytes();
-    true
-}
-
-/// The ones' complement sum of 16-bit words, an odd octet at the end padded with zero.
-pub(crate) fn folded_sum(octets: &[u8]) -> u16 {
-    let (words, odd) = octets.as_chunks::<4>();
-    let words: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();
-    let mut rest = [0; 4];
-    for (to, &from) in rest.iter_mut().zip(odd) {
-        *to = from;
-    }
-    // 2^32 sums of 32 bits fit; a frame has less. Sums of 32-bit words fold to the sum of their halves.
-    let mut sum = words + u64::from(u32::from_be_bytes(rest));
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::received::{Unfinished, VNET_BYTES, VNET_NEEDS_CSUM, complete};
 
     const SLOT: usize = 256;
 
     /// Plain memory, in units that are aligned to 16. Owned by pointer, as a mapping is.
     #[derive(Debug)]
-    struct Plain {
+    pub(crate) struct Plain {
         base: *mut u128,
         words: usize,
     }
 
     impl Plain {
-        fn new(words: usize) -> Self {
+        pub(crate) fn new(words: usize) -> Self {
             let memory: Box<[u128]> = vec![0; words].into();
             Self { base: Box::into_raw(memory).cast(), words }
         }
@@ -396,35 +264,5 @@ mod tests {
         assert!(Ring::new(Plain::new(40), 40).is_none(), "not aligned");
         assert!(Ring::new(Plain::new(4), 0).is_none());
         assert!(Ring::new(Plain::new(4), 16).is_none(), "no room for the header");
-    }
-
-    #[test]
-    fn an_unfinished_checksum_is_completed() {
-        // IPv4 pseudo-header 10.0.0.1 to 10.0.0.2, UDP, length 11: 0x0a00+0x0001+0x0a00+0x0002+0x0011+0x000b = 0x141f.
-        let datagram = [0x30, 0x39, 0, 7, 0, 11, 0x14, 0x1f, b'a', b'b', b'c'];
-        let mut frame = [&[0; 34][..], &datagram].concat();
-        assert!(complete(&mut frame, Unfinished { start: 34, offset: 6 }));
-        let pseudo = [10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, 11];
-        assert_eq!(
-            folded_sum(&[&pseudo[..], &frame[34..]].concat()),
-            0xffff,
-            "RFC 1071: the whole sums to minus zero"
-        );
-    }
-
-    #[test]
-    fn a_checksum_of_zero_is_sent_as_all_ones() {
-        let mut frame = [0xff, 0xff, 0, 0];
-        assert!(complete(&mut frame, Unfinished { start: 0, offset: 2 }));
-        assert_eq!(frame, [0xff; 4]);
-    }
-
-    #[test]
-    fn a_checksum_outside_the_frame_changes_nothing() {
-        let mut frame = [9; 40];
-        for (start, offset) in [(41, 0), (40, 0), (34, 5), (0, 39), (65_535, 65_535)] {
-            assert!(!complete(&mut frame, Unfinished { start, offset }), "{start} {offset}");
-        }
-        assert_eq!(frame, [9; 40]);
     }
 }

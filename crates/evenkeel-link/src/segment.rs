@@ -3,7 +3,7 @@
 //! Over a veth, or between containers, the kernel hands over packets of up to 64 KiB with the size they are to be cut to. A segment has the
 //! headers of the whole with its own lengths, sequence number, identification and checksums.
 
-use crate::ring::folded_sum;
+use crate::received::folded_sum;
 
 /// What `struct virtio_net_hdr` says about a packet (virtio 1.2, 5.1.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use crate::capture::{Pace, Replay, ReplayOptions};
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::LinkError;
+use crate::listen::{Listen, Listener};
 use crate::netdev::DeviceName;
-use crate::packet::{Listen, Packet, PacketOptions};
+use crate::packet::{Packet, PacketOptions};
 use crate::tap::{Tap, TapOptions};
 
 /// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME` or `pcap:FILE`.
@@ -131,23 +132,21 @@ pub fn open(spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, LinkErro
     })
 }
 
-/// Opens a device for a packet monitor: a network device only to be listened to, with a receive ring of `ring_pkts`; a capture to be read
+/// Opens a device for a packet monitor: a network device only to be listened to, with a receive ring of `ring_pkts` times 2 KiB;
+/// a capture to be read
 /// as fast as it can be.
 ///
 /// # Errors
 /// [`LinkError`] says what to do; nothing is left behind.
 pub fn listen(
     spec: &DeviceSpec,
-    listen: Listen,
+    listen: &Listen,
     ring_pkts: usize,
     clock: Clock,
 ) -> Result<Box<dyn Device>, LinkError> {
     Ok(match spec {
         DeviceSpec::Tap(name) => Box::new(Tap::open(name, &TapOptions::default())?),
-        DeviceSpec::Packet(name) => {
-            let options = PacketOptions { ring_pkts, listen: Some(listen), ..PacketOptions::default() };
-            Box::new(Packet::open(name, &options)?)
-        }
+        DeviceSpec::Packet(name) => Box::new(Listener::open(name, listen, ring_pkts)?),
         DeviceSpec::Pcap(path) => {
             let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
             Box::new(Replay::open(path, &options, clock)?)

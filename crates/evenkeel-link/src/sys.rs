@@ -8,7 +8,7 @@ use std::ptr;
 use evenkeel_core::bpf::{Instruction, Program};
 use evenkeel_core::time::Duration;
 
-use crate::ring::Memory;
+use crate::received::Memory;
 
 /// Sleeps until one of `fds` is ready or `timeout` has passed (`None`: for ever). A signal ends it early, without error.
 pub(crate) fn ppoll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
@@ -116,6 +116,8 @@ pub(crate) unsafe trait OptionValue: Copy {}
 unsafe impl OptionValue for libc::c_int {}
 // SAFETY: four integers of equal size.
 unsafe impl OptionValue for libc::tpacket_req {}
+// SAFETY: seven integers of equal size.
+unsafe impl OptionValue for libc::tpacket_req3 {}
 // SAFETY: two integers of equal size.
 unsafe impl OptionValue for libc::tpacket_stats {}
 // SAFETY: integers and octets, without padding: 4 + 2 + 2 + 8.

@@ -8,10 +8,11 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use evenkeel_core::interface::Interface;
+use evenkeel_core::bpf::{Instruction, Program};
+use evenkeel_core::interface::{Interface, RxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
-use evenkeel_link::{Address, Device, LinkError, Packet, PacketOptions, Standing};
+use evenkeel_link::{Address, Clock, Device, LinkError, Listen, Listener, Packet, PacketOptions, Standing};
 use support::{Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run};
 
 const US: [u8; 4] = [10, 77, 0, 2];
@@ -368,5 +369,49 @@ fn what_cannot_be_opened_says_why() {
         run("ip link set ek0 down");
         assert!(matches!(open("ek0"), LinkError::Down { .. }));
         assert!(attempt("ip link del ek0").0);
+    });
+}
+
+/// Frames with this Ethertype for local experiments (IEEE 802), and 96 octets of each.
+fn experimental() -> Program {
+    let list = [(0x28, 0, 0, 12), (0x15, 0, 1, 0x88b5), (0x06, 0, 0, 96), (0x06, 0, 0, 0)];
+    Program::new(&list.map(|(code, jt, jf, k)| Instruction { code, jt, jf, k })).unwrap()
+}
+
+/// Whatever the ring holds, and whichever frames lie in a block that the kernel has not handed over yet.
+#[test]
+fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
+    in_namespace(|| {
+        veth();
+        let mut left = open("kernel0");
+        let listen = Listen { filter: Some(experimental()), promiscuous: true };
+        let mut listener = Listener::open("ek0", &listen, 32).unwrap();
+        let (clock, mut sent, mut seen, mut last) = (Clock::start(), 0_u32, 0, None);
+        for many in [1, 700, 5000] {
+            for _ in 0..many {
+                let mut frame = vec![7; 60 + sent as usize % 1000];
+                frame[..14].copy_from_slice(&[2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8, 0x88, 0xb5]);
+                frame[14..18].copy_from_slice(&sent.to_be_bytes());
+                left.send(&frame);
+                sent += 1;
+            }
+            let deadline = clock.now() + Duration::from_secs(60);
+            while listener.coming() > 0 {
+                assert!(clock.now() < deadline, "the kernel keeps {} frames", listener.coming());
+                seen += listener.look(64, &mut |bytes, note| {
+                    let number = u32::from_be_bytes(bytes[14..18].try_into().unwrap());
+                    let whole = 60 + number as usize % 1000;
+                    assert_eq!(
+                        (bytes.len(), note.cut_bytes as usize),
+                        (whole.min(96), whole.saturating_sub(96))
+                    );
+                    assert!(note.stamp_nanos > 0 && !note.sent && last < Some(number));
+                    last = Some(number);
+                    true
+                });
+            }
+            assert_eq!(seen as u64 + listener.shed(), sent.into());
+        }
+        assert!(listener.shed() > 1000, "a ring of 256 KiB held everything");
     });
 }

@@ -82,8 +82,8 @@ impl Program for Tcpdump {
         }
         let Some(queue) = self.queue else { return Step::Exit };
         let mut read = false;
-        while let Some(captured) = system.captured(queue) {
-            system.recycle_captured(captured);
+        while system.captured(queue).is_some() {
+            system.pass_captured(queue);
             system.compute(self.writing.frame);
             self.captured.add_one();
             if self.captured.get().is_multiple_of(self.writing.buffer_pkts.max(1)) {

@@ -29,6 +29,7 @@ pub struct Engine {
     tell: Option<Tell>,
     stop: Option<&'static Stop>,
     next_look: Instant,
+    look_period: Duration,
     gather: Duration,
     /// Nothing was done since frames were last left to gather.
     gathered: bool,
@@ -94,6 +95,7 @@ impl Engine {
             tell: None,
             stop: None,
             next_look: Instant::ZERO,
+            look_period: LOOK_PERIOD,
             gather: Duration::ZERO,
             gathered: false,
             halted: Duration::ZERO,
@@ -126,10 +128,14 @@ impl Engine {
     }
 
     /// When everything is done that there was, lets frames gather for this long before it looks for more. Waking up costs as much as dozens of
-    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes. What is looked at every
-    /// 20 µs while the host is busy is then looked at as seldom as this.
+    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes.
     pub fn gather(&mut self, time: Duration) {
         self.gather = time;
+    }
+
+    /// Looks this often, while the host is busy, at what is else looked at every 20 µs: a system call each time.
+    pub fn look_every(&mut self, period: Duration) {
+        self.look_period = period;
     }
 
     /// Goes on running although the process was asked to end, for what is still to be done then.
@@ -201,7 +207,7 @@ impl Engine {
                 }
                 self.pass_on_news();
                 self.look(now)?;
-                self.next_look = now + LOOK_PERIOD.max(self.gather);
+                self.next_look = now + self.look_period;
             }
             now = match self.turn(now) {
                 Some(end) => end,

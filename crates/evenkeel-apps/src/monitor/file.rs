@@ -92,8 +92,8 @@ impl CaptureFile {
 }
 
 impl Sink for CaptureFile {
-    fn take(&mut self, captured: &Captured, time: u64) -> bool {
-        let bytes = captured.bytes();
+    fn take(&mut self, captured: &Captured<'_>, time: u64) -> bool {
+        let bytes = captured.bytes;
         if !self.output.has_room(bytes.len()) {
             return false;
         }
@@ -119,7 +119,7 @@ impl Sink for CaptureFile {
         true
     }
 
-    fn discard(&mut self, captured: &Captured) {
+    fn discard(&mut self, captured: &Captured<'_>) {
         self.unwritten += 1;
         self.given_up += 1 + captured.dropped_before;
     }

@@ -75,15 +75,15 @@ impl Lines {
 }
 
 impl Sink for Lines {
-    fn take(&mut self, captured: &Captured, time: u64) -> bool {
+    fn take(&mut self, captured: &Captured<'_>, time: u64) -> bool {
         if self.text.len() >= PIECE_BYTES && !self.hand_over() {
             return false;
         }
-        self.text.push_str(&line(captured.bytes(), captured.original_bytes, captured.sent, time));
+        self.text.push_str(&line(captured.bytes, captured.original_bytes, captured.sent, time));
         true
     }
 
-    fn discard(&mut self, _captured: &Captured) {}
+    fn discard(&mut self, _captured: &Captured<'_>) {}
 
     fn flush(&mut self) -> bool {
         !self.hand_over()

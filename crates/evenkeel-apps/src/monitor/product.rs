@@ -43,7 +43,7 @@ impl Product {
 }
 
 impl Sink for Product {
-    fn take(&mut self, captured: &Captured, time: u64) -> bool {
+    fn take(&mut self, captured: &Captured<'_>, time: u64) -> bool {
         match self {
             Self::File(file) => file.take(captured, time),
             Self::Lines(lines) => lines.take(captured, time),
@@ -53,7 +53,7 @@ impl Sink for Product {
         }
     }
 
-    fn discard(&mut self, captured: &Captured) {
+    fn discard(&mut self, captured: &Captured<'_>) {
         if let Self::File(file) = self {
             file.discard(captured);
         }

@@ -15,10 +15,10 @@ use evenkeel_link::Clock;
 pub trait Sink: fmt::Debug + Send {
     /// Takes a frame that was seen at `time`, in nanoseconds since 1970. False if it cannot now, because whoever reads or stores what
     /// it makes is slow; it is offered again then.
-    fn take(&mut self, captured: &Captured, time: u64) -> bool;
+    fn take(&mut self, captured: &Captured<'_>, time: u64) -> bool;
 
     /// Gives up a frame that could not be taken.
-    fn discard(&mut self, captured: &Captured);
+    fn discard(&mut self, captured: &Captured<'_>);
 
     /// Whether frames that cannot be taken are to be discarded, and not waited for: it is not known how long that would be.
     fn is_stuck(&self) -> bool {
@@ -120,7 +120,7 @@ impl Tally {
 }
 
 /// Frames taken in one step at most: a lock and a look at the counters for each step, and others wait no longer than that.
-const FRAMES_PER_STEP: usize = 32;
+const FRAMES_PER_STEP: usize = 64;
 
 /// How long frames are gathered, if there is nothing more to do, before they are handed on.
 const GATHER: Duration = Duration::from_millis(100);
@@ -137,8 +137,6 @@ pub struct Monitor<S> {
     clock: Clock,
     sink: Shared<S>,
     tally: Arc<Tally>,
-    /// The frame that the sink could not take.
-    refused: Option<Captured>,
     next_flush: Instant,
 }
 
@@ -163,7 +161,6 @@ impl<S: Sink> Monitor<S> {
             clock,
             sink,
             tally,
-            refused: None,
             next_flush: Instant::ZERO,
         }
     }
@@ -192,25 +189,25 @@ impl<S: Sink> Monitor<S> {
     fn take(&mut self, queue: SocketId, system: &mut System<'_>) -> Step {
         let sink = Arc::clone(&self.sink);
         let mut sink = shared(&sink);
+        let now = system.now();
         for _ in 0..FRAMES_PER_STEP {
-            let Some(captured) = self.refused.take().or_else(|| system.captured(queue)) else {
-                return self.idle(queue, &mut *sink, system.now());
+            let Some(captured) = system.captured(queue) else { return self.idle(queue, &mut *sink, now) };
+            let time = match captured.stamp_nanos {
+                0 => self.clock.wall_nanos(captured.at),
+                stamp => stamp,
             };
-            let time = captured.stamp_nanos.unwrap_or_else(|| self.clock.wall_nanos(captured.at));
             if sink.take(&captured, time) {
                 add(&self.tally.taken, 1);
                 add(&self.tally.octets, captured.original_bytes as u64);
             } else if sink.is_over() {
-                self.refused = Some(captured);
                 return self.end();
             } else if self.discards || sink.is_stuck() {
                 sink.discard(&captured);
                 add(&self.tally.discarded, 1);
             } else {
-                self.refused = Some(captured);
-                return Step::Sleep(system.now() + ASK_AGAIN);
+                return Step::Sleep(now + ASK_AGAIN);
             }
-            system.recycle_captured(captured);
+            system.pass_captured(queue);
             if self.tally.taken() >= self.count {
                 return self.end();
             }

@@ -38,7 +38,8 @@ pub struct Setup {
     pub snaplen: usize,
     /// Frames that the capture queue holds.
     pub queue_pkts: usize,
-    /// Frames that a receive ring holds, a network device's or a cable's.
+    /// Frames that a cable's receive ring holds. That of a network device has 2 KiB of memory for each, and holds the more the smaller they
+    /// are.
     pub ring_pkts: usize,
     /// See frames to other stations too.
     pub promiscuous: bool,
@@ -141,13 +142,17 @@ pub fn on_device(
     let clock = Clock::start();
     let kernel = setup.kernel_filter(device);
     let filter_in_kernel = kernel.is_some() && setup.filter.is_some();
+    let gathers = matches!(device, DeviceSpec::Packet(_));
     let listen = Listen { filter: kernel, promiscuous: setup.promiscuous };
-    let device = evenkeel_link::listen(device, listen, setup.ring_pkts, clock)?;
+    let device = evenkeel_link::listen(device, &listen, setup.ring_pkts, clock)?;
     let (fd, name, address) = (device.fd(), device.name().to_owned(), device.address());
     let engine = site(&setup.config).engine(clock)?;
     let mut running = Running::start(engine, &name, address, setup, filter_in_kernel, news)?;
     running.interface = running.engine.add_device(device, &[])?;
-    running.engine.gather(GATHER);
+    running.engine.look_every(GATHER);
+    if !gathers {
+        running.engine.gather(GATHER);
+    }
     let ended = running.drive(limits, || false)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
@@ -244,7 +249,7 @@ struct Running<N> {
 
 /// What a host's first interface is called.
 const FIRST_INTERFACE: InterfaceId = InterfaceId(0);
-/// How long frames gather in a device's ring before they are taken in.
+/// How long frames gather in the ring of a device that does not gather them itself before they are taken in.
 const GATHER: Duration = Duration::from_millis(1);
 /// Whether something went wrong is looked at this often.
 const WATCH: Duration = Duration::from_millis(50);
@@ -334,7 +339,7 @@ impl<N: FnMut(News)> Running<N> {
             let tally = Arc::clone(&self.tally);
             let ended = self.engine.run(until, |_| tally.ended())?;
             let host = self.engine.host_mut();
-            let empty = host.in_rings() == 0 && host.queued() == 0;
+            let empty = host.in_rings() == 0 && host.coming() == 0 && host.queued() == 0;
             let idle = empty && self.handled() == taken;
             if idle || ended == Ended::Done || self.engine.clock().now() >= end {
                 return Ok(());

@@ -84,8 +84,8 @@ impl Summarized {
 }
 
 impl Sink for Summary {
-    fn take(&mut self, captured: &Captured, _time: u64) -> bool {
-        let Headers { from, to, protocol } = Headers::of(captured.bytes());
+    fn take(&mut self, captured: &Captured<'_>, _time: u64) -> bool {
+        let Headers { from, to, protocol } = Headers::of(captured.bytes);
         self.frames += 1;
         self.octets += captured.original_bytes as u64;
         self.protocols.count(protocol);
@@ -93,7 +93,7 @@ impl Sink for Summary {
         true
     }
 
-    fn discard(&mut self, _captured: &Captured) {}
+    fn discard(&mut self, _captured: &Captured<'_>) {}
 }
 
 /// Different things counted at a time.

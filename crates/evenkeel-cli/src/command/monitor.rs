@@ -83,10 +83,11 @@ pub(crate) struct Arguments {
     /// On packet: see only frames that the interface would take anyway, not those to other stations.
     #[arg(short = 'p', long)]
     no_promiscuous: bool,
-    /// Frames that the capture queue holds.
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
+    /// Frames that the capture queue holds. A short one stays in the processor's cache; what cannot be taken in time waits in the ring.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
     queue: u32,
-    /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two.
+    /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two. On packet that much memory, and at
+    /// least 256 KiB, which holds the more frames the smaller they are.
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(32..=65_536))]
     ring: u32,
     /// On cable: frames a second from the other end, such as 500k, or max.
@@ -157,11 +158,11 @@ impl Arguments {
             None if self.print => What::Lines(Lines::to(io::stdout())),
             None => What::Summary,
         };
-        let config = self.receiving.config(1);
+        let config = self.receiving.listening(1);
         // Room for the queue, and for what the rings hold.
         let memory_pkts = config.memory_pkts + 2 * self.queue as usize;
         Ok(Setup {
-            config: Config { listen_only: true, memory_pkts, ..config },
+            config: Config { memory_pkts, ..config },
             filter,
             snaplen: if self.snaplen == 0 { usize::MAX } else { self.snaplen as usize },
             queue_pkts: self.queue as usize,

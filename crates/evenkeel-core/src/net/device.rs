@@ -1,6 +1,7 @@
 //! Units of device work: interrupts, the polling thread, demultiplexing into channels.
 
 use super::{Net, Port, QueueId, Side};
+use crate::capture::Sighting;
 use crate::channel::ChannelId;
 use crate::demux::Class;
 use crate::drop::{QueueDrop, UdpDrop};
@@ -172,7 +173,8 @@ impl Net {
     pub(crate) fn finish_poll(&mut self, now: Instant) {
         let Some(Polled { port, done, end }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.pending(port));
-        if !more {
+        // Asking what was shed may take a system call.
+        if !more && self.sets_flags(port) {
             // The flag is cleared: what has come since it was looked at interrupts again.
             let shed = self.shed(port);
             self.note(port.source, |_| shed);
@@ -184,6 +186,12 @@ impl Net {
     fn device_work(&mut self, port: Port, limit: usize, now: Instant) -> usize {
         match port.side {
             Side::Receive(queue) => {
+                if self.config.listen_only {
+                    let seen = self.look_in(port, queue, limit, now);
+                    if seen > 0 {
+                        return seen;
+                    }
+                }
                 for taken in 0..limit {
                     if taken > 0 && self.stops(port) {
                         return taken;
@@ -206,14 +214,32 @@ impl Net {
     /// Takes a frame from a ring, and does what is to be done about it; false if there was none.
     fn take_in(&mut self, port: Port, queue: usize, now: Instant) -> bool {
         let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0)) else { return false };
-        let Some(mut frame) = interface.queue(queue).take(&mut self.pool) else { return false };
-        self.count_received(port.interface);
+        let Some(frame) = interface.queue(queue).take(&mut self.pool) else { return false };
+        self.count_received(port.interface, 1);
         self.work.add(Work::Receive);
         if !self.captures.is_empty() {
-            self.sight_received(port.interface, &mut frame, Sources::one(port.source), now);
+            self.sight_received(port.interface, &frame, Sources::one(port.source), now);
         }
         self.after_device(port, frame, now);
         true
+    }
+
+    /// Shows at most `limit` frames of a ring to the packet monitors where they lie, and drops them: all there is to do for a host that only
+    /// listens. Says how many there were; none, also, if the ring shows nothing.
+    fn look_in(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> usize {
+        let fed_by = Sources::one(port.source);
+        let held_back = fed_by.without(self.unlimited);
+        let (interfaces, mut monitors) = self.monitors();
+        let Some(interface) = interfaces.get_mut(usize::from(port.interface.0)) else { return 0 };
+        let seen = interface.queue(queue).look(limit, &mut |bytes, note| {
+            monitors.work.add(Work::Receive);
+            let sighting = Sighting { interface: port.interface, at: now, sent: false, bytes, note };
+            monitors.see(&sighting, fed_by);
+            held_back.is_empty() || !monitors.poller.stops(port.source)
+        });
+        self.count_received(port.interface, seen as u64);
+        self.ledger.consumed += seen as u64;
+        seen
     }
 
     pub(super) fn after_device(&mut self, port: Port, frame: Frame, now: Instant) {

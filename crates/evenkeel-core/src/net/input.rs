@@ -154,14 +154,14 @@ impl Net {
 
     pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
         let channel = self.channels.get_mut(id.0 as usize)?.as_mut()?;
-        let (interface, mut frame, from_ring) = channel.take(&mut self.pool)?;
+        let (interface, frame, from_ring) = channel.take(&mut self.pool)?;
         if channel.gate.on_dequeue(channel.queued()) {
             self.poller.resume(QueueId::Channel(id));
         }
         if from_ring {
-            self.count_received(interface);
+            self.count_received(interface, 1);
             self.work.add(Work::Receive);
-            self.sight_received(interface, &mut frame, Sources::NONE, now);
+            self.sight_received(interface, &frame, Sources::NONE, now);
         }
         Some((interface, frame))
     }

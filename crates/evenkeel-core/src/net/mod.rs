@@ -417,6 +417,14 @@ impl Net {
         (channels + rings) as u64
     }
 
+    /// Frames that receive rings hold back for the moment.
+    pub(crate) fn coming(&mut self) -> u64 {
+        let queues = |interface: &mut Box<dyn Interface>| {
+            (0..interface.queues()).map(|queue| interface.queue(queue).coming()).sum::<u64>()
+        };
+        self.interfaces.iter_mut().map(queues).sum()
+    }
+
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
         self.interfaces.iter().map(|i| &**i)
     }
@@ -447,7 +455,7 @@ fn queued_in(descriptor: &Descriptor) -> u64 {
     match descriptor {
         Descriptor::Udp(socket) => socket.ready.iter().map(Datagram::frames).sum(),
         Descriptor::Screen(screen) => (screen.queue.len() + screen.judging.len()) as u64,
-        Descriptor::Capture(capture) => capture.queue.len() as u64,
+        Descriptor::Capture(capture) => capture.len() as u64,
     }
 }
 

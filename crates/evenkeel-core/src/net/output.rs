@@ -223,10 +223,10 @@ impl Net {
         Some(Traffic { queued: outlet.len() as u64, ..outlet.traffic })
     }
 
-    pub(super) fn count_received(&mut self, id: InterfaceId) {
-        self.ledger.received += 1;
+    pub(super) fn count_received(&mut self, id: InterfaceId, frames: u64) {
+        self.ledger.received += frames;
         if let Some(outlet) = self.outlets.get_mut(usize::from(id.0)) {
-            outlet.traffic.received += 1;
+            outlet.traffic.received += frames;
         }
     }
 

@@ -231,10 +231,8 @@ impl Net {
             Descriptor::Screen(screen) => self.close_screen(screen),
             Descriptor::Capture(capture) => {
                 self.captures.retain(|&c| c != id);
-                self.pool.shrink(capture.queue.limit());
-                for captured in capture.queue.into_items() {
-                    self.drop_input(captured.kept, QueueDrop::Closed);
-                }
+                self.pool.take_back(capture.limit());
+                self.ledger.drop_input(QueueDrop::Closed, capture.len() as u64);
             }
         }
     }

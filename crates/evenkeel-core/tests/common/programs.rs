@@ -136,9 +136,9 @@ impl Program for Monitor {
             at: captured.at,
             sent: captured.sent,
             original_bytes: captured.original_bytes,
-            bytes: captured.bytes().to_vec(),
+            bytes: captured.bytes.to_vec(),
         });
-        system.recycle_captured(captured);
+        system.pass_captured(queue);
         system.compute(self.compute);
         Step::Again
     }

@@ -76,9 +76,10 @@ impl Program for Monitor {
             self.queue = system.open_capture(wanted).ok();
             return if self.queue.is_some() { Step::Again } else { Step::Exit };
         };
+        let now = system.now();
         let Some(captured) = system.captured(queue) else { return Step::Wait(queue) };
-        assert!(captured.bytes().len() <= captured.original_bytes && captured.at <= system.now());
-        system.recycle_captured(captured);
+        assert!(captured.bytes.len() <= captured.original_bytes && captured.at <= now);
+        system.pass_captured(queue);
         self.read += 1;
         let counters = system.capture_counters(queue).expect("it is this program's");
         assert_eq!(counters.delivered, self.read);

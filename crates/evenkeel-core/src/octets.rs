@@ -1,0 +1,111 @@
+//! A queue of octet strings in one piece of memory, one close behind the other.
+//!
+//! ```text
+//!   ┌────────┬───────────┬──────┬──────────────┬──────┐
+//!   │ newest │   free    │ free │ oldest       │      │      what is too long for the room at the end begins anew at the front
+//!   └────────┴───────────┴──────┴──────────────┴──────┘
+//!       tail ▲                  ▲ head
+//! ```
+
+/// A queue of octet strings. Who holds it keeps their [`Place`]s, in the same order.
+#[derive(Debug)]
+pub(crate) struct Octets {
+    memory: Box<[u8]>,
+    head: usize,
+    tail: usize,
+    queued: usize,
+    longest: usize,
+}
+
+/// Where a string lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    start: usize,
+    end: usize,
+}
+
+impl Octets {
+    /// Room for `count` strings of `longest` octets at most, whatever their lengths and the order of calls.
+    pub(crate) fn new(count: usize, longest: usize) -> Self {
+        let longest = longest.max(1);
+        // One more, for what is left unused at the end. Memory that is never written costs nothing.
+        let memory = vec![0; (count + 1) * longest].into();
+        Self { memory, head: 0, tail: 0, queued: 0, longest }
+    }
+
+    /// Appends a string, as far as the longest goes. `None` if more strings are queued than there is room for.
+    #[inline]
+    pub(crate) fn push(&mut self, octets: &[u8]) -> Option<Place> {
+        let octets = octets.get(..self.longest).unwrap_or(octets);
+        let fits_behind = self.tail >= self.head && self.memory.len() - self.tail >= octets.len();
+        let start = if fits_behind {
+            self.tail
+        } else {
+            let start = if self.tail >= self.head { 0 } else { self.tail };
+            // Never up to the oldest: a full memory would look like an empty one.
+            (self.head - start > octets.len()).then_some(start)?
+        };
+        let place = Place { start, end: start + octets.len() };
+        self.memory.get_mut(place.start..place.end)?.copy_from_slice(octets);
+        (self.tail, self.queued) = (place.end, self.queued + 1);
+        Some(place)
+    }
+
+    /// A string that is queued.
+    #[inline]
+    pub(crate) fn get(&self, place: Place) -> &[u8] {
+        self.memory.get(place.start..place.end).unwrap_or_default()
+    }
+
+    /// Removes the oldest string, which lies at `place`.
+    #[inline]
+    pub(crate) fn pop(&mut self, place: Place) {
+        self.queued = self.queued.saturating_sub(1);
+        self.head = place.end;
+        if self.queued == 0 {
+            // From the front again, where the memory is in the cache.
+            (self.head, self.tail) = (0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_longer_than_the_longest_is_cut() {
+        let mut octets = Octets::new(1, 4);
+        let place = octets.push(&[1, 2, 3, 4, 5]).unwrap();
+        assert_eq!(octets.get(place), [1, 2, 3, 4]);
+    }
+
+    proptest! {
+        /// Strings come out as they went in, and there is always room for as many as was said.
+        #[test]
+        fn strings_of_any_length_fit(
+            count in 1..6_usize,
+            longest in 1..40_usize,
+            steps in prop::collection::vec((any::<bool>(), 0..40_usize), 0..300),
+        ) {
+            let (mut octets, mut model) = (Octets::new(count, longest), VecDeque::new());
+            for (step, (push, len)) in steps.into_iter().enumerate() {
+                if push && model.len() < count {
+                    let string = vec![step as u8; len.min(longest)];
+                    let place = octets.push(&string);
+                    prop_assert!(place.is_some(), "no room for {} with {} queued", len, model.len());
+                    model.push_back((place.unwrap(), string));
+                } else if let Some((place, _)) = model.pop_front() {
+                    octets.pop(place);
+                }
+                for (place, string) in &model {
+                    prop_assert_eq!(octets.get(*place), &string[..]);
+                }
+            }
+        }
+    }
+}

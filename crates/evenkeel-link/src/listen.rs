@@ -1,0 +1,305 @@
+//! A network device that is only listened to, as a packet monitor does.
+//!
+//! The receive ring is one of blocks, `TPACKET_V3`: many frames are handed over at once, and they can be looked at where they lie. What is
+//! left of a block when nothing more comes is handed over after [`RETIRE_MS`]: a program that writes files can wait so long, and is woken
+//! for many frames instead of each. The socket sees copies, of what the operating system sends there too.
+//!
+//! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it has not handed over among
+//! them ([`RxQueue::coming`]), and those that found no room.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use evenkeel_core::bpf::Program;
+use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Note, Pool, PoolLimit};
+use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::wire::EthernetAddress;
+
+use crate::blocks::Blocks;
+use crate::device::{Device, IN_TRANSIT_PKTS, Status, usable_mtu};
+use crate::error::LinkError;
+use crate::netdev::NetDevice;
+use crate::received::{Received, Slot};
+use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
+use crate::sys::{self, Mapping};
+
+/// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger than a buffer as far as
+/// the buffer goes; each frame says by its [`Note`] when it passed and what was cut off. It sends nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is copied as it says. It is run on
+    /// frames without their outer VLAN tag.
+    pub filter: Option<Program>,
+    /// See frames to other stations too.
+    pub promiscuous: bool,
+}
+
+/// A network device of the kernel that is only listened to.
+#[derive(Debug)]
+pub struct Listener {
+    device: NetDevice,
+    presence: Presence,
+    address: EthernetAddress,
+    mtu: usize,
+    status: Status,
+    blocks: Blocks<Mapping>,
+    socket: Arc<OwnedFd>,
+    counters: Counters,
+    /// Frames taken out of the ring, the unusable ones included.
+    passed: u64,
+    /// Shed here: malformed.
+    unusable: u64,
+    /// A frame that could not be shown where it lay.
+    mended: Box<[u8]>,
+}
+
+/// How long the kernel waits for a block to fill, in milliseconds.
+const RETIRE_MS: libc::c_uint = 10;
+/// What a frame buffer holds, and so what is kept of a frame at most.
+const FRAME_BYTES: usize = BUFFER_BYTES - HEADROOM;
+/// Blocks are multiples of a page, which is no more than this anywhere.
+const BLOCK_BYTES: [usize; 2] = [64 << 10, 128 << 10];
+/// There are so many blocks at least: one that is filled, one that is read, and others.
+const BLOCKS_MIN: usize = 4;
+const RING_BYTES_MAX: usize = 128 << 20;
+
+impl Listener {
+    /// Listens to the device called `name`, which must be up, with a ring of `ring_pkts` times 2 KiB; from 256 KiB to 128 MiB.
+    ///
+    /// # Errors
+    /// Each says what to do; nothing is left behind.
+    pub fn open(name: &str, listen: &Listen, ring_pkts: usize) -> Result<Self, LinkError> {
+        let device = NetDevice::open(name)?;
+        let (index, address) = (device.index()?, device.address()?);
+        if !device.is_up()? {
+            return Err(LinkError::Down { name: name.to_owned() });
+        }
+        let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
+        let (socket, blocks) = open_ring(index, listen, ring_pkts).map_err(fail)?;
+        let mtu = usable_mtu(device.mtu()?);
+        Ok(Self {
+            device,
+            presence: Presence::of(index),
+            address,
+            mtu,
+            status: Status::default(),
+            blocks,
+            socket: Arc::new(socket),
+            counters: Counters::default(),
+            passed: 0,
+            unusable: 0,
+            mended: vec![0; FRAME_BYTES].into(),
+        })
+    }
+}
+
+fn open_ring(index: i32, listen: &Listen, ring_pkts: usize) -> io::Result<(OwnedFd, Blocks<Mapping>)> {
+    // Protocol zero until everything is set: no frame of another device gets in.
+    let socket = packet_socket()?;
+    let fd = socket.as_fd();
+    sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as libc::c_int)?;
+    sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
+    let octets = FRAME_BYTES as u32;
+    let filter = listen.filter.as_ref().map_or_else(|| Program::everything(octets), |f| f.cut_to(octets));
+    sys::attach_filter(fd, &filter)?;
+    let wanted = ring_pkts.saturating_mul(BUFFER_BYTES);
+    let block_bytes = if wanted / BLOCK_BYTES[1] >= 4 * BLOCKS_MIN { BLOCK_BYTES[1] } else { BLOCK_BYTES[0] };
+    let blocks = (wanted.min(RING_BYTES_MAX) / block_bytes).max(BLOCKS_MIN);
+    let request = libc::tpacket_req3 {
+        tp_block_size: block_bytes as libc::c_uint,
+        tp_block_nr: blocks as libc::c_uint,
+        // Means nothing where frames lie close together, but is checked.
+        tp_frame_size: BUFFER_BYTES as libc::c_uint,
+        tp_frame_nr: (blocks * (block_bytes / BUFFER_BYTES)) as libc::c_uint,
+        tp_retire_blk_tov: RETIRE_MS,
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
+    };
+    sys::set_packet_option(fd, libc::PACKET_RX_RING, request)?;
+    let mapping = Mapping::new(fd, blocks * block_bytes)?;
+    let ring = Blocks::new(mapping, block_bytes).ok_or(io::ErrorKind::InvalidInput)?;
+    sys::bind_packet(fd, index, libc::ETH_P_ALL as u16)?;
+    if listen.promiscuous {
+        be_promiscuous(fd, index)?;
+    }
+    Ok((socket, ring))
+}
+
+impl Interface for Listener {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    fn address(&self) -> EthernetAddress {
+        self.address
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        pool.grow(IN_TRANSIT_PKTS)
+    }
+
+    fn queues(&self) -> usize {
+        1
+    }
+
+    fn queue(&mut self, _index: usize) -> &mut dyn RxQueue {
+        self
+    }
+
+    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
+        self.status.count_refused(1);
+        pool.recycle(frame);
+        Ok(())
+    }
+
+    fn set_readable(&mut self) {
+        self.presence.set_readable(self.blocks.ready(), &self.socket);
+    }
+}
+
+impl Device for Listener {
+    fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.socket)
+    }
+
+    fn status(&self) -> Status {
+        self.status.clone()
+    }
+}
+
+impl RxQueue for Listener {
+    fn pending(&self) -> usize {
+        self.blocks.waiting()
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        let mut frame = pool.take()?;
+        let taken = self.look(1, &mut |bytes, note| {
+            // What is shown fits into a buffer.
+            if frame.resize(bytes.len()) {
+                frame.bytes_mut().copy_from_slice(bytes);
+            }
+            frame.note(*note);
+            true
+        });
+        if taken > 0 {
+            return Some(frame);
+        }
+        pool.recycle(frame);
+        None
+    }
+
+    fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Note) -> bool) -> usize {
+        let (mut shown, mut goes_on) = (0, true);
+        while goes_on && shown < limit {
+            let usable = match self.blocks.front() {
+                None => break,
+                Some(Slot::Malformed) => 0,
+                Some(Slot::Frame(received)) => {
+                    let (bytes, note) = show(&received, &mut self.mended);
+                    goes_on = see(bytes, &note);
+                    1
+                }
+            };
+            let gone = self.blocks.release();
+            shown += usable;
+            self.passed += gone;
+            self.unusable += gone.saturating_sub(usable as u64);
+        }
+        shown
+    }
+
+    fn arm(&mut self) -> bool {
+        self.presence.check(&self.device, &self.status);
+        self.blocks.ready()
+    }
+
+    /// Asks the kernel: one system call.
+    fn shed(&self) -> u64 {
+        self.counters.lost(&self.socket) + self.unusable
+    }
+
+    /// Asks the kernel: one system call.
+    fn coming(&self) -> u64 {
+        self.counters.put(&self.socket).saturating_sub(self.passed)
+    }
+}
+
+/// A frame as far as a buffer holds it, where it lies if nothing is to be done about it, else in `room`.
+#[inline]
+fn show<'a>(received: &Received<'a>, room: &'a mut [u8]) -> (&'a [u8], Note) {
+    let fits = received.bytes.len().min(room.len() - received.vlan.map_or(0, |tag| tag.len()));
+    let note = Note {
+        stamp_nanos: received.stamp_nanos,
+        cut_bytes: received.whole.saturating_sub(fits) as u32,
+        sent: received.sent,
+    };
+    let bytes = received.bytes.get(..fits).unwrap_or_default();
+    // What is not there cannot be summed, and what is to be segmented gets its checksums then.
+    let whole = fits == received.whole && received.to_be_segmented.is_none();
+    let unfinished = received.unfinished.filter(|_| whole);
+    if unfinished.is_none() && received.vlan.is_none() {
+        return (bytes, note);
+    }
+    let received = Received { bytes, unfinished, ..*received };
+    let mended = room.get_mut(..received.len()).unwrap_or_default();
+    // A checksum that would lie outside the frame is left alone.
+    received.write(mended);
+    (mended, note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::received::Unfinished;
+    use crate::segment::Offload;
+
+    const TAG: [u8; 4] = [0x81, 0, 0x20, 7];
+
+    fn received(bytes: &[u8], vlan: Option<[u8; 4]>, unfinished: Option<Unfinished>) -> Received<'_> {
+        Received {
+            bytes,
+            whole: bytes.len(),
+            to_be_segmented: None,
+            is_queued: false,
+            stamp_nanos: 7,
+            sent: false,
+            vlan,
+            unfinished,
+        }
+    }
+
+    #[test]
+    fn a_monitor_gets_what_fits_and_knows_what_does_not() {
+        let mut room = [0; FRAME_BYTES];
+        let large = vec![9; 60_000];
+        let offload = Some(Offload { kind: 1, size: 1448, transport: 34 });
+        let tagged = Received { to_be_segmented: offload, sent: true, ..received(&large, Some(TAG), None) };
+        let (bytes, note) = show(&tagged, &mut room);
+        assert_eq!((bytes.len(), &bytes[12..16]), (FRAME_BYTES, &TAG[..]));
+        let cut_bytes = (60_000 + 4 - FRAME_BYTES) as u32;
+        assert_eq!(note, Note { stamp_nanos: 7, cut_bytes, sent: true });
+        // A sum over what is not there is left alone.
+        let unfinished = Some(Unfinished { start: 34, offset: 6 });
+        let (bytes, note) = show(&Received { whole: 100, ..received(&[0; 60], None, unfinished) }, &mut room);
+        assert_eq!((bytes, note.cut_bytes), (&[0; 60][..], 40));
+    }
+
+    #[test]
+    fn what_needs_no_mending_is_shown_where_it_lies() {
+        let (mut room, bytes) = ([0; FRAME_BYTES], [5; 60]);
+        assert!(core::ptr::eq(show(&received(&bytes, None, None), &mut room).0, &bytes[..]));
+        let (mended, _) = show(&received(&bytes, None, Some(Unfinished { start: 34, offset: 6 })), &mut room);
+        assert!(
+            mended[..40] == bytes[..40] && mended[40..42] != bytes[40..42] && mended[42..] == bytes[42..]
+        );
+        // One that makes no sense spoils nothing.
+        let (shown, _) = show(&received(&bytes, None, Some(Unfinished { start: 60, offset: 9 })), &mut room);
+        assert_eq!(shown, bytes);
+    }
+}

@@ -1,0 +1,249 @@
+//! A frame as a ring of a packet socket holds it, `TPACKET_V2` and `TPACKET_V3` alike: what the kernel says of it, and what it left undone.
+
+use core::mem::{offset_of, size_of};
+
+use libc::{tpacket_hdr_variant1, tpacket2_hdr, tpacket3_hdr};
+
+use crate::segment::Offload;
+
+/// Memory that a ring lies in.
+///
+/// # Safety
+/// `base` points to `len` readable and writable octets, aligned to 16, for as long as the value lives, moved or not. Nobody else touches
+/// them but a kernel that keeps to the ring's protocol.
+pub(crate) unsafe trait Memory {
+    fn base(&self) -> *mut u8;
+    fn len(&self) -> usize;
+}
+
+/// What a slot holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Slot<'a> {
+    /// A frame.
+    Frame(Received<'a>),
+    /// Lengths that point outside the slot. The kernel does not write such.
+    Malformed,
+}
+
+/// A frame in its slot, and what the kernel took out of it or left undone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Received<'a> {
+    /// What is in the slot: all of it, unless it is larger than the slot, or was cut to a snapshot length.
+    pub(crate) bytes: &'a [u8],
+    /// Octets it had, without the VLAN tag.
+    pub(crate) whole: usize,
+    /// The sender left it to the adaptor to split it into several (segmentation offload).
+    pub(crate) to_be_segmented: Option<Offload>,
+    /// It is larger than the slot, and waits as a whole in the socket's queue.
+    pub(crate) is_queued: bool,
+    /// When it passed, in nanoseconds since 1970.
+    pub(crate) stamp_nanos: u64,
+    /// On its way out.
+    pub(crate) sent: bool,
+    /// The VLAN tag that stood after the source address: TPID and TCI.
+    pub(crate) vlan: Option<[u8; 4]>,
+    /// A checksum that the sender left to the adaptor.
+    pub(crate) unfinished: Option<Unfinished>,
+}
+
+/// A checksum still to be completed: the sum over everything from `start` to the end goes to `start + offset`, where the sum of the
+/// pseudo-header stands already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    pub(crate) start: usize,
+    pub(crate) offset: usize,
+}
+
+impl Received<'_> {
+    /// Octets it has with its VLAN tag back in its place.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.vlan.map_or(0, |tag| tag.len())
+    }
+
+    /// Whether nothing is missing, and nothing to be segmented.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.bytes.len() == self.whole && self.to_be_segmented.is_none()
+    }
+
+    /// Writes the frame with its VLAN tag back in its place and its checksum completed to `room`, which is [`Received::len`] long. False if
+    /// the checksum makes no sense.
+    pub(crate) fn write(&self, room: &mut [u8]) -> bool {
+        const ADDRESSES: usize = 12;
+        let tag = self.vlan.as_ref().map_or(&[][..], |tag| tag);
+        let (addresses, rest) = self.bytes.split_at(self.bytes.len().min(ADDRESSES));
+        let (to_addresses, to_rest) = room.split_at_mut(addresses.len());
+        let (to_tag, to_rest) = to_rest.split_at_mut(tag.len());
+        to_addresses.copy_from_slice(addresses);
+        to_tag.copy_from_slice(tag);
+        to_rest.copy_from_slice(rest);
+        let Some(mut unfinished) = self.unfinished else { return true };
+        // The kernel counts from the start of the frame without its tag.
+        unfinished.start += tag.len();
+        complete(room, unfinished)
+    }
+}
+
+/// Octets of `struct virtio_net_hdr`, which `PACKET_VNET_HDR` puts in front of the frame.
+pub(crate) const VNET_BYTES: usize = 10;
+pub(crate) const VNET_NEEDS_CSUM: u8 = 1;
+const TPID_8021Q: u16 = 0x8100;
+
+/// Where the kernel writes what in front of a frame, in octets from where a ring begins to read.
+pub(crate) trait Layout {
+    const WHOLE: usize;
+    const CAPTURED: usize;
+    const MAC: usize;
+    const VLAN_TCI: usize;
+    const VLAN_TPID: usize;
+    const SECONDS: usize;
+    const NANOS: usize;
+    /// In `struct sockaddr_ll`, behind the header (`TPACKET_ALIGN`).
+    const PACKET_TYPE: usize;
+    /// Octets of the header that were passed over. The frame is found from its beginning.
+    const SKIPPED: usize;
+}
+
+/// `TPACKET_V2`, behind the status word.
+pub(crate) struct InSlot;
+
+impl Layout for InSlot {
+    const WHOLE: usize = offset_of!(tpacket2_hdr, tp_len) - Self::SKIPPED;
+    const CAPTURED: usize = offset_of!(tpacket2_hdr, tp_snaplen) - Self::SKIPPED;
+    const MAC: usize = offset_of!(tpacket2_hdr, tp_mac) - Self::SKIPPED;
+    const VLAN_TCI: usize = offset_of!(tpacket2_hdr, tp_vlan_tci) - Self::SKIPPED;
+    const VLAN_TPID: usize = offset_of!(tpacket2_hdr, tp_vlan_tpid) - Self::SKIPPED;
+    const SECONDS: usize = offset_of!(tpacket2_hdr, tp_sec) - Self::SKIPPED;
+    const NANOS: usize = offset_of!(tpacket2_hdr, tp_nsec) - Self::SKIPPED;
+    const PACKET_TYPE: usize = size_of::<tpacket2_hdr>().next_multiple_of(16)
+        + offset_of!(libc::sockaddr_ll, sll_pkttype)
+        - Self::SKIPPED;
+    const SKIPPED: usize = size_of::<u32>();
+}
+
+/// `TPACKET_V3`.
+pub(crate) struct InBlock;
+
+impl Layout for InBlock {
+    const WHOLE: usize = offset_of!(tpacket3_hdr, tp_len);
+    const CAPTURED: usize = offset_of!(tpacket3_hdr, tp_snaplen);
+    const MAC: usize = offset_of!(tpacket3_hdr, tp_mac);
+    // The lower half of a word.
+    const VLAN_TCI: usize = offset_of!(tpacket3_hdr, hv1)
+        + offset_of!(tpacket_hdr_variant1, tp_vlan_tci)
+        + if cfg!(target_endian = "big") { 2 } else { 0 };
+    const VLAN_TPID: usize = offset_of!(tpacket3_hdr, hv1) + offset_of!(tpacket_hdr_variant1, tp_vlan_tpid);
+    const SECONDS: usize = offset_of!(tpacket3_hdr, tp_sec);
+    const NANOS: usize = offset_of!(tpacket3_hdr, tp_nsec);
+    const PACKET_TYPE: usize =
+        size_of::<tpacket3_hdr>().next_multiple_of(16) + offset_of!(libc::sockaddr_ll, sll_pkttype);
+    const SKIPPED: usize = 0;
+}
+
+/// Header and address lie in so many octets.
+const HEAD_BYTES: usize = 64;
+
+/// Reads what a ring holds. `None` if its lengths point outside of `octets`.
+#[inline]
+pub(crate) fn parse<L: Layout>(octets: &[u8], status: u32) -> Option<Received<'_>> {
+    let head: &[u8; HEAD_BYTES] = octets.first_chunk()?;
+    let u16_at = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
+    let u32_at = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+
+    let mac = usize::from(u16_at(L::MAC)).checked_sub(L::SKIPPED)?;
+    let vnet: &[u8; VNET_BYTES] = octets.get(mac.checked_sub(VNET_BYTES)?..)?.first_chunk()?;
+    let bytes = octets.get(mac..)?.get(..u32_at(L::CAPTURED) as usize)?;
+
+    let [flags, _, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
+    let unfinished = (flags & VNET_NEEDS_CSUM != 0).then(|| Unfinished {
+        start: u16::from_ne_bytes([start_low, start_high]).into(),
+        offset: u16::from_ne_bytes([offset_low, offset_high]).into(),
+    });
+    let vlan = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
+        let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+        let tpid = if known { u16_at(L::VLAN_TPID) } else { TPID_8021Q };
+        let ([a, b], [c, d]) = (tpid.to_be_bytes(), u16_at(L::VLAN_TCI).to_be_bytes());
+        [a, b, c, d]
+    });
+    Some(Received {
+        bytes,
+        whole: u32_at(L::WHOLE) as usize,
+        to_be_segmented: offload_of(vnet),
+        is_queued: status & libc::TP_STATUS_COPY != 0,
+        stamp_nanos: u64::from(u32_at(L::SECONDS)) * 1_000_000_000 + u64::from(u32_at(L::NANOS)),
+        sent: head[L::PACKET_TYPE] == libc::PACKET_OUTGOING,
+        vlan,
+        unfinished,
+    })
+}
+
+/// What is left to the adaptor, by `struct virtio_net_hdr`.
+#[inline]
+pub(crate) fn offload_of(vnet: &[u8; VNET_BYTES]) -> Option<Offload> {
+    let [_, kind, _, _, size_low, size_high, start_low, start_high, _, _] = *vnet;
+    let size = u16::from_ne_bytes([size_low, size_high]);
+    (kind != 0).then(|| Offload { kind, size, transport: u16::from_ne_bytes([start_low, start_high]) })
+}
+
+/// Completes a checksum in place (RFC 1071). Returns false, and changes nothing, if it would lie outside the frame.
+pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
+    let Some(covered) = frame.get_mut(unfinished.start..) else { return false };
+    let sum = !folded_sum(covered);
+    let Some(field) = covered.get_mut(unfinished.offset..).and_then(|rest| rest.first_chunk_mut()) else {
+        return false;
+    };
+    // UDP's zero means "no checksum"; all ones is the same number (RFC 768). Others do not mind.
+    *field = (if sum == 0 { 0xffff } else { sum }).to_be_bytes();
+    true
+}
+
+/// The ones' complement sum of 16-bit words, an odd octet at the end padded with zero.
+pub(crate) fn folded_sum(octets: &[u8]) -> u16 {
+    let (words, odd) = octets.as_chunks::<4>();
+    let words: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();
+    let mut rest = [0; 4];
+    for (to, &from) in rest.iter_mut().zip(odd) {
+        *to = from;
+    }
+    // 2^32 sums of 32 bits fit; a frame has less. Sums of 32-bit words fold to the sum of their halves.
+    let mut sum = words + u64::from(u32::from_be_bytes(rest));
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_checksum_is_completed() {
+        // IPv4 pseudo-header 10.0.0.1 to 10.0.0.2, UDP, length 11: 0x0a00+0x0001+0x0a00+0x0002+0x0011+0x000b = 0x141f.
+        let datagram = [0x30, 0x39, 0, 7, 0, 11, 0x14, 0x1f, b'a', b'b', b'c'];
+        let mut frame = [&[0; 34][..], &datagram].concat();
+        assert!(complete(&mut frame, Unfinished { start: 34, offset: 6 }));
+        let pseudo = [10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, 11];
+        assert_eq!(
+            folded_sum(&[&pseudo[..], &frame[34..]].concat()),
+            0xffff,
+            "RFC 1071: the whole sums to minus zero"
+        );
+    }
+
+    #[test]
+    fn a_checksum_of_zero_is_sent_as_all_ones() {
+        let mut frame = [0xff, 0xff, 0, 0];
+        assert!(complete(&mut frame, Unfinished { start: 0, offset: 2 }));
+        assert_eq!(frame, [0xff; 4]);
+    }
+
+    #[test]
+    fn a_checksum_outside_the_frame_changes_nothing() {
+        let mut frame = [9; 40];
+        for (start, offset) in [(41, 0), (40, 0), (34, 5), (0, 39), (65_535, 65_535)] {
+            assert!(!complete(&mut frame, Unfinished { start, offset }), "{start} {offset}");
+        }
+        assert_eq!(frame, [9; 40]);
+    }
+}

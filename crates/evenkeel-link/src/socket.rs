@@ -1,0 +1,99 @@
+//! What packet sockets have in common, whichever ring they receive by.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use evenkeel_core::bpf::Program;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+
+use crate::device::Status;
+use crate::netdev::NetDevice;
+use crate::sys;
+
+/// A packet socket that receives nothing yet.
+pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(
+        AddressFamily::PACKET,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?)
+}
+
+/// Sees frames to other stations too, for as long as the socket is open.
+pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, index: i32) -> io::Result<()> {
+    let request = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    sys::set_packet_option(socket, libc::PACKET_ADD_MEMBERSHIP, request)
+}
+
+/// Lets nothing more into the receive ring of a packet socket; what is in it stays. Does nothing to other descriptors.
+pub fn shut(device: &OwnedFd) {
+    // Fails for what is no socket, which has no such ring.
+    let _ = sys::attach_filter(device.as_fd(), &Program::everything(0));
+}
+
+/// What the kernel has counted, as far as it has been read.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    lost: Cell<u64>,
+    put: Cell<u64>,
+}
+
+impl Counters {
+    /// Frames shed because the ring was full.
+    pub(crate) fn lost(&self, socket: &OwnedFd) -> u64 {
+        self.read(socket);
+        self.lost.get()
+    }
+
+    /// Frames put into the ring.
+    pub(crate) fn put(&self, socket: &OwnedFd) -> u64 {
+        self.read(socket);
+        self.put.get()
+    }
+
+    fn read(&self, socket: &OwnedFd) {
+        if let Ok(news) = sys::packet_statistics(socket.as_fd()) {
+            self.lost.set(self.lost.get() + u64::from(news.tp_drops));
+            self.put.set(self.put.get() + u64::from(news.tp_packets.saturating_sub(news.tp_drops)));
+        }
+    }
+}
+
+/// Whether a device is still there.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    index: i32,
+    /// It went down. It may come up again, or be gone.
+    down: bool,
+}
+
+impl Presence {
+    /// Of the device with this index, which is up.
+    pub(crate) fn of(index: i32) -> Self {
+        Self { index, down: false }
+    }
+
+    /// The socket is readable.
+    pub(crate) fn set_readable(&mut self, has_frames: bool, socket: &OwnedFd) {
+        // Readable with an empty ring: the socket has an error for us, and stays readable until it is fetched.
+        if has_frames {
+            self.down = false;
+        } else if let Ok(Err(_)) = sockopt::socket_error(socket) {
+            self.down = true;
+        }
+    }
+
+    /// A device that is removed goes down first, and that is all the socket reports: whether it still exists has to be looked up.
+    pub(crate) fn check(&self, device: &NetDevice, status: &Status) {
+        if self.down && !device.index().is_ok_and(|index| index == self.index) {
+            status.fail("the device was removed".to_owned());
+        }
+    }
+}
