@@ -9,6 +9,7 @@
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+mod filters;
 mod measure;
 mod rig;
 mod router;

@@ -1,6 +1,9 @@
 //! A host on a cable, with a program that sinks or sends datagrams.
 
+use std::hint::black_box;
+
 use evenkeel_core::cable::{End, Options, pair};
+use evenkeel_core::capture::Capture;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Config, Host, Level, System};
 use evenkeel_core::interface::Interface;
@@ -137,5 +140,25 @@ impl Program for Sender {
         let to = IpEndpoint::new(IpAddress::Ipv4(PEER), 4321);
         system.send(socket, to, &[0; crate::stages::PAYLOAD]).unwrap();
         Step::Again
+    }
+}
+
+/// A program that looks at captured frames.
+#[derive(Debug, Default)]
+pub(crate) struct Monitor {
+    queue: Option<SocketId>,
+}
+
+impl Program for Monitor {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(queue) = self.queue else {
+            self.queue = system.open_capture(Capture { snaplen: 68, ..Capture::default() }).ok();
+            return Step::Again;
+        };
+        while let Some(captured) = system.captured(queue) {
+            black_box(captured.bytes);
+            system.pass_captured(queue);
+        }
+        Step::Wait(queue)
     }
 }

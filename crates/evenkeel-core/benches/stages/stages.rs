@@ -18,7 +18,8 @@ use evenkeel_core::wire::{
 };
 
 use crate::common::{HOST, HOST_MAC, PEER_MAC, udp};
-use crate::rig::{NAP, Rig, Sender, Sink, Sleeper};
+use crate::filters;
+use crate::rig::{Monitor, NAP, Rig, Sender, Sink, Sleeper};
 use crate::router::Forward;
 
 /// Frames that are measured together.
@@ -84,7 +85,10 @@ pub(crate) fn all() -> Vec<Stage> {
         Stage::new("receive path: soft-lrp", Receive::of(Architecture::SoftLrp)).within(200.0),
         Stage::new("receive path: ni-lrp", Receive::of(Architecture::NiLrp)).within(200.0),
         Stage::new("send path, the cable's copy included", Send::new()),
+        Stage::new("capture: 60 octets, 68 kept", Captures::of(PAYLOAD)),
+        Stage::new("capture: 1514 octets, 68 kept", Captures::of(1472)),
     ];
+    stages.extend(filters::all());
     stages.extend(crate::tcp::stages());
     stages
 }
@@ -315,5 +319,29 @@ impl Batch for Send {
 
     fn run(&mut self) {
         self.0.run_units(BATCH);
+    }
+}
+
+/// A packet monitor's host and its program, from the ring until a frame is done with.
+struct Captures {
+    rig: Rig,
+    frames: Vec<Vec<u8>>,
+}
+
+impl Captures {
+    fn of(payload: usize) -> Self {
+        let config = Config { listen_only: true, ..Config::default() };
+        let frame = |i: usize| udp(PORT, &vec![i as u8; payload]);
+        Self { rig: Rig::new(config, Box::new(Monitor::default())), frames: batch_of(frame) }
+    }
+}
+
+impl Batch for Captures {
+    fn prepare(&mut self) {
+        self.rig.send(&self.frames);
+    }
+
+    fn run(&mut self) {
+        self.rig.run_to_rest();
     }
 }
