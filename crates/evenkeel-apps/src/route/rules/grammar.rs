@@ -21,6 +21,7 @@ use winnow::combinator::{alt, opt, preceded, repeat};
 use winnow::error::EmptyError;
 use winnow::stream::{Stateful, Stream as _, TokenSlice};
 
+use super::ReadFile;
 use super::names;
 use super::rule::{
     Action, Address, Family, Flags, HostSet, Hosts, Icmp, Line, On, Ports, Prefix, Range, Rule, RuleSet, Side,
@@ -76,7 +77,7 @@ pub(super) fn parse(
     file: &str,
     text: &str,
     tokens: &[Token<'_>],
-    read: &dyn Fn(&str) -> Result<(String, String), String>,
+    read: &ReadFile<'_>,
 ) -> Result<RuleSet, Mistake> {
     let trace = Trace::default();
     let mut input = Input { input: TokenSlice::new(tokens), state: &trace };
@@ -569,7 +570,7 @@ fn icmp<'i, 's: 'i>(parse: fn(&str) -> Option<u8>) -> impl FnMut(&mut Input<'i, 
 struct Building<'a> {
     file: &'a str,
     text: &'a str,
-    read: &'a dyn Fn(&str) -> Result<(String, String), String>,
+    read: &'a ReadFile<'a>,
     /// A place, and how many lines end before it.
     counted: (usize, usize),
     done: RuleSet,

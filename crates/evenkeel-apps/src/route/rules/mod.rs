@@ -44,6 +44,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::mistake::Mistake;
 
+/// Gives, for a file's name in rules, what to call it in messages, and its text; or why there is none.
+pub type ReadFile<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
+
 impl RuleSet {
     /// Reads rules that name no files. `file` is what the text is called in messages.
     ///
@@ -64,11 +67,7 @@ impl RuleSet {
     ///
     /// # Errors
     /// The first [`Mistake`], in the rules or in a file.
-    pub fn parse_with(
-        file: &str,
-        text: &str,
-        read: &dyn Fn(&str) -> Result<(String, String), String>,
-    ) -> Result<Self, Mistake> {
+    pub fn parse_with(file: &str, text: &str, read: &ReadFile<'_>) -> Result<Self, Mistake> {
         grammar::parse(file, text, &token::tokens(file, text)?, read)
     }
 
