@@ -8,7 +8,7 @@ use common::router::*;
 use common::*;
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::{Config, Level, System};
-use evenkeel_core::poll::{CycleLimit, Quota};
+use evenkeel_core::poll::{CycleLimit, Quota, TaskWeights};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::time::{Duration, Instant};
@@ -362,6 +362,27 @@ fn a_halted_host_with_clocked_interrupts_wakes_by_its_deadline() {
         while bench.unit() {}
         assert_eq!(bench.numbers_wan(), [1], "{architecture}");
     }
+}
+
+// --- Handlers that only set a flag ---
+
+#[test]
+fn a_frame_that_comes_while_its_flag_is_being_cleared_interrupts_again() {
+    let tasks = TaskWeights { receive: 1, transmit: 1 };
+    let mut bench =
+        Bench::router(Config { real_time_tasks: Some(tasks), ..Config::of(Architecture::Polled) });
+    bench.settle();
+    bench.sent_wan();
+    bench.send(&[outwards(1)]);
+    assert!(bench.unit(), "the flag is set");
+    let poll = bench.host.turn(bench.now).unwrap();
+    bench.send(&[outwards(2)]);
+    let interrupt = bench.host.turn(bench.now).unwrap();
+    assert_eq!((poll.level, interrupt.level), (Level::PollingThread, Level::Interrupt));
+    bench.host.finish(&interrupt, bench.now);
+    bench.host.finish(&poll, bench.now);
+    bench.settle();
+    assert_eq!(bench.numbers_wan(), [1, 2]);
 }
 
 // --- Everything at the highest level ---
