@@ -72,6 +72,26 @@ fn after_a_pause_longer_than_the_timeout_the_window_is_the_initial_one() {
 }
 
 #[test]
+fn pauses_between_windows_do_not_make_the_window_grow_faster() {
+    let run = |pause: u64| {
+        let mut script = Script::new();
+        script.write(10);
+        script.after(ms(100));
+        script.ack_with_ece(1);
+        script.ack(10);
+        for _ in 0..60 {
+            script.write(script.cwnd());
+            script.after(ms(100));
+            script.ack(script.next());
+            script.after(ms(pause));
+        }
+        assert_eq!(script.recovery.info().timeouts, 0);
+        script.recovery.info().cwnd
+    };
+    assert_eq!(run(0), run(190), "CUBIC's clock stands still while there is nothing to send");
+}
+
+#[test]
 fn smaller_segments_send_again_what_is_too_large_without_a_reduction() {
     let mut script = Script::new();
     script.write(3);

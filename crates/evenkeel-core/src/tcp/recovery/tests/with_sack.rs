@@ -111,6 +111,18 @@ fn reordering_is_waited_for_a_quarter_of_the_shortest_round_trip() {
 }
 
 #[test]
+fn blocks_that_one_acknowledgment_brings_together_are_not_reordered() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    // The acknowledgment in between was lost; the newest block comes first (RFC 2018, 4).
+    script.sack(0, &[(6, 7), (3, 4)]);
+    assert!(!script.recovery.info().reordering_seen);
+    script.sack(0, &[(1, 2), (6, 7), (3, 4)]);
+    assert!(script.recovery.info().reordering_seen);
+}
+
+#[test]
 fn when_the_time_for_reordering_is_over_the_segment_is_lost() {
     let mut script = Script::new();
     script.write(10);
