@@ -54,6 +54,10 @@ fn bad_arguments_are_explained_in_one_line() {
             &["route", "--link", "packet:a", "--link", "packet:b", "--route", "10.0.0.0/8,via=1.1.1.1"],
             "on no link's network",
         ),
+        (
+            &["route", "--link", "packet:a", "--link", "packet:b", "--log", "refused.pcapng"],
+            "--log needs --rules",
+        ),
         (&["route", "cable", "--cores", "0,1"], "--cores is for packet:NAME"),
         (
             &["route", "--link", "packet:a", "--link", "packet:b", "--cores", "99999"],

@@ -6,7 +6,7 @@ use evenkeel_core::poll::Quota;
 
 use crate::experiment::{Check, Experiment, Outcome};
 use crate::router_setup::Setup;
-use crate::router_testbed::{Curve, rates};
+use crate::router_testbed::{Curve, output_over_input, rates};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig7",
@@ -26,25 +26,8 @@ const QUOTAS: [Quota; 7] = [
 ];
 
 fn measure(seed: u64) -> Outcome {
-    let curve = |quota| {
-        Curve::measure(name(quota), &Setup { quota, ..Setup::POLLING }, rates(12_000, &[4_500]), seed)
-    };
-    let curves = QUOTAS.map(curve);
-    Outcome {
-        x: "input (packets/s)",
-        y: "output (packets/s)",
-        y_max: None,
-        points: curves.iter().flat_map(Curve::points).collect(),
-        checks: checks(&curves),
-    }
-}
-
-fn name(quota: Quota) -> String {
-    match quota {
-        Quota::Fixed(pkts) => format!("quota {pkts}"),
-        Quota::Unlimited => "no quota".into(),
-        Quota::Dynamic => "dynamic quota".into(),
-    }
+    let curves = Curve::by_quota(QUOTAS, &Setup::POLLING, rates(12_000, &[4_500]), seed);
+    output_over_input(&curves, checks(&curves))
 }
 
 fn checks(curves: &[Curve; 7]) -> Vec<Check> {

@@ -6,7 +6,7 @@ use evenkeel_core::poll::Quota;
 
 use crate::experiment::{Check, Experiment, Outcome};
 use crate::router_setup::{Setup, TICK};
-use crate::router_testbed::{Curve, rates};
+use crate::router_testbed::{Curve, output_over_input, rates};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig9",
@@ -26,18 +26,9 @@ mod paper {
 const QUOTAS: [usize; 5] = [2, 5, 10, 20, 100];
 
 fn measure(seed: u64) -> Outcome {
-    let curve = |quota| {
-        let polling = Setup { quota: Quota::Fixed(quota), feedback: Some(TICK), ..Setup::POLLING };
-        Curve::measure(format!("quota {quota}"), &polling.with_screend(), rates(12_000, &[2_700]), seed)
-    };
-    let curves = QUOTAS.map(curve);
-    Outcome {
-        x: "input (packets/s)",
-        y: "output (packets/s)",
-        y_max: None,
-        points: curves.iter().flat_map(Curve::points).collect(),
-        checks: checks(&curves),
-    }
+    let screening = Setup { feedback: Some(TICK), ..Setup::POLLING }.with_screend();
+    let curves = Curve::by_quota(QUOTAS.map(Quota::Fixed), &screening, rates(12_000, &[2_700]), seed);
+    output_over_input(&curves, checks(&curves))
 }
 
 fn checks(curves: &[Curve; 5]) -> Vec<Check> {

@@ -2,6 +2,7 @@
 
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::{Config, Host};
+use evenkeel_core::poll::Quota;
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use evenkeel_sim::traffic::{Flow, Pattern};
 use evenkeel_sim::workload::Spinner;
 use evenkeel_sim::world::{HostId, Port, SegmentId, SourceId, World, hardware_address};
 
-use crate::experiment::Point;
+use crate::experiment::{Check, Outcome, Point};
 use crate::router_setup::{Kernel, SCREENING_QUEUE_PKTS, Setup, TICK};
 
 /// Descriptors of the LANCE's receive ring: as many as its driver gives it.
@@ -216,6 +217,17 @@ const LOSS_FREE: f64 = 1e-3;
 /// A router is livelocked if it forwards no more of what it could.
 const LIVELOCKED: f64 = 0.02;
 
+/// What came out over what came in, one line for each curve.
+pub(crate) fn output_over_input(curves: &[Curve], checks: Vec<Check>) -> Outcome {
+    Outcome {
+        x: "input (packets/s)",
+        y: "output (packets/s)",
+        y_max: None,
+        points: curves.iter().flat_map(Curve::points).collect(),
+        checks,
+    }
+}
+
 impl Curve {
     pub(crate) fn measure(
         name: impl Into<String>,
@@ -236,6 +248,24 @@ impl Curve {
     ) -> Self {
         let run = |rate| (rate, Router::new(setup, load(rate), seed ^ rate).measure(WARM_UP, TIME));
         Self { name: name.into(), measured: rates.into_iter().map(run).collect() }
+    }
+
+    /// One for each quota.
+    pub(crate) fn by_quota<const N: usize>(
+        quotas: [Quota; N],
+        setup: &Setup,
+        rates: impl IntoIterator<Item = u64>,
+        seed: u64,
+    ) -> [Self; N] {
+        let rates: Vec<u64> = rates.into_iter().collect();
+        quotas.map(|quota| {
+            let name = match quota {
+                Quota::Fixed(pkts) => format!("quota {pkts}"),
+                Quota::Unlimited => "no quota".to_owned(),
+                Quota::Dynamic => "dynamic quota".to_owned(),
+            };
+            Self::measure(name, &Setup { quota, ..*setup }, rates.iter().copied(), seed)
+        })
     }
 
     pub(crate) fn points(&self) -> impl Iterator<Item = Point> {

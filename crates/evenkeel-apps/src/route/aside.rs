@@ -16,7 +16,7 @@ use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use evenkeel_link::Bell;
 
-use super::screen::Report;
+use super::screen::{Report, ScreenQueue};
 
 /// A packet as the function sees it: a copy.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ type Answer = (Verdict, Vec<u8>);
 /// The process that shows packets to the thread and gives its verdicts.
 struct Aside {
     queue_pkts: usize,
-    queue: Option<SocketId>,
+    queue: ScreenQueue,
     to_judge: SyncSender<Shown>,
     judged: Receiver<Answer>,
     spare: Vec<Vec<u8>>,
@@ -103,7 +103,7 @@ pub fn aside(
     let waiting = Waiting(Arc::default());
     let program = Aside {
         queue_pkts: queue_pkts.max(1),
-        queue: None,
+        queue: ScreenQueue::new(queue_pkts.max(1)),
         to_judge,
         judged,
         spare: Vec::with_capacity(queue_pkts),
@@ -180,18 +180,9 @@ impl Aside {
 
 impl Program for Aside {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let Some(queue) = self.queue else {
-            return match system.open_screen(self.queue_pkts) {
-                Ok(queue) => {
-                    self.queue = Some(queue);
-                    self.report.open();
-                    Step::Again
-                }
-                Err(error) => {
-                    self.report.refuse(error);
-                    Step::Exit
-                }
-            };
+        let queue = match self.queue.open(system, &self.report) {
+            Ok(queue) => queue,
+            Err(step) => return step,
         };
         // What is with the thread is dropped with the queue when this ends.
         if !self.judge(system, queue) || !self.show(system, queue) {

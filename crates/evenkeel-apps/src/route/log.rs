@@ -82,6 +82,8 @@ pub struct Logged {
     pub written: u64,
     /// Why nothing is written at present.
     pub trouble: Option<String>,
+    /// What was wrong last, also if nothing is any more.
+    pub last_trouble: Option<String>,
 }
 
 impl Log {
@@ -159,6 +161,7 @@ impl LogHandle {
             lost: self.counts.lost.load(Ordering::Relaxed),
             written: self.writing.packets(),
             trouble: self.writing.failure(),
+            last_trouble: self.writing.last_failure(),
         }
     }
 }

@@ -5,7 +5,7 @@ use core::str::FromStr;
 use std::net::IpAddr;
 
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
-use evenkeel_link::{DeviceSpec, LinkSpec};
+use evenkeel_link::{DeviceSpec, LinkSpec, SpecError};
 
 /// A link of a router: `[NAME=]DEVICE[,ADDRESS/LENGTH]...[,kernel=ADDRESS/LENGTH]...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,13 +69,14 @@ impl FromStr for Link {
         let first = parts.next().unwrap_or_default();
         let (name, device) =
             first.split_once('=').map_or((None, first), |(name, device)| (Some(name), device));
-        let device = match device.parse::<LinkSpec>().map_err(|error| error.to_string())? {
-            LinkSpec::Device(device @ (DeviceSpec::Tap(_) | DeviceSpec::Packet(_))) => device,
-            LinkSpec::Device(_) | LinkSpec::Cable { .. } => {
+        let device = match device.parse::<LinkSpec>() {
+            Ok(LinkSpec::Device(device @ (DeviceSpec::Tap(_) | DeviceSpec::Packet(_)))) => device,
+            Ok(_) | Err(SpecError::Unknown(_)) => {
                 return Err(format!(
-                    "`{device}`: expected tap:NAME or packet:NAME, which a router can stand between"
+                    "`{device}` names no link that a router can stand between: expected tap:NAME or packet:NAME"
                 ));
             }
+            Err(error) => return Err(error.to_string()),
         };
         let name = name.map_or_else(|| default_name(&device), str::to_owned);
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))

@@ -121,41 +121,62 @@ impl Report {
     }
 }
 
+/// The screening queue of a process, which it opens in its first step.
+#[derive(Debug)]
+pub(super) struct ScreenQueue {
+    limit_pkts: usize,
+    open: Option<SocketId>,
+}
+
+impl ScreenQueue {
+    pub(super) const fn new(limit_pkts: usize) -> Self {
+        Self { limit_pkts, open: None }
+    }
+
+    /// The queue; or, if it is not open yet, how the step ends that opens it. Why it cannot be opened is reported.
+    pub(super) fn open(&mut self, system: &mut System<'_>, report: &Report) -> Result<SocketId, Step> {
+        if let Some(queue) = self.open {
+            return Ok(queue);
+        }
+        match system.open_screen(self.limit_pkts) {
+            Ok(queue) => {
+                self.open = Some(queue);
+                report.open();
+                Err(Step::Again)
+            }
+            Err(error) => {
+                report.refuse(error);
+                Err(Step::Exit)
+            }
+        }
+    }
+}
+
 /// The program: takes packets from the screening queue one by one, as `screend` did.
 pub struct Screening<S> {
     screener: S,
-    queue_pkts: usize,
-    queue: Option<SocketId>,
+    queue: ScreenQueue,
     report: Arc<Report>,
 }
 
 impl<S: Screener> Screening<S> {
     /// A process that screens by `screener`, with a queue of `queue_pkts` in front of it, and tells `report` what it does.
     pub fn new(screener: S, queue_pkts: usize, report: Arc<Report>) -> Self {
-        Self { screener, queue_pkts, queue: None, report }
+        Self { screener, queue: ScreenQueue::new(queue_pkts), report }
     }
 }
 
 impl<S> fmt::Debug for Screening<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Screening").field("queue_pkts", &self.queue_pkts).finish_non_exhaustive()
+        f.debug_struct("Screening").field("queue", &self.queue).finish_non_exhaustive()
     }
 }
 
 impl<S: Screener> Program for Screening<S> {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let Some(queue) = self.queue else {
-            return match system.open_screen(self.queue_pkts) {
-                Ok(queue) => {
-                    self.queue = Some(queue);
-                    self.report.open();
-                    Step::Again
-                }
-                Err(error) => {
-                    self.report.refuse(error);
-                    Step::Exit
-                }
-            };
+        let queue = match self.queue.open(system, &self.report) {
+            Ok(queue) => queue,
+            Err(step) => return step,
         };
         let now = system.now();
         for _ in 0..PACKETS_PER_STEP {

@@ -56,10 +56,14 @@ impl Tables {
             let interface = interface.map_err(|what| Unusable { entry: neighbor.to_string(), what })?;
             Ok((interface, neighbor.address, neighbor.hardware))
         };
-        Ok(Self {
-            routes: written.routes.iter().map(route).collect::<Result<_, _>>()?,
-            neighbors: written.neighbors.iter().map(neighbor).collect::<Result<_, _>>()?,
-        })
+        let routes = written.routes.iter().map(route).collect::<Result<Vec<_>, _>>()?;
+        for (index, (route, entry)) in routes.iter().zip(&written.routes).enumerate() {
+            if routes.iter().take(index).any(|other| is_same(other, route)) {
+                let what = "there is another route to this prefix, by the same link and with the same metric";
+                return Err(Unusable { entry: entry.to_string(), what: what.to_owned() });
+            }
+        }
+        Ok(Self { routes, neighbors: written.neighbors.iter().map(neighbor).collect::<Result<_, _>>()? })
     }
 
     /// Puts them into a host, and takes out what only `earlier` ones had. What both have is there all the time.
@@ -78,10 +82,7 @@ impl Tables {
                 refused = refused.or(Some(format!("neighbour {address}: {error}")));
             }
         }
-        let same = |a: &Route, b: &Route| {
-            a.to == b.to && a.metric == b.metric && a.via.interface() == b.via.interface()
-        };
-        for route in earlier.routes.iter().filter(|old| !self.routes.iter().any(|new| same(old, new))) {
+        for route in earlier.routes.iter().filter(|old| !self.routes.iter().any(|new| is_same(old, new))) {
             host.remove_route(route);
         }
         for &(interface, address, _) in &earlier.neighbors {
@@ -97,6 +98,11 @@ impl Tables {
     pub fn len(&self) -> (usize, usize) {
         (self.routes.len(), self.neighbors.len())
     }
+}
+
+/// Whether one takes the place of the other in a host's table.
+fn is_same(a: &Route, b: &Route) -> bool {
+    a.to == b.to && a.metric == b.metric && a.via.interface() == b.via.interface()
 }
 
 fn route_of(route: &StaticRoute, links: &[Place]) -> Result<Route, String> {
@@ -163,6 +169,14 @@ mod tests {
         assert_eq!(
             said(&["10.9.0.0/16,via=10.7.7.7"]),
             "`10.9.0.0/16,via=10.7.7.7`: 10.7.7.7 is on no link's network: add link=NAME, or give a link an address there"
+        );
+        assert_eq!(
+            said(&[
+                "10.9.0.0/16,via=10.0.2.2",
+                "10.9.0.0/16,via=10.0.2.3,metric=1",
+                "10.9.0.0/16,via=10.0.2.4"
+            ]),
+            "`10.9.0.0/16,via=10.0.2.4`: there is another route to this prefix, by the same link and with the same metric"
         );
         assert!(said(&["10.9.0.0/16,link=x"]).contains("no link is called `x`: there is lan or wan"));
     }

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ChildStderr;
 
-use crate::support::{Running, run};
+use crate::support::{Running, run, start_until};
 
 /// A `tcpdump` at work.
 pub(crate) struct Capture {
@@ -21,7 +21,7 @@ impl Capture {
             "tcpdump -Z root -U -n -s 2000 -B 65536 --immediate-mode -i {device} -w {}",
             path.display()
         );
-        let (tcpdump, stderr) = Running::start_until(&command, "listening on");
+        let (tcpdump, stderr) = start_until(&command, "listening on");
         Self { tcpdump, stderr, path }
     }
 

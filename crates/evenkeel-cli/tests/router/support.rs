@@ -1,16 +1,13 @@
-//! Network namespaces A, R and B, and running programs in them.
+//! The hosts A and B and the router R, in network namespaces.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::panic;
-use std::path::PathBuf;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
-use evenkeel::link::Clock;
+use evenkeel_testing::{Program, words};
+pub(crate) use evenkeel_testing::{Running, Scratch, attempt, run, wait_for};
 
-/// What these tests run. Each comes from the Debian package named behind it.
-const PROGRAMS: [(&str, &str); 7] = [
+/// What these tests run.
+const PROGRAMS: [Program; 7] = [
     ("ip", "iproute2"),
     ("ping", "iputils-ping"),
     ("traceroute", "traceroute"),
@@ -20,83 +17,9 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("capinfos", "wireshark-common"),
 ];
 
-/// Runs `test` on a thread of its own, in a network namespace of its own (R), which ends with the thread: also if the test fails.
-///
-/// Without the privilege or a program for that, says so on stderr and returns.
-pub(crate) fn in_namespace(also: &[(&str, &str)], test: impl FnOnce() + Send + 'static) {
-    let name = thread::current().name().unwrap_or("a test").to_owned();
-    let programs: Vec<(String, String)> =
-        PROGRAMS.iter().chain(also).map(|(p, d)| ((*p).to_owned(), (*d).to_owned())).collect();
-    let isolated = thread::Builder::new().name(name.clone()).spawn(move || {
-        if let Err(error) = evenkeel::link::enter_new_network() {
-            return skip(&name, &format!("needs root: no network namespace: {error}"));
-        }
-        if let Some((program, package)) = programs.iter().find(|(program, _)| !has(program)) {
-            return skip(&name, &format!("there is no `{program}`: install {package}"));
-        }
-        run("ip link set lo up");
-        run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
-        test();
-    });
-    if let Err(panic) = isolated.unwrap().join() {
-        panic::resume_unwind(panic);
-    }
-}
-
-/// Says that a test did not run: past the test harness, which would keep it to itself.
-fn skip(test: &str, why: &str) {
-    let _ = writeln!(io::stderr(), "SKIPPED ({why}): {test}");
-}
-
-fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok()
-}
-
-/// Runs a command in R; gives its output, and fails with it.
-pub(crate) fn run(command: &str) -> String {
-    let (done, text) = attempt(command);
-    assert!(done, "{command}: {text}");
-    text
-}
-
-/// Runs a command in R; says whether it succeeded, and what it printed.
-pub(crate) fn attempt(command: &str) -> (bool, String) {
-    let output = words(command).output().unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
-}
-
-fn words(command: &str) -> Command {
-    let mut words = command.split_whitespace();
-    let mut command = Command::new(words.next().unwrap());
-    command.args(words).stdin(Stdio::null());
-    command
-}
-
-/// Waits for others, which tell nobody when they are ready.
-#[expect(clippy::disallowed_methods, reason = "see above")]
-pub(crate) fn pause(time: Duration) {
-    thread::sleep(time);
-}
-
-/// Waits until `come`, ten seconds at most.
-pub(crate) fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
-    let clock = Clock::start();
-    while !come() {
-        assert!(clock.now().as_secs_f64() < 10.0, "{what} did not come");
-        pause(Duration::from_millis(20));
-    }
-}
-
-/// A child that does not outlive its test.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Runs `test` in a network namespace of its own, R.
+pub(crate) fn in_namespace(also: &[Program], test: impl FnOnce() + Send + 'static) {
+    evenkeel_testing::in_namespace(&[&PROGRAMS, also], test);
 }
 
 /// A host: a namespace of its own, which ends with the process that holds it.
@@ -237,31 +160,5 @@ impl Drop for Router {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-}
-
-/// A directory that goes away with the test.
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(crate) fn new() -> Self {
-        let test = thread::current().name().unwrap_or("test").replace("::", "-");
-        let path = std::env::temp_dir().join(format!("evenkeel-{}-{test}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// Writes a file; gives its path.
-    pub(crate) fn write(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -82,6 +82,8 @@ struct State {
     path: PathBuf,
     /// The file and what the last attempt failed with, while no other has succeeded.
     failure: Option<(PathBuf, String)>,
+    /// What any attempt failed with last, also if another has succeeded since.
+    last_failure: Option<(PathBuf, String)>,
     /// The reader of the pipe has gone.
     reader_gone: bool,
     /// No more is to come: what cannot be written now never will be.
@@ -249,6 +251,10 @@ fn take_empty(empty: &Receiver<Vec<u8>>, unused: &mut usize) -> Option<Vec<u8>> 
     })
 }
 
+fn said((path, what): &(PathBuf, String)) -> String {
+    format!("{}: {what}", path.display())
+}
+
 impl Writing {
     /// Packets written.
     #[must_use]
@@ -259,7 +265,13 @@ impl Writing {
     /// Why nothing can be written at the moment. It is tried again.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        self.0.state().failure.as_ref().map(|(path, what)| format!("{}: {what}", path.display()))
+        self.0.state().failure.as_ref().map(said)
+    }
+
+    /// What went wrong last, also if nothing is wrong any more.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<String> {
+        self.0.state().last_failure.as_ref().map(said)
     }
 
     /// Whether the reader of the pipe has gone, so that there is no point in going on.
@@ -399,6 +411,7 @@ impl Writer {
         let mut give_up = gone;
         shared.change(|state| {
             state.failure = Some((self.path.clone(), error.to_string()));
+            state.last_failure.clone_from(&state.failure);
             state.reader_gone |= gone;
             give_up |= state.hurry;
         });

@@ -88,8 +88,9 @@ fn trouble(screening: &ScreeningReport) -> Vec<String> {
     if let Some(log) = &screening.log
         && (log.lost > 0 || log.trouble.is_some())
     {
-        let why = log.trouble.as_deref().unwrap_or("the disk is too slow");
-        all.push(format!("{} packets not logged ({why})", count(log.lost)));
+        let why = log.last_trouble.as_deref().unwrap_or("the disk is too slow");
+        let now = if log.trouble.is_none() && log.last_trouble.is_some() { "; it works again" } else { "" };
+        all.push(format!("{} packets not logged ({why}{now})", count(log.lost)));
     }
     all
 }

@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     kernel_routes: bool,
     /// Processors to forward on, such as 0,1: a host on each, bound to it, with its share of the flows of every packet:NAME link. They share
-    /// nothing but the rules, so each keeps its flows in order, and every limit (--quota, --cpu-limit, queues) is that of each core. Give fewer
+    /// nothing but the rules, so each keeps its flows in order, and every limit (--quota, --cycle-limit, queues) is that of each core. Give fewer
     /// than the machine has: the kernel's own work for the links, the log and other programs need one that is never taken from them.
     /// [default: one host, wherever the kernel puts it]
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
@@ -208,6 +208,10 @@ impl Arguments {
         if self.link.len() < 2 {
             let what =
                 "a router stands between two links: give --link twice, or [[link]] in the file of --config";
+            return Err(Failure::Usage(format!("{what}; see `evenkeel route --help`")));
+        }
+        if self.log.is_some() && self.rules.is_none() {
+            let what = "--log needs --rules: rules with `log` say which packets it gets";
             return Err(Failure::Usage(format!("{what}; see `evenkeel route --help`")));
         }
         let router = Router {

@@ -1,0 +1,153 @@
+//! Network namespaces and running other people's programs in them, for tests of all crates.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::io::{self, Write as _};
+use std::panic;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use evenkeel_link::Clock;
+
+/// A program, and the Debian package that it is in.
+pub type Program = (&'static str, &'static str);
+
+/// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if the test fails.
+///
+/// Without the privilege or a program for that, says so on stderr and returns.
+///
+/// # Panics
+/// If the test does.
+pub fn in_namespace(programs: &[&[Program]], test: impl FnOnce() + Send + 'static) {
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    let programs = programs.concat();
+    let isolated = thread::Builder::new().name(name.clone()).spawn(move || {
+        if let Err(error) = evenkeel_link::enter_new_network() {
+            return skip(&name, &format!("needs root: no network namespace: {error}"));
+        }
+        if let Some((program, package)) = programs.iter().find(|(program, _)| !has(program)) {
+            return skip(&name, &format!("there is no `{program}`: install {package}"));
+        }
+        run("ip link set lo up");
+        // Addresses are usable at once, instead of after a second of looking for somebody else who has them.
+        run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+        test();
+    });
+    if let Err(panic) = isolated.unwrap().join() {
+        panic::resume_unwind(panic);
+    }
+}
+
+/// Says that a test did not run: past the test harness, which would keep it to itself.
+pub fn skip(test: &str, why: &str) {
+    let _ = writeln!(io::stderr(), "SKIPPED ({why}): {test}");
+}
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("-h").stdin(Stdio::null()).output().is_ok()
+}
+
+/// Runs a command in this thread's namespace; gives its output, and fails with it.
+///
+/// # Panics
+/// If the command fails.
+pub fn run(command: &str) -> String {
+    let (done, text) = attempt(command);
+    assert!(done, "{command}: {text}");
+    text
+}
+
+/// Runs a command in this thread's namespace; says whether it succeeded, and what it printed.
+///
+/// # Panics
+/// If there is no such program.
+pub fn attempt(command: &str) -> (bool, String) {
+    let output = words(command).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// A command of words between blanks, with nothing at its standard input.
+///
+/// # Panics
+/// If there is no word.
+#[must_use]
+pub fn words(command: &str) -> Command {
+    let mut words = command.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+/// Waits for others, which tell nobody when they are ready.
+#[expect(clippy::disallowed_methods, reason = "see above")]
+pub fn pause(time: Duration) {
+    thread::sleep(time);
+}
+
+/// Waits until `come`, ten seconds at most.
+///
+/// # Panics
+/// If it did not come.
+pub fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
+    let clock = Clock::start();
+    while !come() {
+        assert!(clock.now().as_secs_f64() < 10.0, "{what} did not come");
+        pause(Duration::from_millis(20));
+    }
+}
+
+/// A child that does not outlive its test.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A directory that goes away with the test.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new one, empty.
+    ///
+    /// # Panics
+    /// If there can be none.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it makes a directory")]
+    pub fn new() -> Self {
+        let test = thread::current().name().unwrap_or("test").replace("::", "-");
+        let path = std::env::temp_dir().join(format!("evenkeel-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The path of a file in it.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file; gives its path.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
