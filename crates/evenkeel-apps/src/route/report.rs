@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::log::Logged;
 use super::rulebook::RuleCount;
 use crate::books::{self, Books};
+use crate::monitor::InsideCaptured;
 
 /// What a router has done.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -35,6 +36,8 @@ pub struct Routed {
     pub books: Books,
     /// What the host on each core did; empty if it was told none.
     pub cores: Vec<CoreReport>,
+    /// What was captured; `None` while it runs, and if nothing was to be.
+    pub capture: Option<InsideCaptured>,
 }
 
 /// What the host on a core did.

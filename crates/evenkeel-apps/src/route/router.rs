@@ -15,6 +15,7 @@ use super::report::Routed;
 use super::rulebook::{Rulebook, Text};
 use super::running::Running;
 use super::tables::{Place, Tables, Unusable, Written};
+use crate::monitor::Inside;
 use crate::site::{Limits, SiteError};
 
 /// What a router is to be.
@@ -37,6 +38,8 @@ pub struct Router {
     pub screen_nice: i8,
     /// Where packets go that rules with `log` decide about.
     pub log: Option<PathBuf>,
+    /// A capture of what comes and goes by all links. Not if there are several cores.
+    pub capture: Option<Inside>,
 }
 
 /// Things neighbours say of themselves that a host keeps until it passes them on to the others: before it halts or within 20 µs.
@@ -189,6 +192,10 @@ impl Router {
                 continue;
             };
             return Err(RouterError::Cores(format!("core {core}: {problem}")));
+        }
+        if self.cores.len() > 1 && self.capture.is_some() {
+            let what = "a capture is written by one host; give one core, or capture with `evenkeel monitor`";
+            return Err(RouterError::Cores(what.to_owned()));
         }
         if self.cores.len() > 1
             && let Some(link) = self.links.iter().find(|link| !matches!(link.device, DeviceSpec::Packet(_)))

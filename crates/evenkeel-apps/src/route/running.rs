@@ -22,12 +22,15 @@ use super::rulebook::{RuleScreener, Rulebook};
 use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
 use crate::books::Books;
+use crate::monitor::Capturing;
 use crate::site::{Limits, SiteError};
 
 /// Screening looks hung when packets have waited for so long and none was judged.
 const STALLED: Duration = Duration::from_millis(500);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long what was captured last may take to be written.
+const DRAIN: Duration = Duration::from_millis(20);
 
 pub(super) struct Running {
     group: Group,
@@ -50,6 +53,13 @@ pub(super) struct Part {
     lines: Vec<Line>,
     screened: Option<Screened>,
     kernel: Option<Arc<Mutex<KernelReport>>>,
+    capture: Option<Captured>,
+}
+
+/// What is captured of what comes and goes by all links.
+struct Captured {
+    capturing: Capturing,
+    clock: Clock,
 }
 
 struct Screened {
@@ -87,7 +97,8 @@ impl Running {
             let kernel = if router.kernel_routes { Some(follow_kernel(engine, &router)?) } else { None };
             tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
             let screened = screeners.next().map(|screener| screen(engine, &router, screener));
-            parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel })));
+            let capture = capture(engine, &router, &lines)?;
+            parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel, capture })));
         }
         drop(screeners);
         let reloads = Arc::new(Reloads::default());
@@ -123,10 +134,17 @@ impl Running {
         self.end(clock.now().since(start))
     }
 
-    /// Ends screening, and the log with it.
-    fn end(&mut self, elapsed: Duration) -> Result<Routed, RouterError> {
+    /// Ends the capture; then screening, and the log with it.
+    fn end(self, elapsed: Duration) -> Result<Routed, RouterError> {
+        let Self { mut group, cores, parts, telling } = self;
         let mut each = Vec::new();
-        for (engine, part) in self.group.engines_mut().iter_mut().zip(&self.parts) {
+        for (engine, part) in group.engines_mut().iter_mut().zip(&parts) {
+            // Not while the part is locked: the host may still describe itself, too.
+            if lock(part).capture.is_some() {
+                engine.ignore_stop();
+                let until = engine.clock().now() + DRAIN;
+                engine.run(until, |host| host.queued() == 0)?;
+            }
             let (now, mut part) = (engine.clock().now(), lock(part));
             if let Some(screened) = &part.screened {
                 engine.host_mut().kill(screened.process, now);
@@ -136,7 +154,12 @@ impl Running {
             }
             each.push(part.describe(engine.host_mut(), now, elapsed));
         }
-        Ok(self.telling.together(&self.cores, each))
+        let routed = telling.together(&cores, each);
+        // With the host the program goes that writes, and leaves the file to us.
+        drop(group);
+        let captured = parts.iter().find_map(|part| lock(part).capture.take());
+        let capture = captured.map(|captured| captured.capturing.finish()).transpose()?;
+        Ok(Routed { capture, ..routed })
     }
 }
 
@@ -158,8 +181,11 @@ impl Telling {
 }
 
 impl Part {
-    /// What one host has done, as far as it is its own.
+    /// What one host has done, as far as it is its own. Looks after the capture, too.
     pub(super) fn describe(&mut self, host: &mut Host, now: Instant, elapsed: Duration) -> Routed {
+        if let Some(Captured { capturing, clock }) = &mut self.capture {
+            capturing.attend(host, clock.wall_nanos(now));
+        }
         let interfaces: Vec<_> = self.lines.iter().map(|line| line.interface).collect();
         let books = Books::of_all(host, &interfaces, elapsed);
         let screening = self.screened.as_mut().map(|screened| {
@@ -207,6 +233,14 @@ fn attach(engines: &mut [Engine], router: &Router, clock: Clock) -> Result<Vec<V
         }
     }
     Ok(all)
+}
+
+/// Starts the capture. Only a single host may have one, so that nobody else writes the file.
+fn capture(engine: &mut Engine, router: &Router, lines: &[Line]) -> Result<Option<Captured>, RouterError> {
+    let Some(inside) = &router.capture else { return Ok(None) };
+    let interfaces: Vec<_> = lines.iter().map(|line| line.interface).collect();
+    let clock = *engine.clock();
+    Ok(Some(Captured { capturing: inside.start(engine, &interfaces)?, clock }))
 }
 
 /// Each host follows the kernel by itself.

@@ -1,7 +1,7 @@
 //! `--capture`: what a host that does something else is to write down.
 
 use evenkeel::link::capture::Expression;
-use evenkeel_apps::monitor::{Inside, News};
+use evenkeel_apps::monitor::{Inside, InsideCaptured, News};
 
 /// `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression may have commas, and comes last.
 pub(crate) fn inside(text: &str) -> Result<Inside, String> {
@@ -31,6 +31,18 @@ pub(super) fn tell(news: News) {
         News::Recovered(frames) => eprintln!("evenkeel: writing again; {frames} packets were not written"),
         News::Glance(_) => {}
     }
+}
+
+/// What was captured, for people.
+pub(super) fn line(captured: &InsideCaptured) -> String {
+    let InsideCaptured { file, captured, dropped, discarded } = captured;
+    let mut line = format!("  captured {captured} in {file}");
+    for (frames, what) in [(*dropped, "dropped by the capture queue"), (*discarded, "not written")] {
+        if frames > 0 {
+            line.push_str(&format!(", {frames} {what}"));
+        }
+    }
+    line + "\n"
 }
 
 #[cfg(test)]

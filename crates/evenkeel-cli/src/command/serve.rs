@@ -10,7 +10,7 @@ use evenkeel::core::stack::Endpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::LinkSpec;
 use evenkeel_apps::books::Books;
-use evenkeel_apps::monitor::{Inside, InsideCaptured};
+use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::{percent, si, three_digits};
 use evenkeel_apps::serve::{self, Served, Serving};
 use evenkeel_apps::site::{Limits, Site};
@@ -219,14 +219,8 @@ fn describe(served: &Served, echo: bool) -> String {
     for drop in &served.books.drops {
         text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
     }
-    if let Some(InsideCaptured { file, captured, dropped, discarded }) = &served.capture {
-        text.push_str(&format!("  captured {captured} in {file}"));
-        for (frames, what) in [(*dropped, "dropped by the capture queue"), (*discarded, "not written")] {
-            if frames > 0 {
-                text.push_str(&format!(", {frames} {what}"));
-            }
-        }
-        text.push('\n');
+    if let Some(captured) = &served.capture {
+        text.push_str(&super::capture::line(captured));
     }
     if let Some(generator) = &served.generator {
         let replies = if echo { format!(", {} came back", generator.replies) } else { String::new() };

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod bird;
+mod capture;
 mod cores;
 mod forwarding;
 mod log;

@@ -124,6 +124,9 @@ pub(super) fn whole(routed: &Routed) -> String {
             kernel.routes, kernel.neighbors, kernel.changes, kernel.resyncs
         ));
     }
+    if let Some(captured) = &routed.capture {
+        text.push_str(&super::super::capture::line(captured));
+    }
     if routed.reloads + routed.reloads_failed > 0 {
         text.push_str(&format!(
             "  read again {} times, refused {} times\n",

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser as _, ValueEnum};
 use evenkeel::core::host::{Config, Transmit};
+use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::route::plan::{Link, StaticNeighbor, StaticRoute};
 use evenkeel_apps::route::report::Routed;
 use evenkeel_apps::route::router::{Changing, Router, RouterError};
@@ -104,6 +105,10 @@ pub(crate) struct Arguments {
     /// Where packets go that rules with `log` decide about, each with the rule as its comment.
     #[arg(long, value_name = "FILE.pcapng")]
     log: Option<PathBuf>,
+    /// Write frames that come or go by any link to a pcapng file; what the disk cannot take is discarded and counted, and holds nobody up. Of
+    /// each frame `snaplen` octets, of all frames those that `filter` says, in the language of tcpdump. Not with several --cores.
+    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
+    capture: Option<Inside>,
     /// Packets that may wait for screening.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     screen_queue: u16,
@@ -223,6 +228,7 @@ impl Arguments {
             screen_queue_pkts: self.screen_queue.into(),
             screen_nice: self.screen_nice,
             log: self.log.clone(),
+            capture: self.capture.clone(),
         };
         router.check().map_err(|error| file.failure(error))?;
         Ok(router)
