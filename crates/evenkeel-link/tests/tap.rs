@@ -10,7 +10,7 @@ use evenkeel_core::interface::Interface;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{Device, LinkError, Standing, Tap, TapOptions};
-use support::{Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run};
+use support::{Bench, arp_reply, echo_reply, in_namespace, is_arp_request, is_ipv4, run, wait_until_gone};
 
 const US: [u8; 4] = [10, 77, 0, 2];
 
@@ -55,7 +55,7 @@ fn a_tap_that_we_made_goes_away_and_its_addresses_are_set() {
         );
         assert_eq!(bench.device.mtu(), 1500);
         drop(bench);
-        assert!(!attempt("ip link show ek0").0);
+        wait_until_gone("ek0");
     });
 }
 

@@ -110,7 +110,7 @@ fn ni_lrp_says_that_devices_do_not_demultiplex() {
             let error = engine.add_device(device, &addresses()).unwrap_err();
             assert_eq!(error, AddInterfaceError::CannotDemultiplex);
             assert!(error.to_string().contains("use soft-lrp"), "{error}");
-            assert!(link == Link::Packet || !attempt("ip link show ek0").0, "the TAP is gone");
+            wait_for("the TAP to be gone", || link == Link::Packet || !attempt("ip link show ek0").0);
         });
     }
 }

@@ -60,6 +60,18 @@ pub fn attempt(command: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
+/// Waits until a device is gone. Programs that other tests start hold copies of this process's descriptors until they execute.
+pub fn wait_until_gone(device: &str) {
+    let show = format!("ip link show {device}");
+    for _ in 0..1_000 {
+        if !attempt(&show).0 {
+            return;
+        }
+        thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{device} is still there");
+}
+
 /// One device with what is needed to drive it by hand.
 pub struct Bench<D: ?Sized> {
     pub pool: Pool,
