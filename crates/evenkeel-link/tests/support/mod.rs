@@ -61,13 +61,14 @@ pub fn attempt(command: &str) -> (bool, String) {
 }
 
 /// Waits until a device is gone. Programs that other tests start hold copies of this process's descriptors until they execute.
+#[allow(clippy::disallowed_methods, reason = "waits for other programs, not for frames")]
 pub fn wait_until_gone(device: &str) {
     let show = format!("ip link show {device}");
     for _ in 0..1_000 {
         if !attempt(&show).0 {
             return;
         }
-        thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     panic!("{device} is still there");
 }
