@@ -17,7 +17,7 @@ use crate::blaster;
 use crate::books::Books;
 use crate::monitor::{Capturing, Inside, InsideCaptured};
 use crate::service::{Options, Service, Tally};
-use crate::site::{Limits, Port, Site, SiteError, drive, run_dry};
+use crate::site::{Limits, PATIENCE, Port, Site, SiteError, drive, run_dry};
 
 /// What a service has done.
 #[derive(Debug, Clone, Serialize)]
@@ -118,6 +118,9 @@ impl Running {
         let capturing = capture.map(|capture| capture.start(&mut engine, &[interface])).transpose()?;
         let tally = Arc::new(Tally::default());
         engine.host_mut().spawn("service", 0, Box::new(Service::new(service, Arc::clone(&tally))));
+        // Who sends on a cable need not wait for the service: it has its socket before the first request.
+        let until = engine.clock().now() + PATIENCE;
+        engine.run(until, |_| tally.opened() || tally.ended())?;
         Ok(Self { engine, interface, tally, capturing })
     }
 
