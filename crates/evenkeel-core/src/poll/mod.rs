@@ -255,8 +255,11 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         if fed_by.is_empty() {
             return;
         }
-        let percent = gate.filled_percent(occupancy_pkts);
-        self.limits.iter_mut().for_each(|limit| limit.filled(percent));
+        // Most hosts have no limit: then the division is not worth its cycles.
+        if !self.limits.is_empty() {
+            let percent = gate.filled_percent(occupancy_pkts);
+            self.limits.iter_mut().for_each(|limit| limit.filled(percent));
+        }
         if let Some(sources) = gate.on_enqueue(occupancy_pkts, fed_by) {
             self.inhibit(queue, sources, now);
         }
