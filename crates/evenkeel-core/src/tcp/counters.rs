@@ -80,6 +80,7 @@ counters! {
         PawsEstab => "PAWSEstab", "segments dropped as too old by their timestamp (RFC 7323, 5)";
         DelayedAcks => "DelayedACKs", "acknowledgements sent because the delay was over";
         DelayedAckLost => "DelayedACKLost", "segments received again, perhaps for want of an acknowledgement";
+        OutOfWindowIcmps => "OutOfWindowIcmps", "ICMP errors about segments that are not under way";
         ListenOverflows => "ListenOverflows", "segments dropped because the accept queue was full";
         ListenDrops => "ListenDrops", "SYNs and last ACKs of handshakes that a listener dropped, for whatever reason";
         PureAcks => "TCPPureAcks", "segments received that did nothing but acknowledge";

@@ -53,6 +53,8 @@ impl Connection {
         // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293, 3.8.6.1).
         if advances || self.snd.wnd == 0 {
             self.snd.progress = now;
+            // Whatever the network said, the peer can be reached.
+            self.soft_error = false;
         }
         if self.snd.wnd > 0 && (advances || self.snd.wnd != before) {
             self.stop_persist();

@@ -6,9 +6,11 @@
 //! | looking for | file |
 //! | --- | --- |
 //! | where a segment goes | `input.rs` |
+//! | what ICMP says of segments | `icmp.rs` |
 //! | what leaves; passing time; the end of a connection | `output.rs` |
 //! | the user's calls; what the user is told | `user.rs` |
 
+mod icmp;
 mod input;
 mod output;
 #[cfg(test)]
@@ -19,6 +21,7 @@ use core::fmt;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+pub use icmp::Quote;
 pub use input::Packet;
 pub use output::Transmit;
 pub use user::{ConnectError, Event, InUse, Readiness};

@@ -423,6 +423,69 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
     assert_eq!(read.payload[0], b"200");
 }
 
+/// The sequence number of the next segment that leaves.
+fn next_seq(end: &mut Endpoint, now: Instant) -> SeqNumber {
+    let mut octets = [0; 2_000];
+    let transmit = end.poll_transmit(now, &mut octets).unwrap();
+    let quote = Quote::parse(&octets[..8], transmit.tuple.local.addr, transmit.tuple.remote.addr).unwrap();
+    assert_eq!(quote.tuple, transmit.tuple);
+    quote.seq
+}
+
+#[test]
+fn icmp_is_believed_if_it_quotes_what_is_under_way() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let id = world.connect(40_000);
+    world.pass(Duration::from_millis(50));
+    let client = &mut world.ends[0];
+    client.write(id, &[7; 5_000]).unwrap();
+    let seq = next_seq(client, world.now);
+    let mss = |client: &Endpoint| client.connection(id).unwrap().info().mss;
+    let dropped = |client: &Endpoint| client.counters().get(Counter::OutOfWindowIcmps);
+    client.packet_too_big(&tuple(40_000), seq - 1, 1_000, world.now);
+    client.packet_too_big(&tuple(40_001), seq, 1_000, world.now);
+    client.unreachable(&tuple(40_001), seq, true);
+    client.unreachable(&tuple(40_000), seq - 1, true);
+    assert_eq!((mss(client), dropped(client)), (1_448, 4));
+    client.packet_too_big(&tuple(40_000), seq, 1_000, world.now);
+    client.unreachable(&tuple(40_000), seq, true);
+    assert_eq!((mss(client), dropped(client)), (988, 4));
+    assert_eq!(client.connection(id).unwrap().state(), State::Established);
+    assert_eq!(next_seq(client, world.now), seq, "it leaves again, in smaller segments");
+}
+
+#[test]
+fn the_network_refuses_a_connection_that_is_being_opened() {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    let id = world.connect(40_000);
+    let seq = next_seq(&mut world.ends[0], world.now);
+    world.ends[0].unreachable(&tuple(40_000), seq, true);
+    let over = Readiness { readable: true, over: true, ..Readiness::default() };
+    assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(id, over)));
+    assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Refused));
+}
+
+#[test]
+fn the_network_refuses_a_half_open_connection() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let server = &mut world.ends[1];
+    let mut octets = [0; 100];
+    let syn = Header { flags: Flags::SYN, ..tuple(40_000).header() };
+    let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
+    let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+    server.input(&octets[..len], &packet, world.now);
+    let seq = next_seq(server, world.now);
+    let back = FourTuple::new(tuple(40_000).remote, tuple(40_000).local);
+    let fails = |server: &Endpoint| server.counters().get(Counter::AttemptFails);
+    server.unreachable(&back, seq - 1, true);
+    server.unreachable(&back, seq, false);
+    assert_eq!((fails(server), server.listeners[&HTTP].syn_queue_len()), (0, 1));
+    server.unreachable(&back, seq, true);
+    assert_eq!((fails(server), server.listeners[&HTTP].syn_queue_len()), (1, 0));
+}
+
 #[test]
 fn an_idle_connection_is_small() {
     let octets = crate::tcp::table::slot_octets::<Entry>();

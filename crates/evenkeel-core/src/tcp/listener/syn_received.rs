@@ -95,6 +95,24 @@ impl Listener {
         self.acknowledge_seldom(id, arrival.now, Some(Counter::ChallengeAck), counters)
     }
 
+    /// ICMP says that our SYN-ACK, if it had the number `seq`, did not arrive. It is sent again until its time is over, unless `hard` says that this is no
+    /// use (RFC 9293, 3.9.2.2). Says whether it was believed.
+    pub fn handle_unreachable(
+        &mut self,
+        tuple: &FourTuple,
+        seq: SeqNumber,
+        hard: bool,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(id) = self.half_open.find(tuple) else { return false };
+        let believed = self.half_open.get(id).is_some_and(|entry| entry.iss == seq);
+        if believed && hard {
+            self.remove(id);
+            counters.count(Counter::AttemptFails);
+        }
+        believed
+    }
+
     /// RFC 9293, 3.4: some of the segment is in the window. One without length may stand at its very end when the window is closed.
     fn is_in_window(&self, entry: &HalfOpen, segment: &Segment<'_>) -> bool {
         let (next, window) = (entry.irs + 1, u32::from(self.config.window));

@@ -141,7 +141,9 @@ impl Run {
             }
             Step::Read(len) => _ = self.connection.read(&mut vec![0; len.into()], self.now),
             Step::Pass(millis) => self.pass(Duration::from_millis(millis.into())),
-            Step::TooBig(seq, mss) => self.connection.on_packet_too_big(self.sent - u32::from(seq), mss),
+            Step::TooBig(seq, mss) => {
+                self.connection.on_packet_too_big(self.sent - u32::from(seq), mss, self.now);
+            }
             Step::Shutdown => self.connection.shutdown(),
             Step::Close => self.connection.close(self.now),
             Step::Abort => self.connection.abort(),

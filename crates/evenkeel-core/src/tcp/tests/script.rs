@@ -241,9 +241,11 @@ impl Runner {
             ("abort", []) => connection.abort(),
             ("nagle", [on]) => connection.set_nagle(*on == "on"),
             ("too-big", [seq, "mss", mss]) => {
-                connection.on_packet_too_big(ISS + parse(seq)?, parse(mss)? as u16)
+                connection.on_packet_too_big(ISS + parse(seq)?, parse(mss)? as u16, now);
             }
-            ("unreachable", [seq, kind]) => connection.on_unreachable(ISS + parse(seq)?, *kind == "hard"),
+            ("unreachable", [seq, kind]) => {
+                connection.on_unreachable(ISS + parse(seq)?, *kind == "hard");
+            }
             _ => return Err("cannot read this".into()),
         }
         Ok(())

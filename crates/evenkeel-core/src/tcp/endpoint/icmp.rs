@@ -1,0 +1,72 @@
+//! What ICMP says about segments that have left (RFC 9293, 3.9.2.2).
+//!
+//! Anybody can send an ICMP error, with any quote in it. Only one that quotes a segment which is under way at that moment is believed (RFC 5927, 4.1;
+//! RFC 8201, 4): a blind attacker would have to guess the number.
+
+use super::super::counters::Counter;
+use super::super::seq::SeqNumber;
+use super::super::tuple::FourTuple;
+use super::Endpoint;
+use crate::time::Instant;
+use crate::wire::{IpAddress, IpEndpoint};
+
+/// What an ICMP error quotes of a segment of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quote {
+    /// Between whom.
+    pub tuple: FourTuple,
+    /// SEG.SEQ.
+    pub seq: SeqNumber,
+}
+
+impl Quote {
+    /// Reads the quote of a packet from us, `source`, to `destination`. `octets` begin with the TCP header; eight are enough, which is what every
+    /// ICMP error has (RFC 792).
+    #[must_use]
+    pub fn parse(octets: &[u8], source: IpAddress, destination: IpAddress) -> Option<Self> {
+        let [a, b, c, d, e, f, g, h] = *octets.first_chunk()?;
+        let local = IpEndpoint::new(source, u16::from_be_bytes([a, b]));
+        let remote = IpEndpoint::new(destination, u16::from_be_bytes([c, d]));
+        let seq = SeqNumber::new(u32::from_be_bytes([e, f, g, h]));
+        Some(Self { tuple: FourTuple::new(local, remote), seq })
+    }
+}
+
+impl Endpoint {
+    /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one with `mss` octets after the 20 of its header
+    /// would (the MTU, less the IP header, less 20). See [`Connection::on_packet_too_big`](super::Connection::on_packet_too_big).
+    ///
+    /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big.
+    pub fn packet_too_big(&mut self, tuple: &FourTuple, seq: SeqNumber, mss: u16, now: Instant) {
+        let Some(id) = self.connections.find(tuple) else { return self.disbelieve() };
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        if entry.connection.on_packet_too_big(seq, mss, now) {
+            self.touch(id);
+        } else {
+            self.disbelieve();
+        }
+    }
+
+    /// Destination unreachable, or the like, in answer to the segment that began at `seq`.
+    ///
+    /// `hard` says that trying again is no use: protocol or port unreachable, or administratively prohibited (RFC 1122, 4.2.3.9; RFC 5461, 2). It ends
+    /// a connection that is being opened. Anything else is kept in mind: should the connection be given up, that is why (RFC 5461, 4.1).
+    pub fn unreachable(&mut self, tuple: &FourTuple, seq: SeqNumber, hard: bool) {
+        if let Some(id) = self.connections.find(tuple) {
+            let entry = self.connections.get_mut(id);
+            if entry.is_some_and(|entry| entry.connection.on_unreachable(seq, hard)) {
+                return self.touch(id);
+            }
+        } else if let Some(at) = self.listener_for(&tuple.local)
+            && let Some(listener) = self.listeners.get_mut(&at)
+            && listener.handle_unreachable(tuple, seq, hard, &mut self.counters)
+        {
+            return;
+        }
+        self.disbelieve();
+    }
+
+    fn disbelieve(&mut self) {
+        self.counters.count(Counter::OutOfWindowIcmps);
+    }
+}
