@@ -24,6 +24,7 @@ pub(super) enum Purpose {
     SynCookieData,
     FastOpenServer,
     FastOpenCache,
+    EphemeralPort,
 }
 
 impl Secret {

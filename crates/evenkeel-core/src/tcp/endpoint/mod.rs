@@ -8,16 +8,19 @@
 //! | where a segment goes | `input.rs` |
 //! | what ICMP says of segments | `icmp.rs` |
 //! | what leaves; passing time; the end of a connection | `output.rs` |
+//! | which port a connection gets | `ports.rs` |
 //! | the user's calls; what the user is told | `user.rs` |
 
 mod icmp;
 mod input;
 mod output;
+mod ports;
 #[cfg(test)]
 mod tests;
 mod user;
 
 use core::fmt;
+use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -38,6 +41,7 @@ use super::time_wait::{TimeWait, TimeWaitConfig};
 use super::tuple::FourTuple;
 use super::wheel::Wheel;
 use crate::wire::{IpAddress, IpEndpoint};
+use ports::Ports;
 
 /// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever sends that much can wait.
 const ANSWERS_MAX: usize = 1_024;
@@ -51,11 +55,18 @@ pub struct EndpointConfig {
     pub time_wait: TimeWaitConfig,
     /// The most connections there may be, half-open ones and those in TIME-WAIT aside. Default 2^20.
     pub connections: usize,
+    /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic ports of RFC 6335, 6.
+    pub ports: RangeInclusive<u16>,
 }
 
 impl Default for EndpointConfig {
     fn default() -> Self {
-        Self { connection: Arc::default(), time_wait: TimeWaitConfig::default(), connections: 1 << 20 }
+        Self {
+            connection: Arc::default(),
+            time_wait: TimeWaitConfig::default(),
+            connections: 1 << 20,
+            ports: 49_152..=65_535,
+        }
     }
 }
 
@@ -87,6 +98,7 @@ pub struct Endpoint {
     answers: VecDeque<(FourTuple, Header)>,
     /// What the user is to be told; each connection once.
     events: VecDeque<Event>,
+    ports: Ports,
     counters: Counters,
 }
 
@@ -129,6 +141,7 @@ impl Endpoint {
             to_send: VecDeque::new(),
             answers: VecDeque::new(),
             events: VecDeque::new(),
+            ports: Ports::default(),
             counters: Counters::new(),
             config,
         }

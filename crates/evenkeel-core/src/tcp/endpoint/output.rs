@@ -2,7 +2,7 @@
 
 use super::super::connection::Timer;
 use super::super::counters::Counter;
-use super::super::segment::{Ecn, Segment};
+use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
 use super::{ANSWERS_MAX, Endpoint, Holder};
@@ -46,6 +46,9 @@ impl Endpoint {
     fn next_of(&mut self, id: Id, now: Instant, to: &mut [u8]) -> Option<Transmit> {
         let tuple = *self.connections.tuple(id)?;
         let segment = self.connections.get_mut(id)?.connection.poll_transmit(now)?;
+        if segment.header.flags.contains(Flags::RST) {
+            self.counters.count(Counter::OutRsts);
+        }
         write(&tuple, &segment, to)
     }
 
@@ -79,6 +82,7 @@ impl Endpoint {
         let tuple = *self.connections.tuple(id)?;
         let entry = self.connections.remove(id)?;
         self.wheel.cancel(id.index());
+        self.ports.gone += 1;
         let info = entry.connection.info();
         let (counts, recovery) = (&info.counts, &info.recovery);
         for (counter, more) in [
@@ -115,7 +119,9 @@ impl Endpoint {
             }
             self.touch(id);
         }
-        while self.time_wait.poll_expired(now, &mut self.counters).is_some() {}
+        while self.time_wait.poll_expired(now, &mut self.counters).is_some() {
+            self.ports.gone += 1;
+        }
         for listener in self.listeners.values_mut() {
             while self.answers.len() < ANSWERS_MAX
                 && let Some(syn_ack) = listener.poll_transmit(now, &mut self.counters)

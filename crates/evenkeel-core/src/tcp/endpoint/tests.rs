@@ -364,10 +364,9 @@ fn a_port_in_time_wait_is_opened_again_by_a_later_syn() {
     world.assert_empty();
 }
 
-#[test]
-fn who_closed_first_cannot_use_the_port_again_at_once() {
-    let mut world =
-        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+/// A connection from 40000 that the client closed first and that now is in TIME-WAIT there. Without `last_ack`, the server never hears that its FIN came.
+fn closed_by_the_client(config: EndpointConfig, last_ack: bool) -> World {
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
     let client = world.connect(40_000);
     assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(ConnectError::InUse));
     world.pass(Duration::from_millis(50));
@@ -375,11 +374,115 @@ fn who_closed_first_cannot_use_the_port_again_at_once() {
     world.pass(Duration::from_millis(50));
     let server = world.ends[1].accept(&HTTP).unwrap();
     world.ends[1].close(server, world.now);
-    world.pass(Duration::from_millis(50));
-    assert_eq!(world.ends[0].waiting(), 1);
+    world.pass(Duration::from_millis(15));
+    if !last_ack {
+        world.wire.clear();
+    }
+    world.pass(Duration::from_millis(35));
+    assert_eq!((world.ends[0].waiting(), world.ends[1].len()), (1, usize::from(!last_ack)));
+    world
+}
+
+fn without_timestamps() -> EndpointConfig {
+    let plain = Config { timestamps: false, ..Config::default() };
+    EndpointConfig { connection: Arc::new(plain), ..EndpointConfig::default() }
+}
+
+#[test]
+fn who_closed_first_uses_the_port_again_once_the_clock_has_ticked() {
+    let mut world = closed_by_the_client(EndpointConfig::default(), true);
     assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(ConnectError::InUse));
-    world.pass(Duration::from_secs(60));
-    assert!(world.ends[0].connect(tuple(40_000), MSS, world.now).is_ok());
+    world.pass(Duration::from_secs(1));
+    assert_eq!(exchange(&mut world, 40_000, 5_000), Ok(()));
+    assert_eq!(world.ends[0].counters().get(Counter::TwRecycled), 1);
+    world.assert_empty();
+}
+
+#[test]
+fn without_timestamps_the_port_rests_for_the_whole_of_time_wait() {
+    let mut world = closed_by_the_client(without_timestamps(), true);
+    world.pass(Duration::from_secs(59));
+    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(ConnectError::InUse));
+    world.pass(Duration::from_secs(1));
+    assert_eq!(exchange(&mut world, 40_000, 5_000), Ok(()));
+    world.assert_empty();
+}
+
+/// The server, in LAST-ACK, answers the SYN with an ACK; the client resets it; and the SYN that comes again opens a connection.
+#[test]
+fn a_peer_that_missed_the_last_ack_is_set_right() {
+    let mut world = closed_by_the_client(EndpointConfig::default(), false);
+    // Every FIN that the server sends again is lost.
+    world.faults.lost = 100;
+    world.pass(Duration::from_secs(1));
+    world.faults.lost = 0;
+    world.connect(40_000);
+    assert_eq!(world.ends[1].len(), 1, "the server still waits");
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.ends[0].counters().get(Counter::OutRsts), 1);
+    let id = world.ends[1].accept(&HTTP).expect("a new connection");
+    assert_eq!(world.ends[1].connection(id).unwrap().state(), State::Established);
+}
+
+fn some_port() -> FourTuple {
+    FourTuple::new(IpEndpoint::new(CLIENT, 0), tuple(1).remote)
+}
+
+#[test]
+fn ports_are_chosen_in_turn_and_from_where_nobody_can_tell() {
+    let first = |key, remote| {
+        let mut end = Endpoint::new(EndpointConfig::default(), Secret::new([key; 16]));
+        let mut port = || {
+            let id = end.connect(FourTuple { remote, ..some_port() }, MSS, Instant::ZERO).unwrap();
+            end.tuple(id).unwrap().local.port
+        };
+        let ports = [port(), port(), port()];
+        assert!(ports.iter().all(|port| *port >= 49_152));
+        let next = |port: u16| if port == u16::MAX { 49_152 } else { port + 1 };
+        assert_eq!((ports[1], ports[2]), (next(ports[0]), next(ports[1])));
+        ports[0]
+    };
+    let here = tuple(1).remote;
+    assert_eq!(first(1, here), first(1, here));
+    assert_ne!(first(1, here), first(2, here));
+    assert_ne!(first(1, here), first(1, IpEndpoint { port: 81, ..here }));
+    assert_ne!(first(1, here), first(1, IpEndpoint { addr: IpAddress::v4(10, 0, 0, 3), ..here }));
+}
+
+#[test]
+fn when_no_port_is_free_nothing_is_opened_until_one_is() {
+    let config = EndpointConfig { ports: 50_000..=50_009, ..without_timestamps() };
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
+    // Somebody listens at one of them.
+    let taken = ListenAt { address: Some(CLIENT), port: 50_004 };
+    world.ends[0].listen(taken, &ListenerConfig::default(), None).unwrap();
+    let open = |world: &mut World| {
+        let id = world.ends[0].connect(some_port(), MSS, world.now)?;
+        Ok((world.ends[0].tuple(id).unwrap().local.port, id))
+    };
+    let mut opened: BTreeMap<u16, Id> = (0..9).map(|_| open(&mut world).unwrap()).collect();
+    assert!(opened.keys().copied().eq((50_000..50_010).filter(|port| *port != 50_004)));
+    world.pass(Duration::from_millis(50));
+    assert_eq!(open(&mut world), Err(ConnectError::NoPort));
+    assert_eq!(open(&mut world), Err(ConnectError::NoPort));
+    let other = FourTuple { remote: IpEndpoint::new(SERVER, 81), ..some_port() };
+    assert!(
+        world.ends[0].connect(other, MSS, world.now).is_ok(),
+        "to another port of the peer's all are free"
+    );
+    // A connection that is reset leaves its port at once.
+    world.ends[0].abort(opened.remove(&50_007).unwrap());
+    world.send();
+    assert_eq!(open(&mut world).map(|(port, _)| port), Ok(50_007));
+    // One that is closed leaves it when TIME-WAIT is over.
+    world.ends[0].close(opened[&50_002], world.now);
+    while let Some(server) = world.ends[1].accept(&HTTP) {
+        world.ends[1].close(server, world.now);
+    }
+    world.pass(Duration::from_millis(100));
+    assert_eq!(open(&mut world), Err(ConnectError::NoPort));
+    world.pass(Duration::from_secs(61));
+    assert_eq!(open(&mut world).map(|(port, _)| port), Ok(50_002));
 }
 
 #[test]

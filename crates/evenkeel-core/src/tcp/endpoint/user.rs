@@ -9,6 +9,7 @@ use super::super::listener::{Listener, ListenerConfig};
 use super::super::state::State;
 use super::super::table::{Id, Refused};
 use super::super::tuple::FourTuple;
+use super::ports::Free;
 use super::{Endpoint, Entry, Holder, ListenAt};
 use crate::time::Instant;
 
@@ -69,6 +70,8 @@ impl core::error::Error for InUse {}
 pub enum ConnectError {
     /// There is a connection between these sockets, or was until lately: take another port.
     InUse,
+    /// All ports that may be chosen from are in use between this address of ours and that port of the peer's.
+    NoPort,
     /// There are too many connections.
     Full,
 }
@@ -77,6 +80,7 @@ impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::InUse => "address in use",
+            Self::NoPort => "no port is free",
             Self::Full => "too many connections",
         })
     }
@@ -135,15 +139,17 @@ impl Endpoint {
         }
     }
 
-    /// Opens a connection. `mss` is how many octets a segment may have after the 20 octets of its header.
+    /// Opens a connection. `mss` is how many octets a segment may have after the 20 octets of its header. If the local port is zero, one is chosen
+    /// ([`Endpoint::tuple`] says which).
+    ///
+    /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see [`TimeWait::may_open`](super::TimeWait::may_open).
     ///
     /// # Errors
     /// Nothing was opened.
     pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, ConnectError> {
-        if self.time_wait.find(&tuple).is_some() {
-            return Err(ConnectError::InUse);
-        }
-        let open = self.open(&tuple, mss, self.numbers.next(&tuple, now, None));
+        let Free { tuple, waiting } = self.free_tuple(tuple, now)?;
+        let iss = self.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
+        let open = self.open(&tuple, mss, iss);
         let entry = Entry {
             connection: Connection::connect(&self.config.connection, &open, None, now),
             holder: Holder::User,
@@ -156,6 +162,9 @@ impl Endpoint {
             Refused::Full => ConnectError::Full,
             Refused::Taken(_) => ConnectError::InUse,
         })?;
+        if let Some((old, _)) = waiting {
+            self.time_wait.recycle(old, &mut self.counters);
+        }
         self.counters.count(Counter::ActiveOpens);
         self.touch(id);
         Ok(id)

@@ -17,6 +17,9 @@ use crate::time::{Duration, Instant};
 /// (RFC 5961, 7; Linux, `tcp_invalid_ratelimit`).
 const ACK_INTERVAL_MS: u32 = 500;
 
+/// How long must pass before we use the sockets again ourselves.
+const OPEN_AFTER: Duration = Duration::from_secs(1);
+
 /// How long, and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWaitConfig {
@@ -176,7 +179,18 @@ impl TimeWait {
         self.acknowledge_seldom(id, now, Counter::ChallengeAck, counters)
     }
 
-    /// The listener has taken the SYN of a new incarnation.
+    /// Whether we may open the connection again ourselves: if so, [`TimeWait::recycle`] this one, and choose an initial sequence number behind the one given.
+    ///
+    /// This is RFC 6191 seen from the other end, as Linux has it (`tcp_tw_reuse`): with timestamps the peer can tell the new SYN from an old segment, and old
+    /// segments from those of the new connection (PAWS, RFC 7323, 5), if our clock has ticked meanwhile. A second is enough for any clock that RFC 7323, 5.4
+    /// allows. A peer that never got our last ACK answers the SYN with an ACK, gets a reset for it, and takes the SYN when it comes again.
+    #[must_use]
+    pub fn may_open(&self, id: Id, now: Instant) -> Option<SeqNumber> {
+        let entry = self.table.get(id).filter(|entry| entry.timestamps)?;
+        (now.since(self.queue.since(&entry.place)) >= OPEN_AFTER).then_some(entry.snd_nxt)
+    }
+
+    /// The listener has taken the SYN of a new incarnation, or we are about to send one.
     pub fn recycle(&mut self, id: Id, counters: &mut Counters) {
         if self.forget(id) {
             counters.count(Counter::TwRecycled);

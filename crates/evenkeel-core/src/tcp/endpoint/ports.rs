@@ -1,0 +1,88 @@
+//! Which port a connection has at our end if the user does not care (RFC 6056).
+
+use super::super::secret::Purpose;
+use super::super::seq::SeqNumber;
+use super::super::table::Id;
+use super::super::tuple::FourTuple;
+use super::{ConnectError, Endpoint};
+use crate::time::{Duration, Instant};
+use crate::wire::{IpAddress, IpEndpoint};
+
+/// For how long nobody looks again for a port where there was none, unless a connection ends.
+const EXHAUSTED: Duration = Duration::from_millis(10);
+
+/// Ports to choose from, and where to go on.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    /// `next_ephemeral` of RFC 6056, 3.3.3: common to all peers.
+    next: u16,
+    /// How many connections are gone.
+    pub(super) gone: u64,
+    exhausted: Option<Exhausted>,
+}
+
+/// Between these no port was free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Exhausted {
+    local: IpAddress,
+    remote: IpEndpoint,
+    gone: u64,
+    until: Instant,
+}
+
+/// A pair of sockets that a connection may be opened between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Free {
+    pub(super) tuple: FourTuple,
+    /// The one in TIME-WAIT that makes way, and the number its successor is to follow.
+    pub(super) waiting: Option<(Id, SeqNumber)>,
+}
+
+impl Endpoint {
+    /// `tuple` if it is free; if its local port is zero, with a port that is.
+    pub(super) fn free_tuple(&mut self, tuple: FourTuple, now: Instant) -> Result<Free, ConnectError> {
+        if tuple.local.port != 0 {
+            return self.if_free(tuple, now).ok_or(ConnectError::InUse);
+        }
+        let (local, remote, gone) = (tuple.local.addr, tuple.remote, self.ports.gone);
+        let in_vain =
+            |was: Exhausted| was == Exhausted { local, remote, gone, until: was.until } && now < was.until;
+        if self.ports.exhausted.is_some_and(in_vain) {
+            return Err(ConnectError::NoPort);
+        }
+        self.choose_port(tuple, now).ok_or_else(|| {
+            self.ports.exhausted = Some(Exhausted { local, remote, gone, until: now + EXHAUSTED });
+            ConnectError::NoPort
+        })
+    }
+
+    /// RFC 6056, 3.3.3, algorithm 3: ports follow each other, from an offset that only we can know and that differs from peer to peer.
+    ///
+    /// While a share of `u` of the ports to a peer is in use, this looks at about 1/(1-u) of them.
+    fn choose_port(&mut self, tuple: FourTuple, now: Instant) -> Option<Free> {
+        let (first, last) = (*self.config.ports.start(), *self.config.ports.end());
+        let count = u32::from(last.checked_sub(first)?) + 1;
+        let offset = self.secret.tuple_hash(Purpose::EphemeralPort, &tuple, 0) as u32 % count;
+        for _ in 0..count {
+            let place = (u32::from(self.ports.next) + offset) % count;
+            self.ports.next = self.ports.next.wrapping_add(1);
+            let local = IpEndpoint::new(tuple.local.addr, first.saturating_add(place as u16));
+            if local.port != 0
+                && self.listener_for(&local).is_none()
+                && let Some(free) = self.if_free(FourTuple::new(local, tuple.remote), now)
+            {
+                return Some(free);
+            }
+        }
+        None
+    }
+
+    fn if_free(&self, tuple: FourTuple, now: Instant) -> Option<Free> {
+        if self.connections.find(&tuple).is_some() {
+            return None;
+        }
+        let Some(id) = self.time_wait.find(&tuple) else { return Some(Free { tuple, waiting: None }) };
+        let previous = self.time_wait.may_open(id, now).filter(|_| self.config.connection.timestamps)?;
+        Some(Free { tuple, waiting: Some((id, previous)) })
+    }
+}
