@@ -1,0 +1,121 @@
+//! Two ways to measure what either end does: by the clock, and by counting instructions under callgrind.
+
+use std::hint::black_box;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const TURNS_COUNTED: usize = 20;
+const WARM_UP_OF_COUNTING: usize = 60;
+
+/// Two ends that take turns.
+pub(crate) trait Scenario {
+    /// What the two ends are called.
+    fn ends(&self) -> [&'static str; 2];
+    /// Both ends do something, each within [`Meter::part`]; returns how many things were handled.
+    fn turn(&mut self, meter: &mut Meter) -> usize;
+    /// What a core does that handles one thing in so many nanoseconds.
+    fn rate(&self, nanos: f64) -> String;
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    Idle,
+    Timing,
+    Counting { end: usize },
+}
+
+/// What the ends took.
+pub(crate) struct Meter {
+    mode: Mode,
+    /// Nanoseconds of this turn, by end.
+    spent: [f64; 2],
+    /// Nanoseconds for one thing, in each turn.
+    nanos: [Vec<f64>; 2],
+}
+
+impl Meter {
+    pub(crate) fn new() -> Self {
+        Self { mode: Mode::Idle, spent: [0.0; 2], nanos: [Vec::new(), Vec::new()] }
+    }
+
+    /// `end` does its part of a turn.
+    #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+    pub(crate) fn part(&mut self, end: usize, mut part: impl FnMut()) {
+        match self.mode {
+            Mode::Timing => {
+                let begin = Instant::now();
+                part();
+                self.spent[end] += begin.elapsed().as_nanos() as f64;
+            }
+            Mode::Counting { end: counted } if counted == end => counted_part(&mut part),
+            Mode::Counting { .. } | Mode::Idle => part(),
+        }
+    }
+
+    fn run(&mut self, scenario: &mut dyn Scenario, mode: Mode, turns: usize) -> usize {
+        self.mode = mode;
+        let mut all = 0;
+        for _ in 0..turns {
+            self.spent = [0.0; 2];
+            let things = scenario.turn(self);
+            all += things;
+            if matches!(mode, Mode::Timing) && things > 0 {
+                for (nanos, spent) in self.nanos.iter_mut().zip(self.spent) {
+                    nanos.push(spent / things as f64);
+                }
+            }
+        }
+        all
+    }
+
+    /// Some turns that do not count, then as many that do.
+    pub(crate) fn time_round(&mut self, scenario: &mut dyn Scenario, warm_up: usize, turns: usize) {
+        self.run(scenario, Mode::Idle, warm_up);
+        self.run(scenario, Mode::Timing, turns);
+    }
+
+    /// Nanoseconds for one thing: the median of all turns.
+    pub(crate) fn median(&mut self, end: usize) -> f64 {
+        let nanos = &mut self.nanos[end];
+        nanos.sort_unstable_by(f64::total_cmp);
+        nanos.get(nanos.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// One part, and nothing else: callgrind counts inside this function only.
+#[inline(never)]
+fn counted_part(part: &mut dyn FnMut()) {
+    part();
+    black_box(());
+}
+
+/// What this program does under callgrind. It prints how many things were handled.
+#[expect(clippy::print_stdout, reason = "for the program that started this one")]
+pub(crate) fn run_to_be_counted(scenario: &mut dyn Scenario, end: usize) {
+    let mut meter = Meter::new();
+    meter.run(scenario, Mode::Idle, WARM_UP_OF_COUNTING);
+    println!("{}", meter.run(scenario, Mode::Counting { end }, TURNS_COUNTED));
+}
+
+/// Runs this program again, under callgrind, for one end of a scenario: instructions for one thing.
+pub(crate) fn count_instructions(flag: &str, scenario: &str, end: usize) -> Result<f64, &'static str> {
+    let program = std::env::current_exe().map_err(|_| "no program")?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted_part*"])
+        .arg(program)
+        .args([flag, scenario, &end.to_string()])
+        // A string instruction would count once for each octet that it moves.
+        .env(
+            "GLIBC_TUNABLES",
+            "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000",
+        )
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|_| "no valgrind")?;
+    let things: f64 =
+        String::from_utf8_lossy(&output.stdout).trim().parse().map_err(|_| "valgrind failed")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    // The line is `==1234== Collected : 5678`.
+    let count = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse::<f64>().ok());
+    Ok(count.ok_or("valgrind failed")? / things)
+}
