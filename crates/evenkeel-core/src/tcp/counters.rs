@@ -81,6 +81,7 @@ counters! {
         DelayedAcks => "DelayedACKs", "acknowledgements sent because the delay was over";
         DelayedAckLost => "DelayedACKLost", "segments received again, perhaps for want of an acknowledgement";
         OutOfWindowIcmps => "OutOfWindowIcmps", "ICMP errors about segments that are not under way";
+        MemoryPressures => "TCPMemoryPressures", "times that the memory for buffers became scarce";
         ListenOverflows => "ListenOverflows", "segments dropped because the accept queue was full";
         ListenDrops => "ListenDrops", "SYNs and last ACKs of handshakes that a listener dropped, for whatever reason";
         PureAcks => "TCPPureAcks", "segments received that did nothing but acknowledge";

@@ -48,6 +48,12 @@ impl ReceiveBuffer {
         self.readable
     }
 
+    /// Octets of memory it owns for them and for what is beyond holes.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.octets.capacity()
+    }
+
     /// RCV.NXT, without SYN and FIN.
     #[must_use]
     pub const fn next(&self) -> SeqNumber {

@@ -32,6 +32,12 @@ impl SendBuffer {
         self.octets.len()
     }
 
+    /// Octets of memory it owns.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.octets.capacity()
+    }
+
     /// There is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -20,7 +20,7 @@ impl Connection {
             return self.abort();
         }
         let end = self.rcv.fin_at.map_or(self.rcv.edge, |fin| fin.min(self.rcv.edge));
-        let fits = range.intersection(SeqRange::new(range.start, end));
+        let fits = self.admit(range.intersection(SeqRange::new(range.start, end)));
         let had_holes = self.rcv.buffer.has_holes();
         let insertion = self.rcv.buffer.insert(range.start, cut(segment.payload, fits.len() as usize));
         let whole = fits == range && !insertion.refused;
@@ -105,9 +105,7 @@ impl Connection {
     /// Room in the buffer. What is held beyond a hole lies inside the window.
     fn free(&self) -> u32 {
         let largest = u32::from(u16::MAX) << self.rcv.shift;
-        u32::try_from(self.rcv.limit.saturating_sub(self.rcv.buffer.readable()))
-            .unwrap_or(u32::MAX)
-            .min(largest)
+        u32::try_from(self.receive_room()).unwrap_or(u32::MAX).min(largest)
     }
 
     /// RCV.NXT, for whoever looks from outside.

@@ -13,6 +13,7 @@
 //! | deadlines | `timers.rs` |
 //! | ICMP: path MTU, unreachable | `path.rs` |
 //! | timestamps | `clock.rs` |
+//! | memory that all connections share | `memory.rs` |
 
 mod ack;
 mod clock;
@@ -21,6 +22,7 @@ mod config;
 mod data;
 mod header;
 mod input;
+mod memory;
 mod open;
 mod output;
 mod path;
@@ -31,6 +33,7 @@ use core::fmt;
 use std::sync::Arc;
 
 pub use config::{Agreement, Config, Handshake, Keepalive, Open, SynAck};
+pub use memory::Allowance;
 pub use timers::Timer;
 pub use user::Unavailable;
 
@@ -75,6 +78,7 @@ pub struct Connection {
     error: Option<Error>,
     /// What the network said lately, and that need not be the end (RFC 5461).
     soft_error: bool,
+    allowance: Allowance,
     counts: Counts,
 }
 
@@ -240,7 +244,7 @@ pub struct Counts {
     pub paws: u32,
     /// Answers to segments out of place (`TCPChallengeACK`).
     pub challenge_acks: u32,
-    /// Segments that found no room: beyond the window, or with one hole too many (`TCPRcvQDrop`).
+    /// Segments that found no room: beyond the window, with one hole too many, or beyond the memory there is (`TCPRcvQDrop`).
     pub no_room: u32,
 }
 

@@ -11,8 +11,8 @@ use super::super::state::{Event, State};
 use super::input::Challenges;
 use super::timers::Timers;
 use super::{
-    Agreement, Clock, Config, Connection, Counts, Due, Error, FastOpen, Handshake, Open, ReceiveSide,
-    SendSide, SynAck,
+    Agreement, Allowance, Clock, Config, Connection, Counts, Due, Error, FastOpen, Handshake, Open,
+    ReceiveSide, SendSide, SynAck,
 };
 use crate::time::Instant;
 
@@ -114,6 +114,7 @@ impl Connection {
             challenges: Challenges::default(),
             error: None,
             soft_error: false,
+            allowance: Allowance::default(),
             counts: Counts::default(),
             config: Arc::clone(config),
         }

@@ -41,7 +41,8 @@ impl Connection {
         if !self.state.may_send() || self.snd.fin {
             return Err(Unavailable::Closed);
         }
-        match self.snd.buffer.write(data, self.send_limit()) {
+        let limit = self.snd.buffer.len() + self.send_room();
+        match self.snd.buffer.write(data, limit) {
             0 if !data.is_empty() => Err(Unavailable::NotNow),
             taken => Ok(taken),
         }
@@ -51,12 +52,12 @@ impl Connection {
     #[must_use]
     pub fn writable(&self) -> usize {
         let open = self.state.may_send() && !self.snd.fin;
-        if open { self.send_limit().saturating_sub(self.snd.buffer.len()) } else { 0 }
+        if open { self.send_room() } else { 0 }
     }
 
     /// One window is in the network, one more waits here.
-    fn send_limit(&self) -> usize {
-        let cwnd = self.recovery.info().cwnd as usize;
+    pub(super) fn send_limit(&self) -> usize {
+        let cwnd = if self.allowance.pressed { 0 } else { self.recovery.info().cwnd as usize };
         cwnd.saturating_mul(2).clamp(
             self.config.send_buffer_initial.min(self.config.send_buffer_max),
             self.config.send_buffer_max,
@@ -108,7 +109,7 @@ impl Connection {
             return;
         }
         let round_trip = self.recovery.info().srtt.unwrap_or(Duration::from_millis(1));
-        if now.since(rcv.read_since) <= round_trip * 2 {
+        if now.since(rcv.read_since) <= round_trip * 2 && !self.allowance.pressed {
             rcv.limit = rcv.limit.max(wanted.min(self.config.receive_buffer_max));
         }
         rcv.read = 0;

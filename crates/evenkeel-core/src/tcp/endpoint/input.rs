@@ -60,7 +60,7 @@ impl Endpoint {
     }
 
     fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) {
-        let Some(entry) = self.connections.get_mut(id) else { return };
+        let Some(entry) = self.entry(id) else { return };
         let before = entry.connection.state();
         entry.connection.on_segment(segment, now);
         let after = entry.connection.state();
@@ -140,7 +140,9 @@ impl Endpoint {
         };
         let handshake = Handshake { irs: agreed.irs, window: agreed.window, agreement, syn_ack };
         let open = self.open(&arrival.tuple, agreed.mss, agreed.iss);
-        Connection::accept(&self.config.connection, &open, &handshake, arrival.now)
+        let mut connection = Connection::accept(&self.config.connection, &open, &handshake, arrival.now);
+        connection.set_allowance(self.memory.allowance());
+        connection
     }
 
     /// It waits to be accepted.
@@ -151,6 +153,7 @@ impl Endpoint {
             queued: false,
             announced: false,
             told: Readiness::default(),
+            held: 0,
             early,
         };
         let Ok(id) = self.connections.insert(*tuple, entry) else { return };

@@ -8,11 +8,13 @@
 //! | where a segment goes | `input.rs` |
 //! | what ICMP says of segments | `icmp.rs` |
 //! | what leaves; passing time; the end of a connection | `output.rs` |
+//! | memory for buffers | `memory.rs` |
 //! | which port a connection gets | `ports.rs` |
 //! | the user's calls; what the user is told | `user.rs` |
 
 mod icmp;
 mod input;
+mod memory;
 mod output;
 mod ports;
 #[cfg(test)]
@@ -41,6 +43,7 @@ use super::time_wait::{TimeWait, TimeWaitConfig};
 use super::tuple::FourTuple;
 use super::wheel::Wheel;
 use crate::wire::{IpAddress, IpEndpoint};
+use memory::Memory;
 use ports::Ports;
 
 /// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever sends that much can wait.
@@ -55,6 +58,12 @@ pub struct EndpointConfig {
     pub time_wait: TimeWaitConfig,
     /// The most connections there may be, half-open ones and those in TIME-WAIT aside. Default 2^20.
     pub connections: usize,
+    /// Octets that the buffers of all connections may own together, beside the bounds of each. Default 256 MiB.
+    ///
+    /// Once three quarters are taken, buffers get no larger and what comes out of order is dropped; once all is taken, a connection takes one segment to
+    /// send if it has none, and the next segment that comes if the user has read all before. So each can still go on, and the bound is exceeded by two
+    /// segments per connection at most, and by what a buffer grows at a time.
+    pub buffers: usize,
     /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic ports of RFC 6335, 6.
     pub ports: RangeInclusive<u16>,
 }
@@ -65,6 +74,7 @@ impl Default for EndpointConfig {
             connection: Arc::default(),
             time_wait: TimeWaitConfig::default(),
             connections: 1 << 20,
+            buffers: 256 << 20,
             ports: 49_152..=65_535,
         }
     }
@@ -98,6 +108,7 @@ pub struct Endpoint {
     answers: VecDeque<(FourTuple, Header)>,
     /// What the user is to be told; each connection once.
     events: VecDeque<Event>,
+    memory: Memory,
     ports: Ports,
     counters: Counters,
 }
@@ -112,6 +123,8 @@ struct Entry {
     announced: bool,
     /// What was announced and still holds.
     told: Readiness,
+    /// Octets of memory that are accounted to it.
+    held: usize,
     /// Its listener waits to hear that the handshake is over (RFC 7413, 5.1).
     early: bool,
 }
@@ -141,6 +154,7 @@ impl Endpoint {
             to_send: VecDeque::new(),
             answers: VecDeque::new(),
             events: VecDeque::new(),
+            memory: Memory::new(config.buffers),
             ports: Ports::default(),
             counters: Counters::new(),
             config,
@@ -210,6 +224,9 @@ impl Endpoint {
     /// Something has happened to a connection: it may have something to send, and the user something to hear.
     fn touch(&mut self, id: Id) {
         let Some(entry) = self.connections.get_mut(id) else { return };
+        let held = entry.connection.held();
+        let before = core::mem::replace(&mut entry.held, held);
+        self.memory.account(before, held, &mut self.counters);
         if !core::mem::replace(&mut entry.queued, true) {
             self.to_send.push_back(id);
         }

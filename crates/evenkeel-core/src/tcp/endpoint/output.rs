@@ -45,7 +45,11 @@ impl Endpoint {
 
     fn next_of(&mut self, id: Id, now: Instant, to: &mut [u8]) -> Option<Transmit> {
         let tuple = *self.connections.tuple(id)?;
-        let segment = self.connections.get_mut(id)?.connection.poll_transmit(now)?;
+        // Nothing is taken or given back here, but it says how large its window is.
+        let allowance = self.memory.allowance();
+        let connection = &mut self.connections.get_mut(id)?.connection;
+        connection.set_allowance(allowance);
+        let segment = connection.poll_transmit(now)?;
         if segment.header.flags.contains(Flags::RST) {
             self.counters.count(Counter::OutRsts);
         }
@@ -83,6 +87,7 @@ impl Endpoint {
         let entry = self.connections.remove(id)?;
         self.wheel.cancel(id.index());
         self.ports.gone += 1;
+        self.memory.account(entry.held, 0, &mut self.counters);
         let info = entry.connection.info();
         let (counts, recovery) = (&info.counts, &info.recovery);
         for (counter, more) in [
@@ -111,11 +116,11 @@ impl Endpoint {
     pub fn advance(&mut self, now: Instant) {
         while let Some(place) = self.wheel.poll_expired(now) {
             let Some(id) = self.connections.at(place) else { continue };
-            if let Some(entry) = self.connections.get_mut(id) {
+            if let Some(entry) = self.entry(id) {
                 let delayed =
                     entry.connection.deadline().is_some_and(|(_, timer)| timer == Timer::DelayedAck);
-                self.counters.add(Counter::DelayedAcks, u64::from(delayed));
                 entry.connection.on_deadline(now);
+                self.counters.add(Counter::DelayedAcks, u64::from(delayed));
             }
             self.touch(id);
         }

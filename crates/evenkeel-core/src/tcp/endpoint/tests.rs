@@ -589,6 +589,74 @@ fn the_network_refuses_a_half_open_connection() {
     assert_eq!((fails(server), server.listeners[&HTTP].syn_queue_len()), (1, 0));
 }
 
+/// The client writes all it can on each of 300 connections, and the server reads nothing. Neither holds much more than it may; and once the server reads,
+/// everything comes.
+#[test]
+fn slow_readers_fill_no_more_memory_than_there_is_and_everything_comes_in_the_end() {
+    const CONNECTIONS: usize = 300;
+    const LEN: usize = 20_000;
+    const BUFFERS: usize = 1 << 20;
+    let config = EndpointConfig { buffers: BUFFERS, ..EndpointConfig::default() };
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
+    let mut streams: Vec<_> = (0..CONNECTIONS)
+        .map(|i| (world.connect(20_000 + i as u16), Stream { len: LEN, ..Stream::default() }))
+        .collect();
+    let mut peak = [0; 2];
+    let mut write = |world: &mut World| {
+        for (id, stream) in &mut streams {
+            stream.write(&mut world.ends[0], *id);
+        }
+        world.send();
+        for (peak, end) in peak.iter_mut().zip(&world.ends) {
+            *peak = end.buffered().max(*peak);
+        }
+    };
+    for _ in 0..100 {
+        write(&mut world);
+        world.pass(Duration::from_millis(20));
+    }
+    let mut readers: Vec<(Id, Stream)> = core::iter::from_fn(|| world.ends[1].accept(&HTTP))
+        .map(|id| (id, Stream { len: LEN, ..Stream::default() }))
+        .collect();
+    assert_eq!(readers.len(), CONNECTIONS);
+    for _ in 0..30_000 {
+        write(&mut world);
+        for (id, stream) in &mut readers {
+            stream.read(&mut world.ends[1], *id, world.now).unwrap();
+        }
+        if readers.iter().all(|(_, stream)| stream.read == LEN) {
+            break;
+        }
+        world.step();
+    }
+    assert!(readers.iter().all(|(_, stream)| stream.read == LEN), "all came");
+    // A buffer of these is at most twice as large as what it may hold.
+    let most = BUFFERS + CONNECTIONS * 2 * usize::from(MSS) + 2 * LEN;
+    println!("{peak:?} of {BUFFERS} octets, {most} at most");
+    assert!(peak.iter().all(|peak| (BUFFERS / 2..most).contains(peak)), "{peak:?}, {most}");
+    assert!(world.ends[1].counters().get(Counter::MemoryPressures) > 0);
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.ends.each_ref().map(Endpoint::buffered), [0, 0], "all is given back");
+    streams.iter().for_each(|(id, _)| world.ends[0].close(*id, world.now));
+    readers.iter().for_each(|(id, _)| world.ends[1].close(*id, world.now));
+    world.assert_empty();
+}
+
+#[test]
+fn what_a_connection_held_is_given_back_when_it_is_gone() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let client = world.connect(40_000);
+    world.pass(Duration::from_millis(50));
+    world.ends[0].write(client, &[7; 50_000]).unwrap();
+    world.pass(Duration::from_millis(100));
+    world.ends[0].write(client, &[7; 40_000]).unwrap();
+    assert!(world.ends[0].buffered() >= 40_000 && world.ends[1].buffered() >= 50_000);
+    world.ends[0].abort(client);
+    world.pass(Duration::from_millis(50));
+    assert_eq!(world.ends.each_ref().map(Endpoint::buffered), [0, 0]);
+}
+
 #[test]
 fn an_idle_connection_is_small() {
     let octets = crate::tcp::table::slot_octets::<Entry>();

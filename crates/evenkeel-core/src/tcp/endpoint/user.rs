@@ -156,6 +156,7 @@ impl Endpoint {
             queued: false,
             announced: false,
             told: Readiness::default(),
+            held: 0,
             early: false,
         };
         let id = self.connections.insert(tuple, entry).map_err(|refused| match refused {
@@ -228,7 +229,7 @@ impl Endpoint {
     }
 
     fn call<R>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> R) -> Option<R> {
-        let result = call(&mut self.connections.get_mut(id)?.connection);
+        let result = call(&mut self.entry(id)?.connection);
         self.touch(id);
         Some(result)
     }

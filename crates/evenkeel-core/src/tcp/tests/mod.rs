@@ -22,6 +22,7 @@ behaviours! {
     handshake
     keepalive
     loss
+    memory
     nagle
     options
     paws

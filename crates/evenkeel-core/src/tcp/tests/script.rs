@@ -15,6 +15,7 @@
 //! | `write 1000`, `write 1000 takes 10`, `read 100`, `end` | the user's calls: all is written, all is read, the stream is at its end |
 //! | `shutdown`, `close`, `abort`, `nagle off` | likewise |
 //! | `state X`, `error X`, `readable n`, `writable n`, `cwnd n`, `mss n` | what must hold now |
+//! | `memory scarce`, `memory left 1000`, `memory plenty` | of what all connections share |
 //! | `too-big 1001 mss 1200`, `unreachable 1 hard` | ICMP about the segment with this number |
 //!
 //! What leaves and is not expected, or not at that instant, is a failure; what is expected must leave in this order. Numbers are relative to the SYNs, which in
@@ -25,7 +26,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::tcp::connection::{
-    Agreement, Config, Connection, Handshake, Keepalive, Open, SynAck, Unavailable,
+    Agreement, Allowance, Config, Connection, Handshake, Keepalive, Open, SynAck, Unavailable,
 };
 use crate::tcp::{Cookie, Ecn, Flags, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, Timestamps};
 use crate::time::{Duration, Instant};
@@ -245,6 +246,13 @@ impl Runner {
             }
             ("unreachable", [seq, kind]) => {
                 connection.on_unreachable(ISS + parse(seq)?, *kind == "hard");
+            }
+            ("memory", ["plenty"]) => connection.set_allowance(Allowance::default()),
+            ("memory", ["scarce"]) => {
+                connection.set_allowance(Allowance { pressed: true, ..Allowance::default() });
+            }
+            ("memory", ["left", octets]) => {
+                connection.set_allowance(Allowance { left: parse(octets)? as usize, pressed: true });
             }
             _ => return Err("cannot read this".into()),
         }
