@@ -9,6 +9,14 @@ pub const COOKIE_MAX: usize = 16;
 /// SACK blocks that fit beside nothing else (RFC 2018, 3).
 pub const SACK_BLOCKS_MAX: usize = 4;
 
+/// The least MSS that is believed of a peer: 48, as in Linux (`TCP_MIN_SND_MSS`). 40 octets of options may come off it, and what is left must be something;
+/// a peer that could make us send an octet at a time would need very little to keep us busy (CVE-2019-11479). Not more, for small devices do say 48, and mean it.
+pub const MSS_MIN: u16 = 48;
+/// What a peer takes that does not say (RFC 9293, 3.7.1, MUST-15).
+pub const MSS_DEFAULT_V4: u16 = 536;
+/// The same for IPv6.
+pub const MSS_DEFAULT_V6: u16 = 1_220;
+
 const END: u8 = 0;
 const NOP: u8 = 1;
 const MSS: u8 = 2;

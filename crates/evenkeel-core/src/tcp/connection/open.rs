@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::buffer::{ReceiveBuffer, SendBuffer};
-use super::super::options::Cookie;
+use super::super::options::{Cookie, MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
 use super::super::recovery::{AckInfo, Recovery};
 use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
@@ -15,9 +15,6 @@ use super::{
     ReceiveSide, SendSide, SynAck,
 };
 use crate::time::Instant;
-
-/// A peer's MSS is taken to be at least this, so that octets of payload fit beside 40 octets of options whatever it says.
-const MSS_MIN: u16 = 88;
 
 impl Connection {
     /// Opens a connection actively: a SYN is to be sent.
@@ -130,7 +127,7 @@ impl Connection {
 
     /// The SYNs agree on that.
     fn agree(&mut self, agreement: &Agreement, now: Instant) {
-        let mss = agreement.mss.unwrap_or(if self.ipv6 { 1_220 } else { 536 });
+        let mss = agreement.mss.unwrap_or(if self.ipv6 { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 });
         self.snd.mss = self.snd.mss.min(mss.max(MSS_MIN));
         match agreement.window_scale {
             // RFC 7323, 2.3: more than 14 counts as 14.

@@ -1,6 +1,6 @@
 //! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293, 3.10.7).
 
-use super::super::connection::{Agreement, Connection, Handshake, SynAck};
+use super::super::connection::{Connection, Handshake, SynAck};
 use super::super::counters::Counter;
 use super::super::listener::{self, Arrival, Reaction};
 use super::super::options::Cookie;
@@ -72,8 +72,8 @@ impl Endpoint {
 
     /// The handshake of a connection that had data before is over, or a reset has ended it.
     fn finish_early(&mut self, id: Id, reset: bool, now: Instant) {
-        let at = self.connections.tuple(id).and_then(|tuple| self.listener_for(&tuple.local));
-        let server = at.and_then(|at| self.listeners.get_mut(&at)?.fast_open());
+        let from = self.connections.get(id).and_then(|entry| entry.from);
+        let server = from.and_then(|from| self.listeners.by_id(from)?.fast_open());
         if let Some(server) = server {
             server.finish(reset, now);
         }
@@ -86,8 +86,7 @@ impl Endpoint {
             // A handshake that is completed now would be forgotten. The peer will try again.
             return self.counters.count(Counter::ListenDrops);
         }
-        let Some(listener) = self.listeners.get_mut(&at) else { return };
-        match listener.handle_segment(arrival, &mut self.counters) {
+        match self.ask_listener(&at, arrival) {
             Reaction::Nothing => return,
             Reaction::Send(header) => {
                 self.answer(tuple, header);
@@ -96,8 +95,7 @@ impl Endpoint {
                 }
             }
             Reaction::Establish(agreed) => {
-                let syn_ack = agreed.sent_at.map_or(SynAck::Sent, SynAck::SentAt);
-                self.establish(at, &agreed, syn_ack, arrival);
+                self.establish(at, &agreed, arrival);
             }
             Reaction::FastOpen(agreed, cookie) => self.establish_early(at, &agreed, cookie, arrival),
         }
@@ -106,14 +104,18 @@ impl Endpoint {
         }
     }
 
-    fn establish(
-        &mut self,
-        at: ListenAt,
-        agreed: &listener::Handshake,
-        syn_ack: SynAck,
-        arrival: &Arrival<'_>,
-    ) {
-        let mut connection = self.accepted(agreed, syn_ack, arrival);
+    fn ask_listener(&mut self, at: &ListenAt, arrival: &Arrival<'_>) -> Reaction {
+        let Some(listener) = self.listeners.get_mut(at) else { return Reaction::Nothing };
+        let before = listener.syn_queue_len();
+        let reaction = listener.handle_segment(arrival, &mut self.counters);
+        if listener.syn_queue_len() > before {
+            self.listeners.schedule(at);
+        }
+        reaction
+    }
+
+    fn establish(&mut self, at: ListenAt, agreed: &listener::Handshake, arrival: &Arrival<'_>) {
+        let mut connection = self.accepted(agreed, agreed.progress().syn_ack, arrival);
         connection.on_segment(&arrival.segment, arrival.now);
         self.enqueue(at, connection, false, &arrival.tuple);
     }
@@ -131,16 +133,9 @@ impl Endpoint {
     }
 
     fn accepted(&self, agreed: &listener::Handshake, syn_ack: SynAck, arrival: &Arrival<'_>) -> Connection {
-        let agreement = Agreement {
-            mss: Some(agreed.peer_mss),
-            window_scale: agreed.peer_window_scale,
-            sack: agreed.sack_permitted,
-            timestamp: agreed.ts_recent,
-            ecn: agreed.ecn,
-        };
-        let handshake = Handshake { irs: agreed.irs, window: agreed.window, agreement, syn_ack };
-        let open = self.open(&arrival.tuple, agreed.mss, agreed.iss);
-        let mut connection = Connection::accept(&self.config.connection, &open, &handshake, arrival.now);
+        let progress = Handshake { syn_ack, ..agreed.progress() };
+        let open = agreed.open(&self.numbers);
+        let mut connection = Connection::accept(&self.config.connection, &open, &progress, arrival.now);
         connection.set_allowance(self.memory.allowance());
         connection
     }
@@ -154,6 +149,7 @@ impl Endpoint {
             announced: false,
             told: Readiness::default(),
             held: 0,
+            from: self.listeners.id(&at),
             early,
         };
         let Ok(id) = self.connections.insert(*tuple, entry) else { return };

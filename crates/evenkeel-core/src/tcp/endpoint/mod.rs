@@ -8,12 +8,14 @@
 //! | where a segment goes | `input.rs` |
 //! | what ICMP says of segments | `icmp.rs` |
 //! | what leaves; passing time; the end of a connection | `output.rs` |
+//! | listeners and their deadlines | `listeners.rs` |
 //! | memory for buffers | `memory.rs` |
 //! | which port a connection gets | `ports.rs` |
 //! | the user's calls; what the user is told | `user.rs` |
 
 mod icmp;
 mod input;
+mod listeners;
 mod memory;
 mod output;
 mod ports;
@@ -23,7 +25,7 @@ mod user;
 
 use core::fmt;
 use core::ops::RangeInclusive;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use icmp::Quote;
@@ -43,6 +45,7 @@ use super::time_wait::{TimeWait, TimeWaitConfig};
 use super::tuple::FourTuple;
 use super::wheel::Wheel;
 use crate::wire::{IpAddress, IpEndpoint};
+use listeners::{ListenerId, Listeners};
 use memory::Memory;
 use ports::Ports;
 
@@ -102,7 +105,7 @@ pub struct Endpoint {
     /// By place in `connections`.
     wheel: Wheel,
     time_wait: TimeWait,
-    listeners: BTreeMap<ListenAt, Listener>,
+    listeners: Listeners,
     /// Connections that may have something to send, each once.
     to_send: VecDeque<Id>,
     answers: VecDeque<(FourTuple, Header)>,
@@ -125,6 +128,8 @@ struct Entry {
     told: Readiness,
     /// Octets of memory that are accounted to it.
     held: usize,
+    /// Whose handshake made it.
+    from: Option<ListenerId>,
     /// Its listener waits to hear that the handshake is over (RFC 7413, 5.1).
     early: bool,
 }
@@ -150,7 +155,7 @@ impl Endpoint {
             connections: Table::new(secret, config.connections),
             wheel: Wheel::new(),
             time_wait: TimeWait::new(config.time_wait, secret, numbers),
-            listeners: BTreeMap::new(),
+            listeners: Listeners::default(),
             to_send: VecDeque::new(),
             answers: VecDeque::new(),
             events: VecDeque::new(),
@@ -206,7 +211,7 @@ impl Endpoint {
     /// The listener for this end: of the address, else of all.
     fn listener_for(&self, local: &IpEndpoint) -> Option<ListenAt> {
         let at = |address| ListenAt { address, port: local.port };
-        [at(Some(local.addr)), at(None)].into_iter().find(|at| self.listeners.contains_key(at))
+        [at(Some(local.addr)), at(None)].into_iter().find(|at| self.listeners.contains(at))
     }
 
     fn open(&self, tuple: &FourTuple, mss: u16, iss: SeqNumber) -> Open {
@@ -244,7 +249,7 @@ impl fmt::Debug for Endpoint {
         f.debug_struct("Endpoint")
             .field("connections", &self.connections.len())
             .field("time_wait", &self.time_wait.len())
-            .field("listeners", &self.listeners)
+            .field("listeners", &self.listeners.iter().collect::<Vec<_>>())
             .field("counters", &self.counters)
             .finish_non_exhaustive()
     }

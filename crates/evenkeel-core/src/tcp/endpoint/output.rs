@@ -5,7 +5,7 @@ use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
-use super::{ANSWERS_MAX, Endpoint, Holder};
+use super::{ANSWERS_MAX, Endpoint, Entry, Holder};
 use crate::time::Instant;
 
 /// A segment that was written, for IP to send.
@@ -87,6 +87,7 @@ impl Endpoint {
         let entry = self.connections.remove(id)?;
         self.wheel.cancel(id.index());
         self.ports.gone += 1;
+        self.withdraw(&entry);
         self.memory.account(entry.held, 0, &mut self.counters);
         let info = entry.connection.info();
         let (counts, recovery) = (&info.counts, &info.recovery);
@@ -108,8 +109,9 @@ impl Endpoint {
     /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let listeners = self.listeners.values().filter_map(|listener| listener.next_deadline()).min();
-        [self.wheel.next_deadline(), self.time_wait.next_deadline(), listeners].into_iter().flatten().min()
+        let all =
+            [self.wheel.next_deadline(), self.time_wait.next_deadline(), self.listeners.next_deadline()];
+        all.into_iter().flatten().min()
     }
 
     /// The time is `now`.
@@ -127,12 +129,24 @@ impl Endpoint {
         while self.time_wait.poll_expired(now, &mut self.counters).is_some() {
             self.ports.gone += 1;
         }
-        for listener in self.listeners.values_mut() {
-            while self.answers.len() < ANSWERS_MAX
-                && let Some(syn_ack) = listener.poll_transmit(now, &mut self.counters)
-            {
-                self.answers.push_back(syn_ack);
-            }
+        // What finds no room among the answers stays due.
+        while self.answers.len() < ANSWERS_MAX
+            && self.listeners.advance(now, |listener| {
+                while self.answers.len() < ANSWERS_MAX
+                    && let Some(syn_ack) = listener.poll_transmit(now, &mut self.counters)
+                {
+                    self.answers.push_back(syn_ack);
+                }
+            })
+        {}
+    }
+
+    /// It was to be accepted, and will not be.
+    fn withdraw(&mut self, entry: &Entry) {
+        if entry.holder == Holder::Listener
+            && let Some(listener) = entry.from.and_then(|from| self.listeners.by_id(from))
+        {
+            listener.withdraw(|id| self.connections.get(id).is_some());
         }
     }
 }

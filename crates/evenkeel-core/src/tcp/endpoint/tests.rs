@@ -330,6 +330,66 @@ fn a_full_accept_queue_stops_accepting_and_goes_on_when_there_is_room() {
 }
 
 #[test]
+fn a_connection_that_is_reset_gives_its_place_in_the_accept_queue_back() {
+    let listener = ListenerConfig { backlog: 4, ..ListenerConfig::default() };
+    let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
+    let mut ids: VecDeque<Id> = VecDeque::new();
+    for round in 0..50 {
+        while ids.len() < 4 {
+            ids.push_back(world.connect(20_000 + 10 * round + ids.len() as u16));
+        }
+        world.pass(Duration::from_millis(50));
+        assert!(!world.ends[1].accepts(&HTTP), "full");
+        // One from the middle, or all but the last.
+        let gone = if round % 2 == 0 { 1..2 } else { 0..3 };
+        for id in ids.drain(gone) {
+            world.ends[0].abort(id);
+        }
+        world.pass(Duration::from_millis(50));
+        assert!(world.ends[1].accepts(&HTTP), "there is room again");
+        let listener = world.ends[1].listeners.get(&HTTP).unwrap();
+        assert_eq!((listener.accept_queue_len(), world.ends[1].len()), (ids.len(), ids.len()));
+    }
+    let mut accepted = 0;
+    while let Some(id) = world.ends[1].accept(&HTTP) {
+        assert_eq!(world.ends[1].connection(id).unwrap().state(), State::Established);
+        accepted += 1;
+        assert_eq!(world.ends[1].listeners.get(&HTTP).unwrap().accept_queue_len(), ids.len() - accepted);
+    }
+    assert_eq!(accepted, ids.len());
+}
+
+/// Each of 200 listeners has a half-open connection, and each says so when it is due: nobody asks them all.
+#[test]
+fn deadlines_of_listeners_come_when_they_are_due() {
+    let mut end = Endpoint::new(EndpointConfig::default(), Secret::new([1; 16]));
+    let mut octets = [0; 100];
+    let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+    let start = Instant::from_millis(1_000);
+    for port in 0..200 {
+        let at = ListenAt { address: Some(SERVER), port: 1_000 + port };
+        end.listen(at, &ListenerConfig::default(), None).unwrap();
+        let syn = Header { source: 4_000, destination: at.port, flags: Flags::SYN, ..Header::default() };
+        let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
+        let now = start + Duration::from_millis(port.into());
+        end.input(&octets[..len], &packet, now);
+        assert!(end.poll_transmit(now, &mut octets).is_some());
+    }
+    for port in (0..200).step_by(2) {
+        end.unlisten(&ListenAt { address: Some(SERVER), port: 1_000 + port });
+    }
+    let mut left = Vec::new();
+    while let Some(now) = end.next_deadline().filter(|at| *at < start + Duration::from_secs(2)) {
+        end.advance(now);
+        while let Some(transmit) = end.poll_transmit(now, &mut octets) {
+            left.push((now, transmit.tuple.local.port));
+        }
+    }
+    let due = |port: u16| (start + Duration::from_millis(1_000 + u64::from(port)), 1_000 + port);
+    assert!(left.iter().copied().eq((1..200).step_by(2).map(due)), "{left:?}");
+}
+
+#[test]
 fn a_syn_flood_does_not_keep_anybody_out() {
     let listener = ListenerConfig { syn_queue: 8, ..ListenerConfig::default() };
     let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
@@ -584,9 +644,9 @@ fn the_network_refuses_a_half_open_connection() {
     let fails = |server: &Endpoint| server.counters().get(Counter::AttemptFails);
     server.unreachable(&back, seq - 1, true);
     server.unreachable(&back, seq, false);
-    assert_eq!((fails(server), server.listeners[&HTTP].syn_queue_len()), (0, 1));
+    assert_eq!((fails(server), server.listeners.get(&HTTP).unwrap().syn_queue_len()), (0, 1));
     server.unreachable(&back, seq, true);
-    assert_eq!((fails(server), server.listeners[&HTTP].syn_queue_len()), (1, 0));
+    assert_eq!((fails(server), server.listeners.get(&HTTP).unwrap().syn_queue_len()), (1, 0));
 }
 
 /// The client writes all it can on each of 300 connections, and the server reads nothing. Neither holds much more than it may; and once the server reads,

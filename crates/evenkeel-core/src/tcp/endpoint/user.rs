@@ -99,7 +99,7 @@ impl Endpoint {
         config: &ListenerConfig,
         fast_open: Option<FastOpenServer>,
     ) -> Result<(), InUse> {
-        if self.listeners.contains_key(&at) {
+        if self.listeners.contains(&at) {
             return Err(InUse);
         }
         let ours = &self.config.connection;
@@ -129,9 +129,13 @@ impl Endpoint {
     /// The connection that has waited longest to be accepted.
     pub fn accept(&mut self, at: &ListenAt) -> Option<Id> {
         loop {
-            let id = self.listeners.get_mut(at)?.accept()?;
-            // The peer may have reset it meanwhile.
-            let Some(entry) = self.connections.get_mut(id) else { continue };
+            let listener = self.listeners.get_mut(at)?;
+            let id = listener.accept()?;
+            let Some(entry) = self.connections.get_mut(id) else {
+                // The peer has reset it meanwhile.
+                listener.on_withdrawn_accepted();
+                continue;
+            };
             entry.holder = Holder::User;
             entry.told = Readiness::default();
             self.touch(id);
@@ -157,6 +161,7 @@ impl Endpoint {
             announced: false,
             told: Readiness::default(),
             held: 0,
+            from: None,
             early: false,
         };
         let id = self.connections.insert(tuple, entry).map_err(|refused| match refused {

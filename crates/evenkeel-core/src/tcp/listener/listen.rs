@@ -1,13 +1,10 @@
 //! LISTEN: a SYN begins a connection, or gets a cookie; an ACK may bring one back (RFC 9293, 3.10.7.2).
 
-use super::{
-    Arrival, HalfOpen, Handshake, Listener, MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, Reaction,
-    WINDOW_SCALE_MAX, millis, reset,
-};
+use super::{Arrival, HalfOpen, Handshake, Listener, Reaction, WINDOW_SCALE_MAX, millis, reset};
 use crate::tcp::cookie::{CookieOptions, SynCookies};
 use crate::tcp::counters::{Counter, Counters};
 use crate::tcp::fast_open::Presented;
-use crate::tcp::options::Timestamps;
+use crate::tcp::options::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, Timestamps};
 use crate::tcp::queue::Place;
 use crate::tcp::segment::Flags;
 use crate::tcp::seq::SeqNumber;

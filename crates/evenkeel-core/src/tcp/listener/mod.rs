@@ -22,11 +22,6 @@ use crate::time::{Duration, Instant};
 
 /// RFC 7323, 2.3: a greater shift is used as this one.
 const WINDOW_SCALE_MAX: u8 = 14;
-/// RFC 9293, 3.7.1: what a peer takes that does not say (MUST-15); and the least that is believed, as in Linux (`TCP_MIN_SND_MSS`), so
-/// that nobody can make us send an octet at a time.
-const MSS_DEFAULT_V4: u16 = 536;
-const MSS_DEFAULT_V6: u16 = 1_220;
-const MSS_MIN: u16 = 48;
 /// The wait doubles with each SYN-ACK; after this many it would be minutes.
 const RETRIES_MAX: u8 = 8;
 
@@ -150,6 +145,8 @@ pub struct Listener {
     /// By how often their SYN-ACK has been sent: within each, all wait equally long.
     by_retries: Box<[Queue]>,
     accept: VecDeque<Id>,
+    /// How many of those are gone.
+    withdrawn: usize,
 }
 
 /// A connection in SYN-RECEIVED, less everything that is not needed yet.
@@ -202,6 +199,7 @@ impl Listener {
                 .map(|sent| Queue::new(config.syn_ack_timeout.saturating_mul(1 << sent)))
                 .collect(),
             accept: VecDeque::new(),
+            withdrawn: 0,
         }
     }
 
@@ -218,7 +216,7 @@ impl Listener {
     /// Whether there is room in the accept queue. If not, stop protocol processing of the listener's channel until there is.
     #[must_use]
     pub fn accepts(&self) -> bool {
-        self.accept.len() < self.config.backlog
+        self.accept_queue_len() < self.config.backlog
     }
 
     /// A connection joins the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`].
@@ -226,15 +224,30 @@ impl Listener {
         self.accept.push_back(connection);
     }
 
-    /// The connection that has waited longest to be accepted.
+    /// A connection that waited to be accepted is gone, reset by its peer: it gives its place back. `is_there` says so of each; all are asked only when
+    /// half of them are gone, so it costs little on the whole.
+    pub fn withdraw(&mut self, is_there: impl Fn(Id) -> bool) {
+        self.withdrawn += 1;
+        if 2 * self.withdrawn >= self.accept.len() {
+            self.accept.retain(|id| is_there(*id));
+            self.withdrawn = 0;
+        }
+    }
+
+    /// The connection that has waited longest to be accepted. It may have been [withdrawn](Self::withdraw): say so, and take the next.
     pub fn accept(&mut self) -> Option<Id> {
         self.accept.pop_front()
+    }
+
+    /// What was accepted last is gone.
+    pub const fn on_withdrawn_accepted(&mut self) {
+        self.withdrawn = self.withdrawn.saturating_sub(1);
     }
 
     /// How many wait to be accepted.
     #[must_use]
     pub fn accept_queue_len(&self) -> usize {
-        self.accept.len()
+        self.accept.len() - self.withdrawn
     }
 
     /// How many are half-open.
