@@ -11,7 +11,6 @@
 mod bulk;
 mod calls;
 mod ends;
-mod memory;
 mod meter;
 
 use std::process::ExitCode;
@@ -65,9 +64,6 @@ fn main() -> ExitCode {
     }
     scenarios.retain(|(name, _)| arguments.iter().all(|word| name.contains(word.as_str())));
     report(&scenarios);
-    if arguments.is_empty() || arguments.iter().any(|word| word == "memory") {
-        memory::report();
-    }
     ExitCode::SUCCESS
 }
 

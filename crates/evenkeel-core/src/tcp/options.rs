@@ -145,6 +145,13 @@ impl Options {
     #[must_use]
     pub fn parse(mut octets: &[u8]) -> Self {
         let mut options = Self::default();
+        // What nearly every segment has (RFC 7323, appendix A).
+        if let &[NOP, NOP, TIMESTAMPS, 10, ref clocks @ ..] = octets
+            && clocks.len() == 8
+        {
+            options.read(TIMESTAMPS, clocks);
+            return options;
+        }
         while let Some((&kind, rest)) = octets.split_first() {
             match kind {
                 END => break,
@@ -179,7 +186,34 @@ impl Options {
     /// The octets they take in a header: a multiple of four, at most [`OPTIONS_MAX`].
     #[must_use]
     pub fn len(&self) -> usize {
-        self.emit().1
+        let len = self.octets_before_sack();
+        let blocks = self.blocks_that_fit(len).len();
+        let sack = if blocks == 0 { 0 } else { 2 + 2 + 8 * blocks };
+        (len + sack).next_multiple_of(4).min(OPTIONS_MAX)
+    }
+
+    /// What [`Options::emit`] writes before SACK: it all fits, whatever there is.
+    const fn octets_before_sack(&self) -> usize {
+        let mut len = if self.mss.is_some() { 4 } else { 0 };
+        len += match (self.sack_permitted, self.timestamps.is_some()) {
+            (false, false) => 0,
+            (true, false) => 4,
+            (_, true) => 12,
+        };
+        if self.window_scale.is_some() {
+            len += 4;
+        }
+        if let Some(cookie) = &self.fast_open {
+            len += 2 + cookie.len as usize;
+        }
+        len
+    }
+
+    /// The SACK blocks that find room behind so many octets.
+    fn blocks_that_fit(&self, len: usize) -> &[SeqRange] {
+        let room = OPTIONS_MAX.saturating_sub(len + 4) / 8;
+        let blocks = self.sack.as_slice();
+        blocks.get(..room.min(blocks.len())).unwrap_or_default()
     }
 
     /// There is none.
@@ -195,37 +229,28 @@ impl Options {
     pub fn emit(&self) -> ([u8; OPTIONS_MAX], usize) {
         let mut to = Writer { octets: [NOP; OPTIONS_MAX], len: 0 };
         if let Some(mss) = self.mss {
-            to.option(0, MSS, &[&mss.to_be_bytes()]);
+            let [a, b] = mss.to_be_bytes();
+            to.write(&[MSS, 4, a, b]);
         }
-        if self.sack_permitted {
-            to.option(if self.timestamps.is_some() { 0 } else { 2 }, SACK_PERMITTED, &[]);
-        }
-        if let Some(Timestamps { value, echo }) = self.timestamps {
-            let pad = if self.sack_permitted { 0 } else { 2 };
-            to.option(pad, TIMESTAMPS, &[&value.to_be_bytes(), &echo.to_be_bytes()]);
+        match (self.sack_permitted, self.timestamps) {
+            (false, None) => {}
+            (true, None) => to.write(&[NOP, NOP, SACK_PERMITTED, 2]),
+            (false, Some(clocks)) => to.timestamps([NOP, NOP], clocks),
+            (true, Some(clocks)) => to.timestamps([SACK_PERMITTED, 2], clocks),
         }
         if let Some(shift) = self.window_scale {
-            to.option(1, WINDOW_SCALE, &[&[shift]]);
+            to.write(&[NOP, WINDOW_SCALE, 3, shift]);
         }
         if let Some(cookie) = &self.fast_open {
-            to.option(0, FAST_OPEN, &[cookie.as_slice()]);
+            to.write(&[FAST_OPEN, 2 + cookie.len]);
+            to.write(cookie.as_slice());
         }
-        self.emit_sack(&mut to);
+        let blocks = self.blocks_that_fit(to.len);
+        if !blocks.is_empty() {
+            to.write(&[NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
+            blocks.iter().for_each(|block| to.write(&write_block(*block)));
+        }
         (to.octets, to.len.next_multiple_of(4).min(OPTIONS_MAX))
-    }
-
-    fn emit_sack(&self, to: &mut Writer) {
-        let room = OPTIONS_MAX.saturating_sub(to.len + 4) / 8;
-        let blocks = self.sack.as_slice();
-        let blocks = blocks.get(..room.min(blocks.len())).unwrap_or_default();
-        if blocks.is_empty() {
-            return;
-        }
-        let mut data = [0; 8 * SACK_BLOCKS_MAX];
-        for (octets, block) in data.as_chunks_mut::<8>().0.iter_mut().zip(blocks) {
-            *octets = write_block(*block);
-        }
-        to.option(2, SACK, &[data.get(..8 * blocks.len()).unwrap_or_default()]);
     }
 }
 
@@ -253,15 +278,19 @@ struct Writer {
 }
 
 impl Writer {
-    /// Appends an option behind `pad` NOPs; leaves it out if there is no room.
-    fn option(&mut self, pad: usize, kind: u8, data: &[&[u8]]) {
-        let len = 2 + data.iter().map(|part| part.len()).sum::<usize>();
-        let start = self.len + pad;
-        let Some(room) = self.octets.get_mut(start..start + len) else { return };
-        let head = [kind, len as u8];
-        let octets = head.iter().chain(data.iter().copied().flatten());
-        room.iter_mut().zip(octets).for_each(|(to, from)| *to = *from);
-        self.len = start + len;
+    /// Appends octets; leaves them out if there is no room.
+    fn write(&mut self, octets: &[u8]) {
+        let end = self.len + octets.len();
+        if let Some(room) = self.octets.get_mut(self.len..end) {
+            room.copy_from_slice(octets);
+            self.len = end;
+        }
+    }
+
+    /// Appends timestamps, so that two octets before them align them.
+    fn timestamps(&mut self, before: [u8; 2], Timestamps { value, echo }: Timestamps) {
+        let ([x, y], [a, b, c, d], [e, f, g, h]) = (before, value.to_be_bytes(), echo.to_be_bytes());
+        self.write(&[x, y, TIMESTAMPS, 10, a, b, c, d, e, f, g, h]);
     }
 }
 
@@ -332,6 +361,7 @@ mod tests {
             let mut options = Options::parse(&octets);
             let (written, len) = options.emit();
             prop_assert!(len <= OPTIONS_MAX && len.is_multiple_of(4));
+            prop_assert_eq!(len, options.len());
             let read = Options::parse(&written[..len]);
             // What claimed more room than a header has may have lost blocks, and nothing else, unless it was absurd.
             if octets.len() <= OPTIONS_MAX {

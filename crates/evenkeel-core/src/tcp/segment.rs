@@ -6,7 +6,7 @@ use core::ops::BitOr;
 use super::options::Options;
 use super::seq::{SeqNumber, SeqRange};
 use crate::stack::checksum::Checksum;
-use crate::wire::{IpAddress, IpProtocol, TcpPacket, TcpSeqNumber};
+use crate::wire::{IpAddress, IpProtocol, TcpPacket};
 
 /// Octets of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -261,32 +261,30 @@ impl<'a> Segment<'a> {
         let len = header_len + self.payload_len();
         let to = to.get_mut(..len)?;
         let (head, mut rest) = to.split_at_mut(header_len);
-        head.fill(0);
-        head.get_mut(HEADER_LEN..)?.copy_from_slice(options.get(..options_len)?);
-        self.emit_header(head);
+        let (fixed, room) = head.split_first_chunk_mut()?;
+        *fixed = self.fixed_part(header_len);
+        room.copy_from_slice(options.get(..options_len)?);
         for part in self.payload {
             let (room, after) = rest.split_at_mut_checked(part.len())?;
             room.copy_from_slice(part);
             rest = after;
         }
         let sum = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), len).add(to);
-        TcpPacket::new_unchecked(to).set_checksum(sum.finish());
+        *to.get_mut(16..)?.first_chunk_mut()? = sum.finish().to_be_bytes();
         Some(len)
     }
 
-    fn emit_header(&self, head: &mut [u8]) {
-        let (header, len) = (&self.header, head.len() as u8);
-        if let Some(bits) = head.get_mut(13) {
-            *bits = header.flags.0;
-        }
-        let mut packet = TcpPacket::new_unchecked(head);
-        packet.set_src_port(header.source);
-        packet.set_dst_port(header.destination);
-        packet.set_seq_number(TcpSeqNumber(header.seq.to_u32().cast_signed()));
-        packet.set_ack_number(TcpSeqNumber(header.ack.to_u32().cast_signed()));
-        packet.set_header_len(len);
-        packet.set_window_len(header.window);
-        packet.set_urgent_at(header.urgent);
+    /// RFC 9293, 3.1; the checksum is zero.
+    fn fixed_part(&self, header_len: usize) -> [u8; HEADER_LEN] {
+        let header = &self.header;
+        let [s0, s1] = header.source.to_be_bytes();
+        let [d0, d1] = header.destination.to_be_bytes();
+        let [n0, n1, n2, n3] = header.seq.to_u32().to_be_bytes();
+        let [a0, a1, a2, a3] = header.ack.to_u32().to_be_bytes();
+        let [w0, w1] = header.window.to_be_bytes();
+        let [u0, u1] = header.urgent.to_be_bytes();
+        let offset = (header_len as u8 / 4) << 4;
+        [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, header.flags.0, w0, w1, 0, 0, u0, u1]
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the header of a segment says that leaves.
 
-use super::super::options::{Options, SackBlocks};
+use super::super::options::{Options, SackBlocks, Timestamps};
 use super::super::segment::{Flags, Header};
 use super::super::seq::SeqNumber;
 use super::super::state::State;
@@ -32,6 +32,16 @@ impl Connection {
             sack: if self.sack { self.sack_blocks() } else { SackBlocks::default() },
             ..Options::default()
         }
+    }
+
+    /// The octets they take.
+    pub(super) fn options_len(&self) -> usize {
+        let quiet = !self.sack || self.rcv.dsack.is_none() && !self.rcv.buffer.has_holes();
+        if quiet {
+            return if self.clock.is_some() { usize::from(TIMESTAMPS_LEN) } else { 0 };
+        }
+        let timestamps = self.clock.as_ref().map(|_| Timestamps::default());
+        Options { timestamps, sack: self.sack_blocks(), ..Options::default() }.len()
     }
 
     /// RFC 2018, 4; before them what came twice, and the block that contains it (RFC 2883, 4).

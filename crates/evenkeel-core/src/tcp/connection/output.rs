@@ -82,14 +82,14 @@ impl Connection {
         if !core::mem::take(&mut self.due.tail_loss_probe) {
             return None;
         }
-        match self.candidate(now) {
+        match self.candidate() {
             Some(new) => self.data(new.range, false, now),
-            None => self.data(self.recovery.probe_range(self.room(now) as u16)?, true, now),
+            None => self.data(self.recovery.probe_range(self.room() as u16)?, true, now),
         }
     }
 
     fn lost(&mut self, now: Instant) -> Option<Outgoing> {
-        let range = self.recovery.next_retransmission(self.room(now) as u16)?;
+        let range = self.recovery.next_retransmission(self.room() as u16)?;
         if self.recovery.send_allowance() < range.len() || self.must_pace(now) {
             return None;
         }
@@ -100,7 +100,7 @@ impl Connection {
         if self.snd.unsent() == 0 || self.is_opening() && self.snd.fast_open.is_none() {
             return None;
         }
-        let Some(new) = self.candidate(now).filter(|new| self.is_worth_sending(new)) else {
+        let Some(new) = self.candidate().filter(|new| self.is_worth_sending(new)) else {
             self.start_persist(now);
             return None;
         };
@@ -117,9 +117,9 @@ impl Connection {
     }
 
     /// As much new data as the peer's window and one segment have room for, and the FIN if it is next.
-    fn candidate(&self, now: Instant) -> Option<Candidate> {
+    fn candidate(&self) -> Option<Candidate> {
         let (queued, usable, full) =
-            (self.snd.buffer.end().since(self.snd.nxt), self.snd.usable(), self.room(now));
+            (self.snd.buffer.end().since(self.snd.nxt), self.snd.usable(), self.room());
         let octets = queued.min(usable).min(full);
         let fin = self.snd.fin
             && octets == queued
@@ -131,8 +131,8 @@ impl Connection {
     }
 
     /// Octets of payload that the next segment has room for, given what its options will say.
-    fn room(&self, now: Instant) -> u32 {
-        u32::from(self.snd.mss).saturating_sub(self.options(now).len() as u32)
+    fn room(&self) -> u32 {
+        u32::from(self.snd.mss).saturating_sub(self.options_len() as u32)
     }
 
     /// Silly-window avoidance (RFC 9293, 3.8.6.2.1) and Nagle's algorithm (3.7.4) in Minshall's variant: a small segment waits while another small one is on
@@ -170,7 +170,7 @@ impl Connection {
         if is_new && core::mem::take(&mut self.snd.cwr) {
             flags = flags | Flags::CWR;
         }
-        if is_new && octets.len() < self.room(now) {
+        if is_new && octets.len() < self.room() {
             self.snd.small = range.end;
         }
         if self.recovery.is_empty() {
@@ -193,7 +193,7 @@ impl Connection {
             return None;
         }
         let backoff = self.timers.persist_backoff;
-        let outgoing = match self.candidate(now) {
+        let outgoing = match self.candidate() {
             Some(new) => self.data(new.range, false, now)?,
             None => (self.header(self.snd.una - 1, Flags::NONE, now), SeqRange::default()),
         };

@@ -132,7 +132,7 @@ impl Connection {
         }
         let longest = self.config.recovery.rto.max;
         let factor = 1u32.checked_shl(u32::from(self.timers.persist_backoff)).unwrap_or(u32::MAX);
-        self.timers.persist = now + self.recovery.info().rto.saturating_mul(factor).min(longest);
+        self.timers.persist = now + self.recovery.rto().saturating_mul(factor).min(longest);
     }
 
     pub(super) const fn stop_persist(&mut self) {

@@ -57,7 +57,7 @@ impl Connection {
 
     /// One window is in the network, one more waits here.
     pub(super) fn send_limit(&self) -> usize {
-        let cwnd = if self.allowance.pressed { 0 } else { self.recovery.info().cwnd as usize };
+        let cwnd = if self.allowance.pressed { 0 } else { self.recovery.cwnd() as usize };
         cwnd.saturating_mul(2).clamp(
             self.config.send_buffer_initial.min(self.config.send_buffer_max),
             self.config.send_buffer_max,
@@ -108,7 +108,7 @@ impl Connection {
         if wanted <= rcv.limit {
             return;
         }
-        let round_trip = self.recovery.info().srtt.unwrap_or(Duration::from_millis(1));
+        let round_trip = self.recovery.srtt().unwrap_or(Duration::from_millis(1));
         if now.since(rcv.read_since) <= round_trip * 2 && !self.allowance.pressed {
             rcv.limit = rcv.limit.max(wanted.min(self.config.receive_buffer_max));
         }

@@ -234,7 +234,8 @@ impl Recovery {
     }
 
     /// The retransmission timeout for what is sent now.
-    fn rto(&self) -> Duration {
+    #[must_use]
+    pub fn rto(&self) -> Duration {
         self.rtt.rto(&self.config.rto)
     }
 
@@ -274,6 +275,18 @@ impl Recovery {
     #[must_use]
     pub fn release_time(&self, now: Instant) -> Option<Instant> {
         self.pacer.as_ref()?.release_time(now)
+    }
+
+    /// The congestion window, in octets.
+    #[must_use]
+    pub const fn cwnd(&self) -> u32 {
+        self.window.cwnd
+    }
+
+    /// The smoothed round-trip time, once there was a sample.
+    #[must_use]
+    pub fn srtt(&self) -> Option<Duration> {
+        self.rtt.srtt()
     }
 
     /// Octets thought to be on their way (`pipe` of RFC 6675).

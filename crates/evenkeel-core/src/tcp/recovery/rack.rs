@@ -1,5 +1,6 @@
 //! RACK: a segment is lost when one that was sent later has arrived, and the time for reordering is over (RFC 8985, 6).
 
+use super::rtt::nanos;
 use super::scoreboard::{Position, Segment};
 use crate::time::{Duration, Instant};
 
@@ -107,7 +108,8 @@ impl Rack {
         if !self.reordering_seen && (in_recovery || sacked_segments >= Self::DUP_THRESH) {
             return Duration::ZERO;
         }
-        let window = path.min_rtt.unwrap_or_default() / 4 * self.window_mult;
+        let quarter = nanos(path.min_rtt.unwrap_or_default()) / 4;
+        let window = Duration::from_nanos(quarter.saturating_mul(u64::from(self.window_mult)));
         path.srtt.map_or(window, |srtt| window.min(srtt))
     }
 

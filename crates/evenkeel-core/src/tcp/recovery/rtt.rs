@@ -28,10 +28,12 @@ impl Default for RtoConfig {
 }
 
 /// The estimator of RFC 6298, section 2.
+///
+/// It reckons in nanoseconds, of which 64 bits are enough for centuries: it is asked with every segment, and there is one for every connection.
 #[derive(Debug, Clone)]
 pub(crate) struct RttEstimator {
     /// `SRTT` and `RTTVAR`, once there was a sample.
-    smoothed: Option<(Duration, Duration)>,
+    smoothed: Option<(u64, u64)>,
     syn_lost: bool,
     /// How often the timer has expired since the last sample.
     backoff: u32,
@@ -43,7 +45,7 @@ impl RttEstimator {
     const INITIAL_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
     pub(crate) fn new() -> Self {
-        Self { smoothed: None, syn_lost: false, backoff: 0, min: WindowedMin::default() }
+        Self { smoothed: None, syn_lost: false, backoff: 0, min: WindowedMin::new() }
     }
 
     /// A segment that was sent once took `rtt` to be acknowledged (Karn's algorithm, RFC 6298, 3, is the caller's).
@@ -51,7 +53,7 @@ impl RttEstimator {
     /// `per_round` is how many samples a round trip brings. With more than one the gains shrink, so that the memory stays as long as with one
     /// (RFC 7323, appendix G).
     pub(crate) fn sample(&mut self, rtt: Duration, per_round: u32) {
-        let per_round = per_round.max(1);
+        let (rtt, per_round) = (nanos(rtt), per_round.max(1));
         let (srtt, rttvar) = match self.smoothed {
             // (2.2)
             None => (rtt, rtt / 2),
@@ -76,21 +78,24 @@ impl RttEstimator {
     }
 
     pub(crate) fn srtt(&self) -> Option<Duration> {
-        self.smoothed.map(|(srtt, _)| srtt)
+        self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
     }
 
     pub(crate) fn rttvar(&self) -> Option<Duration> {
-        self.smoothed.map(|(_, rttvar)| rttvar)
+        self.smoothed.map(|(_, rttvar)| Duration::from_nanos(rttvar))
     }
 
     /// The timeout for what is sent now.
     pub(crate) fn rto(&self, config: &RtoConfig) -> Duration {
         let rto = match self.smoothed {
-            None if self.syn_lost => config.initial.max(Self::INITIAL_AFTER_LOST_SYN),
-            None => config.initial,
-            Some((srtt, rttvar)) => srtt + (rttvar * 4).max(config.slack_min),
+            None if self.syn_lost => nanos(config.initial.max(Self::INITIAL_AFTER_LOST_SYN)),
+            None => nanos(config.initial),
+            Some((srtt, rttvar)) => {
+                srtt.saturating_add(rttvar.saturating_mul(4).max(nanos(config.slack_min)))
+            }
         };
-        rto.saturating_mul(1u32.checked_shl(self.backoff).unwrap_or(u32::MAX)).min(config.max)
+        let factor = 1u64.checked_shl(self.backoff).unwrap_or(u64::MAX);
+        Duration::from_nanos(rto.saturating_mul(factor).min(nanos(config.max)))
     }
 
     /// The timer expired: the next timeout is twice as long (5.5).
@@ -111,31 +116,44 @@ impl RttEstimator {
 }
 
 /// `value` moved by 1/`steps` of the way to `target`.
-fn approach(value: Duration, target: Duration, steps: u32) -> Duration {
+fn approach(value: u64, target: u64, steps: u32) -> u64 {
+    let steps = u64::from(steps);
     if target >= value { value + (target - value) / steps } else { value - (value - target) / steps }
 }
 
-/// The minimum over the last five minutes, give or take half (RFC 8985, 6.2, step 1: a longer route must be noticed some time).
-#[derive(Debug, Clone, Default)]
+/// So many nanoseconds; of centuries, as many as there can be.
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The minimum over the last five minutes, give or take half (RFC 8985, 6.2, step 1: a longer route must be noticed some time). In nanoseconds.
+#[derive(Debug, Clone)]
 struct WindowedMin {
-    previous: Option<Duration>,
-    current: Option<Duration>,
+    previous: u64,
+    current: u64,
     since: Instant,
 }
 
 impl WindowedMin {
     const HALF: Duration = Duration::from_secs(150);
+    /// No round trip was seen.
+    const NONE: u64 = u64::MAX;
+
+    const fn new() -> Self {
+        Self { previous: Self::NONE, current: Self::NONE, since: Instant::ZERO }
+    }
 
     fn note(&mut self, value: Duration, now: Instant) {
         if now.since(self.since) >= Self::HALF {
-            self.previous = self.current.take();
+            self.previous = core::mem::replace(&mut self.current, Self::NONE);
             self.since = now;
         }
-        self.current = Some(self.current.map_or(value, |current| current.min(value)));
+        self.current = self.current.min(nanos(value));
     }
 
     fn get(&self) -> Option<Duration> {
-        self.previous.into_iter().chain(self.current).min()
+        let min = self.previous.min(self.current);
+        (min != Self::NONE).then_some(Duration::from_nanos(min))
     }
 }
 

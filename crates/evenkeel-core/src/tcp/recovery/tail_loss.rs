@@ -1,5 +1,6 @@
 //! Tail loss probes (RFC 8985, 7): when acknowledgments stay away, one segment asks for one.
 
+use super::rtt::nanos;
 use super::scoreboard::Position;
 use crate::time::{Duration, Instant};
 
@@ -39,9 +40,10 @@ impl TailLoss {
         ack_delay: Duration,
         rto_at: Instant,
     ) {
+        let twice = |srtt| Duration::from_nanos(nanos(srtt).saturating_mul(2));
         let timeout = match srtt {
-            Some(srtt) if alone => srtt * 2 + ack_delay,
-            Some(srtt) => srtt * 2,
+            Some(srtt) if alone => twice(srtt) + ack_delay,
+            Some(srtt) => twice(srtt),
             None => Duration::from_secs(1),
         };
         self.at = (now + timeout).min(rto_at);
