@@ -62,6 +62,7 @@ counters! {
         PassiveOpens => "PassiveOpens", "connections that went from LISTEN to SYN-RECEIVED";
         AttemptFails => "AttemptFails", "connections that ended in SYN-SENT or SYN-RECEIVED";
         EstabResets => "EstabResets", "connections that went from ESTABLISHED or CLOSE-WAIT to CLOSED";
+        CurrEstab => "CurrEstab", "connections that are in ESTABLISHED or CLOSE-WAIT now; no count, but a level";
         InSegs => "InSegs", "segments received, those in error included";
         OutSegs => "OutSegs", "segments sent, without those of retransmitted octets only";
         RetransSegs => "RetransSegs", "segments sent that had octets sent before";
@@ -76,7 +77,6 @@ counters! {
         EmbryonicRsts => "EmbryonicRsts", "half-open connections ended by a reset";
         Tw => "TW", "TIME-WAIT ended by its timeout";
         TwRecycled => "TWRecycled", "TIME-WAIT ended by a new connection between the same sockets (RFC 6191)";
-        PawsActive => "PAWSActive", "segments in SYN-SENT dropped for their timestamp";
         PawsEstab => "PAWSEstab", "segments dropped as too old by their timestamp (RFC 7323, 5)";
         DelayedAcks => "DelayedACKs", "acknowledgements sent because the delay was over";
         DelayedAckLost => "DelayedACKLost", "segments received again, perhaps for want of an acknowledgement";
@@ -87,24 +87,18 @@ counters! {
         PureAcks => "TCPPureAcks", "segments received that did nothing but acknowledge";
         RenoRecovery => "TCPRenoRecovery", "fast recoveries without SACK (RFC 6582)";
         SackRecovery => "TCPSackRecovery", "fast recoveries with SACK";
-        SackReneging => "TCPSACKReneging", "peers that took a SACK back";
-        FullUndo => "TCPFullUndo", "recoveries undone because nothing had been lost";
-        DsackUndo => "TCPDSACKUndo", "recoveries undone because a DSACK said so";
-        LostRetransmit => "TCPLostRetransmit", "retransmissions that were lost, too";
+        FullUndo => "TCPFullUndo", "fast recoveries undone because nothing had been lost";
         FastRetrans => "TCPFastRetrans", "segments retransmitted in fast recovery";
         SlowStartRetrans => "TCPSlowStartRetrans", "segments retransmitted after a timeout";
         Timeouts => "TCPTimeouts", "retransmission timeouts (RFC 6298)";
         SpuriousRtos => "TCPSpuriousRTOs", "retransmission timeouts that were not needed";
         LossProbes => "TCPLossProbes", "tail loss probes sent (RFC 8985, 7)";
-        LossProbeRecovery => "TCPLossProbeRecovery", "losses that a tail loss probe repaired";
         DsackOldSent => "TCPDSACKOldSent", "DSACKs sent for octets already acknowledged (RFC 2883)";
         DsackOfoSent => "TCPDSACKOfoSent", "DSACKs sent for octets out of order and already here";
         DsackRecv => "TCPDSACKRecv", "DSACKs received";
         AbortOnData => "TCPAbortOnData", "connections reset because data came that nobody will read";
         AbortOnClose => "TCPAbortOnClose", "connections reset because they were closed with data unread";
-        AbortOnMemory => "TCPAbortOnMemory", "connections reset because memory ran out";
         AbortOnTimeout => "TCPAbortOnTimeout", "connections given up after too many timeouts";
-        AbortOnLinger => "TCPAbortOnLinger", "connections reset after lingering in FIN-WAIT-2";
         TimeWaitOverflow => "TCPTimeWaitOverflow", "TIME-WAIT cut short because there were too many: here that of the one that had waited longest";
         ReqQFullDoCookies => "TCPReqQFullDoCookies", "SYNs answered with a cookie because the SYN queue was full";
         ReqQFullDrop => "TCPReqQFullDrop", "SYNs dropped because the SYN queue was full and cookies were off";
@@ -124,14 +118,10 @@ counters! {
         ToZeroWindowAdv => "TCPToZeroWindowAdv", "windows closed";
         SynRetrans => "TCPSynRetrans", "SYNs and SYN-ACKs sent again";
         AckSkippedSynRecv => "TCPACKSkippedSynRecv", "ACKs not sent for a half-open connection, for the rate limit";
-        AckSkippedPaws => "TCPACKSkippedPAWS", "ACKs not sent for an old timestamp, for the rate limit";
-        AckSkippedSeq => "TCPACKSkippedSeq", "ACKs not sent for a segment out of the window, for the rate limit";
         AckSkippedTimeWait => "TCPACKSkippedTimeWait", "ACKs not sent in TIME-WAIT, for the rate limit";
         AckSkippedChallenge => "TCPACKSkippedChallenge", "challenge ACKs not sent, for the rate limit (RFC 5961, 7)";
         WinProbe => "TCPWinProbe", "zero-window probes sent";
         KeepAlive => "TCPKeepAlive", "keepalive probes sent";
-        Delivered => "TCPDelivered", "segments acknowledged, SACKed ones included";
-        DeliveredCe => "TCPDeliveredCE", "the same, with ECN's echo of congestion";
         ZeroWindowDrop => "TCPZeroWindowDrop", "segments dropped because the window was closed";
         RcvQDrop => "TCPRcvQDrop", "segments dropped because the receive buffer was full";
     }
@@ -164,6 +154,23 @@ impl Counters {
         self.0[counter as usize] = self.0[counter as usize].wrapping_add(more);
     }
 
+    /// One fewer, of a level.
+    pub(super) const fn lower(&mut self, counter: Counter) {
+        self.0[counter as usize] = self.0[counter as usize].wrapping_sub(1);
+    }
+
+    /// One more of each of these.
+    pub fn count_all(&mut self, tally: Tally) {
+        let mut rest = tally.0;
+        while rest != 0 {
+            let place = rest.trailing_zeros() as usize;
+            if let Some(&counter) = Counter::ALL.get(place) {
+                self.count(counter);
+            }
+            rest &= rest - 1;
+        }
+    }
+
     /// How many so far.
     #[must_use]
     pub const fn get(&self, counter: Counter) -> u64 {
@@ -178,6 +185,39 @@ impl Counters {
     /// Every counter with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
         Counter::ALL.iter().map(|&counter| (counter, self.get(counter)))
+    }
+}
+
+/// What one call has to count: each of these once. A connection keeps no counters of its own, of which there would be very many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally(u128);
+
+const _: () = assert!(LEN <= 128, "a bit for each");
+
+impl Tally {
+    /// Nothing to count.
+    pub const NOTHING: Self = Self(0);
+
+    /// One more.
+    pub const fn note(&mut self, counter: Counter) {
+        self.0 |= 1 << counter as u32;
+    }
+
+    /// The same, if `so`.
+    pub const fn note_if(&mut self, so: bool, counter: Counter) {
+        self.0 |= (so as u128) << counter as u32;
+    }
+
+    /// Whether it is to be counted.
+    #[must_use]
+    pub const fn contains(self, counter: Counter) -> bool {
+        self.0 >> counter as u32 & 1 == 1
+    }
+
+    /// There is nothing to count.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -219,6 +259,22 @@ mod tests {
         one.merge(&other);
         assert_eq!((one.get(Counter::InSegs), one.get(Counter::Tw), one.get(Counter::OutSegs)), (3, 1, 0));
         assert_eq!(format!("{one:?}"), r#"{"InSegs": 3, "TW": 1}"#);
+    }
+
+    #[test]
+    fn a_tally_counts_each_once() {
+        let mut tally = Tally::default();
+        let last = *Counter::ALL.last().unwrap();
+        for counter in [Counter::ActiveOpens, Counter::PassiveOpens, last, last] {
+            tally.note(counter);
+        }
+        tally.note_if(false, Counter::InSegs);
+        assert!(tally.contains(last) && !tally.contains(Counter::InSegs) && !tally.is_empty());
+        let mut counters = Counters::new();
+        counters.count_all(tally);
+        counters.count_all(tally);
+        let counted: Vec<_> = counters.iter().filter(|entry| entry.1 > 0).collect();
+        assert_eq!(counted, [(Counter::ActiveOpens, 2), (Counter::PassiveOpens, 2), (last, 2)]);
     }
 
     /// The kernel this test runs on knows every name that is said to be its own.

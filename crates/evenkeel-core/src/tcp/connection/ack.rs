@@ -1,8 +1,10 @@
 //! What an acknowledgment means: RFC 9293, 3.10.7.4, fifth step.
 
+use super::super::counters::Counter;
 use super::super::options::SackBlocks;
-use super::super::recovery::AckInfo;
+use super::super::recovery::{AckInfo, RecoveryState};
 use super::super::segment::{Flags, Segment};
+use super::super::seq::SeqNumber;
 use super::super::state::{Event, State};
 use super::Connection;
 use crate::time::Instant;
@@ -37,6 +39,7 @@ impl Connection {
         let before = self.snd.wnd;
         self.update_window(segment);
         let echo = header.options.timestamps.filter(|_| advances).map(|clocks| clocks.echo);
+        let state = self.recovery.state();
         let acked = self.recovery.on_ack(&AckInfo {
             ack: header.ack,
             sack: if self.sack { header.options.sack } else { SackBlocks::default() }.as_slice(),
@@ -47,9 +50,10 @@ impl Connection {
             unsent: self.snd.unsent() > 0 && self.snd.usable() > 0,
             now,
         });
+        self.count_ack(segment, state, acked.undone);
         self.snd.cwr |= acked.cwr && self.ecn;
         self.snd.una = header.ack;
-        self.snd.buffer.acknowledge(header.ack);
+        self.forget_acknowledged(header.ack);
         // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293, 3.8.6.1).
         if advances || self.snd.wnd == 0 {
             self.snd.progress = now;
@@ -59,6 +63,29 @@ impl Connection {
         if self.snd.wnd > 0 && (advances || self.snd.wnd != before) {
             self.stop_persist();
         }
+    }
+
+    pub(super) fn forget_acknowledged(&mut self, ack: SeqNumber) {
+        let before = self.snd.buffer.len();
+        self.snd.buffer.acknowledge(ack);
+        self.counts.octets_acked += (before - self.snd.buffer.len()) as u64;
+    }
+
+    /// `state` is loss recovery's before.
+    fn count_ack(&mut self, segment: &Segment<'_>, state: RecoveryState, undone: bool) {
+        let recovers = self.recovery.state() == RecoveryState::Recovery && state != RecoveryState::Recovery;
+        let sack = segment.header.options.sack;
+        let dsack = sack.as_slice().first().is_some_and(|first| {
+            first.end.at_or_before(segment.header.ack)
+                || sack.as_slice().get(1).is_some_and(|second| second.covers(*first))
+        });
+        let tally = &mut self.tally;
+        tally.note_if(segment.is_empty(), Counter::PureAcks);
+        tally.note_if(recovers && self.sack, Counter::SackRecovery);
+        tally.note_if(recovers && !self.sack, Counter::RenoRecovery);
+        tally.note_if(undone && state == RecoveryState::Loss, Counter::SpuriousRtos);
+        tally.note_if(undone && state != RecoveryState::Loss, Counter::FullUndo);
+        tally.note_if(dsack && self.sack, Counter::DsackRecv);
     }
 
     /// "This is to prevent using old segments to update the window."

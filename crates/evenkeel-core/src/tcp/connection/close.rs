@@ -1,5 +1,6 @@
 //! Closing (RFC 9293, 3.6 and 3.10.4), giving up (3.10.5) and failing.
 
+use super::super::counters::Counter;
 use super::super::segment::Flags;
 use super::super::state::{Event, State};
 use super::super::time_wait::Remains;
@@ -31,6 +32,7 @@ impl Connection {
         if self.rcv.buffer.readable() > 0 {
             self.rcv.buffer.clear();
             if self.state.is_synchronized() && self.state != State::TimeWait {
+                self.tally.note(Counter::AbortOnClose);
                 return self.abort();
             }
         }
@@ -62,6 +64,9 @@ impl Connection {
 
     /// The connection is over, and both sides know it; or there never was one.
     pub(super) fn end(&mut self) {
+        use State::{CloseWait, Established, SynReceived, SynSent};
+        self.tally.note_if(matches!(self.state, Established | CloseWait), Counter::EstabResets);
+        self.tally.note_if(matches!(self.state, SynSent | SynReceived), Counter::AttemptFails);
         self.state = State::Closed;
         self.snd.buffer.clear();
         self.timers = Timers::default();

@@ -1,5 +1,6 @@
 //! Payload and FIN: RFC 9293, 3.10.7.4, seventh and eighth step; when to acknowledge (3.8.6.3, RFC 5681, 4.2); what window to offer (3.8.6.2.2).
 
+use super::super::counters::Counter;
 use super::super::segment::{Flags, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::{Event, State};
@@ -17,6 +18,7 @@ impl Connection {
         let range = SeqRange::at(segment.header.seq, segment.payload_len() as u32);
         if self.rcv.closed && range.end.after(self.rcv.nxt()) {
             // Nobody will read it, and the peer should know (RFC 9293, 3.6.1).
+            self.tally.note(Counter::AbortOnData);
             return self.abort();
         }
         let end = self.rcv.fin_at.map_or(self.rcv.edge, |fin| fin.min(self.rcv.edge));
@@ -27,16 +29,27 @@ impl Connection {
         self.rcv.segment =
             self.rcv.segment.max(u16::try_from(range.len()).unwrap_or(u16::MAX).min(self.rcv.mss));
         self.rcv.dsack = insertion.duplicate.or(self.rcv.dsack);
+        let duplicate = insertion.duplicate == Some(range);
         self.counts.octets_in += u64::from(insertion.advanced);
-        self.counts.out_of_order +=
-            u32::from(insertion.advanced == 0 && whole && insertion.duplicate != Some(range));
-        self.counts.duplicates += u32::from(insertion.duplicate == Some(range));
-        self.counts.no_room += u32::from(!whole);
+        self.count_text(insertion.advanced > 0, duplicate, whole);
         if had_holes || self.rcv.buffer.has_holes() || insertion.duplicate.is_some() || !whole {
             // RFC 5681, 4.2: out of order, or filling a hole. What found no room is told at once, too.
             self.due.ack = true;
         }
         self.delay_ack(now);
+    }
+
+    fn count_text(&mut self, advanced: bool, duplicate: bool, whole: bool) {
+        let out_of_order = !advanced && whole && !duplicate;
+        self.counts.out_of_order += u32::from(out_of_order);
+        self.counts.duplicates += u32::from(duplicate);
+        self.counts.no_room += u32::from(!whole);
+        self.tally.note_if(out_of_order, Counter::OfoQueue);
+        self.tally.note_if(duplicate, Counter::DelayedAckLost);
+        if !whole {
+            let closed = self.rcv.edge == self.rcv.nxt();
+            self.tally.note(if closed { Counter::ZeroWindowDrop } else { Counter::RcvQDrop });
+        }
     }
 
     /// At least every second full segment is acknowledged at once, everything else a little later.
@@ -84,6 +97,9 @@ impl Connection {
         let fits = rounded_up << shift <= self.free().max(promised);
         let field = u16::try_from(if fits { rounded_up } else { window >> shift }).unwrap_or(u16::MAX);
         self.rcv.edge = self.rcv.edge.max(nxt + (u32::from(field) << shift));
+        self.tally.note_if(field == 0 && !self.rcv.shut, Counter::ToZeroWindowAdv);
+        self.tally.note_if(field > 0 && self.rcv.shut, Counter::FromZeroWindowAdv);
+        self.rcv.shut = field == 0;
         field
     }
 

@@ -1,5 +1,6 @@
 //! What the header of a segment says that leaves.
 
+use super::super::counters::Counter;
 use super::super::options::{Options, SackBlocks, Timestamps};
 use super::super::segment::{Flags, Header};
 use super::super::seq::SeqNumber;
@@ -21,6 +22,10 @@ impl Connection {
         let options = self.options(now);
         let echo = if self.rcv.ece { Flags::ECE } else { Flags::NONE };
         let window = self.offer_window();
+        if let Some(duplicate) = self.rcv.dsack.filter(|_| self.sack) {
+            let old = duplicate.start.before(self.rcv.nxt());
+            self.tally.note(if old { Counter::DsackOldSent } else { Counter::DsackOfoSent });
+        }
         self.acknowledged();
         Header { window, options, ..self.plain(seq, flags | Flags::ACK | echo) }
     }

@@ -1,5 +1,6 @@
 //! A segment arrives: RFC 9293, 3.10.7.4, up to the acknowledgment; RFC 5961 for segments out of place; RFC 7323, 5, for old ones.
 
+use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Header, Segment};
 use super::super::state::State;
 use super::{Config, Connection, Error};
@@ -49,6 +50,7 @@ impl Connection {
         }
         if flags.contains(Flags::SYN) {
             // RFC 5961, 4.2: whatever its number.
+            self.tally.note(Counter::SynChallenge);
             return self.challenge(now);
         }
         if !flags.contains(Flags::ACK) {
@@ -72,6 +74,7 @@ impl Connection {
         let Some(clock) = &self.clock else { return false };
         let old = segment.header.options.timestamps.is_none_or(|clocks| clock.is_old(clocks.value, now));
         self.counts.paws += u32::from(old);
+        self.tally.note_if(old, Counter::PawsEstab);
         old
     }
 
@@ -97,6 +100,7 @@ impl Connection {
         }
         if segment.range().start.before(nxt) {
             self.counts.duplicates += 1;
+            self.tally.note(Counter::DelayedAckLost);
             self.rcv.dsack = Some(super::SeqRange::at(segment.header.seq, segment.payload_len() as u32));
         }
         self.due.ack = true;
@@ -111,7 +115,10 @@ impl Connection {
         if challenges.answered < self.config.challenge_acks_max {
             challenges.answered += 1;
             self.counts.challenge_acks += 1;
+            self.tally.note(Counter::ChallengeAck);
             self.due.ack = true;
+        } else {
+            self.tally.note(Counter::AckSkippedChallenge);
         }
     }
 

@@ -4,6 +4,7 @@
 //! take the next segment.
 
 use super::Connection;
+use crate::tcp::counters::Counter;
 use crate::tcp::seq::SeqRange;
 
 /// What a connection may take of the memory that it shares with others.
@@ -57,6 +58,7 @@ impl Connection {
             let new = payload.end.max(nxt).since(nxt) as usize;
             self.rcv.buffer.readable() > 0 && new > self.allowance.left
         };
+        self.tally.note_if(refused && payload.start.after(nxt), Counter::OfoDrop);
         if refused { SeqRange::at(payload.start, 0) } else { payload }
     }
 }

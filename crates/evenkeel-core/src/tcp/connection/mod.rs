@@ -38,6 +38,7 @@ pub use timers::Timer;
 pub use user::Unavailable;
 
 use super::buffer::{ReceiveBuffer, SendBuffer};
+use super::counters::Tally;
 use super::options::Cookie;
 use super::recovery::{Recovery, RecoveryInfo};
 use super::segment::Flags;
@@ -80,6 +81,8 @@ pub struct Connection {
     soft_error: bool,
     allowance: Allowance,
     counts: Counts,
+    /// For the counters of all connections.
+    tally: Tally,
 }
 
 /// Send sequence variables (RFC 9293, 3.3.1), and what is to be sent.
@@ -157,6 +160,8 @@ struct ReceiveSide {
     acked: SeqNumber,
     /// Rcv.Wind.Shift.
     shift: u8,
+    /// The peer was told that there is no room.
+    shut: bool,
     /// Octets the buffer may hold.
     limit: usize,
     /// Our MSS option.
@@ -236,6 +241,8 @@ pub struct Counts {
     pub octets_in: u64,
     /// Octets of payload that left, those sent again included.
     pub octets_out: u64,
+    /// Octets of payload that the peer has acknowledged.
+    pub octets_acked: u64,
     /// Segments out of order (`TCPOFOQueue`).
     pub out_of_order: u32,
     /// Segments with nothing that had not come before (`DelayedACKLost`).
@@ -257,14 +264,24 @@ pub struct Info {
     pub recovery: RecoveryInfo,
     /// What went through.
     pub counts: Counts,
+    /// Why it is over, if it failed.
+    pub error: Option<Error>,
     /// SND.WND, scaled.
     pub send_window: u32,
     /// Octets written and not acknowledged.
     pub send_queue: usize,
+    /// Those that were never sent.
+    pub unsent: u32,
+    /// Octets the send buffer may hold now.
+    pub send_limit: usize,
+    /// RCV.WND, scaled: what the peer was promised, and has not used.
+    pub receive_window: u32,
     /// Octets that can be read.
     pub receive_queue: usize,
     /// Octets the receive buffer may hold.
     pub receive_limit: usize,
+    /// Octets of memory that both buffers own.
+    pub held: usize,
     /// Octets of payload in a full segment.
     pub mss: u16,
     /// Selective acknowledgments, timestamps and ECN are in use.
@@ -288,6 +305,12 @@ impl Connection {
         self.error
     }
 
+    /// What the calls since the last time have to count. A segment that leaves is not among it, but that it had left
+    /// before is ([`RetransSegs`](super::counters::Counter::RetransSegs)).
+    pub const fn take_tally(&mut self) -> Tally {
+        core::mem::replace(&mut self.tally, Tally::NOTHING)
+    }
+
     /// It is closed, and has nothing more to send.
     #[must_use]
     pub const fn is_over(&self) -> bool {
@@ -301,10 +324,15 @@ impl Connection {
             state: self.state,
             recovery: self.recovery.info(),
             counts: self.counts,
+            error: self.error,
             send_window: self.snd.wnd,
             send_queue: self.snd.buffer.len(),
+            unsent: self.snd.unsent(),
+            send_limit: self.send_limit(),
+            receive_window: self.rcv.edge.since(self.rcv.nxt()),
             receive_queue: self.rcv.buffer.readable(),
             receive_limit: self.rcv.limit,
+            held: self.held(),
             mss: self.payload_max(),
             sack: self.sack,
             timestamps: self.clock.is_some(),

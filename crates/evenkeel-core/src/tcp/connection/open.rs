@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::buffer::{ReceiveBuffer, SendBuffer};
+use super::super::counters::Tally;
 use super::super::options::{Cookie, MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
 use super::super::recovery::{AckInfo, Recovery};
 use super::super::segment::{Flags, Header, Segment};
@@ -84,6 +85,7 @@ impl Connection {
             edge: SeqNumber::default(),
             acked: SeqNumber::default(),
             shift: config.window_shift(),
+            shut: false,
             limit: config.receive_buffer_initial,
             mss: open.mss,
             segment: 0,
@@ -113,6 +115,7 @@ impl Connection {
             soft_error: false,
             allowance: Allowance::default(),
             counts: Counts::default(),
+            tally: Tally::NOTHING,
             config: Arc::clone(config),
         }
     }
@@ -215,7 +218,7 @@ impl Connection {
             now,
         });
         self.snd.una = ack;
-        self.snd.buffer.acknowledge(ack);
+        self.forget_acknowledged(ack);
         self.established(now);
     }
 

@@ -3,6 +3,8 @@
 //! In this order: a reset; a SYN; a tail loss probe; what is lost; new data; a probe of the window, or of the peer; an acknowledgment, unless one of the
 //! others brought it.
 
+use super::super::counters::Counter;
+use super::super::recovery::RecoveryState;
 use super::super::segment::{Ecn, Flags, Header, Segment};
 use super::super::seq::SeqRange;
 use super::super::state::State;
@@ -59,6 +61,8 @@ impl Connection {
             return None;
         }
         let header = self.syn_header(first, now);
+        self.tally.note_if(!first, Counter::SynRetrans);
+        self.tally.note_if(!first, Counter::RetransSegs);
         let syn = SeqRange::at(self.snd.iss, 1);
         self.recovery.on_sent(syn, !first, now);
         self.snd.nxt = self.snd.nxt.max(syn.end);
@@ -82,6 +86,7 @@ impl Connection {
         if !core::mem::take(&mut self.due.tail_loss_probe) {
             return None;
         }
+        self.tally.note(Counter::LossProbes);
         match self.candidate() {
             Some(new) => self.data(new.range, false, now),
             None => self.data(self.recovery.probe_range(self.room() as u16)?, true, now),
@@ -93,6 +98,8 @@ impl Connection {
         if self.recovery.send_allowance() < range.len() || self.must_pace(now) {
             return None;
         }
+        let after_timeout = self.recovery.state() == RecoveryState::Loss;
+        self.tally.note(if after_timeout { Counter::SlowStartRetrans } else { Counter::FastRetrans });
         self.data(range, true, now)
     }
 
@@ -177,6 +184,7 @@ impl Connection {
             self.snd.progress = now;
         }
         self.stop_persist();
+        self.tally.note_if(again, Counter::RetransSegs);
         self.recovery.on_sent(range, again, now);
         self.snd.nxt = self.snd.nxt.max(range.end);
         // RFC 3168, 6.1.4 and 6.1.5: only new data is marked as capable.
@@ -192,6 +200,7 @@ impl Connection {
         if !core::mem::take(&mut self.due.window_probe) || self.snd.unsent() == 0 {
             return None;
         }
+        self.tally.note(Counter::WinProbe);
         let backoff = self.timers.persist_backoff;
         let outgoing = match self.candidate() {
             Some(new) => self.data(new.range, false, now)?,
@@ -204,8 +213,11 @@ impl Connection {
 
     /// RFC 9293, 3.8.4: SEG.SEQ = SND.NXT-1, without data.
     fn keepalive_probe(&mut self, now: Instant) -> Option<Outgoing> {
-        core::mem::take(&mut self.due.keepalive)
-            .then(|| (self.header(self.snd.nxt - 1, Flags::NONE, now), SeqRange::default()))
+        if !core::mem::take(&mut self.due.keepalive) {
+            return None;
+        }
+        self.tally.note(Counter::KeepAlive);
+        Some((self.header(self.snd.nxt - 1, Flags::NONE, now), SeqRange::default()))
     }
 
     fn acknowledgment(&mut self, now: Instant) -> Option<Outgoing> {

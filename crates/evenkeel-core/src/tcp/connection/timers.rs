@@ -1,5 +1,6 @@
 //! The deadlines of a connection: what passes without a segment.
 
+use super::super::counters::Counter;
 use super::super::recovery::Expired;
 use super::super::state::{Event, State};
 use super::{Connection, Error};
@@ -90,6 +91,7 @@ impl Connection {
             Timer::Recovery => self.on_recovery_deadline(now),
             Timer::DelayedAck => {
                 self.timers.delayed_ack = Instant::NEVER;
+                self.tally.note(Counter::DelayedAcks);
                 self.due.ack = true;
             }
             Timer::Pace => self.timers.pace = Instant::NEVER,
@@ -105,8 +107,10 @@ impl Connection {
     }
 
     fn on_recovery_deadline(&mut self, now: Instant) {
-        if self.recovery.on_deadline(now) == Expired::TailLossProbe {
-            self.due.tail_loss_probe = true;
+        match self.recovery.on_deadline(now) {
+            Expired::TailLossProbe => self.due.tail_loss_probe = true,
+            Expired::Timeout => self.tally.note(Counter::Timeouts),
+            Expired::Reordering { .. } | Expired::Nothing => {}
         }
     }
 
@@ -119,6 +123,7 @@ impl Connection {
     }
 
     fn give_up(&mut self) {
+        self.tally.note(Counter::AbortOnTimeout);
         self.fail(if self.soft_error { Error::Unreachable } else { Error::TimedOut });
     }
 

@@ -7,9 +7,9 @@ use super::super::options::Cookie;
 use super::super::segment::{Ecn, Flags, Header, Malformed, Segment};
 use super::super::state::State;
 use super::super::table::Id;
-use super::super::time_wait::Answer;
+use super::super::time_wait;
 use super::super::tuple::FourTuple;
-use super::{ANSWERS_MAX, Endpoint, Entry, Event, Holder, ListenAt, Readiness};
+use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, ListenAt, Readiness};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 
@@ -43,10 +43,10 @@ impl Endpoint {
         let previous = match self.time_wait.find(&tuple) {
             None => None,
             Some(id) => match self.time_wait.handle_segment(id, &segment, now, &mut self.counters) {
-                Answer::Nothing => return,
-                Answer::Send(header) => return self.answer(tuple, header),
+                time_wait::Answer::Nothing => return,
+                time_wait::Answer::Send(header) => return self.answer(tuple, header),
                 // It may begin a new connection, whose numbers are to follow those of the old one.
-                Answer::Reopen { previous } => Some(previous),
+                time_wait::Answer::Reopen { previous } => Some(previous),
             },
         };
         self.offer_to_listener(&Arrival { tuple, segment, mss: packet.mss, previous, now });
@@ -86,17 +86,17 @@ impl Endpoint {
             // A handshake that is completed now would be forgotten. The peer will try again.
             return self.counters.count(Counter::ListenDrops);
         }
+        let repeats = self.counters.get(Counter::RetransSegs);
         match self.ask_listener(&at, arrival) {
             Reaction::Nothing => return,
             Reaction::Send(header) => {
-                self.answer(tuple, header);
+                let again = self.counters.get(Counter::RetransSegs) > repeats;
+                self.push_answer(Answer { tuple, header, again });
                 if !header.flags.contains(Flags::SYN) {
                     return;
                 }
             }
-            Reaction::Establish(agreed) => {
-                self.establish(at, &agreed, arrival);
-            }
+            Reaction::Establish(agreed) => self.establish(at, &agreed, arrival),
             Reaction::FastOpen(agreed, cookie) => self.establish_early(at, &agreed, cookie, arrival),
         }
         if let Some(old) = arrival.previous.and_then(|_| self.time_wait.find(&tuple)) {
@@ -149,6 +149,7 @@ impl Endpoint {
             announced: false,
             told: Readiness::default(),
             held: 0,
+            established: false,
             from: self.listeners.id(&at),
             early,
         };
@@ -169,7 +170,6 @@ impl Endpoint {
         if header.flags.contains(Flags::RST) {
             return;
         }
-        self.counters.count(Counter::OutRsts);
         let reset = if header.flags.contains(Flags::ACK) {
             Header { seq: header.ack, flags: Flags::RST, ..tuple.header() }
         } else {
@@ -179,8 +179,12 @@ impl Endpoint {
     }
 
     fn answer(&mut self, tuple: FourTuple, header: Header) {
+        self.push_answer(Answer { tuple, header, again: false });
+    }
+
+    fn push_answer(&mut self, answer: Answer) {
         if self.answers.len() < ANSWERS_MAX {
-            self.answers.push_back((tuple, header));
+            self.answers.push_back(answer);
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | what leaves; passing time; the end of a connection | `output.rs` |
 //! | listeners and their deadlines | `listeners.rs` |
 //! | memory for buffers | `memory.rs` |
+//! | reports | `report.rs` |
 //! | which port a connection gets | `ports.rs` |
 //! | the user's calls; what the user is told | `user.rs` |
 
@@ -19,6 +20,7 @@ mod listeners;
 mod memory;
 mod output;
 mod ports;
+mod report;
 #[cfg(test)]
 mod tests;
 mod user;
@@ -31,15 +33,17 @@ use std::sync::Arc;
 pub use icmp::Quote;
 pub use input::Packet;
 pub use output::Transmit;
+pub use report::ListenerInfo;
 pub use user::{ConnectError, Event, InUse, Readiness};
 
 use super::connection::{Config, Connection, Open};
-use super::counters::Counters;
+use super::counters::{Counter, Counters};
 use super::isn::InitialSequence;
 use super::listener::Listener;
 use super::secret::Secret;
 use super::segment::Header;
 use super::seq::SeqNumber;
+use super::state::State;
 use super::table::{Id, Table};
 use super::time_wait::{TimeWait, TimeWaitConfig};
 use super::tuple::FourTuple;
@@ -108,12 +112,21 @@ pub struct Endpoint {
     listeners: Listeners,
     /// Connections that may have something to send, each once.
     to_send: VecDeque<Id>,
-    answers: VecDeque<(FourTuple, Header)>,
+    answers: VecDeque<Answer>,
     /// What the user is to be told; each connection once.
     events: VecDeque<Event>,
     memory: Memory,
     ports: Ports,
     counters: Counters,
+}
+
+/// What a listener, TIME-WAIT or nobody answers.
+#[derive(Debug)]
+struct Answer {
+    tuple: FourTuple,
+    header: Header,
+    /// It was sent before.
+    again: bool,
 }
 
 #[derive(Debug)]
@@ -128,6 +141,8 @@ struct Entry {
     told: Readiness,
     /// Octets of memory that are accounted to it.
     held: usize,
+    /// It is counted in [`Counter::CurrEstab`].
+    established: bool,
     /// Whose handshake made it.
     from: Option<ListenerId>,
     /// Its listener waits to hear that the handshake is over (RFC 7413, 5.1).
@@ -166,7 +181,7 @@ impl Endpoint {
         }
     }
 
-    /// What was counted. What each connection counts is added when it is gone.
+    /// What was counted up to now.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
@@ -232,6 +247,13 @@ impl Endpoint {
         let held = entry.connection.held();
         let before = core::mem::replace(&mut entry.held, held);
         self.memory.account(before, held, &mut self.counters);
+        self.counters.count_all(entry.connection.take_tally());
+        let established = matches!(entry.connection.state(), State::Established | State::CloseWait);
+        match (core::mem::replace(&mut entry.established, established), established) {
+            (false, true) => self.counters.count(Counter::CurrEstab),
+            (true, false) => self.counters.lower(Counter::CurrEstab),
+            _ => {}
+        }
         if !core::mem::replace(&mut entry.queued, true) {
             self.to_send.push_back(id);
         }

@@ -1,11 +1,10 @@
 //! What leaves, what passes with time, and how a connection ends.
 
-use super::super::connection::Timer;
 use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
-use super::{ANSWERS_MAX, Endpoint, Entry, Holder};
+use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 
 /// A segment that was written, for IP to send.
@@ -24,9 +23,9 @@ impl Endpoint {
     ///
     /// `to` must have room for a header of 60 octets and for as much payload as a segment of any connection has; what does not fit is lost, as in a network.
     pub fn poll_transmit(&mut self, now: Instant, to: &mut [u8]) -> Option<Transmit> {
-        while let Some((tuple, header)) = self.answers.pop_front() {
+        while let Some(Answer { tuple, header, again }) = self.answers.pop_front() {
+            self.count_sent(header.flags, again);
             if let Some(transmit) = write(&tuple, &Segment::bare(header), to) {
-                self.counters.count(Counter::OutSegs);
                 return Some(transmit);
             }
         }
@@ -34,7 +33,6 @@ impl Endpoint {
             if let Some(transmit) = self.next_of(id, now, to) {
                 // One segment each in turn.
                 self.to_send.rotate_left(1);
-                self.counters.count(Counter::OutSegs);
                 return Some(transmit);
             }
             self.to_send.pop_front();
@@ -50,10 +48,22 @@ impl Endpoint {
         let connection = &mut self.connections.get_mut(id)?.connection;
         connection.set_allowance(allowance);
         let segment = connection.poll_transmit(now)?;
-        if segment.header.flags.contains(Flags::RST) {
+        let flags = segment.header.flags;
+        let transmit = write(&tuple, &segment, to);
+        let tally = connection.take_tally();
+        self.counters.count_all(tally);
+        self.count_sent(flags, tally.contains(Counter::RetransSegs));
+        transmit
+    }
+
+    /// RFC 4022: `tcpOutSegs` is without those that have nothing but octets sent before.
+    fn count_sent(&mut self, flags: Flags, again: bool) {
+        if !again {
+            self.counters.count(Counter::OutSegs);
+        }
+        if flags.contains(Flags::RST) {
             self.counters.count(Counter::OutRsts);
         }
-        write(&tuple, &segment, to)
     }
 
     /// A connection has nothing more to send for now: it waits for its deadline, or is over.
@@ -89,19 +99,8 @@ impl Endpoint {
         self.ports.gone += 1;
         self.withdraw(&entry);
         self.memory.account(entry.held, 0, &mut self.counters);
-        let info = entry.connection.info();
-        let (counts, recovery) = (&info.counts, &info.recovery);
-        for (counter, more) in [
-            (Counter::RetransSegs, recovery.retransmitted_segments),
-            (Counter::Timeouts, u64::from(recovery.timeouts)),
-            (Counter::LossProbes, u64::from(recovery.probes)),
-            (Counter::OfoQueue, u64::from(counts.out_of_order)),
-            (Counter::DelayedAckLost, u64::from(counts.duplicates)),
-            (Counter::PawsEstab, u64::from(counts.paws)),
-            (Counter::ChallengeAck, u64::from(counts.challenge_acks)),
-            (Counter::RcvQDrop, u64::from(counts.no_room)),
-        ] {
-            self.counters.add(counter, more);
+        if entry.established {
+            self.counters.lower(Counter::CurrEstab);
         }
         Some(tuple)
     }
@@ -119,10 +118,7 @@ impl Endpoint {
         while let Some(place) = self.wheel.poll_expired(now) {
             let Some(id) = self.connections.at(place) else { continue };
             if let Some(entry) = self.entry(id) {
-                let delayed =
-                    entry.connection.deadline().is_some_and(|(_, timer)| timer == Timer::DelayedAck);
                 entry.connection.on_deadline(now);
-                self.counters.add(Counter::DelayedAcks, u64::from(delayed));
             }
             self.touch(id);
         }
@@ -133,9 +129,9 @@ impl Endpoint {
         while self.answers.len() < ANSWERS_MAX
             && self.listeners.advance(now, |listener| {
                 while self.answers.len() < ANSWERS_MAX
-                    && let Some(syn_ack) = listener.poll_transmit(now, &mut self.counters)
+                    && let Some((tuple, header)) = listener.poll_transmit(now, &mut self.counters)
                 {
-                    self.answers.push_back(syn_ack);
+                    self.answers.push_back(Answer { tuple, header, again: true });
                 }
             })
         {}

@@ -717,6 +717,71 @@ fn what_a_connection_held_is_given_back_when_it_is_gone() {
     assert_eq!(world.ends.each_ref().map(Endpoint::buffered), [0, 0]);
 }
 
+/// Every segment that leaves is in one of two counters, while its connection lives, and every reset in a third.
+#[test]
+fn what_leaves_is_counted_when_it_leaves() {
+    let faults = Faults { lost: 15, jitter: Duration::from_millis(20), ..Faults::default() };
+    let mut world = World::listening(EndpointConfig::default(), &ListenerConfig::default(), faults, 3);
+    let ids: Vec<Id> = (0..20).map(|i| world.connect(20_000 + i)).collect();
+    ids.iter().for_each(|id| _ = world.ends[0].write(*id, &[1; 60_000]));
+    let mut left = [[0_u64; 2]; 2];
+    let mut octets = [0; 2_000];
+    for _ in 0..3_000 {
+        for (from, left) in left.iter_mut().enumerate() {
+            while let Some(transmit) = world.ends[from].poll_transmit(world.now, &mut octets) {
+                left[0] += 1;
+                left[1] += u64::from(octets[13] & 4 != 0);
+                if !world.chance(15) {
+                    world.sent += 1;
+                    let packet = (1 - from, octets[..transmit.len].to_vec());
+                    world.wire.insert((world.now + Duration::from_millis(10), world.sent), packet);
+                }
+            }
+        }
+        world.step();
+        while let Some(id) = world.ends[1].accept(&HTTP) {
+            // Half of them are not wanted.
+            if world.ends[1].tuple(id).unwrap().remote.port % 2 == 0 {
+                world.ends[1].abort(id);
+            }
+        }
+    }
+    for (end, [left, resets]) in world.ends.iter().zip(left) {
+        let get = |counter| end.counters().get(counter);
+        assert_eq!(get(Counter::OutSegs) + get(Counter::RetransSegs), left);
+        assert_eq!(get(Counter::OutRsts), resets);
+        assert_eq!(get(Counter::CurrEstab), 10);
+    }
+    let client = &world.ends[0];
+    let sent_again: u64 = client.connections().map(|(_, _, info)| info.recovery.retransmitted_segments).sum();
+    assert!(sent_again > 50, "{sent_again}");
+    assert_eq!(client.counters().get(Counter::RetransSegs), sent_again, "none is gone");
+    assert_eq!(client.counters().get(Counter::EstabResets), 10);
+    assert_eq!(world.ends[1].counters().get(Counter::EstabResets), 10);
+}
+
+#[test]
+fn reports_tell_of_every_connection_and_listener() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let ids: Vec<Id> = (0..3).map(|i| world.connect(40_000 + i)).collect();
+    world.pass(Duration::from_millis(50));
+    world.ends[0].write(ids[1], &[7; 5_000]).unwrap();
+    world.pass(Duration::from_millis(100));
+    let listener = world.ends[1].listeners().next().unwrap();
+    assert_eq!((listener.at, listener.half_open, listener.to_accept, listener.backlog), (HTTP, 0, 3, 4_096));
+    let infos: BTreeMap<u16, _> =
+        world.ends[0].connections().map(|(_, tuple, info)| (tuple.local.port, info)).collect();
+    assert!(infos.keys().copied().eq(40_000..40_003));
+    let info = &infos[&40_001];
+    assert_eq!((info.counts.octets_out, info.counts.octets_acked), (5_000, 5_000));
+    assert_eq!((info.recovery.algorithm, info.recovery.srtt), ("cubic", Some(Duration::from_millis(20))));
+    assert_eq!((info.send_queue, info.unsent, info.held), (0, 0, 0));
+    let (_, _, info) = world.ends[1].connections().find(|(_, tuple, _)| tuple.remote.port == 40_001).unwrap();
+    assert_eq!((info.counts.octets_in, info.receive_queue), (5_000, 5_000));
+    assert!(info.held >= 5_000 && info.receive_window < 65_535);
+}
+
 #[test]
 fn an_idle_connection_is_small() {
     let octets = crate::tcp::table::slot_octets::<Entry>();

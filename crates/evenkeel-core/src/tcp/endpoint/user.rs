@@ -161,6 +161,7 @@ impl Endpoint {
             announced: false,
             told: Readiness::default(),
             held: 0,
+            established: false,
             from: None,
             early: false,
         };

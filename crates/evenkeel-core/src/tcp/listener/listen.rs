@@ -146,12 +146,12 @@ impl Listener {
     pub(super) fn handle_ack(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
         let header = &arrival.segment.header;
         if arrival.now >= self.cookies_until || header.flags.contains(Flags::SYN) {
-            return reset(&arrival.tuple, header, counters);
+            return reset(&arrival.tuple, header);
         }
         let (irs, iss) = (header.seq - 1, header.ack - 1);
         let Some(peer_mss) = self.cookies.check(&arrival.tuple, irs, iss, arrival.now) else {
             counters.count(Counter::SyncookiesFailed);
-            return reset(&arrival.tuple, header, counters);
+            return reset(&arrival.tuple, header);
         };
         if !self.accepts() {
             return overflow(counters);

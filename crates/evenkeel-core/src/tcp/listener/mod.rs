@@ -203,6 +203,12 @@ impl Listener {
         }
     }
 
+    /// Its bounds, and what it offers.
+    #[must_use]
+    pub const fn config(&self) -> &ListenerConfig {
+        &self.config
+    }
+
     /// Accepts data in SYNs (RFC 7413).
     pub fn enable_fast_open(&mut self, server: FastOpenServer) {
         self.fast_open = Some(server);
@@ -379,8 +385,7 @@ impl Listener {
 }
 
 /// `<SEQ=SEG.ACK><CTL=RST>`, for a segment that acknowledges what was never sent (RFC 9293, 3.10.7.2).
-fn reset(tuple: &FourTuple, header: &Header, counters: &mut Counters) -> Reaction {
-    counters.count(Counter::OutRsts);
+fn reset(tuple: &FourTuple, header: &Header) -> Reaction {
     Reaction::Send(Header { seq: header.ack, flags: Flags::RST, ..tuple.header() })
 }
 

@@ -51,7 +51,7 @@ impl Listener {
             return Reaction::Nothing;
         }
         if header.ack != entry.iss + 1 {
-            return reset(&arrival.tuple, header, counters);
+            return reset(&arrival.tuple, header);
         }
         if !self.accepts() {
             return overflow(counters);

@@ -327,7 +327,9 @@ impl Recovery {
         }
     }
 
-    fn state(&self) -> RecoveryState {
+    /// What it is about.
+    #[must_use]
+    pub fn state(&self) -> RecoveryState {
         match self.episode.as_ref().map(|episode| episode.kind) {
             Some(Kind::WindowReduced) => RecoveryState::Cwr,
             Some(Kind::FastRecovery) => RecoveryState::Recovery,

@@ -16,6 +16,7 @@ macro_rules! behaviours {
 behaviours! {
     challenge_ack
     close
+    counters
     delayed_ack
     ecn
     fast_open

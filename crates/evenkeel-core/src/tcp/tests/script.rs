@@ -16,6 +16,7 @@
 //! | `shutdown`, `close`, `abort`, `nagle off` | likewise |
 //! | `state X`, `error X`, `readable n`, `writable n`, `cwnd n`, `mss n` | what must hold now |
 //! | `memory scarce`, `memory left 1000`, `memory plenty` | of what all connections share |
+//! | `count TCPWinProbe 2` | so much was counted up to now |
 //! | `too-big 1001 mss 1200`, `unreachable 1 hard` | ICMP about the segment with this number |
 //!
 //! What leaves and is not expected, or not at that instant, is a failure; what is expected must leave in this order. Numbers are relative to the SYNs, which in
@@ -28,7 +29,10 @@ use std::sync::Arc;
 use crate::tcp::connection::{
     Agreement, Allowance, Config, Connection, Handshake, Keepalive, Open, SynAck, Unavailable,
 };
-use crate::tcp::{Cookie, Ecn, Flags, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, Timestamps};
+use crate::tcp::{
+    Cookie, Counter, Counters, Ecn, Flags, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange,
+    Timestamps,
+};
 use crate::time::{Duration, Instant};
 
 /// Near the end of the circle, so that nearly every script goes across it.
@@ -62,6 +66,7 @@ fn run(text: &str) -> Result<(), String> {
         sent: VecDeque::new(),
         written: 0,
         read: 0,
+        counters: Counters::new(),
         log: String::new(),
     };
     for (number, line) in text.lines().enumerate() {
@@ -110,6 +115,7 @@ struct Runner {
     sent: VecDeque<(Header, Vec<u8>)>,
     written: u32,
     read: u32,
+    counters: Counters,
     log: String,
 }
 
@@ -140,6 +146,7 @@ impl Runner {
                 let (a, b) = payload.split_at(payload.len() / 2);
                 self.connection()?.on_segment(&Segment { header, payload: [a, b] }, now);
             }
+            "count" => return self.check_count(rest),
             "state" | "error" | "readable" | "writable" | "cwnd" | "mss" => return self.check(first, rest),
             _ => self.call(first, rest)?,
         }
@@ -259,6 +266,13 @@ impl Runner {
         Ok(())
     }
 
+    fn check_count(&mut self, rest: &str) -> Result<(), String> {
+        let (name, wanted) = rest.split_once(' ').ok_or("no number")?;
+        let counter = Counter::ALL.iter().find(|counter| counter.name() == name);
+        let counter = counter.ok_or_else(|| format!("no counter: {name}"))?;
+        same(name, self.counters.get(*counter), parse(wanted)?.into())
+    }
+
     fn check(&mut self, what: &str, wanted: &str) -> Result<(), String> {
         let connection = self.connection()?;
         let info = connection.info();
@@ -302,14 +316,14 @@ impl Runner {
     }
 
     fn drain(&mut self) {
-        let now = self.now;
-        while let Some(segment) =
-            self.connection.as_mut().and_then(|connection| connection.poll_transmit(now))
-        {
+        let Some(connection) = &mut self.connection else { return };
+        self.counters.count_all(connection.take_tally());
+        while let Some(segment) = connection.poll_transmit(self.now) {
             let sent = (segment.header, segment.payload.concat());
+            self.counters.count_all(connection.take_tally());
             let text = print_segment(&sent.0, sent.1.len());
             self.sent.push_back(sent);
-            self.log(&format!("> {text}"));
+            let _ = writeln!(self.log, "{:?} > {text}", self.now);
         }
     }
 
