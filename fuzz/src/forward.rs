@@ -183,6 +183,7 @@ impl Router {
                 self.ledger.delivered += datagram.frames();
                 datagram.recycle(&mut self.pool);
             }
+            Some(Received::Segment(packet)) => packet.consume(&mut self.ledger, &mut self.pool),
             None => {}
         }
     }

@@ -132,6 +132,7 @@ impl Node {
         let datagram = match self.with(|stack, io| stack.input(LAN, frame, io)) {
             Some(Received::Datagram(datagram)) => datagram,
             Some(Received::Transit(transit)) => panic!("a host forwards nothing: {transit:?}"),
+            Some(Received::Segment(packet)) => return packet.consume(&mut self.ledger, &mut self.pool),
             None => return,
         };
         assert_eq!(datagram.chunks().map(<[u8]>::len).sum::<usize>(), datagram.len());

@@ -145,6 +145,7 @@ pub fn place(reason: Reason) -> &'static str {
         Reason::Queue(QueueDrop::Output) => "output queue",
         Reason::Ip(_) => "IP input",
         Reason::Udp(_) => "UDP input",
+        Reason::Tcp(_) => "TCP input",
     }
 }
 

@@ -309,6 +309,7 @@ impl Demux {
                 self.table.note_fragment(key, id);
                 id
             }
+            Class::Segment { channel, .. } => channel?,
             Class::Discard(_) => return None,
         };
         Some((id.0, self.channels.get_mut(id.0 as usize)?.as_mut()?))

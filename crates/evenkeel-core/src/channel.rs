@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crate::frame::{Frame, Pool};
 use crate::interface::RxQueue;
+use crate::net::Feed;
 use crate::poll::Gate;
 use crate::socket::SocketId;
 use crate::stack::InterfaceId;
@@ -64,6 +65,8 @@ pub struct Channel {
     pub(crate) members: Vec<SocketId>,
     /// Whether it stands in the host's list of channels with work for the idle level.
     pub(crate) listed: bool,
+    /// Of TCP: what it holds segments for.
+    pub(crate) feed: Option<Feed>,
 }
 
 impl Channel {
@@ -80,7 +83,19 @@ impl Channel {
             gate,
             members: Vec::new(),
             listed: false,
+            feed: None,
         }
+    }
+
+    /// One whose queue takes memory as it needs it, up to that capacity, and keeps it. Gives no feedback.
+    pub(crate) fn growing(capacity_pkts: usize) -> Self {
+        Self { capacity_pkts, ..Self::new(0, Gate::open()) }
+    }
+
+    /// Counts a frame that came and that other channels left no room for.
+    pub(crate) const fn refuse(&mut self) {
+        self.counters.arrived += 1;
+        self.counters.discarded += 1;
     }
 
     /// Adds the channel's ring on an interface that demultiplexes.

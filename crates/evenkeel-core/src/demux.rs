@@ -5,7 +5,8 @@
 
 use crate::channel::ChannelId;
 use crate::drop::{IpDrop, LinkDrop, Reason};
-use crate::wire::{EthernetAddress, IpAddress, Ipv4Address, Ipv6Address};
+use crate::tcp::{FourTuple, Secret, Table as Connections};
+use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
 /// What leads to a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,17 @@ pub enum Binding {
         /// Local port.
         port: u16,
     },
+    /// TCP segments to this port that belong to no connection.
+    Tcp {
+        /// Local address; `None` means any of the host's.
+        address: Option<IpAddress>,
+        /// Local port.
+        port: u16,
+        /// Those that want to open a connection (SYN without ACK), or all others.
+        opens: bool,
+    },
+    /// Segments of a connection. For adaptors only: a host that demultiplexes itself looks among its connections.
+    Connection(FourTuple),
     /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
     Neighbor,
     /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has bound.
@@ -49,6 +61,15 @@ pub enum Class {
     Channel(ChannelId),
     /// To this channel, and so do the later fragments of the same datagram: tell [`Table::note_fragment`].
     FirstFragment(ChannelId, FragmentKey),
+    /// A segment: to the channel of its connection, if whoever asks knows of one that the table does not, or else to this one, if there is one.
+    Segment {
+        /// Between whom; our end first.
+        tuple: FourTuple,
+        /// It wants to open a connection.
+        opens: bool,
+        /// Of its connection, its listener, or of control traffic.
+        channel: Option<ChannelId>,
+    },
     /// Nowhere.
     Discard(Reason),
 }
@@ -70,6 +91,9 @@ const FRAGMENT_SLOTS: usize = 1024;
 /// and eight behind it; then the transport's.
 const HEADERS_MAX: usize = 18;
 
+/// Connections that can have a channel of their own on an adaptor.
+const CONNECTIONS_MAX: usize = 1 << 16;
+
 const NO_CHANNEL: ChannelId = ChannelId(u32::MAX);
 
 /// The table the demultiplexing function looks into.
@@ -77,15 +101,25 @@ const NO_CHANNEL: ChannelId = ChannelId(u32::MAX);
 pub struct Table {
     hardware: Vec<EthernetAddress>,
     addresses: Vec<IpAddress>,
-    /// Index into `ports` by port number, 0 for a port nobody has bound. One load for the common case, and no hashing.
-    by_port: Box<[u16]>,
-    ports: Vec<Port>,
+    udp: Ports,
+    /// TCP segments that open connections, and those that do not.
+    opening: Ports,
+    other: Ports,
+    connections: Connections<ChannelId>,
     neighbor: ChannelId,
     control: ChannelId,
     fragment: ChannelId,
     forward: ChannelId,
     fragments: Box<[Option<(FragmentKey, ChannelId)>]>,
     seed: u64,
+}
+
+/// Channels by port and address.
+#[derive(Debug, Clone)]
+struct Ports {
+    /// Index into `ports` by port number, 0 for a port nobody has bound. One load for the common case, and no hashing. Empty until a port is bound.
+    by_port: Box<[u16]>,
+    ports: Vec<Port>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -95,6 +129,60 @@ struct Port {
     exact: Vec<(IpAddress, ChannelId)>,
 }
 
+impl Ports {
+    fn new() -> Self {
+        Self { by_port: Box::default(), ports: vec![Port::default()] }
+    }
+
+    fn bind(&mut self, address: Option<IpAddress>, port: u16, channel: ChannelId) {
+        if self.by_port.is_empty() {
+            self.by_port = vec![0; 1 << 16].into_boxed_slice();
+        }
+        let slot = &mut self.by_port[usize::from(port)];
+        if *slot == 0 {
+            // At most 65 535 ports can be bound besides port 0, so the index fits.
+            *slot = u16::try_from(self.ports.len()).unwrap_or(0);
+            self.ports.push(Port::default());
+        }
+        let entry = &mut self.ports[usize::from(*slot)];
+        match address {
+            None => entry.any = Some(channel),
+            Some(address) => {
+                entry.exact.retain(|&(a, _)| a != address);
+                entry.exact.push((address, channel));
+            }
+        }
+    }
+
+    fn unbind(&mut self, address: Option<IpAddress>, port: u16) {
+        let Some(&slot) = self.by_port.get(usize::from(port)) else { return };
+        let entry = &mut self.ports[usize::from(slot)];
+        match address {
+            None => entry.any = None,
+            Some(address) => entry.exact.retain(|&(a, _)| a != address),
+        }
+        // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of them.
+    }
+
+    fn find(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
+        let entry = self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))?;
+        let exact = entry.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
+        // A socket bound to a group gets that group only; one bound to no address gets no group it has not joined.
+        exact.or(if address.is_multicast() { None } else { entry.any })
+    }
+
+    fn contents(&self, binding: impl Fn(Option<IpAddress>, u16) -> Binding) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (port, &slot) in self.by_port.iter().enumerate().filter(|&(_, &slot)| slot != 0) {
+            let (port, entry) = (port as u16, &self.ports[usize::from(slot)]);
+            changes.extend(entry.any.map(|channel| Change::Bind(binding(None, port), channel)));
+            let exact = entry.exact.iter();
+            changes.extend(exact.map(|&(a, channel)| Change::Bind(binding(Some(a), port), channel)));
+        }
+        changes
+    }
+}
+
 impl Table {
     /// An empty table. `seed` keeps fragments chosen by an attacker from colliding at will.
     #[must_use]
@@ -102,8 +190,10 @@ impl Table {
         Self {
             hardware: Vec::new(),
             addresses: Vec::new(),
-            by_port: vec![0; 1 << 16].into_boxed_slice(),
-            ports: vec![Port::default()],
+            udp: Ports::new(),
+            opening: Ports::new(),
+            other: Ports::new(),
+            connections: Connections::new(Secret::of_seed(seed), CONNECTIONS_MAX),
             forward: NO_CHANNEL,
             neighbor: NO_CHANNEL,
             control: NO_CHANNEL,
@@ -116,8 +206,23 @@ impl Table {
     /// Applies a change. Allocates; not for the per-frame path.
     pub fn apply(&mut self, change: Change) {
         match change {
-            Change::Bind(Binding::Udp { address, port }, channel) => self.bind_udp(address, port, channel),
-            Change::Unbind(Binding::Udp { address, port }) => self.unbind_udp(address, port),
+            Change::Bind(Binding::Udp { address, port }, channel) => self.udp.bind(address, port, channel),
+            Change::Unbind(Binding::Udp { address, port }) => self.udp.unbind(address, port),
+            Change::Bind(Binding::Tcp { address, port, opens }, channel) => {
+                self.listening(opens).bind(address, port, channel);
+            }
+            Change::Unbind(Binding::Tcp { address, port, opens }) => {
+                self.listening(opens).unbind(address, port)
+            }
+            Change::Bind(Binding::Connection(tuple), channel) => {
+                // A connection that finds no room has its listener's channel.
+                let _ = self.connections.insert(tuple, channel);
+            }
+            Change::Unbind(Binding::Connection(tuple)) => {
+                if let Some(id) = self.connections.find(&tuple) {
+                    self.connections.remove(id);
+                }
+            }
             Change::Bind(Binding::Neighbor, channel) => self.neighbor = channel,
             Change::Bind(Binding::Control, channel) => self.control = channel,
             Change::Bind(Binding::Fragment, channel) => self.fragment = channel,
@@ -140,30 +245,8 @@ impl Table {
         }
     }
 
-    fn bind_udp(&mut self, address: Option<IpAddress>, port: u16, channel: ChannelId) {
-        let slot = &mut self.by_port[usize::from(port)];
-        if *slot == 0 {
-            // At most 65 535 ports can be bound besides port 0, so the index fits.
-            *slot = u16::try_from(self.ports.len()).unwrap_or(0);
-            self.ports.push(Port::default());
-        }
-        let entry = &mut self.ports[usize::from(*slot)];
-        match address {
-            None => entry.any = Some(channel),
-            Some(address) => {
-                entry.exact.retain(|&(a, _)| a != address);
-                entry.exact.push((address, channel));
-            }
-        }
-    }
-
-    fn unbind_udp(&mut self, address: Option<IpAddress>, port: u16) {
-        let entry = &mut self.ports[usize::from(self.by_port[usize::from(port)])];
-        match address {
-            None => entry.any = None,
-            Some(address) => entry.exact.retain(|&(a, _)| a != address),
-        }
-        // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of them.
+    const fn listening(&mut self, opens: bool) -> &mut Ports {
+        if opens { &mut self.opening } else { &mut self.other }
     }
 
     /// The changes that would make an empty table like this one, hardware addresses and followed fragments left out.
@@ -177,12 +260,14 @@ impl Table {
         let mut changes: Vec<_> = self.addresses.iter().map(|&a| Change::AddAddress(a)).collect();
         changes
             .extend(special.into_iter().filter(|&(_, c)| c != NO_CHANNEL).map(|(b, c)| Change::Bind(b, c)));
-        for (port, &slot) in self.by_port.iter().enumerate().filter(|&(_, &slot)| slot != 0) {
-            let (port, entry) = (port as u16, &self.ports[usize::from(slot)]);
-            changes.extend(entry.any.map(|c| Change::Bind(Binding::Udp { address: None, port }, c)));
-            let exact = entry.exact.iter();
-            changes.extend(exact.map(|&(a, c)| Change::Bind(Binding::Udp { address: Some(a), port }, c)));
+        changes.extend(self.udp.contents(|address, port| Binding::Udp { address, port }));
+        for (ports, opens) in [(&self.opening, true), (&self.other, false)] {
+            changes.extend(ports.contents(|address, port| Binding::Tcp { address, port, opens }));
         }
+        let connections = self.connections.iter();
+        changes.extend(
+            connections.map(|(_, &tuple, &channel)| Change::Bind(Binding::Connection(tuple), channel)),
+        );
         changes
     }
 
@@ -194,10 +279,7 @@ impl Table {
     /// The channel of UDP datagrams to `address` and `port`, if a socket is bound to them.
     #[must_use]
     pub fn udp(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
-        let entry = self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))?;
-        let exact = entry.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
-        // A socket bound to a group gets that group only; one bound to no address gets no group it has not joined.
-        exact.or(if address.is_multicast() { None } else { entry.any })
+        self.udp.find(address, port)
     }
 
     /// The demultiplexing function. `frame` starts at the Ethernet header.
@@ -251,7 +333,8 @@ impl Table {
             identification: u32::from(u16::from_be_bytes([header[4], header[5]])),
             protocol,
         });
-        self.classify_transport(local, protocol, payload, fragment, offset != 0)
+        let source = IpAddress::Ipv4(Ipv4Address::new(header[12], header[13], header[14], header[15]));
+        self.classify_transport(source, local, protocol, payload, fragment, offset != 0)
     }
 
     fn classify_ipv6(&self, packet: &[u8]) -> Class {
@@ -265,7 +348,7 @@ impl Table {
         let mut addresses = [[0; 16]; 2];
         addresses[0].copy_from_slice(&header[8..24]);
         addresses[1].copy_from_slice(&header[24..40]);
-        let destination = IpAddress::Ipv6(Ipv6Address::from_octets(addresses[1]));
+        let [source, destination] = addresses.map(|octets| IpAddress::Ipv6(Ipv6Address::from_octets(octets)));
         // What is behind the fixed header of a packet for somebody else is no business of ours (RFC 8200 4).
         if !self.addresses.contains(&destination) {
             return self.in_transit(destination);
@@ -299,11 +382,11 @@ impl Table {
                         });
                     }
                     if offset_flags & 0xfff8 != 0 {
-                        return self.classify_transport(destination, following, rest, fragment, true);
+                        return self.classify_transport(source, destination, following, rest, fragment, true);
                     }
                     (next, payload) = (following, rest);
                 }
-                _ => return self.classify_transport(destination, next, payload, fragment, false),
+                _ => return self.classify_transport(source, destination, next, payload, fragment, false),
             }
         }
         Class::Discard(IpDrop::Malformed.into())
@@ -320,6 +403,7 @@ impl Table {
     /// `payload` starts at the transport header unless `later` says this is a fragment that has none.
     fn classify_transport(
         &self,
+        source: IpAddress,
         destination: IpAddress,
         protocol: u8,
         payload: &[u8],
@@ -331,6 +415,11 @@ impl Table {
             return self.channel(known.unwrap_or(self.fragment));
         }
         let channel = match (protocol, payload) {
+            (6, &[s0, s1, d0, d1, _, _, _, _, _, _, _, _, _, flags, ..]) if fragment.is_none() => {
+                let end = |address, port| IpEndpoint::new(address, u16::from_be_bytes(port));
+                let tuple = FourTuple::new(end(destination, [d0, d1]), end(source, [s0, s1]));
+                return self.classify_segment(tuple, flags);
+            }
             (17, &[_, _, p0, p1, ..]) => {
                 self.udp(&destination, u16::from_be_bytes([p0, p1])).unwrap_or(self.control)
             }
@@ -342,6 +431,19 @@ impl Table {
             (Class::Channel(channel), Some(key)) => Class::FirstFragment(channel, key),
             (class, _) => class,
         }
+    }
+
+    fn classify_segment(&self, tuple: FourTuple, flags: u8) -> Class {
+        const SYN: u8 = 0x02;
+        const ACK: u8 = 0x10;
+        let opens = flags & (SYN | ACK) == SYN;
+        let connection = self.connections.find(&tuple).and_then(|id| self.connections.get(id)).copied();
+        let listening = || {
+            let ports = if opens { &self.opening } else { &self.other };
+            ports.find(&tuple.local.addr, tuple.local.port)
+        };
+        let control = (self.control != NO_CHANNEL).then_some(self.control);
+        Class::Segment { tuple, opens, channel: connection.or_else(listening).or(control) }
     }
 
     /// Remembers where the later fragments of a datagram go. Overwrites an older datagram that fell into the same slot.

@@ -88,6 +88,19 @@ reasons! {
     }
 }
 
+reasons! {
+    /// Dropped by TCP.
+    TcpDrop {
+        Malformed => "tcp-malformed", "bad header length, or a port of zero";
+        Checksum => "tcp-checksum", "bad checksum";
+        NotUnicast => "tcp-not-unicast", "sent to a broadcast or a group";
+        NoSocket => "tcp-no-socket", "for no connection, and nobody listens on the port; answered with a reset";
+        NoRoom => "tcp-no-room", "data beyond the receive window, or more than buffers may hold";
+        NotAcceptable => "tcp-not-acceptable", "of a connection, but out of place: too old, or not by its peer";
+        Backlog => "tcp-backlog", "a SYN, or the end of a handshake, that found the listener's queues full";
+    }
+}
+
 /// A reason of any layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -99,16 +112,19 @@ pub enum Reason {
     Ip(IpDrop),
     /// UDP.
     Udp(UdpDrop),
+    /// TCP.
+    Tcp(TcpDrop),
 }
 
 const LINK: usize = 0;
 const QUEUE: usize = LINK + LinkDrop::ALL.len();
 const IP: usize = QUEUE + QueueDrop::ALL.len();
 const UDP: usize = IP + IpDrop::ALL.len();
+const TCP: usize = UDP + UdpDrop::ALL.len();
 
 impl Reason {
     /// Number of reasons of all layers.
-    pub const COUNT: usize = UDP + UdpDrop::ALL.len();
+    pub const COUNT: usize = TCP + TcpDrop::ALL.len();
 
     /// Every reason, in the order of [`Reason::index`].
     pub fn all() -> impl Iterator<Item = Self> {
@@ -116,7 +132,8 @@ impl Reason {
         let queue = QueueDrop::ALL.iter().map(|&r| Self::Queue(r));
         let ip = IpDrop::ALL.iter().map(|&r| Self::Ip(r));
         let udp = UdpDrop::ALL.iter().map(|&r| Self::Udp(r));
-        link.chain(queue).chain(ip).chain(udp)
+        let tcp = TcpDrop::ALL.iter().map(|&r| Self::Tcp(r));
+        link.chain(queue).chain(ip).chain(udp).chain(tcp)
     }
 
     /// Its place in a table of [`Reason::COUNT`] counters.
@@ -127,6 +144,7 @@ impl Reason {
             Self::Queue(r) => QUEUE + r as usize,
             Self::Ip(r) => IP + r as usize,
             Self::Udp(r) => UDP + r as usize,
+            Self::Tcp(r) => TCP + r as usize,
         }
     }
 
@@ -138,6 +156,7 @@ impl Reason {
             Self::Queue(r) => r.name(),
             Self::Ip(r) => r.name(),
             Self::Udp(r) => r.name(),
+            Self::Tcp(r) => r.name(),
         }
     }
 
@@ -149,6 +168,7 @@ impl Reason {
             Self::Queue(r) => r.meaning(),
             Self::Ip(r) => r.meaning(),
             Self::Udp(r) => r.meaning(),
+            Self::Tcp(r) => r.meaning(),
         }
     }
 }
@@ -172,6 +192,11 @@ impl From<QueueDrop> for Reason {
 impl From<IpDrop> for Reason {
     fn from(r: IpDrop) -> Self {
         Self::Ip(r)
+    }
+}
+impl From<TcpDrop> for Reason {
+    fn from(r: TcpDrop) -> Self {
+        Self::Tcp(r)
     }
 }
 impl From<UdpDrop> for Reason {

@@ -15,11 +15,12 @@ use crate::poll::{
     CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, Resumes, Sources, TaskWeights,
     TickSampling,
 };
-use crate::process::{Bill, Body, Process, ProcessId, Program, Sleep, Step};
+use crate::process::{Bill, Body, Process, ProcessId, Program, Protocol, Sleep, Step};
 use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::{Policy, Scheduler};
 use crate::socket::{self, Descriptor, SocketId};
 use crate::stack::{self, Hearsay, InterfaceId, Neighbor, NeighborError, Route, RouteError};
+use crate::tcp::{self, EndpointConfig, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
@@ -117,6 +118,17 @@ pub struct Config {
     pub scheduler: Policy,
     /// Where all pseudo-random choices start from.
     pub seed: u64,
+    /// What nobody outside may guess: sequence numbers, cookies and hashes of TCP come from it. `None` makes it from the seed, which is for simulations and
+    /// tests; a host on a real network wants 128 random bits.
+    pub secret: Option<Secret>,
+    /// Limits of TCP, and what its connections have in common.
+    pub tcp: EndpointConfig,
+    /// Segments that may wait in channels of connections, all together, under the lazy architectures. Default 4096; of use only once there are TCP
+    /// sockets.
+    pub segment_pkts: usize,
+    /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64. Others share that of the listener that they
+    /// came by.
+    pub connection_rings: usize,
     /// Limits of the protocols.
     pub stack: stack::Config,
 }
@@ -148,6 +160,10 @@ impl Default for Config {
             memory_pkts: 65_536,
             scheduler: Policy::default(),
             seed: 0,
+            secret: None,
+            tcp: EndpointConfig::default(),
+            segment_pkts: 4_096,
+            connection_rings: 64,
             stack: stack::Config::default(),
         }
     }
@@ -179,6 +195,8 @@ enum Unit {
     Device(usize),
     ChannelInterrupt,
     SoftInterrupt,
+    /// Segments that earlier units have left to send.
+    Segments,
     /// A transmit interrupt at a lower level than receive interrupts.
     Transmitted(usize),
     Poll,
@@ -190,7 +208,7 @@ impl Unit {
     const fn level(self) -> Level {
         match self {
             Self::Clock | Self::Device(_) | Self::ChannelInterrupt => Level::Interrupt,
-            Self::SoftInterrupt | Self::Transmitted(_) => Level::SoftInterrupt,
+            Self::SoftInterrupt | Self::Segments | Self::Transmitted(_) => Level::SoftInterrupt,
             Self::Poll => Level::PollingThread,
             Self::Process(_) => Level::Process,
             Self::Idle => Level::Idle,
@@ -220,6 +238,8 @@ pub struct Ran {
     pub payer: Option<ProcessId>,
     /// Whether it counts against the cycle limit.
     pub limited: bool,
+    /// It was protocol processing for the process, not a step of its program.
+    pub protocol: bool,
 }
 
 /// One core's network subsystem. See the [module's description](self) for the order of calls.
@@ -405,6 +425,7 @@ impl Host {
             sleep: None,
             stepping: None,
             reads: None,
+            protocol: Protocol::default(),
         };
         let index = self.processes.len();
         self.processes.push(Some(process));
@@ -427,6 +448,9 @@ impl Host {
         }
         if self.net.has_ip_queue() {
             return Some(Unit::SoftInterrupt);
+        }
+        if self.net.has_segments_to_send() {
+            return Some(Unit::Segments);
         }
         if self.net.config.transmit_service == TransmitService::LowerLevel
             && let Some(port) = self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs()))
@@ -468,8 +492,19 @@ impl Host {
     pub fn peek(&mut self, now: Instant) -> Option<Next> {
         let unit = self.select(now)?;
         let process = if let Unit::Process(process) = unit { Some(process) } else { None };
-        let resuming = process.and_then(|p| self.process(p)).is_some_and(|p| p.stepping.is_some());
+        let resuming = process.is_some_and(|p| self.is_resuming(p));
         Some(Next { level: unit.level(), process, resuming })
+    }
+
+    /// Whether what a process would go on with has been begun.
+    fn is_resuming(&self, id: ProcessId) -> bool {
+        let Some(process) = self.process(id) else { return false };
+        process.protocol.stepping || process.stepping.is_some() && !self.is_protocol_next(id)
+    }
+
+    /// Whether a process would do protocol processing next.
+    fn is_protocol_next(&self, id: ProcessId) -> bool {
+        self.net.has_segments(id) && self.process(id).is_some_and(Process::prefers_protocol)
     }
 
     /// Runs one unit of the highest level that has work. Its effects happen now; [`Host::work`] says what it did.
@@ -484,6 +519,8 @@ impl Host {
             Unit::Clock => self.clock(now),
             Unit::Device(port) | Unit::Transmitted(port) => self.net.device_interrupt(port, now),
             Unit::ChannelInterrupt => self.net.channel_interrupt(),
+            // What there is to send leaves at the end of this unit, as of every other.
+            Unit::Segments => {}
             Unit::SoftInterrupt => {
                 let dispatch = !core::mem::replace(&mut self.in_soft_interrupt, true);
                 self.net.soft_interrupt(dispatch, now);
@@ -492,6 +529,7 @@ impl Host {
             Unit::Process(process) => self.step(process, now)?,
             Unit::Idle => self.net.idle_input(now),
         }
+        self.net.stir_tcp(now);
         self.net.transmit(now);
         self.wake(now);
         let (level, process) = (unit.level(), if let Unit::Process(p) = unit { Some(p) } else { None });
@@ -500,7 +538,8 @@ impl Host {
             Level::Process => process,
             Level::PollingThread | Level::Idle => None,
         };
-        Some(Ran { level, process, payer, limited: self.is_limited(unit) })
+        let protocol = process.and_then(|p| self.process(p)).is_some_and(|p| p.protocol.stepping);
+        Some(Ran { level, process, payer, limited: self.is_limited(unit), protocol })
     }
 
     /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
@@ -525,7 +564,22 @@ impl Host {
 
     fn step(&mut self, id: ProcessId, now: Instant) -> Option<()> {
         self.switch_to(id);
+        let protocol = self.is_protocol_next(id);
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
+        if process.protocol.stepping {
+            return None;
+        }
+        if protocol {
+            process.protocol.stepping = true;
+            self.scheduler.ran(id);
+            self.net.process_segments(id, now);
+            return Some(());
+        }
+        if process.sleep.is_some() {
+            // What it was to process, another has.
+            self.scheduler.sleep(id, now);
+            return None;
+        }
         if process.stepping.is_some() {
             return None;
         }
@@ -561,12 +615,25 @@ impl Host {
     }
 
     fn wake(&mut self, now: Instant) {
+        self.wake_protocol(now);
         while let Some(id) = self.net.wakeups.pop() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.remove(&(sleep.until, id));
                 if let Some(descriptor) = sleep.socket.and_then(|s| self.net.descriptor_mut(s)) {
                     *descriptor.waiter() = None;
+                }
+                self.scheduler.wake(id, now);
+            }
+        }
+    }
+
+    /// Makes processes run that have segments to process, whatever their programs wait for.
+    fn wake_protocol(&mut self, now: Instant) {
+        while let Some(id) = self.net.tcp.called.pop() {
+            if self.process(id).is_some() {
+                if !self.scheduler.is_runnable(id) {
+                    self.net.work.add(Work::Wakeup);
                 }
                 self.scheduler.wake(id, now);
             }
@@ -585,9 +652,11 @@ impl Host {
         match unit {
             Unit::Poll => true,
             Unit::Device(port) => limit_interrupts || (limit_counts_interrupts && self.net.is_polled(port)),
-            Unit::Clock | Unit::ChannelInterrupt | Unit::SoftInterrupt | Unit::Transmitted(_) => {
-                limit_interrupts
-            }
+            Unit::Clock
+            | Unit::ChannelInterrupt
+            | Unit::SoftInterrupt
+            | Unit::Segments
+            | Unit::Transmitted(_) => limit_interrupts,
             Unit::Process(_) | Unit::Idle => false,
         }
     }
@@ -601,10 +670,14 @@ impl Host {
         }
         let Some(payer) = ran.payer else { return };
         self.scheduler.charge(payer, self.by_queue_length(payer, elapsed));
+        let both = ran.protocol || self.net.has_segments(payer);
         if let Some(Some(process)) = self.processes.get_mut(payer.0 as usize) {
             process.bill.charged += elapsed;
             if ran.process == ran.payer {
                 process.bill.used += elapsed;
+                if both {
+                    process.balance(ran.protocol, elapsed);
+                }
             }
         }
     }
@@ -632,6 +705,9 @@ impl Host {
             self.net.finish_poll(now);
         }
         let Some(id) = ran.process else { return };
+        if ran.protocol {
+            return self.finish_protocol(id, now);
+        }
         let Some(process) = self.processes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         let daemon = if let Body::Daemon(channel) = process.body { Some(channel) } else { None };
         match (process.stepping.take(), daemon) {
@@ -648,6 +724,20 @@ impl Host {
         }
     }
 
+    /// A step of protocol processing is over. If it was the last, the process does what its program does.
+    fn finish_protocol(&mut self, id: ProcessId, now: Instant) {
+        let more = self.net.has_segments(id);
+        let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { return };
+        process.protocol.stepping = false;
+        if more {
+            return;
+        }
+        process.protocol.ahead = 0;
+        if process.sleep.is_some() {
+            self.scheduler.sleep(id, now);
+        }
+    }
+
     fn sleep_on(&mut self, id: ProcessId, socket: Option<SocketId>, until: Instant, now: Instant) {
         let come = until <= now || socket.is_some_and(|socket| self.net.arm_socket(socket, id));
         if !come {
@@ -661,8 +751,11 @@ impl Host {
         }
         if let Some(Some(process)) = self.processes.get_mut(id.0 as usize) {
             process.sleep = Some(sleep);
+            process.protocol.ahead = 0;
         }
-        self.scheduler.sleep(id, now);
+        if !self.net.has_segments(id) {
+            self.scheduler.sleep(id, now);
+        }
     }
 
     /// Ends a process; its sockets are closed, and what waited in them is counted.
@@ -679,6 +772,8 @@ impl Host {
         for socket in self.net.sockets_of(id) {
             self.net.close(socket, now);
         }
+        self.net.end_processing(id);
+        self.net.stir_tcp(now);
         self.net.transmit(now);
         self.scheduler.retire(id);
         if let Some(process) = self.processes.get_mut(id.0 as usize) {
@@ -696,7 +791,9 @@ impl Host {
 
     /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after all.
     pub fn halt(&mut self, now: Instant) -> bool {
-        !self.net.arm() && self.select(now).is_none()
+        let pending = self.net.arm();
+        self.wake_protocol(now);
+        !pending && self.select(now).is_none()
     }
 
     // --- Books and bills ---
@@ -797,7 +894,10 @@ impl Host {
         match self.net.descriptor(socket)? {
             Descriptor::Udp(socket) => Some(socket.counters),
             Descriptor::Screen(screen) => Some(screen.counters),
-            Descriptor::Capture(_) => None,
+            Descriptor::Capture(_)
+            | Descriptor::Listener(_)
+            | Descriptor::Stream(_)
+            | Descriptor::Events(_) => None,
         }
     }
 
@@ -818,6 +918,30 @@ impl Host {
     pub fn channel_counters(&self, socket: SocketId) -> Option<channel::Counters> {
         let own: ChannelId = self.net.socket(socket)?.channels.first()?.0;
         Some(self.net.channel(own)?.counters())
+    }
+
+    /// What TCP has counted.
+    #[must_use]
+    pub fn tcp_counters(&self) -> &tcp::Counters {
+        self.net.tcp_counters()
+    }
+
+    /// TCP of this host, to look at: how many connections there are, and each of them.
+    #[must_use]
+    pub fn tcp(&self) -> &tcp::Endpoint {
+        self.net.tcp_endpoint()
+    }
+
+    /// Who has a connection, and as which socket if it is open.
+    #[must_use]
+    pub fn holder_of(&self, connection: tcp::table::Id) -> (Option<ProcessId>, Option<SocketId>) {
+        self.net.holder_of(connection)
+    }
+
+    /// Segments that wait in the channels of connections.
+    #[must_use]
+    pub fn segments_waiting(&self) -> usize {
+        self.net.segments_waiting()
     }
 
     /// The sockets of a process.

@@ -72,4 +72,32 @@ pub(crate) struct Process {
     pub(crate) stepping: Option<Step>,
     /// The queue it read last.
     pub(crate) reads: Option<SocketId>,
+    /// Its protocol processing, which takes turns with its program.
+    pub(crate) protocol: Protocol,
+}
+
+/// Asynchronous protocol processing: a second thread of a process, as it were, with the process's priority and on its bill (OSDI 1996, section
+/// 3.4).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Protocol {
+    /// A step of it is done, and its time is not over yet.
+    pub(crate) stepping: bool,
+    /// How much longer it has run than the program while both had something to do, in nanoseconds.
+    pub(crate) ahead: i64,
+}
+
+impl Process {
+    /// Whether protocol processing, if there is any to do, comes before the program: because that sleeps, or has had more time of late.
+    pub(crate) fn prefers_protocol(&self) -> bool {
+        self.sleep.is_some() || self.protocol.ahead <= 0
+    }
+
+    /// Notes who of the two has run while both could.
+    pub(crate) fn balance(&mut self, protocol: bool, elapsed: Duration) {
+        /// What one was ahead of long ago is forgotten.
+        const AHEAD_MAX: i64 = 10_000_000;
+        let elapsed = i64::try_from(elapsed.as_nanos()).unwrap_or(AHEAD_MAX);
+        let ahead = if protocol { elapsed } else { -elapsed };
+        self.protocol.ahead = self.protocol.ahead.saturating_add(ahead).clamp(-AHEAD_MAX, AHEAD_MAX);
+    }
 }

@@ -1,4 +1,4 @@
-//! What a program holds open: UDP sockets, the screening queue, capture queues.
+//! What a program holds open: UDP sockets, TCP listeners and streams, their event queue, the screening queue, capture queues.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,9 @@ use crate::channel::ChannelId;
 use crate::frame::PoolLimit;
 use crate::poll::Gate;
 use crate::process::ProcessId;
-use crate::stack::{Datagram, Transit};
+use crate::stack::{Datagram, SendError, Transit};
+use crate::tcp::endpoint::{ListenAt, Readiness};
+use crate::tcp::table::Id;
 use crate::wire::IpAddress;
 
 /// Names a socket of one host, or a queue that is read like one.
@@ -128,11 +130,16 @@ impl<T> Queue<T> {
 }
 
 /// What stands behind a [`SocketId`].
+///
+/// Streams may be very many, so what is larger than theirs is kept elsewhere.
 #[derive(Debug)]
 pub(crate) enum Descriptor {
-    Udp(Socket),
-    Screen(Screen),
-    Capture(CaptureQueue),
+    Udp(Box<Socket>),
+    Screen(Box<Screen>),
+    Capture(Box<CaptureQueue>),
+    Listener(Listener),
+    Stream(Stream),
+    Events(EventQueue),
 }
 
 impl Descriptor {
@@ -141,6 +148,9 @@ impl Descriptor {
             Self::Udp(socket) => socket.owner,
             Self::Screen(screen) => Some(screen.owner),
             Self::Capture(capture) => Some(capture.owner),
+            Self::Listener(listener) => Some(listener.owner),
+            Self::Stream(stream) => Some(stream.owner),
+            Self::Events(events) => Some(events.owner),
         }
     }
 
@@ -149,6 +159,9 @@ impl Descriptor {
             Self::Udp(socket) => &mut socket.ready.waiter,
             Self::Screen(screen) => &mut screen.queue.waiter,
             Self::Capture(capture) => capture.waiter(),
+            Self::Listener(listener) => &mut listener.waiter,
+            Self::Stream(stream) => &mut stream.waiter,
+            Self::Events(events) => &mut events.waiter,
         }
     }
 
@@ -157,6 +170,7 @@ impl Descriptor {
             Self::Udp(socket) => socket.ready.reopen(),
             Self::Screen(screen) => screen.queue.reopen(),
             Self::Capture(capture) => capture.reopen(),
+            Self::Listener(_) | Self::Stream(_) | Self::Events(_) => false,
         }
     }
 
@@ -166,15 +180,18 @@ impl Descriptor {
             Self::Udp(socket) => socket.ready.filled_percent(),
             Self::Screen(screen) => screen.queue.filled_percent(),
             Self::Capture(capture) => capture.filled_percent(),
+            Self::Listener(_) | Self::Stream(_) | Self::Events(_) => 0,
         }
     }
 
-    /// What waits in it.
+    /// What waits in it. Of TCP, nothing does: the endpoint knows.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Udp(socket) => socket.ready.len(),
             Self::Screen(screen) => screen.queue.len(),
             Self::Capture(capture) => capture.len(),
+            Self::Listener(_) | Self::Stream(_) => 0,
+            Self::Events(events) => events.queue.len(),
         }
     }
 }
@@ -208,3 +225,128 @@ impl Socket {
         self.ready.has_room()
     }
 }
+
+/// A TCP socket that listens.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) owner: ProcessId,
+    pub(crate) at: ListenAt,
+    /// Under the lazy architectures: its channels, of SYNs and of what else comes for its port.
+    pub(crate) syns: Option<ChannelId>,
+    pub(crate) handshakes: Option<ChannelId>,
+    /// SYNs wait in their channel until there is room in the accept queue.
+    pub(crate) stopped: bool,
+    pub(crate) waiter: Option<ProcessId>,
+    /// It is in its process's event queue.
+    pub(crate) announced: bool,
+}
+
+/// One end of a TCP connection.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) owner: ProcessId,
+    pub(crate) id: Id,
+    /// As of the last event.
+    pub(crate) ready: Readiness,
+    /// Nobody has looked since.
+    pub(crate) news: bool,
+    /// It is in its process's event queue.
+    pub(crate) announced: bool,
+    pub(crate) waiter: Option<ProcessId>,
+}
+
+/// Where a process hears of its TCP sockets: each is in it once at most.
+#[derive(Debug)]
+pub(crate) struct EventQueue {
+    pub(crate) owner: ProcessId,
+    pub(crate) queue: VecDeque<SocketId>,
+    pub(crate) waiter: Option<ProcessId>,
+}
+
+/// News of a TCP socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Connections wait to be accepted. Accept until there is none.
+    Acceptable(SocketId),
+    /// A stream is ready for that. Read, or write, until it is not.
+    Stream(SocketId, Readiness),
+}
+
+/// Why no socket listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenError {
+    /// Another socket listens at that address and port.
+    InUse,
+    /// The host does not have that address.
+    NotLocal,
+    /// An interface that demultiplexes has no ring left for another channel.
+    NoRing,
+    /// The host's memory limit does not allow its channels.
+    NoMemory(PoolLimit),
+}
+
+impl From<BindError> for ListenError {
+    fn from(error: BindError) -> Self {
+        match error {
+            BindError::InUse | BindError::NoPort => Self::InUse,
+            BindError::NotLocal => Self::NotLocal,
+            BindError::NoRing => Self::NoRing,
+            BindError::NoMemory(limit) => Self::NoMemory(limit),
+        }
+    }
+}
+
+impl core::fmt::Display for ListenError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::InUse => f.write_str("another socket listens at that address and port"),
+            Self::NotLocal => f.write_str("the host does not have that address"),
+            Self::NoRing => f.write_str("the interface has no ring left for another listener"),
+            Self::NoMemory(limit) => limit.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ListenError {}
+
+/// Why no connection was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectError {
+    /// There is a connection between these sockets, or was until lately: take another port.
+    InUse,
+    /// No ephemeral port is free for that destination.
+    NoPort,
+    /// The host does not have that address, or none that suits the destination.
+    NotLocal,
+    /// No route leads to the destination, or it is not an address one can connect to.
+    NoRoute,
+    /// The destination is this host itself; nothing loops back here.
+    Loopback,
+    /// There are too many connections.
+    Full,
+}
+
+impl From<SendError> for ConnectError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NoAddress => Self::NotLocal,
+            SendError::Loopback => Self::Loopback,
+            SendError::NoRoute | SendError::TooBig | SendError::NoBuffer => Self::NoRoute,
+        }
+    }
+}
+
+impl core::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::InUse => "address in use",
+            Self::NoPort => "no ephemeral port is free for that destination",
+            Self::NotLocal => "no address of this host to connect from",
+            Self::NoRoute => "no route to the destination",
+            Self::Loopback => "the destination is this host",
+            Self::Full => "too many connections",
+        })
+    }
+}
+
+impl core::error::Error for ConnectError {}

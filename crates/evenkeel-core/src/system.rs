@@ -4,8 +4,11 @@ use crate::capture::{Capture, CaptureCounters, Captured};
 use crate::net::Net;
 use crate::process::ProcessId;
 use crate::screen::Verdict;
-use crate::socket::{BindError, SocketId};
+use crate::socket::{BindError, ConnectError, Event, ListenError, SocketId};
 use crate::stack::{Datagram, Endpoint, SendError, Transit};
+use crate::tcp::connection::{Info, Unavailable};
+use crate::tcp::endpoint::ListenAt;
+use crate::tcp::{self, FourTuple, ListenerConfig};
 use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
 use crate::work::Work;
@@ -152,6 +155,112 @@ impl System<'_> {
     #[must_use]
     pub fn capture_counters(&self, capture: SocketId) -> Option<CaptureCounters> {
         if self.owns(capture) { self.net.capture_counters(capture) } else { None }
+    }
+
+    // --- TCP ---
+
+    /// Listens for connections to `port` of `address`, or of all the host's addresses.
+    ///
+    /// # Errors
+    /// [`ListenError`]; nothing listens then.
+    pub fn listen(
+        &mut self,
+        address: Option<IpAddress>,
+        port: u16,
+        config: &ListenerConfig,
+    ) -> Result<SocketId, ListenError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.listen(self.process, ListenAt { address, port }, config)
+    }
+
+    /// The connection that has waited longest to be accepted, as a stream of this process, and its peer; `None` if none waits.
+    pub fn accept(&mut self, listener: SocketId) -> Option<(SocketId, Endpoint)> {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(listener) { self.net.accept(listener, self.process) } else { None }
+    }
+
+    /// Opens a connection to `to`, from an address of ours that suits it and a port that is free. The stream can be written to at once; it is
+    /// connected when its event says so.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; nothing was opened.
+    pub fn connect(&mut self, to: Endpoint) -> Result<SocketId, ConnectError> {
+        self.connect_from(None, 0, to)
+    }
+
+    /// The same from a certain address or port; 0 for any.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; nothing was opened.
+    pub fn connect_from(
+        &mut self,
+        address: Option<IpAddress>,
+        port: u16,
+        to: Endpoint,
+    ) -> Result<SocketId, ConnectError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.connect(self.process, (address, port), to, self.now)
+    }
+
+    /// Reads what has come; says how many octets. None at the end of the stream.
+    ///
+    /// # Errors
+    /// [`Unavailable::NotNow`] if nothing has come: then [`crate::process::Step::Wait`].
+    pub fn read(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, Unavailable> {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(stream) { self.net.read_stream(stream, to, self.now) } else { Err(Unavailable::Closed) }
+    }
+
+    /// Takes octets to send, as many as there is room for; says how many.
+    ///
+    /// # Errors
+    /// [`Unavailable::NotNow`] if there is no room: an event says when there is.
+    pub fn write(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(stream) { self.net.write_stream(stream, data) } else { Err(Unavailable::Closed) }
+    }
+
+    /// Says that nothing more will be written. What was written is still sent, and reading goes on.
+    pub fn shutdown(&mut self, stream: SocketId) {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(stream) {
+            self.net.with_stream(stream, tcp::Endpoint::shutdown);
+        }
+    }
+
+    /// Closes a stream at once: its peer gets a reset, and what was not sent is lost.
+    pub fn abort(&mut self, stream: SocketId) {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(stream) {
+            self.net.abort_stream(stream, self.now);
+        }
+    }
+
+    /// Whether small segments wait for the acknowledgment of others (Nagle's algorithm). At first they do.
+    pub fn set_nagle(&mut self, stream: SocketId, nagle: bool) {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(stream) {
+            self.net.with_stream(stream, |endpoint, id| endpoint.set_nagle(id, nagle));
+        }
+    }
+
+    /// Between whom a stream is, and its figures.
+    #[must_use]
+    pub fn stream_info(&self, stream: SocketId) -> Option<(FourTuple, Info)> {
+        if self.owns(stream) { self.net.stream_info(stream) } else { None }
+    }
+
+    /// The queue in which this process hears of all its listeners and streams: wait for it as for a socket, and take what is in it with
+    /// [`System::next_event`].
+    pub fn events(&mut self) -> SocketId {
+        self.net.open_events(self.process)
+    }
+
+    /// The oldest news, or `None`: then [`crate::process::Step::Wait`]. A socket is mentioned again when it is ready for more than it was when last
+    /// seen, so read, write or accept until there is nothing more.
+    pub fn next_event(&mut self, events: SocketId) -> Option<Event> {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(events) { self.net.next_event(events) } else { None }
     }
 
     fn owns(&self, socket: SocketId) -> bool {

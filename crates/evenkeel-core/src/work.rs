@@ -37,7 +37,8 @@ work! {
     Enqueue => "enqueue", "a frame is put into the shared IP queue or a channel";
     SoftInterrupt => "soft-interrupt", "dispatching the software interrupt";
     PollRound => "poll-round", "the polling thread calls a device's callback";
-    Input => "input", "IP and UDP input of a frame";
+    Input => "input", "IP and UDP input of a frame, or IP input of a segment";
+    Segment => "segment", "TCP input of a segment, beside that of IP";
     Control => "control", "ARP, NDP, ICMP, IGMP or MLD input of a frame";
     Forward => "forward", "routing a packet and putting it on its way";
     Filter => "filter", "a packet filter looks at a frame";
@@ -48,6 +49,7 @@ work! {
     SystemCall => "system-call", "entering and leaving a system call";
     Deliver => "deliver", "a datagram is handed to the program";
     Output => "output", "UDP and IP output of a datagram";
+    SegmentOutput => "segment-output", "TCP and IP output of a segment";
     Transmit => "transmit", "the driver hands a frame to the interface";
     Reclaim => "reclaim", "the driver takes back the buffer of a frame that has left";
 }

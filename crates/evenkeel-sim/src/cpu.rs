@@ -235,7 +235,8 @@ impl Cpu {
         let Some(clock) = self.clock.as_mut().filter(|clock| clock.next <= self.now) else { return false };
         clock.next += clock.period;
         self.counters.units += 1;
-        let ran = Ran { level: Level::Interrupt, process: None, payer: None, limited: false };
+        let ran =
+            Ran { level: Level::Interrupt, process: None, payer: None, limited: false, protocol: false };
         let left = self.costs.of(Work::Clock).max(Duration::from_nanos(1));
         self.running = Some(Busy { ran, left, stages: Stages::default(), frames_up_to: None });
         true
@@ -285,7 +286,8 @@ impl Cpu {
     }
 
     fn resume_step(&mut self, process: ProcessId) -> bool {
-        let Some(index) = self.steps.iter().position(|(p, _)| *p == process) else { return false };
+        // Protocol processing that was suspended came after the step of the program, and ends before it.
+        let Some(index) = self.steps.iter().rposition(|(p, _)| *p == process) else { return false };
         let (_, mut busy) = self.steps.remove(index);
         self.host.resume(process);
         let switch = self.costs.total(self.host.work());

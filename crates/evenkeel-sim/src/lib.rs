@@ -11,6 +11,7 @@ pub mod machine;
 pub mod net;
 pub mod packet;
 pub mod rng;
+pub mod streams;
 pub mod timeline;
 pub mod trace;
 pub mod traffic;

@@ -74,7 +74,8 @@ impl Net {
         let limit = wanted.limit_pkts.max(1);
         self.pool.set_aside(limit).map_err(BindError::NoMemory)?;
         let gate = if wanted.feedback { self.gate(limit) } else { Gate::open() };
-        let id = self.install_descriptor(Descriptor::Capture(CaptureQueue::new(owner, wanted, gate)));
+        let id =
+            self.install_descriptor(Descriptor::Capture(Box::new(CaptureQueue::new(owner, wanted, gate))));
         self.captures.push(id);
         Ok(id)
     }
@@ -100,7 +101,7 @@ impl Net {
     fn capture_of(&mut self, id: SocketId, owner: ProcessId) -> Option<&mut CaptureQueue> {
         match self.descriptor_mut(id)? {
             Descriptor::Capture(capture) if capture.owner == owner => Some(capture),
-            Descriptor::Capture(_) | Descriptor::Udp(_) | Descriptor::Screen(_) => None,
+            _ => None,
         }
     }
 
@@ -125,7 +126,7 @@ impl Net {
     pub(crate) fn capture_counters(&self, id: SocketId) -> Option<CaptureCounters> {
         match self.descriptor(id)? {
             Descriptor::Capture(capture) => Some(capture.counters()),
-            Descriptor::Udp(_) | Descriptor::Screen(_) => None,
+            _ => None,
         }
     }
 }

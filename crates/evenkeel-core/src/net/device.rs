@@ -1,10 +1,10 @@
 //! Units of device work: interrupts, the polling thread, demultiplexing into channels.
 
-use super::{Net, Port, QueueId, Side};
+use super::{Feed, Net, Port, QueueId, Side};
 use crate::capture::Sighting;
 use crate::channel::ChannelId;
 use crate::demux::Class;
-use crate::drop::{QueueDrop, UdpDrop};
+use crate::drop::{QueueDrop, TcpDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::poll::{SourceId, Sources};
 use crate::process::ProcessId;
@@ -272,6 +272,12 @@ impl Net {
         self.work.add(Work::Demultiplex);
         let channel = match self.table.classify(frame.bytes()) {
             Class::Channel(channel) | Class::FirstFragment(channel, _) => Some(channel),
+            Class::Segment { tuple, opens, .. } => {
+                if self.is_segment_unwelcome(&tuple, opens) {
+                    return self.drop_input(frame, QueueDrop::Socket);
+                }
+                None
+            }
             // What has no socket is left to protocol input, which knows what to answer.
             Class::Discard(_) => None,
         };
@@ -296,16 +302,32 @@ impl Net {
                 self.table.note_fragment(key, id);
                 id
             }
+            Class::Segment { tuple, channel, .. } => match self.segment_channel(&tuple, channel) {
+                Some(id) => id,
+                None => return self.drop_input(frame, TcpDrop::NoSocket),
+            },
             Class::Discard(reason) => return self.drop_input(frame, reason),
         };
+        let shared = self.segments_held_max();
         let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::as_mut) else {
             return self.drop_input(frame, UdpDrop::NoSocket);
         };
         self.work.add(Work::Enqueue);
+        let feed = channel.feed;
+        if matches!(feed, Some(Feed::Connection(_))) && channel.queued() >= shared {
+            channel.refuse();
+            return self.drop_input(frame, QueueDrop::Channel);
+        }
         let pushed = channel.push(port.interface, frame);
         let (waiting, fed_by) = (channel.queued(), self.config.scope(Sources::one(port.source)));
         self.poller.enqueued(QueueId::Channel(id), &mut channel.gate, waiting, fed_by, now);
         match pushed {
+            Ok(arrival) if let Some(feed) = feed => {
+                self.count_held(feed);
+                if arrival.first {
+                    self.activate(id, feed);
+                }
+            }
             Ok(arrival) => {
                 if arrival.first {
                     self.list(id);
@@ -372,6 +394,9 @@ impl Net {
     pub(crate) fn channel_interrupt(&mut self) {
         self.work.add(Work::Interrupt);
         let Some(id) = self.rung.pop_front() else { return };
+        if let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
+            return self.activate(id, feed);
+        }
         self.disarmed.push(id);
         self.list(id);
         self.wake_receivers(id);

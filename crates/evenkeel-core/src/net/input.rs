@@ -37,6 +37,7 @@ impl Net {
     pub(super) fn input(&mut self, interface: InterfaceId, frame: Frame, fed_by: Sources, now: Instant) {
         match self.input_frame(interface, frame, now) {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
+            Some(Received::Segment(packet)) => self.input_segment(packet, now),
             Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
             None => {}
         }
@@ -155,10 +156,13 @@ impl Net {
     pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
         let channel = self.channels.get_mut(id.0 as usize)?.as_mut()?;
         let (interface, frame, from_ring) = channel.take(&mut self.pool)?;
+        let feed = channel.feed;
         if channel.gate.on_dequeue(channel.queued()) {
             self.poller.resume(QueueId::Channel(id));
         }
-        if from_ring {
+        if !from_ring {
+            self.count_taken(feed);
+        } else {
             self.count_received(interface, 1);
             self.work.add(Work::Receive);
             self.sight_received(interface, &frame, Sources::NONE, now);

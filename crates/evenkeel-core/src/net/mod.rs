@@ -6,8 +6,10 @@ mod input;
 mod output;
 mod screen;
 mod sockets;
+mod tcp;
 
-use std::collections::VecDeque;
+use core::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::channel::{Channel, ChannelId};
 use crate::demux::{Binding, Change, Table};
@@ -27,6 +29,8 @@ use crate::work::{Work, WorkLog};
 
 use output::Outlet;
 pub use output::{Traffic, Transmit, TransmitService};
+pub(crate) use tcp::Feed;
+use tcp::Tcp;
 
 /// Fragments without their first part are looked at this often while the core is busy.
 const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
@@ -85,6 +89,9 @@ pub(crate) struct Net {
     table: Table,
     channels: Vec<Option<Channel>>,
     sockets: Vec<Option<Descriptor>>,
+    /// Places in `sockets` that are free.
+    free_sockets: BinaryHeap<Reverse<u32>>,
+    pub(crate) tcp: Tcp,
     /// The queue that a process read last in the step that runs.
     pub(crate) last_read: Option<SocketId>,
     captures: Vec<SocketId>,
@@ -141,6 +148,8 @@ impl Net {
             table: Table::new(config.seed),
             channels: Vec::new(),
             sockets: Vec::new(),
+            free_sockets: BinaryHeap::new(),
+            tcp: Tcp::new(&config),
             last_read: None,
             captures: Vec::new(),
             screen: None,
@@ -286,7 +295,11 @@ impl Net {
             }
             let ring = demultiplexer.open(channel_id, channel.capacity_pkts(), &mut self.pool);
             channel.add_ring(id, ring.ok_or(AddInterfaceError::CannotDemultiplex)?);
-            self.disarmed.push(channel_id);
+            if channel.feed.is_none() {
+                self.disarmed.push(channel_id);
+            } else if channel.arm() {
+                self.rung.push_back(channel_id);
+            }
         }
         Ok(())
     }
@@ -324,7 +337,7 @@ impl Net {
 
     pub(crate) fn next_deadline(&self) -> Instant {
         let own = self.next_tick.min(self.retry_output_at);
-        self.stack.next_deadline().min(self.poller.next_deadline()).min(own)
+        self.stack.next_deadline().min(self.poller.next_deadline()).min(own).min(self.tcp_deadline())
     }
 
     /// Whether a look at the special fragment channel is due: only while the core is too busy for the idle level to look.
@@ -348,6 +361,7 @@ impl Net {
         if now >= self.stack.next_deadline() {
             self.with_stack(now, |stack, io| stack.tick(io));
         }
+        self.advance_tcp(now);
         if self.fragments_due(now) {
             self.next_fragment_look = now + FRAGMENT_PERIOD;
             self.input_fragments(now);
@@ -379,6 +393,11 @@ impl Net {
         let mut disarmed = core::mem::take(&mut self.disarmed);
         disarmed.retain(|&id| {
             let waiting = self.channel_mut(id).is_some_and(Channel::arm);
+            if waiting && let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
+                self.activate(id, feed);
+                pending = true;
+                return false;
+            }
             // Not listed while the idle level could not take anything: the core would go round and round instead of halting.
             if waiting && self.idle_could_take(id) {
                 self.list(id);
@@ -456,6 +475,7 @@ fn queued_in(descriptor: &Descriptor) -> u64 {
         Descriptor::Udp(socket) => socket.ready.iter().map(Datagram::frames).sum(),
         Descriptor::Screen(screen) => (screen.queue.len() + screen.judging.len()) as u64,
         Descriptor::Capture(capture) => capture.len() as u64,
+        Descriptor::Listener(_) | Descriptor::Stream(_) | Descriptor::Events(_) => 0,
     }
 }
 

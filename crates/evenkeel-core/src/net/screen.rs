@@ -26,7 +26,7 @@ impl Net {
         let queue = Queue::new(limit, self.gate(limit));
         let judging = VecDeque::with_capacity(limit);
         let screen = Screen { owner, queue, judging, counters: Counters::default() };
-        let id = self.install_descriptor(Descriptor::Screen(screen));
+        let id = self.install_descriptor(Descriptor::Screen(Box::new(screen)));
         self.screen = Some(id);
         self.require_screening();
         Ok(id)
@@ -162,6 +162,7 @@ impl Net {
                 Some(Received::Transit(transit)) => return Some(transit),
                 // Its destination became ours while it waited.
                 Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),
+                Some(Received::Segment(packet)) => self.input_segment(packet, now),
                 None => {}
             }
         }

@@ -1,6 +1,8 @@
 //! Sockets and channels come and go.
 
 use super::{Net, QueueId};
+use core::cmp::Reverse;
+
 use crate::channel::{Channel, ChannelId};
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
@@ -18,7 +20,7 @@ pub(super) const EPHEMERAL_FIRST: u16 = 49_152;
 
 impl Net {
     /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
-    fn open_channel(&mut self, binding: Binding) -> Result<ChannelId, BindError> {
+    pub(super) fn open_channel(&mut self, binding: Binding) -> Result<ChannelId, BindError> {
         let mut channel = self.promised_channel().map_err(BindError::NoMemory)?;
         let id = self.free_channel_id();
         if self.plan.device == DeviceWork::None {
@@ -47,12 +49,17 @@ impl Net {
     }
 
     pub(super) fn install(&mut self, id: ChannelId, channel: Channel, binding: Binding) {
+        self.put_channel(id, channel);
+        self.update(Change::Bind(binding, id));
+    }
+
+    /// The same for a channel that no binding leads to.
+    pub(super) fn put_channel(&mut self, id: ChannelId, channel: Channel) {
         let index = id.0 as usize;
         if index == self.channels.len() {
             self.channels.push(None);
         }
         self.channels[index] = Some(channel);
-        self.update(Change::Bind(binding, id));
     }
 
     /// Every ring of a channel has buffers of its own; without rings, the channel has.
@@ -95,7 +102,10 @@ impl Net {
         let channel = match descriptor {
             Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
             Descriptor::Screen(_) => self.forward_channel,
-            Descriptor::Capture(_) => None,
+            Descriptor::Capture(_)
+            | Descriptor::Listener(_)
+            | Descriptor::Stream(_)
+            | Descriptor::Events(_) => None,
         };
         descriptor.filled_percent().max(channel.map_or(0, |id| self.channel_filled_percent(id)))
     }
@@ -106,12 +116,20 @@ impl Net {
 
     /// Puts a descriptor into the first free place.
     pub(super) fn install_descriptor(&mut self, descriptor: Descriptor) -> SocketId {
-        let index = self.sockets.iter().position(Option::is_none).unwrap_or(self.sockets.len());
-        if index == self.sockets.len() {
+        let free = self.free_sockets.pop().map(|Reverse(index)| index);
+        let index = free.unwrap_or_else(|| {
             self.sockets.push(None);
-        }
-        self.sockets[index] = Some(descriptor);
-        SocketId(index as u32)
+            (self.sockets.len() - 1) as u32
+        });
+        self.sockets[index as usize] = Some(descriptor);
+        SocketId(index)
+    }
+
+    /// Takes a descriptor out; its place is free.
+    pub(super) fn remove_descriptor(&mut self, id: SocketId) -> Option<Descriptor> {
+        let descriptor = self.sockets.get_mut(id.0 as usize)?.take()?;
+        self.free_sockets.push(Reverse(id.0));
+        Some(descriptor)
     }
 
     /// Opens a socket. Bound to a multicast group it joins the group, and shares the channel of the sockets that have.
@@ -134,7 +152,7 @@ impl Net {
         self.pool.grow(limit).map_err(BindError::NoMemory)?;
         // Under the lazy architectures receivers fill their own queues.
         let gate = if self.plan.is_lazy() { Gate::open() } else { self.gate(limit) };
-        let id = self.install_descriptor(Descriptor::Udp(Socket {
+        let id = self.install_descriptor(Descriptor::Udp(Box::new(Socket {
             owner,
             address,
             port,
@@ -142,13 +160,13 @@ impl Net {
             next_channel: 0,
             ready: Queue::new(limit, gate),
             counters: Counters::default(),
-        }));
+        })));
         let opened = match group {
             Some(group) => self.join(id, group, now),
             None => self.receive_at(id, address, None),
         };
         if let Err(error) = opened {
-            self.sockets[id.0 as usize] = None;
+            self.remove_descriptor(id);
             self.pool.shrink(limit);
             return Err(error);
         }
@@ -224,11 +242,14 @@ impl Net {
     }
 
     pub(crate) fn close(&mut self, id: SocketId, now: Instant) {
-        let Some(descriptor) = self.sockets.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        let Some(descriptor) = self.remove_descriptor(id) else { return };
         self.poller.forget(QueueId::Socket(id));
         match descriptor {
-            Descriptor::Udp(socket) => self.close_socket(id, socket, now),
-            Descriptor::Screen(screen) => self.close_screen(screen),
+            Descriptor::Udp(socket) => self.close_socket(id, *socket, now),
+            Descriptor::Screen(screen) => self.close_screen(*screen),
+            Descriptor::Listener(listener) => self.close_listener(id, &listener, now),
+            Descriptor::Stream(stream) => self.close_stream(stream.id, now),
+            Descriptor::Events(events) => self.close_events(events.owner, events.queue.into_iter()),
             Descriptor::Capture(capture) => {
                 self.captures.retain(|&c| c != id);
                 self.pool.take_back(capture.limit());
@@ -318,13 +339,31 @@ impl Net {
         if descriptor.len() > 0 || descriptor.owner() != Some(waiter) {
             return true;
         }
+        let come = match descriptor {
+            Descriptor::Stream(stream) => {
+                let (id, news) = (stream.id, core::mem::take(&mut stream.news));
+                news || self.is_stream_readable(id)
+            }
+            Descriptor::Listener(listener) => {
+                let at = listener.at;
+                self.is_acceptable(&at)
+            }
+            _ => false,
+        };
+        if come {
+            return true;
+        }
+        let Some(Some(descriptor)) = self.sockets.get_mut(id.0 as usize) else { return true };
         *descriptor.waiter() = Some(waiter);
         let mut waiting = false;
         if self.plan.is_lazy() {
             let (own, screened) = match descriptor {
                 Descriptor::Udp(socket) => (socket.channels.as_slice(), None),
                 Descriptor::Screen(_) => (&[][..], forward),
-                Descriptor::Capture(_) => (&[][..], None),
+                Descriptor::Capture(_)
+                | Descriptor::Listener(_)
+                | Descriptor::Stream(_)
+                | Descriptor::Events(_) => (&[][..], None),
             };
             for channel in own.iter().map(|&(channel, _)| channel).chain(screened) {
                 if let Some(Some(channel)) = self.channels.get_mut(channel.0 as usize) {

@@ -261,7 +261,7 @@ impl Stack {
             IpAddress::Ipv6(_) => IpProtocol::Icmpv6,
         };
         let hop_limit = self.config.hop_limit;
-        Some((Header { source, destination: to, protocol, hop_limit, router_alert: false }, path))
+        Some((Header::new(source, to, protocol, hop_limit), path))
     }
 
     /// An address of the interface by which an error leaves (RFC 1812 4.3.2.4), or of another one if that has none that means anything

@@ -9,6 +9,7 @@ use super::reassembly::{Fragment, Key, Whole};
 use super::{InterfaceId, Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::tcp::Ecn;
 use crate::wire::{IpAddress, IpProtocol, Ipv4Packet};
 
 /// What input needs of an IPv4 header.
@@ -22,6 +23,7 @@ struct Header {
     identification: u16,
     offset: usize,
     more: bool,
+    ecn: Ecn,
 }
 
 impl Header {
@@ -45,6 +47,7 @@ impl Header {
             identification: packet.ident(),
             offset: usize::from(packet.frag_offset()),
             more: packet.more_frags(),
+            ecn: Ecn::from_bits(packet.ecn()),
         })
     }
 }
@@ -105,7 +108,7 @@ impl Stack {
             (payload, next_header)
         };
         let (source, destination) = (header.source, header.destination);
-        let packet = Packet { interface, source, destination, cast, hop_limit: 0, payload };
+        let packet = Packet { interface, source, destination, cast, hop_limit: 0, ecn: header.ecn, payload };
         self.deliver_v4(protocol, packet, io)
     }
 
@@ -159,6 +162,7 @@ impl Stack {
     fn deliver_v4(&mut self, protocol: u8, packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         match IpProtocol::from(protocol) {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
+            IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
             IpProtocol::Icmp => self.input_icmp(packet, io),
             IpProtocol::Igmp => self.input_igmp(packet, io),
             _ => {

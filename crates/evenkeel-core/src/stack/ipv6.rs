@@ -8,6 +8,7 @@ use super::reassembly::{Fragment, Key, Whole};
 use super::{InterfaceId, Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::tcp::Ecn;
 use crate::wire::{IpAddress, IpProtocol, Ipv6Packet};
 
 /// The fixed header.
@@ -143,6 +144,7 @@ struct Header {
     destination: IpAddress,
     next: u8,
     hop_limit: u8,
+    ecn: Ecn,
     total_len: usize,
 }
 
@@ -154,6 +156,7 @@ impl Header {
             destination: IpAddress::Ipv6(packet.dst_addr()),
             next: packet.next_header().into(),
             hop_limit: packet.hop_limit(),
+            ecn: Ecn::from_bits(packet.traffic_class()),
             total_len: packet.total_len(),
         })
     }
@@ -188,8 +191,8 @@ impl Stack {
             multicast: cast != Cast::Unicast,
         };
         let found = walk.follow(header.next, FIXED, 6);
-        let (source, destination, hop_limit) = (header.source, header.destination, header.hop_limit);
-        let with = |payload| Packet { interface, source, destination, cast, hop_limit, payload };
+        let Header { source, destination, hop_limit, ecn, .. } = header;
+        let with = |payload| Packet { interface, source, destination, cast, hop_limit, ecn, payload };
         match found {
             Ok(Found::Upper { protocol, at, field }) => {
                 let payload = Payload::One(Piece::new(frame, ETHERNET + at, ETHERNET + header.total_len));
@@ -356,6 +359,7 @@ impl Stack {
         }
         match protocol {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
+            IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
             IpProtocol::Icmpv6 => self.input_icmpv6(packet, io),
             IpProtocol::Ipv6NoNxt => io.drop_payload(packet.payload, IpDrop::UnknownProtocol),
             _ => {

@@ -27,6 +27,7 @@ mod rate;
 mod reassembly;
 mod redirect;
 mod route;
+mod tcp;
 mod udp;
 
 use std::collections::VecDeque;
@@ -34,6 +35,7 @@ use std::collections::VecDeque;
 use crate::drop::{LinkDrop, Reason};
 use crate::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool};
 use crate::ledger::Ledger;
+use crate::tcp::Ecn;
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpCidr, Ipv4Address};
 
@@ -55,6 +57,7 @@ use rate::RateLimit;
 use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
+pub use tcp::TcpPacket;
 pub use udp::{Datagram, SendError, Source};
 
 /// Names an interface of one host.
@@ -161,6 +164,8 @@ pub enum GroupError {
 pub enum Received {
     /// A whole datagram for a socket.
     Datagram(Datagram),
+    /// A segment for a connection or a listener.
+    Segment(TcpPacket),
     /// A packet for somebody else; only if [`Config::forwarding`].
     Transit(Transit),
 }
@@ -174,6 +179,7 @@ struct Packet {
     cast: Cast,
     /// Of IPv6 only: NDP and MLD look at it.
     hop_limit: u8,
+    ecn: Ecn,
     payload: Payload,
 }
 

@@ -386,7 +386,7 @@ impl Stack {
         body: &[u8],
         io: &mut Io<'_>,
     ) {
-        let header = Header { source, destination, protocol, hop_limit: 1, router_alert: true };
+        let header = Header { router_alert: true, ..Header::new(source, destination, protocol, 1) };
         let path = Path { interface, next: Next::Group(hardware_group(destination)) };
         self.send_icmp(header, path, head, core::iter::once(body), io);
     }

@@ -192,7 +192,7 @@ impl Stack {
         let [a, b, c, d, e, f] = attachment.hardware.0;
         hardware.copy_from_slice(&[option, 1, a, b, c, d, e, f]);
         let protocol = IpProtocol::Icmpv6;
-        let header = Header { source, destination, protocol, hop_limit: HOP_LIMIT, router_alert: false };
+        let header = Header::new(source, destination, protocol, HOP_LIMIT);
         self.send_icmp(header, path, head, core::iter::once(&body[..]), io);
     }
 }

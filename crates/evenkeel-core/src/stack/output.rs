@@ -5,9 +5,11 @@ use super::checksum::Checksum;
 use super::icmp::Problem;
 use super::neighbor::{Due, Solicitation, Waiting, give_up};
 use super::packet::Payload;
+use super::tcp::lose;
 use super::{InterfaceId, Io, SendError, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::tcp::Ecn;
 use crate::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet,
     Ipv6Address, Ipv6Packet,
@@ -33,6 +35,10 @@ pub(super) struct Header {
     pub(super) hop_limit: u8,
     /// Asks routers to look at it (IGMP, MLD).
     pub(super) router_alert: bool,
+    /// What it says about congestion.
+    pub(super) ecn: Ecn,
+    /// Routers are to say that it is too big rather than fragment it. Of IPv4; IPv6 packets never are fragmented by routers.
+    pub(super) dont_fragment: bool,
 }
 
 /// Who takes a packet next.
@@ -83,6 +89,24 @@ impl<'a, 'b: 'a, I: Iterator<Item = &'b [u8]>> Gather<'a, I> {
 }
 
 impl Header {
+    /// An ordinary header.
+    pub(super) const fn new(
+        source: IpAddress,
+        destination: IpAddress,
+        protocol: IpProtocol,
+        hop_limit: u8,
+    ) -> Self {
+        Self {
+            source,
+            destination,
+            protocol,
+            hop_limit,
+            router_alert: false,
+            ecn: Ecn::NotCapable,
+            dont_fragment: false,
+        }
+    }
+
     const fn len(&self) -> usize {
         match (&self.source, self.router_alert) {
             (IpAddress::Ipv4(_), false) => IPV4,
@@ -122,10 +146,11 @@ impl Header {
         packet.set_version(4);
         packet.set_header_len(self.len() as u8);
         packet.set_dscp(0);
-        packet.set_ecn(0);
+        packet.set_ecn(self.ecn.to_bits());
         packet.set_total_len((self.len() + part.len) as u16);
         packet.set_ident(part.identification as u16);
         packet.clear_flags();
+        packet.set_dont_frag(self.dont_fragment);
         packet.set_more_frags(part.more);
         packet.set_frag_offset(part.offset as u16);
         packet.set_hop_limit(self.hop_limit);
@@ -139,7 +164,7 @@ impl Header {
         let header_len = if part.fragmented { self.fragment_len() } else { self.len() };
         let mut packet = Ipv6Packet::new_unchecked(bytes);
         packet.set_version(6);
-        packet.set_traffic_class(0);
+        packet.set_traffic_class(self.ecn.to_bits());
         packet.set_flow_label(0);
         packet.set_payload_len((header_len - IPV6 + part.len) as u16);
         packet.set_hop_limit(self.hop_limit);
@@ -287,6 +312,27 @@ impl Stack {
                 return Ok(());
             }
         }
+    }
+
+    /// Sends the payload in `frame` with a header put in front, in one packet.
+    pub(super) fn send_whole(
+        &mut self,
+        header: Header,
+        path: Path,
+        mut frame: Frame,
+        io: &mut Io<'_>,
+    ) -> Result<(), SendError> {
+        let len = frame.len();
+        let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
+        if header.len() + len > mtu || !frame.prepend(header.len()) {
+            lose(frame, IpDrop::TooBig, io);
+            return Err(SendError::TooBig);
+        }
+        // It is atomic, so its identification means nothing (RFC 6864 4.1).
+        let part = Part { offset: 0, len, more: false, identification: 0, fragmented: false };
+        header.emit(part, frame.bytes_mut());
+        self.dispatch(frame, path, header.destination, io);
+        Ok(())
     }
 
     /// A new identification. IPv6 has one in fragments only (RFC 8200 4.5); IPv4 in every packet that routers may

@@ -93,13 +93,7 @@ impl Stack {
         let chunks = [body.get(..len).unwrap_or_default(), quote];
         let head = [Icmpv6Message::Redirect.into(), 0, 0, 0, 0, 0, 0, 0];
         let protocol = IpProtocol::Icmpv6;
-        let header = Header {
-            source: source.into(),
-            destination: to,
-            protocol,
-            hop_limit: HOP_LIMIT,
-            router_alert: false,
-        };
+        let header = Header::new(source.into(), to, protocol, HOP_LIMIT);
         self.send_icmp(header, path, head, chunks.into_iter(), io);
     }
 }

@@ -183,7 +183,7 @@ impl Stack {
         let head = head(address, source.port, to, len, payload);
         let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
         let (destination, protocol) = (to.addr, IpProtocol::Udp);
-        let header = Header { source: address, destination, protocol, hop_limit, router_alert: false };
+        let header = Header::new(address, destination, protocol, hop_limit);
         self.send_packet(header, path, len, &head, core::iter::once(payload), io)
     }
 

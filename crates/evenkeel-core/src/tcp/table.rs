@@ -17,6 +17,7 @@ const NONE: u32 = u32::MAX;
 ///
 /// Memory: the slab is as large as the table ever was; an entry costs 48 octets and the value, and about 6 for the hash table. Both grow by
 /// doubling, up to the limit, so an insertion allocates seldom, and never for ever.
+#[derive(Clone)]
 pub struct Table<V> {
     secret: Secret,
     places: HashTable<u32>,
@@ -26,6 +27,7 @@ pub struct Table<V> {
     limit: usize,
 }
 
+#[derive(Clone)]
 struct Slot<V> {
     tuple: FourTuple,
     /// How often the slot was given up, so that an [`Id`] of an earlier holder finds nothing.

@@ -154,7 +154,7 @@ fn work_wasted(reason: &str) -> u8 {
         Some(Reason::Queue(QueueDrop::Channel)) => 1,
         Some(Reason::Queue(QueueDrop::IpQueue)) => 2,
         Some(Reason::Ip(_)) => 3,
-        Some(Reason::Udp(_)) => 4,
+        Some(Reason::Udp(_) | Reason::Tcp(_)) => 4,
         Some(Reason::Queue(QueueDrop::Screen | QueueDrop::Unscreened | QueueDrop::Capture)) => 4,
         Some(Reason::Queue(QueueDrop::Socket | QueueDrop::Closed | QueueDrop::Output)) => 5,
         None => 6,

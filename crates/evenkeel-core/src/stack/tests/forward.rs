@@ -66,7 +66,9 @@ fn through(node: &mut Node, interface: InterfaceId, bytes: &[u8]) -> Vec<(Interf
             assert_eq!(transit.interface(), interface);
             node.with(|stack, io| stack.forward(transit, io));
         }
-        Some(Received::Datagram(datagram)) => panic!("for somebody else: {datagram:?}"),
+        Some(other @ (Received::Datagram(_) | Received::Segment(_))) => {
+            panic!("for somebody else: {other:?}")
+        }
         None => {}
     }
     sent_by(node)
@@ -783,6 +785,7 @@ proptest! {
                     node.ledger.delivered += datagram.frames();
                     datagram.recycle(&mut node.pool);
                 }
+                Some(Received::Segment(packet)) => packet.consume(&mut node.ledger, &mut node.pool),
                 None => {}
             }
             for (_, bytes) in sent_by(&mut node) {

@@ -73,6 +73,7 @@ impl Node {
         self.ledger.received += 1;
         match self.with(|stack, io| stack.input(LAN, frame, io))? {
             Received::Datagram(datagram) => Some(datagram),
+            Received::Segment(packet) => panic!("nothing was sent to TCP: {packet:?}"),
             Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
         }
     }

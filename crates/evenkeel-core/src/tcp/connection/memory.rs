@@ -43,7 +43,7 @@ impl Connection {
     }
 
     /// Octets of payload there is memory for.
-    pub(super) fn receive_room(&self) -> usize {
+    pub(crate) fn receive_room(&self) -> usize {
         let waiting = self.rcv.buffer.readable();
         let least = if waiting == 0 { usize::from(self.rcv.mss) } else { 0 };
         self.rcv.limit.saturating_sub(waiting).min(self.allowance.left.max(least))

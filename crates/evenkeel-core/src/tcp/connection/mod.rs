@@ -311,6 +311,11 @@ impl Connection {
         core::mem::replace(&mut self.tally, Tally::NOTHING)
     }
 
+    /// What it has counted.
+    pub(in crate::tcp) const fn counts(&self) -> Counts {
+        self.counts
+    }
+
     /// It is closed, and has nothing more to send.
     #[must_use]
     pub const fn is_over(&self) -> bool {

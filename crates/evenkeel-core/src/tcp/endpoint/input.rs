@@ -1,6 +1,6 @@
 //! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293, 3.10.7).
 
-use super::super::connection::{Connection, Handshake, SynAck};
+use super::super::connection::{Connection, Counts, Handshake, SynAck};
 use super::super::counters::Counter;
 use super::super::listener::{self, Arrival, Reaction};
 use super::super::options::Cookie;
@@ -10,6 +10,7 @@ use super::super::table::Id;
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
 use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, ListenAt, Readiness};
+use crate::drop::TcpDrop;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 
@@ -26,9 +27,38 @@ pub struct Packet {
     pub mss: u16,
 }
 
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It brought octets for the user.
+    Data,
+    /// It ended here: an acknowledgment, part of a handshake, a reset.
+    Control,
+    /// It was dropped.
+    Dropped(TcpDrop),
+}
+
+impl Fate {
+    /// What a connection counted about it.
+    const fn of(before: Counts, after: Counts) -> Self {
+        if after.octets_in > before.octets_in || after.out_of_order > before.out_of_order {
+            Self::Data
+        } else if after.no_room > before.no_room {
+            Self::Dropped(TcpDrop::NoRoom)
+        } else if after.paws > before.paws
+            || after.duplicates > before.duplicates
+            || after.challenge_acks > before.challenge_acks
+        {
+            Self::Dropped(TcpDrop::NotAcceptable)
+        } else {
+            Self::Control
+        }
+    }
+}
+
 impl Endpoint {
-    /// A packet has brought `octets`, from the TCP header on.
-    pub fn input(&mut self, octets: &[u8], packet: &Packet, now: Instant) {
+    /// A packet has brought `octets`, from the TCP header on. Says what became of them.
+    pub fn input(&mut self, octets: &[u8], packet: &Packet, now: Instant) -> Fate {
         self.counters.count(Counter::InSegs);
         let segment = match Segment::parse(octets, &packet.source, &packet.destination, packet.ecn) {
             Ok(segment) => segment,
@@ -43,31 +73,37 @@ impl Endpoint {
         let previous = match self.time_wait.find(&tuple) {
             None => None,
             Some(id) => match self.time_wait.handle_segment(id, &segment, now, &mut self.counters) {
-                time_wait::Answer::Nothing => return,
-                time_wait::Answer::Send(header) => return self.answer(tuple, header),
+                time_wait::Answer::Nothing => return Fate::Control,
+                time_wait::Answer::Send(header) => {
+                    self.answer(tuple, header);
+                    return Fate::Control;
+                }
                 // It may begin a new connection, whose numbers are to follow those of the old one.
                 time_wait::Answer::Reopen { previous } => Some(previous),
             },
         };
-        self.offer_to_listener(&Arrival { tuple, segment, mss: packet.mss, previous, now });
+        self.offer_to_listener(&Arrival { tuple, segment, mss: packet.mss, previous, now })
     }
 
-    fn count_malformed(&mut self, why: Malformed) {
+    fn count_malformed(&mut self, why: Malformed) -> Fate {
         self.counters.count(Counter::InErrs);
         if why == Malformed::Checksum {
             self.counters.count(Counter::InCsumErrors);
+            return Fate::Dropped(TcpDrop::Checksum);
         }
+        Fate::Dropped(TcpDrop::Malformed)
     }
 
-    fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) {
-        let Some(entry) = self.entry(id) else { return };
-        let before = entry.connection.state();
+    fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) -> Fate {
+        let Some(entry) = self.entry(id) else { return Fate::Control };
+        let (before, counted) = (entry.connection.state(), entry.connection.counts());
         entry.connection.on_segment(segment, now);
-        let after = entry.connection.state();
+        let (after, fate) = (entry.connection.state(), Fate::of(counted, entry.connection.counts()));
         if before == State::SynReceived && after != before && core::mem::take(&mut entry.early) {
             self.finish_early(id, after == State::Closed, now);
         }
         self.touch(id);
+        fate
     }
 
     /// The handshake of a connection that had data before is over, or a reset has ended it.
@@ -79,29 +115,46 @@ impl Endpoint {
         }
     }
 
-    fn offer_to_listener(&mut self, arrival: &Arrival<'_>) {
+    fn offer_to_listener(&mut self, arrival: &Arrival<'_>) -> Fate {
         let tuple = arrival.tuple;
-        let Some(at) = self.listener_for(&tuple.local) else { return self.refuse(&tuple, &arrival.segment) };
+        let Some(at) = self.listener_for(&tuple.local) else {
+            self.refuse(&tuple, &arrival.segment);
+            return Fate::Dropped(TcpDrop::NoSocket);
+        };
         if self.connections.is_full() {
             // A handshake that is completed now would be forgotten. The peer will try again.
-            return self.counters.count(Counter::ListenDrops);
+            self.counters.count(Counter::ListenDrops);
+            return Fate::Dropped(TcpDrop::Backlog);
         }
         let repeats = self.counters.get(Counter::RetransSegs);
+        let dropped = self.counters.get(Counter::ListenDrops);
+        let data = if arrival.segment.payload_len() > 0 { Fate::Data } else { Fate::Control };
+        let mut fate = Fate::Control;
         match self.ask_listener(&at, arrival) {
-            Reaction::Nothing => return,
+            Reaction::Nothing if self.counters.get(Counter::ListenDrops) > dropped => {
+                return Fate::Dropped(TcpDrop::Backlog);
+            }
+            Reaction::Nothing => return fate,
             Reaction::Send(header) => {
                 let again = self.counters.get(Counter::RetransSegs) > repeats;
                 self.push_answer(Answer { tuple, header, again });
                 if !header.flags.contains(Flags::SYN) {
-                    return;
+                    return fate;
                 }
             }
-            Reaction::Establish(agreed) => self.establish(at, &agreed, arrival),
-            Reaction::FastOpen(agreed, cookie) => self.establish_early(at, &agreed, cookie, arrival),
+            Reaction::Establish(agreed) => {
+                self.establish(at, &agreed, arrival);
+                fate = data;
+            }
+            Reaction::FastOpen(agreed, cookie) => {
+                self.establish_early(at, &agreed, cookie, arrival);
+                fate = data;
+            }
         }
         if let Some(old) = arrival.previous.and_then(|_| self.time_wait.find(&tuple)) {
             self.time_wait.recycle(old, &mut self.counters);
         }
+        fate
     }
 
     fn ask_listener(&mut self, at: &ListenAt, arrival: &Arrival<'_>) -> Reaction {

@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use icmp::Quote;
-pub use input::Packet;
+pub use input::{Fate, Packet};
 pub use output::Transmit;
 pub use report::ListenerInfo;
 pub use user::{ConnectError, Event, InUse, Readiness};
@@ -117,6 +117,8 @@ pub struct Endpoint {
     events: VecDeque<Event>,
     memory: Memory,
     ports: Ports,
+    /// Connections that are no more, if somebody wants to hear of them.
+    ended: Option<VecDeque<(Id, FourTuple)>>,
     counters: Counters,
 }
 
@@ -176,6 +178,7 @@ impl Endpoint {
             events: VecDeque::new(),
             memory: Memory::new(config.buffers),
             ports: Ports::default(),
+            ended: None,
             counters: Counters::new(),
             config,
         }
@@ -217,6 +220,28 @@ impl Endpoint {
         self.connections.tuple(id)
     }
 
+    /// The connection between these two ends: for early demultiplexing.
+    #[must_use]
+    pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
+        self.connections.find(tuple)
+    }
+
+    /// From now on [`Endpoint::poll_ended`] says which connections there are no more.
+    pub fn report_ends(&mut self) {
+        self.ended.get_or_insert_default();
+    }
+
+    /// A connection that is no more, or is in TIME-WAIT and has no user: its name means nothing now.
+    pub fn poll_ended(&mut self) -> Option<(Id, FourTuple)> {
+        self.ended.as_mut()?.pop_front()
+    }
+
+    /// Whether a connection waits to be accepted.
+    #[must_use]
+    pub fn is_acceptable(&self, at: &ListenAt) -> bool {
+        self.listeners.get(at).is_some_and(|listener| listener.accept_queue_len() > 0)
+    }
+
     /// Whether the listener's accept queue has room. If not, no more segments should be taken from its channel (LRP, OSDI 1996, 3.4).
     #[must_use]
     pub fn accepts(&self, at: &ListenAt) -> bool {
@@ -224,7 +249,7 @@ impl Endpoint {
     }
 
     /// The listener for this end: of the address, else of all.
-    fn listener_for(&self, local: &IpEndpoint) -> Option<ListenAt> {
+    pub(crate) fn listener_for(&self, local: &IpEndpoint) -> Option<ListenAt> {
         let at = |address| ListenAt { address, port: local.port };
         [at(Some(local.addr)), at(None)].into_iter().find(|at| self.listeners.contains(at))
     }

@@ -95,6 +95,9 @@ impl Endpoint {
     pub(super) fn forget(&mut self, id: Id) -> Option<FourTuple> {
         let tuple = *self.connections.tuple(id)?;
         let entry = self.connections.remove(id)?;
+        if let Some(ended) = &mut self.ended {
+            ended.push_back((id, tuple));
+        }
         self.wheel.cancel(id.index());
         self.ports.gone += 1;
         self.withdraw(&entry);

@@ -1,0 +1,258 @@
+//! The calls of programs (RFC 9293 3.9.1).
+
+use std::collections::VecDeque;
+
+use super::super::Net;
+use super::Holder;
+use crate::demux::Binding;
+use crate::process::ProcessId;
+use crate::socket::{ConnectError, Descriptor, Event, EventQueue, ListenError, Listener, SocketId, Stream};
+use crate::tcp::connection::{Info, Unavailable};
+use crate::tcp::endpoint::{self, ListenAt, Readiness};
+use crate::tcp::table::Id;
+use crate::tcp::{Connection, Counters, Endpoint, FourTuple, ListenerConfig};
+use crate::time::Instant;
+use crate::wire::{IpAddress, IpEndpoint};
+use crate::work::Work;
+
+impl Net {
+    // --- Listening ---
+
+    pub(crate) fn listen(
+        &mut self,
+        owner: ProcessId,
+        at: ListenAt,
+        config: &ListenerConfig,
+    ) -> Result<SocketId, ListenError> {
+        if at.address.is_some_and(|address| address.is_multicast() || !self.stack.is_local(&address)) {
+            return Err(ListenError::NotLocal);
+        }
+        self.tcp.endpoint.listen(at, config, None).map_err(|_| ListenError::InUse)?;
+        let socket = self.install_descriptor(Descriptor::Listener(Listener {
+            owner,
+            at,
+            syns: None,
+            handshakes: None,
+            stopped: false,
+            waiter: None,
+            announced: false,
+        }));
+        self.tcp.listeners.push(socket);
+        if let Err(error) = self.open_listener_channels(socket, at) {
+            self.sockets[socket.0 as usize] = None;
+            self.forget_listener(socket, &at);
+            return Err(error);
+        }
+        Ok(socket)
+    }
+
+    fn forget_listener(&mut self, socket: SocketId, at: &ListenAt) {
+        self.tcp.listeners.retain(|&other| other != socket);
+        self.tcp.endpoint.unlisten(at);
+        self.tcp.stirred = true;
+    }
+
+    pub(in crate::net) fn close_listener(&mut self, socket: SocketId, listener: &Listener, now: Instant) {
+        self.forget_listener(socket, &listener.at);
+        for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {
+            if let Some(channel) = channel {
+                self.deactivate(channel, listener.owner);
+                let ListenAt { address, port } = listener.at;
+                self.close_channel(channel, Binding::Tcp { address, port, opens }, now);
+            }
+        }
+    }
+
+    /// The connection that has waited longest, as a socket of `owner`; with it, its peer.
+    pub(crate) fn accept(&mut self, listener: SocketId, owner: ProcessId) -> Option<(SocketId, IpEndpoint)> {
+        let Some(Descriptor::Listener(Listener { at, .. })) = self.descriptor(listener) else { return None };
+        let at = *at;
+        let id = self.tcp.endpoint.accept(&at)?;
+        self.tcp.stirred = true;
+        let peer = self.tcp.endpoint.tuple(id)?.remote;
+        self.work.add(Work::Deliver);
+        Some((self.open_stream(id, owner), peer))
+    }
+
+    // --- Streams ---
+
+    pub(crate) fn connect(
+        &mut self,
+        owner: ProcessId,
+        local: (Option<IpAddress>, u16),
+        to: IpEndpoint,
+        now: Instant,
+    ) -> Result<SocketId, ConnectError> {
+        if !to.addr.is_unicast() || to.port == 0 {
+            return Err(ConnectError::NoRoute);
+        }
+        let address = match local.0 {
+            Some(address) if !self.stack.is_local(&address) => return Err(ConnectError::NotLocal),
+            Some(address) => address,
+            None => self.stack.source_to(&to.addr).map_err(ConnectError::from)?,
+        };
+        let mss = self.stack.mss_to(&to.addr, now).map_err(ConnectError::from)?;
+        let tuple = FourTuple::new(IpEndpoint::new(address, local.1), to);
+        let id = self.tcp.endpoint.connect(tuple, mss, now).map_err(|error| match error {
+            endpoint::ConnectError::InUse => ConnectError::InUse,
+            endpoint::ConnectError::NoPort => ConnectError::NoPort,
+            endpoint::ConnectError::Full => ConnectError::Full,
+        })?;
+        self.tcp.stirred = true;
+        Ok(self.open_stream(id, owner))
+    }
+
+    fn open_stream(&mut self, id: Id, owner: ProcessId) -> SocketId {
+        let socket = self.install_descriptor(Descriptor::Stream(Stream {
+            owner,
+            id,
+            ready: Readiness::default(),
+            news: false,
+            announced: false,
+            waiter: None,
+        }));
+        let channel = self.tcp.holder(id).and_then(|holder| holder.channel);
+        self.tcp.set_holder(Holder { id, process: Some(owner), socket: Some(socket), channel });
+        self.open_connection_ring(id);
+        socket
+    }
+
+    fn stream(&self, socket: SocketId) -> Option<Id> {
+        if let Descriptor::Stream(stream) = self.descriptor(socket)? { Some(stream.id) } else { None }
+    }
+
+    pub(crate) fn read_stream(
+        &mut self,
+        socket: SocketId,
+        to: &mut [u8],
+        now: Instant,
+    ) -> Result<usize, Unavailable> {
+        let id = self.stream(socket).ok_or(Unavailable::Closed)?;
+        self.tcp.stirred = true;
+        self.work.add(Work::Deliver);
+        self.tcp.endpoint.read(id, to, now)
+    }
+
+    pub(crate) fn write_stream(&mut self, socket: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
+        let id = self.stream(socket).ok_or(Unavailable::Closed)?;
+        self.tcp.stirred = true;
+        self.tcp.endpoint.write(id, data)
+    }
+
+    /// One of the calls that give nothing back.
+    pub(crate) fn with_stream(&mut self, socket: SocketId, call: impl FnOnce(&mut Endpoint, Id)) {
+        if let Some(id) = self.stream(socket) {
+            call(&mut self.tcp.endpoint, id);
+            self.tcp.stirred = true;
+        }
+    }
+
+    /// The connection goes on without its socket until both sides have said all, or for good if it is aborted.
+    pub(in crate::net) fn close_stream(&mut self, id: Id, now: Instant) {
+        if let Some(holder) = self.tcp.holder_mut(id) {
+            holder.socket = None;
+        }
+        self.tcp.endpoint.close(id, now);
+        self.tcp.stirred = true;
+    }
+
+    pub(crate) fn abort_stream(&mut self, socket: SocketId, now: Instant) {
+        self.with_stream(socket, Endpoint::abort);
+        self.close(socket, now);
+    }
+
+    pub(crate) fn stream_info(&self, socket: SocketId) -> Option<(FourTuple, Info)> {
+        let id = self.stream(socket)?;
+        Some((*self.tcp.endpoint.tuple(id)?, self.tcp.endpoint.connection(id)?.info()))
+    }
+
+    /// Whether there is something to receive.
+    pub(in crate::net) fn is_stream_readable(&self, id: Id) -> bool {
+        self.tcp.endpoint.connection(id).is_none_or(Connection::is_readable)
+    }
+
+    pub(in crate::net) fn is_acceptable(&self, at: &ListenAt) -> bool {
+        self.tcp.endpoint.is_acceptable(at)
+    }
+
+    pub(crate) const fn tcp_counters(&self) -> &Counters {
+        self.tcp.endpoint.counters()
+    }
+
+    pub(crate) const fn tcp_endpoint(&self) -> &Endpoint {
+        &self.tcp.endpoint
+    }
+
+    /// The process to which a connection belongs, and its socket if it is open.
+    pub(crate) fn holder_of(&self, id: Id) -> (Option<ProcessId>, Option<SocketId>) {
+        self.tcp.holder(id).map_or((None, None), |holder| (holder.process, holder.socket))
+    }
+
+    // --- Events ---
+
+    /// The event queue of a process, opened if there is none. It has room for every socket once, so it needs no limit of its own.
+    pub(crate) fn open_events(&mut self, owner: ProcessId) -> SocketId {
+        if let Some(events) = self.events_of(owner) {
+            return events;
+        }
+        let events = self.install_descriptor(Descriptor::Events(EventQueue {
+            owner,
+            queue: VecDeque::new(),
+            waiter: None,
+        }));
+        self.processing_of(owner).events = Some(events);
+        // Of what had come before, nobody was told.
+        for socket in self.sockets_of(owner) {
+            let news = match self.descriptor(socket) {
+                Some(Descriptor::Stream(stream)) => stream.news || stream.ready != Readiness::default(),
+                Some(Descriptor::Listener(listener)) => self.is_acceptable(&listener.at),
+                _ => false,
+            };
+            if news {
+                self.announce(socket);
+            }
+        }
+        events
+    }
+
+    pub(in crate::net) fn events_of(&self, owner: ProcessId) -> Option<SocketId> {
+        self.tcp.processing.get(owner.0 as usize)?.events
+    }
+
+    pub(in crate::net) fn close_events(&mut self, owner: ProcessId, queue: impl Iterator<Item = SocketId>) {
+        self.processing_of(owner).events = None;
+        for socket in queue {
+            self.unannounce(socket);
+        }
+    }
+
+    fn unannounce(&mut self, socket: SocketId) -> Option<Event> {
+        match self.descriptor_mut(socket)? {
+            Descriptor::Stream(stream) => {
+                stream.announced = false;
+                stream.news = false;
+                Some(Event::Stream(socket, stream.ready))
+            }
+            Descriptor::Listener(listener) => {
+                listener.announced = false;
+                Some(Event::Acceptable(socket))
+            }
+            _ => None,
+        }
+    }
+
+    /// The oldest news of a process's sockets.
+    pub(crate) fn next_event(&mut self, events: SocketId) -> Option<Event> {
+        loop {
+            let Descriptor::Events(queue) = self.descriptor_mut(events)? else { return None };
+            let owner = queue.owner;
+            let socket = queue.queue.pop_front()?;
+            // A socket may have been closed since, and its number have a new holder.
+            if self.descriptor(socket).and_then(Descriptor::owner) == Some(owner)
+                && let Some(event) = self.unannounce(socket)
+            {
+                return Some(event);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! TCP of a host: its endpoint, and the sockets that programs have of it.
+//!
+//! | looking for | file |
+//! | --- | --- |
+//! | segments in, segments out, passing time, what programs are told | `segments.rs` |
+//! | the calls of programs | `calls.rs` |
+//! | channels of listeners and connections; asynchronous protocol processing | `processing.rs` |
+
+mod calls;
+mod processing;
+mod segments;
+
+use crate::channel::ChannelId;
+use crate::host::Config;
+use crate::process::ProcessId;
+use crate::receive::{DeviceWork, Plan};
+use crate::socket::SocketId;
+use crate::tcp::table::Id;
+use crate::tcp::{Endpoint, Secret};
+use crate::time::Instant;
+
+pub(crate) use processing::Feed;
+use processing::{Processing, Spare};
+
+/// TCP of a host.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    pub(crate) endpoint: Endpoint,
+    /// What the host knows of each connection, by its place in the endpoint's table.
+    holders: Vec<Option<Holder>>,
+    /// Sockets that listen. Few; the endpoint finds the one for a segment.
+    listeners: Vec<SocketId>,
+    /// There may be segments to send, or something to tell.
+    stirred: bool,
+    /// When the endpoint has something to do. As of the last time it was stirred.
+    deadline: Instant,
+    /// Of each process.
+    processing: Vec<Processing>,
+    /// Processes that have segments to process, and have to be told.
+    pub(crate) called: Vec<ProcessId>,
+    /// Channels of connections that hold nothing at the moment.
+    spare: Spare,
+}
+
+/// Whose a connection is.
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    id: Id,
+    /// Who processes its segments: who has it, or had it, or will accept it.
+    process: Option<ProcessId>,
+    /// The descriptor, as long as somebody has it open.
+    socket: Option<SocketId>,
+    /// Its channel, while that holds segments, or is on an adaptor.
+    channel: Option<ChannelId>,
+}
+
+impl Tcp {
+    pub(crate) fn new(config: &Config) -> Self {
+        let secret = config.secret.unwrap_or_else(|| Secret::of_seed(config.seed));
+        let mut endpoint = Endpoint::new(config.tcp.clone(), secret);
+        if Plan::of(config.architecture, config.device_work).device == DeviceWork::None {
+            endpoint.report_ends();
+        }
+        Self {
+            endpoint,
+            holders: Vec::new(),
+            listeners: Vec::new(),
+            stirred: false,
+            deadline: Instant::NEVER,
+            processing: Vec::new(),
+            called: Vec::new(),
+            spare: Spare::default(),
+        }
+    }
+
+    /// What is known of a connection, if its place has had no other since.
+    fn holder(&self, id: Id) -> Option<&Holder> {
+        self.holders.get(id.index() as usize)?.as_ref().filter(|holder| holder.id == id)
+    }
+
+    fn holder_mut(&mut self, id: Id) -> Option<&mut Holder> {
+        self.holders.get_mut(id.index() as usize)?.as_mut().filter(|holder| holder.id == id)
+    }
+
+    fn set_holder(&mut self, holder: Holder) {
+        let place = holder.id.index() as usize;
+        if place >= self.holders.len() {
+            self.holders.resize(place + 1, None);
+        }
+        if let Some(slot) = self.holders.get_mut(place) {
+            *slot = Some(holder);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Channels of TCP, and asynchronous protocol processing (Druschel and Banga, OSDI 1996, section 3.4).
+//!
+//! Under the lazy architectures segments wait in channels until the process that they are for processes them: not in its receive calls, because the
+//! sender waits for acknowledgments, but whenever the scheduler would run it, at its priority and on its bill. A process that uses too much of the
+//! processor falls behind, its channels fill up, and the excess dies there.
+//!
+//! A listener has two channels. SYNs have one of their own, which is left alone while the listener can take no more connections: a flood of them then ends
+//! there. Whatever else comes for its port (the last ACK of a handshake, an answer to a connection in TIME-WAIT) has the other. A connection has a
+//! channel while segments wait for it; with an adaptor that demultiplexes, from when it has a socket until it ends, if the adaptor has one to spare, or else its
+//! listener's. What is for nobody is left to the daemon for control traffic.
+
+use std::collections::VecDeque;
+
+use super::super::Net;
+use super::Holder;
+use crate::channel::{Channel, ChannelId};
+use crate::demux::{Binding, Change};
+use crate::frame::Frame;
+use crate::poll::{Gate, Sources};
+use crate::process::ProcessId;
+use crate::receive::DeviceWork;
+use crate::socket::{Descriptor, ListenError, SocketId};
+use crate::stack::InterfaceId;
+use crate::tcp::FourTuple;
+use crate::tcp::endpoint::ListenAt;
+use crate::tcp::table::Id;
+use crate::time::Instant;
+
+/// What a channel of TCP holds segments for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Feed {
+    /// SYNs for a listener.
+    Syns(SocketId),
+    /// What else comes for its port.
+    Handshakes(SocketId),
+    /// A connection.
+    Connection(Id),
+}
+
+/// The protocol processing that a process has to do.
+#[derive(Debug, Default)]
+pub(super) struct Processing {
+    /// Channels with segments, served round robin.
+    active: VecDeque<ChannelId>,
+    /// Where the process hears of its sockets.
+    pub(super) events: Option<SocketId>,
+    /// The process has ended.
+    ended: bool,
+}
+
+/// Channels that connections take when segments come for them, and give back empty.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    channels: Vec<ChannelId>,
+    /// Buffers promised for all channels of connections together.
+    promised: usize,
+    /// Of these, how many hold a segment.
+    queued: usize,
+    /// On adaptors: how many channels were made.
+    rings: usize,
+}
+
+impl Net {
+    pub(super) fn processing_of(&mut self, process: ProcessId) -> &mut Processing {
+        let index = process.0 as usize;
+        if index >= self.tcp.processing.len() {
+            self.tcp.processing.resize_with(index + 1, Processing::default);
+        }
+        &mut self.tcp.processing[index]
+    }
+
+    /// Whether the process has protocol processing to do.
+    pub(crate) fn has_segments(&self, process: ProcessId) -> bool {
+        self.tcp.processing.get(process.0 as usize).is_some_and(|processing| !processing.active.is_empty())
+    }
+
+    // --- Channels ---
+
+    /// Under the lazy architectures a listener has channels.
+    pub(super) fn open_listener_channels(
+        &mut self,
+        socket: SocketId,
+        at: ListenAt,
+    ) -> Result<(), ListenError> {
+        if !self.plan.is_lazy() {
+            return Ok(());
+        }
+        self.promise_segments()?;
+        let ListenAt { address, port } = at;
+        let syns =
+            self.open_segment_channel(Binding::Tcp { address, port, opens: true }, Feed::Syns(socket))?;
+        let binding = Binding::Tcp { address, port, opens: false };
+        let handshakes = match self.open_segment_channel(binding, Feed::Handshakes(socket)) {
+            Ok(channel) => channel,
+            Err(error) => {
+                self.close_channel(syns, Binding::Tcp { address, port, opens: true }, Instant::ZERO);
+                return Err(error);
+            }
+        };
+        if let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) {
+            (listener.syns, listener.handshakes) = (Some(syns), Some(handshakes));
+        }
+        Ok(())
+    }
+
+    fn open_segment_channel(&mut self, binding: Binding, feed: Feed) -> Result<ChannelId, ListenError> {
+        let id = self.open_channel(binding).map_err(ListenError::from)?;
+        if let Some(channel) = self.channel_mut(id) {
+            channel.feed = Some(feed);
+            // TCP's senders are paced by windows. The excess of those who are not ends in the channel, and is no reason to hold back what
+            // shares a ring with it.
+            channel.gate = Gate::open();
+        }
+        self.arm_feed(id);
+        Ok(id)
+    }
+
+    /// From now on the first segment in a channel on an adaptor interrupts. If there is one already, it has.
+    pub(in crate::net) fn arm_feed(&mut self, id: ChannelId) {
+        if self.channel_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
+            self.rung.push_back(id);
+        }
+    }
+
+    /// The buffers of all channels of connections, promised when the first socket needs them.
+    fn promise_segments(&mut self) -> Result<(), ListenError> {
+        if self.tcp.spare.promised == 0 && self.plan.device != DeviceWork::None {
+            let pkts = self.config.segment_pkts;
+            self.pool.grow(pkts).map_err(ListenError::NoMemory)?;
+            self.tcp.spare.promised = pkts;
+        }
+        Ok(())
+    }
+
+    /// A ring for a connection on each adaptor that demultiplexes, if there are any to spare. Without one its segments come by its listener's.
+    pub(super) fn open_connection_ring(&mut self, id: Id) {
+        if self.plan.device != DeviceWork::None {
+            // If the memory limit forbids it, the first segment will find no room, and be sent again in vain: better to say so at once.
+            let _ = self.promise_segments();
+            return;
+        }
+        let Some(&tuple) = self.tcp.endpoint.tuple(id) else { return };
+        let channel = match self.tcp.spare.channels.pop() {
+            Some(channel) => {
+                self.update(Change::Bind(Binding::Connection(tuple), channel));
+                channel
+            }
+            None if self.tcp.spare.rings < self.config.connection_rings => {
+                let Ok(channel) = self.open_channel(Binding::Connection(tuple)) else { return };
+                self.tcp.spare.rings += 1;
+                channel
+            }
+            None => return,
+        };
+        if let Some(channel) = self.channel_mut(channel) {
+            channel.feed = Some(Feed::Connection(id));
+            channel.gate = Gate::open();
+        }
+        if let Some(holder) = self.tcp.holder_mut(id) {
+            holder.channel = Some(channel);
+        }
+        self.arm_feed(channel);
+    }
+
+    /// A connection has ended, or goes on in TIME-WAIT, where it has no channel. If it had one on an adaptor, that is another's now. What is left in it is
+    /// processed like any other segment.
+    pub(super) fn release_ring(&mut self, id: Id, tuple: FourTuple) {
+        let Some(channel) = self.tcp.holder_mut(id).and_then(|holder| holder.channel.take()) else { return };
+        self.update(Change::Unbind(Binding::Connection(tuple)));
+        self.tcp.spare.channels.push(channel);
+    }
+
+    /// The channel of a segment: its connection's, or where the demultiplexing table says that others go.
+    pub(in crate::net) fn segment_channel(
+        &mut self,
+        tuple: &FourTuple,
+        otherwise: Option<ChannelId>,
+    ) -> Option<ChannelId> {
+        let Some(id) = self.tcp.endpoint.find(tuple) else { return otherwise };
+        let holder = match self.tcp.holder(id) {
+            Some(holder) => *holder,
+            None => {
+                let process = self.listening_process(tuple);
+                let holder = Holder { id, process, socket: None, channel: None };
+                self.tcp.set_holder(holder);
+                holder
+            }
+        };
+        if holder.channel.is_some() {
+            return holder.channel;
+        }
+        let channel = self.tcp.spare.channels.pop().unwrap_or_else(|| self.make_channel());
+        if let Some(channel) = self.channel_mut(channel) {
+            channel.feed = Some(Feed::Connection(id));
+        }
+        if let Some(holder) = self.tcp.holder_mut(id) {
+            holder.channel = Some(channel);
+        }
+        Some(channel)
+    }
+
+    /// There are never more than there are buffers for, because none is empty.
+    fn make_channel(&mut self) -> ChannelId {
+        let id = self.free_channel_id();
+        self.put_channel(id, Channel::growing(self.config.channel_pkts));
+        id
+    }
+
+    fn listening_process(&self, tuple: &FourTuple) -> Option<ProcessId> {
+        let at = self.tcp.endpoint.listener_for(&tuple.local)?;
+        self.descriptor(self.listener_at(&at)?)?.owner()
+    }
+
+    /// Segments that a channel of a connection may hold.
+    ///
+    /// They share their buffers: each may have an eighth of those that are free, so that when several are flooded there is room left for others ("Dynamic
+    /// queue length thresholds for shared-memory packet switches", Choudhury and Hahne, 1998).
+    pub(in crate::net) fn segments_held_max(&self) -> usize {
+        let Spare { promised, queued, .. } = &self.tcp.spare;
+        promised.saturating_sub(*queued).div_ceil(8)
+    }
+
+    pub(crate) const fn segments_waiting(&self) -> usize {
+        self.tcp.spare.queued
+    }
+
+    pub(in crate::net) fn count_held(&mut self, feed: Feed) {
+        if matches!(feed, Feed::Connection(_)) {
+            self.tcp.spare.queued += 1;
+        }
+    }
+
+    pub(in crate::net) fn count_taken(&mut self, feed: Option<Feed>) {
+        if matches!(feed, Some(Feed::Connection(_))) {
+            self.tcp.spare.queued = self.tcp.spare.queued.saturating_sub(1);
+        }
+    }
+
+    // --- Processing ---
+
+    /// A channel of TCP has segments: its process is to process them.
+    pub(in crate::net) fn activate(&mut self, id: ChannelId, feed: Feed) {
+        if self.channel_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
+            return;
+        }
+        let process = self.process_for(feed);
+        self.processing_of(process).active.push_back(id);
+        self.tcp.called.push(process);
+    }
+
+    /// Whose business a channel is. When a process has ended, the daemon for control traffic minds what is left of its connections.
+    fn process_for(&mut self, feed: Feed) -> ProcessId {
+        let process = match feed {
+            Feed::Syns(socket) | Feed::Handshakes(socket) => {
+                self.descriptor(socket).and_then(Descriptor::owner)
+            }
+            Feed::Connection(id) => self.tcp.holder(id).and_then(|holder| holder.process),
+        };
+        process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.caretaker())
+    }
+
+    /// There always is one under the lazy architectures, which alone have channels.
+    fn caretaker(&self) -> ProcessId {
+        self.control_channel.and_then(|channel| self.daemon(channel)).unwrap_or(ProcessId(0))
+    }
+
+    /// One step of protocol processing for a process: segments of its channels, one of each in turn.
+    pub(crate) fn process_segments(&mut self, process: ProcessId, now: Instant) {
+        for _ in 0..self.config.batch_pkts {
+            let Some(id) = self.processing_of(process).active.pop_front() else { return };
+            match self.next_segment(id, now) {
+                Some((interface, frame)) => {
+                    self.processing_of(process).active.push_back(id);
+                    self.input(interface, frame, Sources::NONE, now);
+                }
+                None => self.settle_channel(id),
+            }
+        }
+    }
+
+    fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
+        if let Some(Feed::Syns(socket)) = self.channel(id)?.feed
+            && self.is_overloaded(socket)
+        {
+            return None;
+        }
+        self.take_from_channel(id, now)
+    }
+
+    /// Whether a listener can take no more connections: its SYNs are left in their channel.
+    fn is_overloaded(&self, socket: SocketId) -> bool {
+        matches!(self.descriptor(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
+    }
+
+    /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for its next connection.
+    fn settle_channel(&mut self, id: ChannelId) {
+        let Some(channel) = self.channel_mut(id) else { return };
+        channel.listed = false;
+        let (feed, left) = (channel.feed, !channel.is_empty());
+        match feed {
+            Some(Feed::Syns(socket)) if left => {
+                if let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) {
+                    listener.stopped = true;
+                }
+            }
+            Some(feed) if self.channel_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
+                // One came between the last look and the arming.
+                self.activate(id, feed);
+            }
+            Some(Feed::Connection(connection)) => self.give_back(id, connection),
+            _ => {}
+        }
+    }
+
+    /// A connection's channel is empty. One on an adaptor stays with its connection.
+    fn give_back(&mut self, channel: ChannelId, connection: Id) {
+        if self.channel(channel).is_some_and(Channel::has_rings) {
+            return;
+        }
+        if let Some(holder) = self.tcp.holder_mut(connection) {
+            holder.channel = None;
+        }
+        self.tcp.spare.channels.push(channel);
+    }
+
+    /// Listeners whose accept queue has room again.
+    pub(super) fn resume_listeners(&mut self) {
+        for index in 0..self.tcp.listeners.len() {
+            let Some(&socket) = self.tcp.listeners.get(index) else { return };
+            let Some(Descriptor::Listener(listener)) = self.descriptor(socket) else { continue };
+            let (stopped, syns) = (listener.stopped, listener.syns);
+            if !stopped || self.is_overloaded(socket) {
+                continue;
+            }
+            if let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) {
+                listener.stopped = false;
+            }
+            if let Some(syns) = syns {
+                self.activate(syns, Feed::Syns(socket));
+            }
+        }
+    }
+
+    /// A channel is no more: nobody need look at it.
+    pub(super) fn deactivate(&mut self, channel: ChannelId, process: ProcessId) {
+        self.processing_of(process).active.retain(|&other| other != channel);
+    }
+
+    /// A process has ended: the daemon goes on with its connections.
+    pub(crate) fn end_processing(&mut self, process: ProcessId) {
+        if self.tcp.processing.len() <= process.0 as usize {
+            return;
+        }
+        let left = core::mem::take(&mut self.processing_of(process).active);
+        self.processing_of(process).ended = true;
+        if !left.is_empty() {
+            let caretaker = self.caretaker();
+            self.processing_of(caretaker).active.extend(left);
+            self.tcp.called.push(caretaker);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Segments in and out, passing time, and what programs are told.
+
+use super::super::{Net, OUTPUT_PKTS};
+use crate::socket::{Descriptor, Listener, SocketId};
+use crate::stack::TcpPacket;
+use crate::tcp::FourTuple;
+use crate::tcp::endpoint::{Event, Fate, ListenAt, Packet, Readiness};
+use crate::tcp::table::Id;
+use crate::time::Instant;
+use crate::work::Work;
+
+/// Segments that one unit of work sends at most, so that nothing waits long for it.
+const SEGMENTS_PER_UNIT: usize = OUTPUT_PKTS / 2;
+
+impl Net {
+    /// TCP input of a segment.
+    pub(in crate::net) fn input_segment(&mut self, packet: TcpPacket, now: Instant) {
+        self.work.add(Work::Segment);
+        let of = Packet {
+            source: packet.source,
+            destination: packet.destination,
+            ecn: packet.ecn,
+            mss: self.stack.mss_by(packet.interface, &packet.source),
+        };
+        let fate = self.tcp.endpoint.input(&packet.octets(), &of, now);
+        self.tcp.stirred = true;
+        match fate {
+            Fate::Data => packet.deliver(&mut self.ledger, &mut self.pool),
+            Fate::Control => packet.consume(&mut self.ledger, &mut self.pool),
+            Fate::Dropped(reason) => packet.drop(reason, &mut self.ledger, &mut self.pool),
+        }
+    }
+
+    /// Whether the socket that a segment is for has no room for more: what the control experiment of early demultiplexing goes by.
+    pub(in crate::net) fn is_segment_unwelcome(&self, tuple: &FourTuple, opens: bool) -> bool {
+        let endpoint = &self.tcp.endpoint;
+        if let Some(connection) = endpoint.find(tuple).and_then(|id| endpoint.connection(id)) {
+            return connection.receive_room() == 0;
+        }
+        opens && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
+    }
+
+    /// Whether TCP has segments left to send that the last unit had no time for.
+    pub(crate) fn has_segments_to_send(&self) -> bool {
+        self.tcp.stirred && self.has_room_to_send()
+    }
+
+    /// What follows from whatever TCP was told in this unit: programs hear of it, and segments leave. To be called at the end of every unit.
+    pub(crate) fn stir_tcp(&mut self, now: Instant) {
+        if !self.tcp.stirred {
+            return;
+        }
+        while let Some(event) = self.tcp.endpoint.poll_event() {
+            match event {
+                Event::Acceptable(at) => self.tell_listener(&at),
+                Event::Connection(id, ready) => self.tell_stream(id, ready),
+            }
+        }
+        self.tcp.stirred = !self.send_segments(now);
+        while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
+            self.release_ring(id, tuple);
+        }
+        self.tcp.deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+        self.resume_listeners();
+    }
+
+    /// Sends what there is to send; says whether that was all.
+    fn send_segments(&mut self, now: Instant) -> bool {
+        for _ in 0..SEGMENTS_PER_UNIT {
+            if !self.has_room_to_send() {
+                return false;
+            }
+            let Some(mut frame) = self.pool.take() else { return false };
+            let room = frame.capacity();
+            let sent = if frame.resize(room) {
+                self.tcp.endpoint.poll_transmit(now, frame.bytes_mut())
+            } else {
+                None
+            };
+            let Some(sent) = sent else {
+                self.pool.recycle(frame);
+                return true;
+            };
+            // It was written to this very frame, so it fits.
+            let _ = frame.resize(sent.len);
+            self.work.add(Work::SegmentOutput);
+            // A segment that cannot be sent is lost, as in the network: it is counted, and sent again.
+            let _ = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent.tuple, sent.ecn, io));
+        }
+        false
+    }
+
+    /// Whether an output queue would rather have no more at the moment. TCP has its segments until they are acknowledged, so it can wait.
+    fn has_room_to_send(&self) -> bool {
+        self.out.len() < OUTPUT_PKTS && self.output_has_room()
+    }
+
+    fn tell_listener(&mut self, at: &ListenAt) {
+        let Some(socket) = self.listener_at(at) else { return };
+        let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) else { return };
+        let waiter = listener.waiter.take();
+        self.announce(socket);
+        if let Some(waiter) = waiter {
+            self.wake(waiter);
+        }
+    }
+
+    fn tell_stream(&mut self, id: Id, ready: Readiness) {
+        let Some(socket) = self.tcp.holder(id).and_then(|holder| holder.socket) else { return };
+        let Some(Descriptor::Stream(stream)) = self.descriptor_mut(socket) else { return };
+        stream.ready = ready;
+        stream.news = true;
+        let waiter = stream.waiter.take();
+        self.announce(socket);
+        if let Some(waiter) = waiter {
+            self.wake(waiter);
+        }
+    }
+
+    /// Puts a socket that has news into its process's event queue, if it has one and the socket is not in it.
+    pub(super) fn announce(&mut self, socket: SocketId) {
+        let Some(owner) = self.descriptor(socket).and_then(Descriptor::owner) else { return };
+        let Some(events) = self.events_of(owner) else { return };
+        let announced = match self.descriptor_mut(socket) {
+            Some(Descriptor::Stream(stream)) => &mut stream.announced,
+            Some(Descriptor::Listener(listener)) => &mut listener.announced,
+            _ => return,
+        };
+        if core::mem::replace(announced, true) {
+            return;
+        }
+        let Some(Descriptor::Events(events)) = self.descriptor_mut(events) else { return };
+        events.queue.push_back(socket);
+        if let Some(waiter) = events.waiter.take() {
+            self.wake(waiter);
+        }
+    }
+
+    pub(super) fn listener_at(&self, at: &ListenAt) -> Option<SocketId> {
+        let is = |socket: &&SocketId| matches!(self.descriptor(**socket), Some(Descriptor::Listener(Listener { at: other, .. })) if other == at);
+        self.tcp.listeners.iter().find(is).copied()
+    }
+
+    // --- Time ---
+
+    pub(crate) const fn tcp_deadline(&self) -> Instant {
+        self.tcp.deadline
+    }
+
+    /// Retransmissions, delayed acknowledgments and the like that are due.
+    pub(in crate::net) fn advance_tcp(&mut self, now: Instant) {
+        if now >= self.tcp.deadline {
+            self.tcp.endpoint.advance(now);
+            self.tcp.stirred = true;
+            // Until the end of the unit says what is next.
+            self.tcp.deadline = Instant::NEVER;
+        }
+    }
+}

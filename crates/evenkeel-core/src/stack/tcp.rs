@@ -1,0 +1,138 @@
+//! TCP as IP sees it: what has come for it, and what it sends (RFC 9293 3.9.2).
+
+use std::borrow::Cow;
+
+use super::address::Cast;
+use super::output::{Header, Next};
+use super::packet::Payload;
+use super::{InterfaceId, Io, Packet, SendError, Stack};
+use crate::drop::{IpDrop, TcpDrop};
+use crate::frame::{Frame, Pool};
+use crate::ledger::Ledger;
+use crate::tcp::{Ecn, FourTuple};
+use crate::time::Instant;
+use crate::wire::{IpAddress, IpProtocol};
+
+/// Octets of a TCP header without options: what the maximum segment size leaves out, beside the IP header (RFC 6691 2).
+const TCP_HEADER: usize = 20;
+
+/// A segment for us, in the frames it came in. Nothing of it has been looked at.
+///
+/// Its frames are part of the books: whoever has it ends it as delivered, consumed or dropped, and recycles it.
+#[derive(Debug)]
+pub struct TcpPacket {
+    /// The interface it came in by.
+    pub interface: InterfaceId,
+    /// Who sent it.
+    pub source: IpAddress,
+    /// The address of ours that it was sent to.
+    pub destination: IpAddress,
+    /// What the IP header says about congestion.
+    pub ecn: Ecn,
+    payload: Payload,
+}
+
+impl TcpPacket {
+    /// The segment, from the TCP header on: where it lies, or gathered if it came in fragments.
+    #[must_use]
+    pub fn octets(&self) -> Cow<'_, [u8]> {
+        match self.payload.pieces() {
+            [piece] => Cow::Borrowed(piece.bytes()),
+            pieces => Cow::Owned(pieces.iter().flat_map(|piece| piece.bytes().iter().copied()).collect()),
+        }
+    }
+
+    /// Ends it as read by a program, or soon to be.
+    pub(crate) fn deliver(self, ledger: &mut Ledger, pool: &mut Pool) {
+        ledger.delivered += self.payload.frames();
+        self.payload.recycle(pool);
+    }
+
+    /// Ends it inside the host: it brought nothing for a program.
+    pub fn consume(self, ledger: &mut Ledger, pool: &mut Pool) {
+        ledger.consumed += self.payload.frames();
+        self.payload.recycle(pool);
+    }
+
+    /// Ends it as dropped.
+    pub(crate) fn drop(self, reason: TcpDrop, ledger: &mut Ledger, pool: &mut Pool) {
+        ledger.drop_input(reason, self.payload.frames());
+        self.payload.recycle(pool);
+    }
+}
+
+impl Stack {
+    /// TCP is between two hosts: what was sent to several is dropped without an answer (RFC 9293 3.9.2.3, MUST-57).
+    pub(super) fn input_tcp(packet: Packet, io: &mut Io<'_>) -> Option<TcpPacket> {
+        if packet.cast != Cast::Unicast {
+            io.drop_payload(packet.payload, TcpDrop::NotUnicast);
+            return None;
+        }
+        let Packet { interface, source, destination, ecn, payload, .. } = packet;
+        Some(TcpPacket { interface, source, destination, ecn, payload })
+    }
+
+    /// The address of ours from which a connection to `destination` is opened.
+    pub(crate) fn source_to(&self, destination: &IpAddress) -> Result<IpAddress, SendError> {
+        let path = self.path_to(destination, None)?;
+        let next = if let Next::Neighbor(neighbor) = path.next { neighbor } else { *destination };
+        self.source_for(destination, &next, path.interface).ok_or(SendError::NoAddress)
+    }
+
+    /// Octets that a segment to `destination` may have behind the 20 octets of its header, options included.
+    pub(crate) fn mss_to(&self, destination: &IpAddress, now: Instant) -> Result<u16, SendError> {
+        let path = self.path_to(destination, None)?;
+        let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
+        let mtu = self.path_mtus.get(destination, now).map_or(mtu, |known| known.min(mtu));
+        Ok(segment_max(mtu, destination))
+    }
+
+    /// The same for a neighbour's segment that came by `interface`: what can come that way.
+    pub(crate) fn mss_by(&self, interface: InterfaceId, peer: &IpAddress) -> u16 {
+        segment_max(self.attachment(interface).map_or(0, |attachment| attachment.mtu), peer)
+    }
+
+    /// Sends the segment in `frame`. Routers are not to fragment it (RFC 1191 3).
+    ///
+    /// # Errors
+    /// [`SendError`]; the segment is lost, and counted as dropped.
+    pub(crate) fn send_segment(
+        &mut self,
+        frame: Frame,
+        tuple: &FourTuple,
+        ecn: Ecn,
+        io: &mut Io<'_>,
+    ) -> Result<(), SendError> {
+        let (source, destination) = (tuple.local.addr, tuple.remote.addr);
+        let protocol = IpProtocol::Tcp;
+        let header = Header {
+            ecn,
+            dont_fragment: true,
+            ..Header::new(source, destination, protocol, self.config.hop_limit)
+        };
+        let path = match self.path_to(&destination, None) {
+            Ok(path) => path,
+            Err(error) => {
+                let reason = if error == SendError::Loopback { IpDrop::Martian } else { IpDrop::NoRoute };
+                lose(frame, reason, io);
+                return Err(error);
+            }
+        };
+        self.send_whole(header, path, frame, io)
+    }
+}
+
+/// Counts a segment of ours as dropped.
+pub(super) fn lose(frame: Frame, reason: IpDrop, io: &mut Io<'_>) {
+    io.ledger.originated += 1;
+    io.ledger.drop_output(reason);
+    io.pool.recycle(frame);
+}
+
+fn segment_max(mtu: usize, peer: &IpAddress) -> u16 {
+    let ip = match peer {
+        IpAddress::Ipv4(_) => 20,
+        IpAddress::Ipv6(_) => 40,
+    };
+    u16::try_from(mtu.saturating_sub(ip + TCP_HEADER)).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,231 @@
+//! Programs with TCP streams, for simulated hosts: an echo server and clients that check every octet.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::time::Duration;
+
+use crate::workload::{Log, Tally};
+
+/// Octets that one call moves at most.
+const CHUNK: usize = 16 << 10;
+
+/// Sends back what comes, stream by stream, and ends a stream when its peer has.
+#[derive(Debug)]
+pub struct StreamEcho {
+    port: u16,
+    config: ListenerConfig,
+    listener: Option<SocketId>,
+    streams: BTreeMap<SocketId, Echoing>,
+    accepted: Tally,
+}
+
+/// A stream, and what could not be sent back yet.
+#[derive(Debug, Default)]
+struct Echoing {
+    back: Vec<u8>,
+    ended: bool,
+}
+
+impl StreamEcho {
+    /// A server on `port`, and the count of the connections it accepted.
+    #[must_use]
+    pub fn new(port: u16, config: ListenerConfig) -> (Self, Tally) {
+        let accepted = Tally::default();
+        (
+            Self { port, config, listener: None, streams: BTreeMap::new(), accepted: accepted.clone() },
+            accepted,
+        )
+    }
+
+    /// Moves what can be moved; false when the stream is to be closed.
+    fn serve(stream: SocketId, echoing: &mut Echoing, system: &mut System<'_>) -> bool {
+        let mut chunk = [0; CHUNK];
+        loop {
+            while !echoing.back.is_empty() {
+                match system.write(stream, &echoing.back) {
+                    Ok(taken) => drop(echoing.back.drain(..taken)),
+                    Err(Unavailable::NotNow) => return true,
+                    Err(_) => return false,
+                }
+            }
+            if echoing.ended {
+                return false;
+            }
+            match system.read(stream, &mut chunk) {
+                Ok(0) => echoing.ended = true,
+                Ok(len) => echoing.back.extend_from_slice(&chunk[..len]),
+                Err(Unavailable::NotNow) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+impl Program for StreamEcho {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        if self.listener.is_none() {
+            let listener = system.listen(None, self.port, &self.config);
+            self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
+        }
+        match system.next_event(events) {
+            None => return Step::Wait(events),
+            Some(Event::Acceptable(listener)) => {
+                while let Some((stream, _)) = system.accept(listener) {
+                    self.accepted.add_one();
+                    self.streams.insert(stream, Echoing::default());
+                }
+            }
+            Some(Event::Stream(stream, _)) => {
+                let Some(echoing) = self.streams.get_mut(&stream) else { return Step::Again };
+                if !Self::serve(stream, echoing, system) {
+                    self.streams.remove(&stream);
+                    system.close(stream);
+                }
+            }
+        }
+        Step::Again
+    }
+}
+
+/// What became of a stream of a [`StreamClient`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every octet came back, in order.
+    Echoed,
+    /// The connection failed, and said so.
+    Failed(Unavailable),
+    /// No connection was opened.
+    NotOpened,
+    /// Something else came back than was sent.
+    Wrong {
+        /// How many octets had come back rightly before.
+        after: usize,
+    },
+}
+
+/// Opens connections, one after the other or several at the same time; sends octets over each and compares what comes back.
+#[derive(Debug)]
+pub struct StreamClient {
+    to: Endpoint,
+    /// Connections to open yet.
+    left: usize,
+    /// Connections at the same time.
+    abreast: usize,
+    octets: usize,
+    pause: Duration,
+    streams: BTreeMap<SocketId, Asking>,
+    outcomes: Log<Outcome>,
+}
+
+#[derive(Debug)]
+struct Asking {
+    number: usize,
+    sent: usize,
+    back: usize,
+}
+
+/// What a stream is to carry at a place.
+fn octet(number: usize, place: usize) -> u8 {
+    (place.wrapping_mul(31) ^ (place >> 8).wrapping_mul(7) ^ number.wrapping_mul(131)) as u8
+}
+
+impl StreamClient {
+    /// A client that opens `connections` of `octets` each to `to`, `abreast` at a time; and what became of each.
+    #[must_use]
+    pub fn new(to: Endpoint, connections: usize, abreast: usize, octets: usize) -> (Self, Log<Outcome>) {
+        let outcomes = Log::default();
+        let client = Self {
+            to,
+            left: connections,
+            abreast,
+            octets,
+            pause: Duration::from_millis(10),
+            streams: BTreeMap::new(),
+            outcomes: outcomes.clone(),
+        };
+        (client, outcomes)
+    }
+
+    /// Opens what is to be open; false if one could not be.
+    fn open(&mut self, system: &mut System<'_>) -> bool {
+        while self.left > 0 && self.streams.len() < self.abreast {
+            self.left -= 1;
+            match system.connect(self.to) {
+                Ok(stream) => {
+                    self.streams.insert(stream, Asking { number: self.left, sent: 0, back: 0 });
+                }
+                Err(_) => {
+                    self.outcomes.push(Outcome::NotOpened);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Moves what can be moved; says what became of the stream once that is known.
+    fn ask(&self, stream: SocketId, asking: &mut Asking, system: &mut System<'_>) -> Option<Outcome> {
+        while asking.sent < self.octets {
+            let end = self.octets.min(asking.sent + CHUNK);
+            let chunk: Vec<u8> = (asking.sent..end).map(|place| octet(asking.number, place)).collect();
+            match system.write(stream, &chunk) {
+                Ok(taken) => asking.sent += taken,
+                Err(Unavailable::NotNow) => break,
+                Err(why) => return Some(Outcome::Failed(why)),
+            }
+            if asking.sent == self.octets {
+                system.shutdown(stream);
+            }
+        }
+        let mut chunk = [0; CHUNK];
+        loop {
+            match system.read(stream, &mut chunk) {
+                Ok(0) if asking.back == self.octets => return Some(Outcome::Echoed),
+                Ok(0) => return Some(Outcome::Wrong { after: asking.back }),
+                Ok(len) => {
+                    for &came in &chunk[..len] {
+                        if came != octet(asking.number, asking.back) || asking.back >= self.octets {
+                            return Some(Outcome::Wrong { after: asking.back });
+                        }
+                        asking.back += 1;
+                    }
+                }
+                Err(Unavailable::NotNow) => return None,
+                Err(why) => return Some(Outcome::Failed(why)),
+            }
+        }
+    }
+}
+
+impl Program for StreamClient {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        if !self.open(system) {
+            return Step::Sleep(system.now() + self.pause);
+        }
+        let Some(event) = system.next_event(events) else {
+            return if self.streams.is_empty() && self.left == 0 { Step::Exit } else { Step::Wait(events) };
+        };
+        let Event::Stream(stream, ready) = event else { return Step::Again };
+        let Some(mut asking) = self.streams.remove(&stream) else { return Step::Again };
+        if !ready.connected && !ready.over {
+            self.streams.insert(stream, asking);
+            return Step::Again;
+        }
+        match self.ask(stream, &mut asking, system) {
+            None => drop(self.streams.insert(stream, asking)),
+            Some(outcome) => {
+                self.outcomes.push(outcome);
+                system.close(stream);
+            }
+        }
+        Step::Again
+    }
+}
