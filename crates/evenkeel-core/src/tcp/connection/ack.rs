@@ -89,9 +89,14 @@ impl Connection {
     }
 
     /// "This is to prevent using old segments to update the window."
+    ///
+    /// What acknowledges more than anything before is not old, though its octets may be sent again. If its window did not count, that of before would, from the
+    /// new SND.UNA on, and reach further than the peer ever said.
     fn update_window(&mut self, segment: &Segment<'_>) {
         let (header, snd) = (&segment.header, &mut self.snd);
-        let newer = snd.wl1.before(header.seq) || snd.wl1 == header.seq && snd.wl2.at_or_before(header.ack);
+        let newer = snd.una.before(header.ack)
+            || snd.wl1.before(header.seq)
+            || snd.wl1 == header.seq && snd.wl2.at_or_before(header.ack);
         if newer {
             snd.wnd = u32::from(header.window) << snd.shift;
             snd.wnd_max = snd.wnd_max.max(snd.wnd);

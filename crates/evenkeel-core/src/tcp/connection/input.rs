@@ -34,10 +34,10 @@ impl Connection {
         if !known {
             return *segment;
         }
-        Segment {
-            header: Header { seq: header.seq + 1, flags: header.flags.without(Flags::SYN), ..*header },
-            ..*segment
-        }
+        // The window of a SYN is not scaled (RFC 7323, 2.2), but that of the rest will be taken to be.
+        let window = header.window >> self.snd.shift;
+        let flags = header.flags.without(Flags::SYN);
+        Segment { header: Header { seq: header.seq + 1, flags, window, ..*header }, ..*segment }
     }
 
     fn in_other_states(&mut self, segment: &Segment<'_>, now: Instant) {
