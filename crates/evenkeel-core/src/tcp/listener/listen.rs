@@ -143,15 +143,18 @@ impl Listener {
 
     /// RFC 9293, 3.10.7.2, second: any acknowledgment is a bad one, unless it brings a cookie back. Whether it does is not even looked at if no
     /// cookie can be on its way.
+    ///
+    /// If one can, a bad acknowledgment is not answered. It may belong to a connection that has a good cookie: its first segment was lost, or is
+    /// overtaken, and only that tells the peer's initial number. It will be sent again.
     pub(super) fn handle_ack(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
         let header = &arrival.segment.header;
-        if arrival.now >= self.cookies_until || header.flags.contains(Flags::SYN) {
+        if !self.expects_cookies(arrival) {
             return reset(&arrival.tuple, header);
         }
         let (irs, iss) = (header.seq - 1, header.ack - 1);
         let Some(peer_mss) = self.cookies.check(&arrival.tuple, irs, iss, arrival.now) else {
             counters.count(Counter::SyncookiesFailed);
-            return reset(&arrival.tuple, header);
+            return Reaction::Nothing;
         };
         if !self.accepts() {
             return overflow(counters);
@@ -174,6 +177,14 @@ impl Listener {
             ecn: self.config.ecn && options.is_some_and(|options| options.ecn),
             sent_at: None,
         })
+    }
+}
+
+impl Listener {
+    /// The segment may have a cookie in its acknowledgment.
+    pub(super) fn expects_cookies(&self, arrival: &Arrival<'_>) -> bool {
+        let flags = arrival.segment.header.flags;
+        arrival.now < self.cookies_until && flags.contains(Flags::ACK) && !flags.contains(Flags::SYN)
     }
 }
 

@@ -51,12 +51,24 @@ impl Listener {
             return Reaction::Nothing;
         }
         if header.ack != entry.iss + 1 {
-            return reset(&arrival.tuple, header);
+            return self.handle_other_ack(id, arrival, counters);
         }
         if !self.accepts() {
             return overflow(counters);
         }
         Reaction::Establish(self.establish(id, &entry, arrival))
+    }
+
+    /// The acknowledgment of something else, unless it is that of a cookie: the first SYN got one, then there was room, and the SYN came again.
+    fn handle_other_ack(&mut self, id: Id, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
+        if !self.expects_cookies(arrival) {
+            return reset(&arrival.tuple, &arrival.segment.header);
+        }
+        let reaction = self.handle_ack(arrival, counters);
+        if matches!(reaction, Reaction::Establish(_)) {
+            self.remove(id);
+        }
+        reaction
     }
 
     fn establish(&mut self, id: Id, entry: &HalfOpen, arrival: &Arrival<'_>) -> Handshake {

@@ -482,10 +482,37 @@ fn a_cookie_is_good_once_the_queue_is_no_longer_full_but_not_for_ever() {
     // nothing, and guessing is in vain.
     bench.answer(2, 0, plain_syn());
     bench.answer(59_999, 4, plain_syn());
-    assert!(matches!(bench.input(120_000, 2, ack_of(&syn_ack)), Reaction::Send(_)));
+    assert_eq!(bench.input(120_000, 2, ack_of(&syn_ack)), Reaction::Nothing);
     assert_eq!(bench.count(Counter::SyncookiesFailed), 1);
     assert!(matches!(bench.input(179_999, 2, ack_of(&syn_ack)), Reaction::Send(_)));
     assert_eq!(bench.count(Counter::SyncookiesFailed), 1);
+}
+
+/// Only the first segment of a stream tells the peer's initial number. Whoever answered the others with a reset would end a connection whose first segment
+/// is late, and whoever took one of them for the first would begin the stream in its middle.
+#[test]
+fn a_segment_that_overtakes_the_one_with_the_cookie_waits_for_it() {
+    let mut bench = Bench::full(ListenerConfig::default());
+    let syn_ack = bench.answer(0, 0, plain_syn());
+    let first = ack_of(&syn_ack);
+    for later in 1..10 {
+        let overtaking = Header { seq: first.seq + later, ..first };
+        assert_eq!(bench.input(1, 0, overtaking), Reaction::Nothing, "{later} octets later");
+    }
+    bench.established(2, 0, first);
+}
+
+#[test]
+fn a_cookie_is_good_though_the_syn_came_again_and_found_room() {
+    let mut bench = Bench::new(ListenerConfig { syn_queue: 1, ..ListenerConfig::default() });
+    bench.answer(0, 0, plain_syn());
+    let with_cookie = bench.answer(0, 2, plain_syn());
+    bench.input(1, 0, reset_at(PEER_ISS + 1));
+    let again = bench.answer(1_000, 2, plain_syn());
+    assert_ne!(with_cookie.seq, again.seq);
+    assert_eq!(bench.input(1_001, 2, Header { ack: again.seq + 2, ..ack_of(&again) }), Reaction::Nothing);
+    assert_eq!(bench.established(1_001, 2, ack_of(&with_cookie)).iss, with_cookie.seq);
+    assert_eq!(bench.listener.syn_queue_len(), 0);
 }
 
 #[test]
