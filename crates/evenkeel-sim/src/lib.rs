@@ -12,6 +12,7 @@ pub mod net;
 pub mod packet;
 pub mod rng;
 pub mod streams;
+pub mod tcp;
 pub mod timeline;
 pub mod trace;
 pub mod traffic;

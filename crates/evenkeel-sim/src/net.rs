@@ -83,12 +83,33 @@ pub struct Counters {
     pub reordered: u64,
 }
 
+/// What a path carries: a frame as octets, or something more.
+pub trait Frame: Clone {
+    /// How many octets it has, from the Ethernet header on.
+    fn octets(&self) -> usize;
+
+    /// Turns over one of its bits.
+    fn flip(&mut self, bit: u64);
+}
+
+impl Frame for Vec<u8> {
+    fn octets(&self) -> usize {
+        self.len()
+    }
+
+    fn flip(&mut self, bit: u64) {
+        if let Some(octet) = self.get_mut((bit / 8) as usize) {
+            *octet ^= 1 << (bit % 8);
+        }
+    }
+}
+
 /// One direction of a link.
 ///
 /// Call [`Path::handle_frame`] for each frame that enters, at the time it enters; then, whenever [`Path::poll_timeout`] is reached,
 /// [`Path::poll_frame`] until it gives nothing.
 #[derive(Debug)]
-pub struct Path {
+pub struct Path<F = Vec<u8>> {
     conditions: Conditions,
     rng: Rng,
     /// When the wire has put out the last frame it accepted.
@@ -96,11 +117,11 @@ pub struct Path {
     /// When each frame that waits for the wire will have left the queue.
     waiting: VecDeque<Instant>,
     last_arrival: Instant,
-    flying: Events<Vec<u8>>,
+    flying: Events<F>,
     counters: Counters,
 }
 
-impl Path {
+impl<F: Frame> Path<F> {
     /// A path with these conditions, its faults drawn from `rng`.
     #[must_use]
     pub fn new(conditions: Conditions, rng: Rng) -> Self {
@@ -139,7 +160,7 @@ impl Path {
     }
 
     /// A frame enters, from the Ethernet header on.
-    pub fn handle_frame(&mut self, now: Instant, mut frame: Vec<u8>) {
+    pub fn handle_frame(&mut self, now: Instant, mut frame: F) {
         self.counters.offered += 1;
         if self.rng.chance(self.conditions.loss) {
             self.counters.lost += 1;
@@ -147,7 +168,7 @@ impl Path {
         }
         if self.rng.chance(self.conditions.corruption) {
             self.counters.corrupted += 1;
-            flip_a_bit(&mut frame, &mut self.rng);
+            frame.flip(self.rng.below(frame.octets() as u64 * 8));
         }
         let copies = if self.rng.chance(self.conditions.duplication) { 2 } else { 1 };
         self.counters.duplicated += copies - 1;
@@ -157,8 +178,8 @@ impl Path {
         self.send(now, frame);
     }
 
-    fn send(&mut self, now: Instant, frame: Vec<u8>) {
-        let Some(left) = self.serialize(now, frame.len()) else {
+    fn send(&mut self, now: Instant, frame: F) {
+        let Some(left) = self.serialize(now, frame.octets()) else {
             self.counters.overflowed += 1;
             return;
         };
@@ -189,7 +210,7 @@ impl Path {
     }
 
     /// The next frame that has arrived by `now`.
-    pub fn poll_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
+    pub fn poll_frame(&mut self, now: Instant) -> Option<F> {
         let frame = self.flying.pop_due(now)?;
         self.counters.delivered += 1;
         Some(frame)
@@ -210,13 +231,6 @@ pub(crate) fn ethernet_time(len_bytes: usize, rate_bps: u64) -> Duration {
 
 /// Preamble, start delimiter, frame check sequence and the gap between frames (IEEE 802.3): on the wire, but not in a frame here.
 const ETHERNET_OVERHEAD_BYTES: u64 = 8 + 4 + 12;
-
-fn flip_a_bit(frame: &mut [u8], rng: &mut Rng) {
-    let bit = rng.below(frame.len() as u64 * 8);
-    if let Some(byte) = frame.get_mut((bit / 8) as usize) {
-        *byte ^= 1 << (bit % 8);
-    }
-}
 
 #[cfg(test)]
 mod tests {

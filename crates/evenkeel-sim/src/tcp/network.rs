@@ -1,0 +1,433 @@
+//! Nodes, links, and what happens when.
+
+use core::fmt;
+
+use evenkeel_core::tcp::endpoint::{Event, Packet as Arrival};
+use evenkeel_core::tcp::{Counter, Ecn, Endpoint, EndpointConfig, FourTuple, Secret, SeqNumber};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpAddress, IpEndpoint};
+
+use super::packet::{Content, Packet};
+use crate::event::Events;
+use crate::net::{Conditions, Counters, Path};
+use crate::rng::{Ratio, Rng};
+
+/// What users of TCP do, and what is seen of it.
+pub trait User {
+    /// An endpoint has something to tell.
+    fn event(&mut self, network: &mut Network, node: usize, event: Event);
+
+    /// A time that [`Network::wake`] set has come.
+    fn woken(&mut self, network: &mut Network, token: u64);
+
+    /// A segment leaves. The tuple is the sender's.
+    fn sent(&mut self, _network: &Network, _node: usize, _tuple: &FourTuple, _segment: &[u8]) {}
+
+    /// A segment has arrived as it was sent. The tuple is the receiver's.
+    fn arrived(&mut self, _network: &Network, _node: usize, _tuple: &FourTuple, _segment: &[u8]) {}
+}
+
+/// A way over a link: from its first node to its second, or back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Direction {
+    /// The link's number.
+    pub link: usize,
+    /// From the second node to the first.
+    pub back: bool,
+}
+
+/// What changes on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// From now on it is like that.
+    Conditions(Conditions),
+    /// Packets with more octets than this, IP header included, are dropped; whether the sender is told.
+    Mtu(u16, bool),
+    /// Everything vanishes, or no longer.
+    Hole(bool),
+    /// Every so many packets are marked instead of let through unchanged, if they are ECN-capable.
+    Mark(Ratio),
+}
+
+/// A run cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stuck(String);
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+struct Node {
+    endpoint: Endpoint,
+    addresses: [IpAddress; 2],
+    deadline: Instant,
+    touched: bool,
+}
+
+struct Way {
+    path: Path<Packet>,
+    mtu: u16,
+    tells: bool,
+    hole: bool,
+    mark: Ratio,
+}
+
+struct Link {
+    ways: [Way; 2],
+}
+
+/// Endpoints and what is between them, in virtual time.
+pub struct Network {
+    now: Instant,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    /// By node: its links, and who is at the other end.
+    neighbors: Vec<Vec<(usize, Direction)>>,
+    wakes: Events<u64>,
+    changes: Events<(Direction, Change)>,
+    rng: Rng,
+    digest: u64,
+    segments: u64,
+    /// Segments that arrived changed.
+    damaged: u64,
+}
+
+/// Octets of an IP packet on an Ethernet.
+const MTU: u16 = 1_500;
+/// Things that may happen at one instant: more is a loop.
+const AT_ONCE_MAX: u32 = 20_000;
+
+impl Network {
+    /// An empty network at one second past zero.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            now: Instant::from_millis(1_000),
+            nodes: Vec::new(),
+            links: Vec::new(),
+            neighbors: Vec::new(),
+            wakes: Events::new(),
+            changes: Events::new(),
+            rng: Rng::new(seed),
+            digest: seed,
+            segments: 0,
+            damaged: 0,
+        }
+    }
+
+    /// Adds a node; returns its number, from zero.
+    pub fn add(&mut self, config: EndpointConfig) -> usize {
+        let number = self.nodes.len();
+        let [high, low] = (number as u16 + 1).to_be_bytes();
+        let v6 = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, number as u16 + 1);
+        let mut secret = [0; 16];
+        secret[..8].copy_from_slice(&self.rng.next_u64().to_le_bytes());
+        self.nodes.push(Node {
+            endpoint: Endpoint::new(config, Secret::new(secret)),
+            addresses: [IpAddress::v4(10, 0, high, low), v6],
+            deadline: Instant::NEVER,
+            touched: false,
+        });
+        self.neighbors.push(Vec::new());
+        number
+    }
+
+    /// Joins two nodes; returns the link's number, from zero. The conditions are those from `a` to `b`, and back.
+    pub fn join(&mut self, a: usize, b: usize, conditions: [Conditions; 2]) -> usize {
+        let link = self.links.len();
+        let ways = conditions.map(|conditions| Way {
+            path: Path::new(conditions, self.rng.fork()),
+            mtu: MTU,
+            tells: true,
+            hole: false,
+            mark: Ratio::ZERO,
+        });
+        self.links.push(Link { ways });
+        self.neighbors[a].push((b, Direction { link, back: false }));
+        self.neighbors[b].push((a, Direction { link, back: true }));
+        link
+    }
+
+    /// The time.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub const fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The endpoint of a node.
+    #[must_use]
+    pub fn endpoint(&self, node: usize) -> &Endpoint {
+        &self.nodes[node].endpoint
+    }
+
+    /// The same, to make calls.
+    pub fn endpoint_mut(&mut self, node: usize) -> &mut Endpoint {
+        self.nodes[node].touched = true;
+        &mut self.nodes[node].endpoint
+    }
+
+    /// The sockets of a connection from port to port, as the first node sees it.
+    #[must_use]
+    pub fn tuple(&self, from: (usize, u16), to: (usize, u16), ipv6: bool) -> FourTuple {
+        let end =
+            |(node, port): (usize, u16)| IpEndpoint::new(self.nodes[node].addresses[usize::from(ipv6)], port);
+        FourTuple::new(end(from), end(to))
+    }
+
+    /// The node with that address.
+    #[must_use]
+    pub fn node_of(&self, address: &IpAddress) -> Option<usize> {
+        let number = match address {
+            IpAddress::Ipv4(address) => {
+                let [_, _, high, low] = address.octets();
+                u16::from_be_bytes([high, low])
+            }
+            IpAddress::Ipv6(address) => address.segments()[7],
+        };
+        usize::from(number).checked_sub(1).filter(|node| *node < self.nodes.len())
+    }
+
+    /// What a segment may have after its 20 octets, as a node without knowledge of the path sees it.
+    #[must_use]
+    pub const fn mss(ipv6: bool) -> u16 {
+        MTU - 20 - if ipv6 { 40 } else { 20 }
+    }
+
+    /// Tells the user of `token` then.
+    pub fn wake(&mut self, after: Duration, token: u64) {
+        self.wakes.schedule(self.now + after, token);
+    }
+
+    /// Changes something then.
+    pub fn change(&mut self, at: Instant, way: Direction, change: Change) {
+        self.changes.schedule(at, (way, change));
+    }
+
+    /// All segments that left, with their times, in one number.
+    #[must_use]
+    pub const fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// How many segments have left.
+    #[must_use]
+    pub const fn segments(&self) -> u64 {
+        self.segments
+    }
+
+    /// How many segments have arrived that the network had changed.
+    #[must_use]
+    pub const fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// What one way did.
+    #[must_use]
+    pub fn counters(&self, way: Direction) -> Counters {
+        self.links[way.link].ways[usize::from(way.back)].path.counters()
+    }
+
+    /// Lets everything happen that happens until `limit`. Returns whether anything is left to happen later.
+    ///
+    /// # Errors
+    /// Something happens again and again, and time does not pass.
+    pub fn run(&mut self, user: &mut impl User, limit: Instant) -> Result<bool, Stuck> {
+        let mut at_once = 0;
+        loop {
+            self.settle(user)?;
+            let next = self.next();
+            if next > limit {
+                if limit != Instant::NEVER {
+                    self.now = self.now.max(limit);
+                }
+                return Ok(next != Instant::NEVER);
+            }
+            if next == Instant::NEVER {
+                return Ok(false);
+            }
+            at_once = if next > self.now { 0 } else { at_once + 1 };
+            if at_once > AT_ONCE_MAX {
+                return Err(Stuck(format!("time does not pass at {:?}", self.now)));
+            }
+            self.now = self.now.max(next);
+            self.happen(user)?;
+        }
+    }
+
+    /// When something happens next.
+    fn next(&self) -> Instant {
+        let ways = self.links.iter().flat_map(|link| link.ways.iter().map(|way| way.path.poll_timeout()));
+        let deadlines = self.nodes.iter().map(|node| node.deadline);
+        let soonest = ways.chain(deadlines).min().unwrap_or(Instant::NEVER);
+        soonest.min(self.wakes.next_due()).min(self.changes.next_due())
+    }
+
+    fn happen(&mut self, user: &mut impl User) -> Result<(), Stuck> {
+        let now = self.now;
+        while let Some((way, change)) = self.changes.pop_due(now) {
+            self.apply(way, change);
+        }
+        for link in 0..self.links.len() {
+            for back in [false, true] {
+                let way = usize::from(back);
+                while let Some(packet) = self.links[link].ways[way].path.poll_frame(now) {
+                    self.deliver(user, packet)?;
+                }
+            }
+        }
+        for node in self.nodes.iter_mut().filter(|node| node.deadline <= now) {
+            node.endpoint.advance(now);
+            node.touched = true;
+        }
+        while let Some(token) = self.wakes.pop_due(now) {
+            user.woken(self, token);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, at: Direction, change: Change) {
+        let way = &mut self.links[at.link].ways[usize::from(at.back)];
+        match change {
+            Change::Conditions(conditions) => way.path.set_conditions(conditions),
+            Change::Mtu(mtu, tells) => (way.mtu, way.tells) = (mtu, tells),
+            Change::Hole(hole) => way.hole = hole,
+            Change::Mark(mark) => way.mark = mark,
+        }
+    }
+
+    fn deliver(&mut self, user: &mut impl User, packet: Packet) -> Result<(), Stuck> {
+        let Some(number) = self.node_of(&packet.destination) else { return Ok(()) };
+        let Packet { source, destination, content, damaged } = packet;
+        let (octets, ecn) = match content {
+            Content::Segment(octets, ecn) => (octets, ecn),
+            Content::TooBig { .. } if damaged => return Ok(()),
+            Content::TooBig { tuple, seq, mss } => {
+                let now = self.now;
+                self.endpoint_mut(number).packet_too_big(&tuple, seq, mss, now);
+                return Ok(());
+            }
+        };
+        if damaged {
+            self.damaged += 1;
+        } else if let Some(tuple) = tuple_of(&octets, destination, source) {
+            user.arrived(self, number, &tuple, &octets);
+        }
+        let ipv6 = matches!(source, IpAddress::Ipv6(_));
+        let arrival = Arrival { source, destination, ecn, mss: Self::mss(ipv6) };
+        let node = &mut self.nodes[number];
+        node.touched = true;
+        let before = node.endpoint.counters().get(Counter::InErrs);
+        node.endpoint.input(&octets, &arrival, self.now);
+        let refused = node.endpoint.counters().get(Counter::InErrs) > before;
+        if refused == damaged {
+            return Ok(());
+        }
+        let what = if damaged { "a damaged segment was taken" } else { "a good segment was refused" };
+        Err(Stuck(format!("{what} at {:?}: {octets:02x?}", self.now)))
+    }
+
+    /// Lets users and endpoints do all they can do now.
+    fn settle(&mut self, user: &mut impl User) -> Result<(), Stuck> {
+        let mut rounds = 0;
+        while let Some(number) = self.nodes.iter().position(|node| node.touched) {
+            self.nodes[number].touched = false;
+            while let Some(event) = self.nodes[number].endpoint.poll_event() {
+                user.event(self, number, event);
+            }
+            self.transmit(user, number);
+            let node = &mut self.nodes[number];
+            node.deadline = node.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+            rounds += 1;
+            if rounds > AT_ONCE_MAX {
+                return Err(Stuck(format!("users and endpoints never settle at {:?}", self.now)));
+            }
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self, user: &mut impl User, number: usize) {
+        let mut buffer = [0; MTU as usize];
+        while let Some(transmit) = self.nodes[number].endpoint.poll_transmit(self.now, &mut buffer) {
+            let Some(octets) = buffer.get(..transmit.len) else { return };
+            self.segments += 1;
+            self.note(number, octets);
+            user.sent(self, number, &transmit.tuple, octets);
+            self.send(number, &transmit.tuple, octets, transmit.ecn);
+        }
+    }
+
+    /// Puts a segment into the digest.
+    fn note(&mut self, number: usize, octets: &[u8]) {
+        let mut mix = |word: u64| {
+            self.digest = (self.digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        };
+        mix(self.now.as_nanos());
+        mix(number as u64);
+        for chunk in octets.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            mix(u64::from_le_bytes(word));
+        }
+    }
+
+    fn send(&mut self, number: usize, tuple: &FourTuple, octets: &[u8], ecn: Ecn) {
+        let (source, destination) = (tuple.local.addr, tuple.remote.addr);
+        let there = self.node_of(&destination);
+        let Some(&(_, at)) = self.neighbors[number].iter().find(|(node, _)| Some(*node) == there) else {
+            return;
+        };
+        let link = &mut self.links[at.link];
+        let way = &mut link.ways[usize::from(at.back)];
+        if way.hole {
+            return;
+        }
+        let ip = if matches!(source, IpAddress::Ipv6(_)) { 40 } else { 20 };
+        if octets.len() + ip > usize::from(way.mtu) {
+            let mss = way.mtu - ip as u16 - 20;
+            if way.tells
+                && let Some(content) = too_big(tuple, octets, mss)
+            {
+                let back = &mut link.ways[usize::from(!at.back)];
+                let told = Packet { source: destination, destination: source, content, damaged: false };
+                if !back.hole {
+                    back.path.handle_frame(self.now, told);
+                }
+            }
+            return;
+        }
+        let marked = ecn == Ecn::Capable && self.rng.chance(way.mark);
+        let ecn = if marked { Ecn::Experienced } else { ecn };
+        let content = Content::Segment(octets.to_vec(), ecn);
+        way.path.handle_frame(self.now, Packet { source, destination, content, damaged: false });
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network")
+            .field("now", &self.now)
+            .field("nodes", &self.nodes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The sockets that a segment names, as its receiver sees them.
+fn tuple_of(octets: &[u8], local: IpAddress, remote: IpAddress) -> Option<FourTuple> {
+    let [a, b, c, d] = *octets.first_chunk()?;
+    let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    Some(FourTuple::new(IpEndpoint::new(local, to), IpEndpoint::new(remote, from)))
+}
+
+/// What a router says of a segment that does not fit.
+fn too_big(tuple: &FourTuple, octets: &[u8], mss: u16) -> Option<Content> {
+    let seq = octets.get(4..8)?.first_chunk()?;
+    Some(Content::TooBig { tuple: *tuple, seq: SeqNumber::new(u32::from_be_bytes(*seq)), mss })
+}

@@ -1,0 +1,44 @@
+//! What travels between endpoints.
+
+use evenkeel_core::tcp::{Ecn, FourTuple, SeqNumber};
+use evenkeel_core::wire::IpAddress;
+
+use crate::net::Frame;
+
+/// A packet, less what its IP header would say besides.
+#[derive(Debug, Clone)]
+pub struct Packet {
+    pub(super) source: IpAddress,
+    pub(super) destination: IpAddress,
+    pub(super) content: Content,
+    /// The network has changed it.
+    pub(super) damaged: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    /// A segment, from the TCP header on.
+    Segment(Vec<u8>, Ecn),
+    /// ICMP: a segment was too big, and so many octets would fit after its header.
+    TooBig { tuple: FourTuple, seq: SeqNumber, mss: u16 },
+}
+
+/// Octets of an ICMP message that quotes a header.
+const ICMP_LEN: usize = 56;
+
+impl Frame for Packet {
+    /// Without Ethernet and IP headers.
+    fn octets(&self) -> usize {
+        match &self.content {
+            Content::Segment(octets, _) => octets.len(),
+            Content::TooBig { .. } => ICMP_LEN,
+        }
+    }
+
+    fn flip(&mut self, bit: u64) {
+        self.damaged = true;
+        if let Content::Segment(octets, _) = &mut self.content {
+            octets.flip(bit);
+        }
+    }
+}

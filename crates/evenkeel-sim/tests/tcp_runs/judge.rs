@@ -1,0 +1,155 @@
+//! What must hold when a world is at rest, and what happened in it.
+
+use evenkeel_core::tcp::Counter;
+use evenkeel_core::tcp::connection::Error;
+use evenkeel_sim::tcp::Network;
+
+use crate::program::Fate;
+use crate::run::{Conversation, Users};
+
+/// What happened.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) digest: u64,
+    worlds: u64,
+    connections: u64,
+    complete: u64,
+    left: u64,
+    refused: u64,
+    reset: u64,
+    timed_out: u64,
+    octets: u64,
+    segments: u64,
+    damaged: u64,
+    retransmitted: u64,
+    timeouts: u64,
+    probes: u64,
+    out_of_order: u64,
+    cookies: u64,
+    overflows: u64,
+    reused: u64,
+    ghosts: u64,
+    challenges: u64,
+    paws: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.worlds += other.worlds;
+        self.connections += other.connections;
+        self.complete += other.complete;
+        self.left += other.left;
+        self.refused += other.refused;
+        self.reset += other.reset;
+        self.timed_out += other.timed_out;
+        self.octets += other.octets;
+        self.segments += other.segments;
+        self.damaged += other.damaged;
+        self.retransmitted += other.retransmitted;
+        self.timeouts += other.timeouts;
+        self.probes += other.probes;
+        self.out_of_order += other.out_of_order;
+        self.cookies += other.cookies;
+        self.overflows += other.overflows;
+        self.reused += other.reused;
+        self.ghosts += other.ghosts;
+        self.challenges += other.challenges;
+        self.paws += other.paws;
+    }
+
+    /// A test of the tests: worlds in which nothing goes wrong show nothing.
+    pub(crate) fn assert_everything_happened(&self) {
+        let rare =
+            [self.refused, self.reset, self.timed_out, self.cookies, self.overflows, self.reused, self.paws];
+        assert!(rare.iter().all(|count| *count > 0), "{self:?}");
+        let common =
+            [self.left, self.damaged, self.retransmitted, self.timeouts, self.probes, self.out_of_order];
+        assert!(common.iter().all(|count| *count > self.worlds / 10), "{self:?}");
+        assert!(self.complete > self.connections / 2, "{self:?}");
+    }
+}
+
+/// Everything is over.
+pub(crate) fn judge(network: &Network, users: &Users) -> Result<Tally, String> {
+    let mut wrong = users.violations.clone();
+    wrong.extend(
+        users.open().iter().map(|c| format!("nothing will ever happen, and this is not over: {c:?}")),
+    );
+    for node in 0..network.nodes() {
+        let endpoint = network.endpoint(node);
+        let left = (endpoint.len(), endpoint.waiting(), endpoint.next_deadline());
+        if left != (0, 0, None) {
+            wrong.push(format!("node {node} keeps {left:?}: {endpoint:?}"));
+        }
+    }
+    for conversation in &users.conversations {
+        wrong.extend(failures(conversation, users));
+        wrong.extend(busy(conversation));
+    }
+    if wrong.is_empty() { Ok(tally(network, users)) } else { Err(wrong.join("\n")) }
+}
+
+/// Connections that failed without a reason.
+fn failures(conversation: &Conversation, users: &Users) -> Option<String> {
+    let orderly = conversation.opening.programs.iter().all(|program| program.is_orderly());
+    let together = matches!(conversation.opening.when, crate::plan::When::Together(_));
+    let complete = conversation.sides.iter().all(|side| side.fate == Some(Fate::Complete));
+    let whole =
+        (0..2).all(|side| conversation.sides[1 - side].read == conversation.opening.programs[side].octets);
+    let unheard = users.forgets && conversation.opening.programs[0].octets == 0;
+    let fine = !users.gentle || !orderly || together || unheard || complete && whole;
+    (!fine).then(|| format!("failed in a gentle world: {conversation:?}"))
+}
+
+/// Connections that sent far more segments than they had to.
+fn busy(conversation: &Conversation) -> Option<String> {
+    let segments = conversation.segments;
+    let octets: u64 = conversation.opening.programs.iter().map(|program| program.octets).sum();
+    let calls: u64 = conversation
+        .opening
+        .programs
+        .iter()
+        .map(|program| {
+            program.octets / program.write_chunk as u64 + program.octets / program.read_chunk as u64
+        })
+        .sum();
+    let most = 300 + octets / 50 + 4 * calls;
+    (segments > most).then(|| format!("{segments} segments for {octets} octets: {conversation:?}"))
+}
+
+fn tally(network: &Network, users: &Users) -> Tally {
+    let mut tally = Tally {
+        digest: network.digest(),
+        worlds: 1,
+        connections: users.conversations.len() as u64,
+        segments: network.segments(),
+        damaged: network.damaged(),
+        reused: users.reused,
+        ghosts: users.ghosts,
+        ..Tally::default()
+    };
+    for side in users.conversations.iter().flat_map(|c| &c.sides) {
+        tally.octets += side.read;
+        let Some(fate) = side.fate else { continue };
+        let count = match fate {
+            Fate::Complete => &mut tally.complete,
+            Fate::Left => &mut tally.left,
+            Fate::Failed(Error::Refused) => &mut tally.refused,
+            Fate::Failed(Error::Reset) => &mut tally.reset,
+            Fate::Failed(_) => &mut tally.timed_out,
+        };
+        *count += 1;
+    }
+    for node in 0..network.nodes() {
+        let counters = network.endpoint(node).counters();
+        tally.retransmitted += counters.get(Counter::RetransSegs);
+        tally.timeouts += counters.get(Counter::Timeouts);
+        tally.probes += counters.get(Counter::LossProbes);
+        tally.out_of_order += counters.get(Counter::OfoQueue);
+        tally.cookies += counters.get(Counter::SyncookiesRecv);
+        tally.overflows += counters.get(Counter::ListenOverflows);
+        tally.challenges += counters.get(Counter::ChallengeAck);
+        tally.paws += counters.get(Counter::PawsEstab);
+    }
+    tally
+}

@@ -1,0 +1,336 @@
+//! What is done in a world: all drawn from the seed, before anything runs.
+
+use std::sync::Arc;
+
+use evenkeel_core::tcp::congestion::Algorithm;
+use evenkeel_core::tcp::connection::{Config, Keepalive};
+use evenkeel_core::tcp::recovery::{RecoveryConfig, RtoConfig};
+use evenkeel_core::tcp::{EndpointConfig, ListenerConfig, TimeWaitConfig};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_sim::net::Conditions;
+use evenkeel_sim::rng::{Ratio, Rng};
+use evenkeel_sim::tcp::{Change, Direction};
+
+use crate::program::{Ending, Program};
+
+/// A world: node 0 is the server, each other node has a link to it, of the same number less one.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) nodes: Vec<EndpointConfig>,
+    pub(crate) links: Vec<[Conditions; 2]>,
+    pub(crate) changes: Vec<(Instant, Direction, Change)>,
+    pub(crate) listener: ListenerConfig,
+    /// How long the server takes to accept.
+    pub(crate) accept_pause: Option<Duration>,
+    pub(crate) connections: Vec<Opening>,
+    /// No connection whose users are orderly may fail.
+    pub(crate) gentle: bool,
+}
+
+/// A connection to be opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Opening {
+    pub(crate) client: usize,
+    pub(crate) ipv6: bool,
+    /// At this time, or so long after the connection before, if that is of the same client.
+    pub(crate) after: Duration,
+    pub(crate) when: When,
+    /// The opener's, the other's.
+    pub(crate) programs: [Program; 2],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// After the beginning.
+    Beginning,
+    /// After the connection before is over for its opener; from the same port if it is free again.
+    Before { same_port: bool },
+    /// After the beginning, and the other end opens, too, so much later.
+    Together(Duration),
+}
+
+/// How bad networks are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weather {
+    Clear,
+    Light,
+    Heavy,
+}
+
+struct Dice(Rng);
+
+impl Dice {
+    fn chance(&mut self, percent: u32) -> bool {
+        self.0.chance(Ratio::percent(percent))
+    }
+
+    fn between(&mut self, low: u64, high: u64) -> u64 {
+        self.0.between(low, high)
+    }
+
+    /// Each order of magnitude as likely as any other, roughly.
+    fn magnitude(&mut self, low: u64, high: u64) -> u64 {
+        let doublings = (high / low.max(1)).max(1).ilog2();
+        let base = low.max(1) << self.between(0, u64::from(doublings));
+        self.between(base, (base * 2).min(high).max(base))
+    }
+
+    fn micros(&mut self, low: u64, high: u64) -> Duration {
+        Duration::from_micros(self.magnitude(low, high))
+    }
+
+    fn permille(&mut self, most: u64) -> Ratio {
+        Ratio::new(self.between(0, most) as u32, 1_000)
+    }
+
+    fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
+        *self.0.choose(items).expect("something to choose")
+    }
+}
+
+impl Plan {
+    pub(crate) fn random(seed: u64) -> Self {
+        let mut dice = Dice(Rng::new(seed ^ 0x7463_7072_756e_7321));
+        let weather = dice.one_of(&[Weather::Clear, Weather::Light, Weather::Light, Weather::Heavy]);
+        let clients = match dice.between(0, 9) {
+            0..=5 => 1,
+            6..=8 => dice.between(2, 8),
+            _ => dice.between(9, 32),
+        } as usize;
+        let mut gentle = weather != Weather::Heavy;
+        let mut nodes: Vec<_> = (0..=clients).map(|_| endpoint(&mut dice)).collect();
+        // Old segments may meet new connections if TIME-WAIT is cut short.
+        let forgetful = dice.chance(10);
+        if forgetful {
+            nodes[0].time_wait.connections = 4;
+        }
+        if dice.chance(5) {
+            nodes[0].connections = 8;
+            gentle = false;
+        }
+        let links =
+            (0..clients).map(|_| [(); 2].map(|()| conditions(&mut dice, weather, &mut gentle))).collect();
+        let mut plan = Self {
+            seed,
+            nodes,
+            links,
+            changes: Vec::new(),
+            listener: ListenerConfig::default(),
+            accept_pause: None,
+            connections: Vec::new(),
+            gentle,
+        };
+        plan.listen(&mut dice, clients);
+        for link in 0..clients {
+            plan.change(&mut dice, link, weather);
+        }
+        let huge = seed.is_multiple_of(100);
+        for client in 1..=clients {
+            plan.connect(&mut dice, client, !forgetful, huge && client == 1);
+        }
+        plan
+    }
+
+    fn listen(&mut self, dice: &mut Dice, clients: usize) {
+        if dice.chance(50) {
+            return;
+        }
+        self.listener.backlog = dice.between(1, 4) as usize;
+        self.listener.syn_queue = dice.between(1, 4) as usize;
+        self.listener.syn_cookies = dice.chance(75);
+        self.listener.ecn = dice.chance(50);
+        if dice.chance(30) {
+            self.accept_pause = Some(dice.micros(1_000, 2_000_000));
+            // Handshakes wait for room, and give up.
+            self.gentle = false;
+        }
+        self.gentle &= self.listener.syn_cookies || clients <= 2;
+    }
+
+    fn change(&mut self, dice: &mut Dice, link: usize, weather: Weather) {
+        let at = |dice: &mut Dice| Instant::from_millis(1_000) + dice.micros(1_000, 8_000_000);
+        for back in [false, true] {
+            let way = Direction { link, back };
+            let now = self.links[link][usize::from(back)];
+            if dice.chance(20) {
+                for _ in 0..dice.between(1, 3) {
+                    let delay = now.delay * dice.one_of(&[1, 2, 3, 8, 30]) / dice.one_of(&[1, 2, 8]);
+                    self.changes.push((at(dice), way, Change::Conditions(Conditions { delay, ..now })));
+                }
+            }
+            if dice.chance(20) {
+                let percent = if weather == Weather::Heavy { 30 } else { 5 };
+                self.changes.push((
+                    at(dice),
+                    way,
+                    Change::Mark(Ratio::percent(dice.between(0, percent) as u32)),
+                ));
+            }
+            if dice.chance(15) {
+                let tells = dice.chance(70);
+                self.changes.push((at(dice), way, Change::Mtu(dice.between(700, 1_499) as u16, tells)));
+                self.gentle &= tells;
+                if dice.chance(50) {
+                    self.changes.push((at(dice), way, Change::Mtu(1_500, true)));
+                }
+            }
+        }
+        if dice.chance(15) {
+            let ways: &[bool] = dice.one_of(&[&[false][..], &[true][..], &[false, true][..]]);
+            let start = at(dice);
+            let heals = dice.chance(85);
+            self.gentle &= heals;
+            let end = start + dice.micros(10_000, 30_000_000);
+            for &back in ways {
+                self.changes.push((start, Direction { link, back }, Change::Hole(true)));
+                if heals {
+                    self.changes.push((end, Direction { link, back }, Change::Hole(false)));
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, dice: &mut Dice, client: usize, reuse: bool, huge: bool) {
+        let clients = self.links.len();
+        let most = if clients > 8 { 4 } else { 8 };
+        let sequential = dice.chance(50);
+        for n in 0..dice.magnitude(1, most) {
+            let programs = programs(dice, huge && n == 0);
+            let when = match n {
+                _ if clients == 1 && dice.chance(5) => When::Together(dice.micros(1, 200_000)),
+                1.. if sequential => When::Before { same_port: reuse && dice.chance(60) },
+                _ => When::Beginning,
+            };
+            let after = if dice.chance(30) { Duration::ZERO } else { dice.micros(100, 4_000_000) };
+            self.connections.push(Opening { client, ipv6: dice.chance(40), after, when, programs });
+        }
+    }
+}
+
+fn programs(dice: &mut Dice, huge: bool) -> [Program; 2] {
+    let mut programs = [(); 2].map(|()| program(dice, huge));
+    if huge {
+        programs[0].octets = 3_000_000;
+    }
+    for side in 0..2 {
+        let (written, read) = (programs[side].octets, programs[1 - side].octets);
+        let program = &mut programs[side];
+        (program.write_pause, program.write_chunk) = steps(dice, written);
+        (program.read_pause, program.read_chunk) = steps(dice, read);
+    }
+    // Somebody has to begin.
+    if programs.iter().all(|program| program.ending == Ending::ShutdownLast) {
+        programs[0].ending = Ending::Shutdown;
+    }
+    programs
+}
+
+fn program(dice: &mut Dice, orderly: bool) -> Program {
+    let octets = match dice.between(0, 19) {
+        0..=2 => 0,
+        3..=6 => dice.between(1, 100),
+        7..=13 => dice.magnitude(100, 10_000),
+        14..=18 => dice.magnitude(10_000, 60_000),
+        _ => dice.magnitude(60_000, 500_000),
+    };
+    let ending = match dice.between(0, 19) {
+        _ if orderly => Ending::Shutdown,
+        0..=9 => Ending::Shutdown,
+        10..=14 => Ending::ShutdownLast,
+        15..=16 => Ending::Close,
+        17 => Ending::CloseAt(dice.micros(1_000, 5_000_000)),
+        _ => Ending::AbortAt(dice.micros(1_000, 5_000_000)),
+    };
+    Program {
+        octets,
+        write_chunk: 1,
+        read_chunk: 1,
+        write_pause: None,
+        read_pause: None,
+        ending,
+        nagle: dice.chance(70),
+    }
+}
+
+/// How much with each call, and how long it waits between them: no more than some hundred calls.
+fn steps(dice: &mut Dice, octets: u64) -> (Option<Duration>, usize) {
+    let pause = (octets < 20_000 && dice.chance(15)).then(|| dice.micros(100, 1_500_000));
+    let least = octets / 200 + 1;
+    (pause, dice.magnitude(least, 65_536.max(least)) as usize)
+}
+
+fn conditions(dice: &mut Dice, weather: Weather, gentle: &mut bool) -> Conditions {
+    let delay = dice.micros(20, 150_000);
+    let mut conditions = Conditions { delay, ..Conditions::PERFECT };
+    if dice.chance(50) {
+        conditions.rate_bps = Some(dice.magnitude(100_000, 1_000_000_000));
+        conditions.queue_pkts = dice.magnitude(2, 200) as usize;
+        *gentle &= conditions.queue_pkts >= 8;
+    }
+    if dice.chance(50) {
+        conditions.jitter = delay * dice.one_of(&[1, 2, 4]) / 4;
+    }
+    // What is changed is lost, too: of what the weather allows.
+    let (lost, doubled, reordered) = match weather {
+        Weather::Clear => return conditions,
+        Weather::Light => (15, 50, 200),
+        Weather::Heavy => (100, 200, 300),
+    };
+    conditions.loss = dice.permille(if weather == Weather::Heavy { 2 * lost } else { lost });
+    if dice.chance(50) {
+        conditions.corruption = dice.permille(lost);
+    }
+    if dice.chance(50) {
+        conditions.duplication = dice.permille(doubled);
+    }
+    if dice.chance(50) {
+        conditions.reordering = dice.permille(reordered);
+        conditions.reordering_delay = delay * dice.one_of(&[1, 2, 4, 8, 24]) / 4;
+    }
+    conditions
+}
+
+fn endpoint(dice: &mut Dice) -> EndpointConfig {
+    let recovery = RecoveryConfig {
+        algorithm: dice.one_of(&[Algorithm::Cubic, Algorithm::Cubic, Algorithm::NewReno]),
+        hystart: dice.chance(50),
+        initial_window_segments: dice.one_of(&[1, 2, 10, 10, 10, 40]),
+        rto: RtoConfig::default(),
+        pacing: dice.chance(30),
+        segments_max: dice.one_of(&[16, 1 << 16, 1 << 16]),
+        ..RecoveryConfig::default()
+    };
+    let receive_buffer_initial = dice.magnitude(2_000, 65_536) as usize;
+    let send_buffer_initial = dice.magnitude(1_000, 65_536) as usize;
+    let seconds = |dice: &mut Dice, low, high| Duration::from_secs(dice.between(low, high));
+    let time_wait = seconds(dice, 20, 60);
+    let connection = Config {
+        send_buffer_initial,
+        send_buffer_max: send_buffer_initial * dice.one_of(&[1, 4, 64]),
+        receive_buffer_initial,
+        receive_buffer_max: receive_buffer_initial * dice.one_of(&[1, 4, 64]),
+        window_scaling: dice.chance(80),
+        sack: dice.chance(75),
+        timestamps: dice.chance(60),
+        ecn: dice.chance(40),
+        nagle: true,
+        ack_delay: dice.one_of(&[0, 10, 40, 40, 200].map(Duration::from_millis)),
+        keepalive: Some(Keepalive {
+            idle: seconds(dice, 20, 60),
+            interval: seconds(dice, 10, 20),
+            probes_max: 9,
+        }),
+        connect_timeout: seconds(dice, 180, 300),
+        user_timeout: seconds(dice, 200, 400),
+        fin_wait_2: seconds(dice, 10, 60),
+        time_wait,
+        challenge_acks_max: dice.one_of(&[3, 10]),
+        recovery: Arc::new(recovery),
+    };
+    EndpointConfig {
+        connection: Arc::new(connection),
+        time_wait: TimeWaitConfig { wait: time_wait, ..TimeWaitConfig::default() },
+        ..EndpointConfig::default()
+    }
+}

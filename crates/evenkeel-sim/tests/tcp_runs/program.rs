@@ -1,0 +1,110 @@
+//! What the two users of a connection do, and how far they are.
+
+use evenkeel_core::tcp::connection::Error;
+use evenkeel_core::tcp::table::Id;
+use evenkeel_core::time::Duration;
+
+/// What one user of a connection does.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    /// So much it has to send.
+    pub(crate) octets: u64,
+    /// So much with each call, and how long it waits after each.
+    pub(crate) write_chunk: usize,
+    pub(crate) write_pause: Option<Duration>,
+    pub(crate) read_chunk: usize,
+    pub(crate) read_pause: Option<Duration>,
+    pub(crate) ending: Ending,
+    pub(crate) nagle: bool,
+}
+
+/// How it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Shuts down when all is written, reads to the end.
+    Shutdown,
+    /// The same, but not before the other has.
+    ShutdownLast,
+    /// Closes when all is written, whatever comes.
+    Close,
+    /// Closes then, whatever is written.
+    CloseAt(Duration),
+    /// Aborts then.
+    AbortAt(Duration),
+}
+
+impl Program {
+    /// It does nothing on account of which the other's may not go through.
+    pub(crate) const fn is_orderly(&self) -> bool {
+        matches!(self.ending, Ending::Shutdown | Ending::ShutdownLast)
+    }
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// All was written, and the end was read.
+    Complete,
+    /// It closed, or aborted, of its own will.
+    Left,
+    /// It was told that the connection failed.
+    Failed(Error),
+}
+
+/// How far a user is.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    pub(crate) id: Option<Id>,
+    pub(crate) written: u64,
+    pub(crate) read: u64,
+    /// It said that there will be no more.
+    pub(crate) ended: bool,
+    /// It has read the end.
+    pub(crate) saw_end: bool,
+    pub(crate) fate: Option<Fate>,
+    pub(crate) write_paused: bool,
+    pub(crate) read_paused: bool,
+    /// Tail loss probes that were seen.
+    pub(crate) probes: u32,
+}
+
+/// The octets of a stream: each says to which connection it belongs, to which direction, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stream(u64);
+
+impl Stream {
+    pub(crate) fn new(seed: u64, connection: usize, side: usize) -> Self {
+        Self(mixed(seed ^ mixed((connection * 2 + side) as u64)))
+    }
+
+    /// Fills `to` with what begins at `place`.
+    pub(crate) fn fill(self, place: u64, to: &mut [u8]) {
+        let (mut block, mut skip) = (place / 8, (place % 8) as usize);
+        let mut rest = to;
+        while !rest.is_empty() {
+            let octets = mixed(self.0 ^ block).to_le_bytes();
+            let len = rest.len().min(8 - skip);
+            let (now, later) = rest.split_at_mut(len);
+            now.copy_from_slice(&octets[skip..skip + len]);
+            (rest, block, skip) = (later, block + 1, 0);
+        }
+    }
+
+    /// `octets` are what begins at `place`.
+    pub(crate) fn matches(self, place: u64, octets: &[u8]) -> bool {
+        let mut expected = [0; 2_048];
+        let mut place = place;
+        octets.chunks(expected.len()).all(|chunk| {
+            let expected = &mut expected[..chunk.len()];
+            self.fill(place, expected);
+            place += chunk.len() as u64;
+            expected == chunk
+        })
+    }
+}
+
+fn mixed(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}

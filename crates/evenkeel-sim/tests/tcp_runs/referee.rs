@@ -1,0 +1,204 @@
+//! Watches the segments: what must hold of them whatever the users do.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use evenkeel_core::tcp::FourTuple;
+
+use crate::program::Stream;
+
+/// What is known of one direction of one pair of sockets.
+#[derive(Debug, Default)]
+struct Flow {
+    /// Numbers of the SYNs it may have begun with: the last, and with SYN cookies those before.
+    begun: Vec<u32>,
+    /// Shift that its SYN offered.
+    shift: Option<u8>,
+    /// It offered different ones: first with a SYN cookie, then without, and only the ends know which counts.
+    unclear: bool,
+    /// The peer's window ends there, as far as we were told.
+    granted: Option<u32>,
+    /// Our window ends there, as far as we said.
+    offered: Option<u32>,
+    acked: Option<u32>,
+    /// The end of what was sent.
+    reached: Option<u32>,
+}
+
+/// A header, as far as it matters here.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    window: u16,
+    options: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl fmt::Debug for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seq, ack, flags, window, .. } = self;
+        let len = self.payload.len();
+        write!(f, "flags {flags:#x}, seq {seq}, {len} octets, ack {ack}, window {window}")
+    }
+}
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+impl<'a> Seen<'a> {
+    fn new(octets: &'a [u8]) -> Option<Self> {
+        let word = |at: usize| octets.get(at..at + 4)?.first_chunk().map(|word| u32::from_be_bytes(*word));
+        let header = usize::from(*octets.get(12)? >> 4) * 4;
+        Some(Self {
+            seq: word(4)?,
+            ack: word(8)?,
+            flags: *octets.get(13)?,
+            window: (word(12)? & 0xffff) as u16,
+            options: octets.get(20..header)?,
+            payload: octets.get(header..)?,
+        })
+    }
+
+    const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn end(&self) -> u32 {
+        self.seq.wrapping_add(self.payload.len() as u32 + u32::from(self.has(SYN)) + u32::from(self.has(FIN)))
+    }
+
+    fn shift(&self) -> Option<u8> {
+        let mut rest = self.options;
+        loop {
+            rest = match rest {
+                [3, 3, shift, ..] => return Some(*shift),
+                [1, rest @ ..] => rest,
+                [0, ..] | [] => return None,
+                [_, len, ..] => rest.get(usize::from(*len).max(2)..)?,
+                [_] => return None,
+            };
+        }
+    }
+}
+
+const fn after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+/// All directions of all connections, by who sends.
+#[derive(Debug, Default)]
+pub(crate) struct Referee {
+    flows: BTreeMap<FourTuple, Flow>,
+}
+
+impl Referee {
+    /// A segment leaves; whether it has octets that were never sent before. `written` is how much the sender's user has given so far of `stream`.
+    pub(crate) fn sent(
+        &mut self,
+        tuple: &FourTuple,
+        octets: &[u8],
+        stream: Option<(Stream, u64)>,
+    ) -> Result<bool, String> {
+        let seen = Seen::new(octets).ok_or("too short")?;
+        let theirs = self.flows.get(&mirrored(tuple));
+        let (peer_shift, unclear) = theirs.map_or((None, false), |flow| (flow.shift, flow.unclear));
+        let flow = self.flows.entry(*tuple).or_default();
+        if seen.has(RST) {
+            // What the sender said is forgotten. A SYN cookie may begin it anew.
+            (flow.offered, flow.acked) = (None, None);
+            return Ok(false);
+        }
+        if seen.has(SYN) {
+            let begins = !seen.has(ACK) && flow.begun.last() != Some(&seen.seq);
+            if begins && !core::mem::take(flow).begun.is_empty() {
+                // It was another connection.
+                self.flows.remove(&mirrored(tuple));
+            }
+            let flow = self.flows.entry(*tuple).or_default();
+            if !flow.begun.contains(&seen.seq) {
+                flow.unclear |= !flow.begun.is_empty() && flow.shift != seen.shift();
+                flow.begun.push(seen.seq);
+                flow.shift = seen.shift();
+                (flow.offered, flow.acked) = (None, None);
+            }
+        }
+        let flow = self.flows.entry(*tuple).or_default();
+        let scale = flow.shift.filter(|_| peer_shift.is_some()).unwrap_or(0);
+        if !unclear && !flow.unclear {
+            flow.check_acknowledgment(&seen, scale)?;
+            flow.check_window(&seen)?;
+        }
+        flow.check_payload(&seen, stream)?;
+        let is_new =
+            !seen.payload.is_empty() && flow.reached.is_none_or(|reached| after(seen.end(), reached));
+        if is_new {
+            flow.reached = Some(seen.end());
+        }
+        Ok(is_new)
+    }
+
+    /// A segment has arrived at its receiver, to whom `tuple` belongs.
+    pub(crate) fn arrived(&mut self, tuple: &FourTuple, octets: &[u8]) {
+        let Some(seen) = Seen::new(octets).filter(|seen| seen.has(ACK) && !seen.has(RST)) else { return };
+        let theirs = self.flows.get(&mirrored(tuple)).and_then(|flow| flow.shift);
+        let Some(flow) = self.flows.get_mut(tuple) else { return };
+        let scale = if seen.has(SYN) { 0 } else { theirs.filter(|_| flow.shift.is_some()).unwrap_or(0) };
+        let edge = seen.ack.wrapping_add(u32::from(seen.window) << scale);
+        if flow.granted.is_none_or(|granted| after(edge, granted)) {
+            flow.granted = Some(edge);
+        }
+    }
+}
+
+impl Flow {
+    /// What was acknowledged stays acknowledged, and what was promised is kept (RFC 9293, 3.8.6: "shrinking the window" is discouraged).
+    fn check_acknowledgment(&mut self, seen: &Seen<'_>, scale: u8) -> Result<(), String> {
+        if !seen.has(ACK) || seen.has(SYN) {
+            return Ok(());
+        }
+        if self.acked.is_some_and(|acked| after(acked, seen.ack)) {
+            return Err(format!("acknowledges less than before: {seen:?}, {self:?}"));
+        }
+        self.acked = Some(seen.ack);
+        let edge = seen.ack.wrapping_add(u32::from(seen.window) << scale);
+        let coarse = (1u32 << scale) - 1;
+        if self.offered.is_some_and(|offered| after(offered, edge.wrapping_add(coarse))) {
+            return Err(format!("takes back some of its window: {seen:?}, {self:?}"));
+        }
+        self.offered =
+            Some(self.offered.map_or(edge, |offered| if after(offered, edge) { offered } else { edge }));
+        Ok(())
+    }
+
+    fn check_window(&self, seen: &Seen<'_>) -> Result<(), String> {
+        if seen.payload.is_empty() && !seen.has(FIN) || seen.has(SYN) {
+            return Ok(());
+        }
+        if self.granted.is_none_or(|granted| after(seen.end(), granted)) {
+            return Err(format!("sends beyond the peer's window: {seen:?}, {self:?}"));
+        }
+        Ok(())
+    }
+
+    fn check_payload(&self, seen: &Seen<'_>, stream: Option<(Stream, u64)>) -> Result<(), String> {
+        let Some((stream, written)) = stream.filter(|_| !seen.payload.is_empty()) else { return Ok(()) };
+        let right = self.begun.iter().any(|begun| {
+            let place = u64::from(seen.seq.wrapping_sub(*begun).wrapping_sub(1));
+            place + seen.payload.len() as u64 <= written && stream.matches(place, seen.payload)
+        });
+        if right { Ok(()) } else { Err(format!("sends what was never written: {seen:?}, {self:?}")) }
+    }
+}
+
+/// For people.
+pub(crate) fn describe(octets: &[u8]) -> String {
+    Seen::new(octets).map_or_else(String::new, |seen| format!("{seen:?}, options {:02x?}", seen.options))
+}
+
+pub(crate) fn mirrored(tuple: &FourTuple) -> FourTuple {
+    FourTuple::new(tuple.remote, tuple.local)
+}
