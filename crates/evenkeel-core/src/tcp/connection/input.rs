@@ -25,11 +25,12 @@ impl Connection {
     }
 
     /// The SYN that brought us to SYN-RECEIVED may come again: alone, if our SYN-ACK was lost, or as SYN-ACK, if both sides open at the same time.
-    /// What counts then is the rest of it ("tailor actual segments", RFC 9293, 3.10.7.4).
+    /// What counts then is the rest of it ("tailor actual segments", RFC 9293, 3.10.7.4); not of a reset, whose number must be the right one as it stands.
     fn without_known_syn<'a>(&self, segment: &Segment<'a>) -> Segment<'a> {
         let header = &segment.header;
         let known = self.state == State::SynReceived
             && header.flags.contains(Flags::SYN)
+            && !header.flags.contains(Flags::RST)
             && header.seq == self.rcv.irs;
         if !known {
             return *segment;

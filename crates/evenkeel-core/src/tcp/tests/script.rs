@@ -67,7 +67,6 @@ fn run(text: &str) -> Result<(), String> {
         written: 0,
         read: 0,
         counters: Counters::new(),
-        ipv6: false,
         log: String::new(),
     };
     for (number, line) in text.lines().enumerate() {
@@ -117,7 +116,6 @@ struct Runner {
     written: u32,
     read: u32,
     counters: Counters,
-    ipv6: bool,
     log: String,
 }
 
@@ -131,7 +129,6 @@ impl Runner {
         match first {
             "" => return Ok(()),
             ">" => return self.expect(rest),
-            "config" if rest == "ipv6" => self.ipv6 = true,
             "config" => configure(&mut self.config, rest)?,
             "connect" | "accept" | "early" | "established" => {
                 self.open(first, rest)?;
@@ -165,7 +162,7 @@ impl Runner {
         let open = Open {
             local_port: US,
             remote_port: PEER,
-            ipv6: self.ipv6,
+            ipv6: false,
             mss: 1_460,
             iss: ISS,
             timestamp_offset: 0,
