@@ -27,6 +27,9 @@ pub(super) enum Verdict {
 }
 
 impl TailLoss {
+    /// The least there is to two round trips (Linux, `TCP_TIMEOUT_MIN`): on a path of microseconds a host that was busy for a while is not a loss.
+    const PTO_MIN: Duration = Duration::from_millis(2);
+
     pub(super) fn new() -> Self {
         Self { at: Instant::NEVER, due: false, episode: None }
     }
@@ -43,7 +46,7 @@ impl TailLoss {
         let twice = |srtt| Duration::from_nanos(nanos(srtt).saturating_mul(2));
         let timeout = match srtt {
             Some(srtt) if alone => twice(srtt) + ack_delay,
-            Some(srtt) => twice(srtt),
+            Some(srtt) => twice(srtt).max(Self::PTO_MIN),
             None => Duration::from_secs(1),
         };
         self.at = (now + timeout).min(rto_at);
@@ -92,5 +95,20 @@ impl TailLoss {
         };
         self.episode = None;
         verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_a_path_of_microseconds_a_probe_waits_for_milliseconds() {
+        let (mut tail, now) = (TailLoss::new(), Instant::from_millis(5));
+        for (srtt, wait) in [(0, 2_000), (50, 2_000), (999, 2_000), (1_500, 3_000)] {
+            let rto_at = now + Duration::from_millis(200);
+            tail.schedule(now, Some(Duration::from_micros(srtt)), false, Duration::ZERO, rto_at);
+            assert_eq!(tail.at, now + Duration::from_micros(wait), "{srtt} us");
+        }
     }
 }
