@@ -5,7 +5,10 @@
 use std::fs;
 use std::path::Path;
 
-use evenkeel_fuzz::{demux, forward, host, ip_input};
+use evenkeel_fuzz::{demux, forward, host, ip_input, tcp_cookies, tcp_options, tcp_segment};
+
+#[path = "seeds/tcp.rs"]
+mod tcp;
 
 type Bytes = Vec<u8>;
 
@@ -14,6 +17,9 @@ fn main() {
     write("ip_input", &ip_input_seeds(), ip_input::run);
     write("forward", &forward_seeds(), forward::run);
     write("host", &host_seeds(), host::run);
+    write("tcp_segment", &tcp::segment_seeds(), tcp_segment::run);
+    write("tcp_options", &tcp::options_seeds(), tcp_options::run);
+    write("tcp_cookies", &tcp::cookie_seeds(), tcp_cookies::run);
 }
 
 fn write<T>(target: &str, seeds: &[(String, Bytes)], run: fn(&[u8]) -> T) {

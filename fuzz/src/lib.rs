@@ -10,5 +10,8 @@ pub mod host;
 pub mod ip_input;
 pub mod script;
 pub mod sent;
+pub mod tcp_cookies;
+pub mod tcp_options;
+pub mod tcp_segment;
 
 use script::Script;

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use evenkeel_core::drop::{IpDrop, LinkDrop, QueueDrop, Reason};
 use evenkeel_core::ledger::Ledger;
+use evenkeel_core::tcp::connection::Error;
+use evenkeel_core::tcp::{Counter, Counters, State};
 
 #[path = "../../../fuzz/src/lib.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the seeds are read here, and written there")]
@@ -87,4 +89,79 @@ fn host() {
     assert!(reasons(&books).contains(&LinkDrop::ListenOnly.into()));
     assert!(books.iter().map(|b| b.forwarded).sum::<u64>() > 25);
     assert!(!reasons(&books).contains(&LinkDrop::NoBuffer.into()), "every queue has its own buffers");
+}
+
+/// They bring connections into every state, give each a segment there, and reach nearly all that TCP counts.
+#[test]
+fn tcp_segment() {
+    let reports = seeds("tcp_segment", fuzz::tcp_segment::run);
+    // The listeners are in LISTEN, without a connection.
+    let states = State::ALL.into_iter().filter(|state| *state != State::Listen);
+    let missing: Vec<_> = states
+        .filter(|state| !reports.iter().any(|r| r.states.contains(state) && r.given_in.contains(state)))
+        .collect();
+    assert_eq!(missing, []);
+    assert!(reports.iter().map(|r| r.read).sum::<u64>() > 20_000);
+    assert!(reports.iter().map(|r| r.sent).sum::<u64>() > 200_000);
+    let mut counters = Counters::new();
+    reports.iter().for_each(|r| counters.merge(&r.counters));
+    println!("{counters:?}");
+    let reached = [
+        Counter::InErrs,
+        Counter::RetransSegs,
+        Counter::Timeouts,
+        Counter::LossProbes,
+        Counter::OfoQueue,
+        Counter::PawsEstab,
+        Counter::ChallengeAck,
+        Counter::SynChallenge,
+        Counter::RcvQDrop,
+        Counter::SyncookiesSent,
+        Counter::SyncookiesRecv,
+        Counter::SyncookiesFailed,
+        Counter::EmbryonicRsts,
+        Counter::HalfOpenTimeouts,
+        Counter::TimeWaitResets,
+        Counter::TimeWaitOverflow,
+        Counter::TwRecycled,
+        Counter::Tw,
+        Counter::DelayedAcks,
+        Counter::FastOpenPassive,
+        Counter::FastOpenPassiveFail,
+        Counter::FastOpenCookieReqd,
+        Counter::MemoryPressures,
+        Counter::OutOfWindowIcmps,
+    ];
+    let missing: Vec<_> = reached.into_iter().filter(|counter| counters.get(*counter) == 0).collect();
+    assert_eq!(missing, []);
+    for error in [Error::Refused, Error::Reset, Error::TimedOut, Error::Unreachable] {
+        assert!(reports.iter().any(|r| r.errors.contains(&error)), "{error}");
+    }
+}
+
+#[test]
+fn tcp_options() {
+    let reports = seeds("tcp_options", fuzz::tcp_options::run);
+    assert!(reports.iter().any(|r| r.options.sack.as_slice().len() == 2));
+    assert!(reports.iter().any(|r| r.options.fast_open.is_some() && r.options.timestamps.is_some()));
+    assert!(reports.iter().any(|r| r.segment.is_some()));
+}
+
+#[test]
+fn tcp_cookies() {
+    let reports = seeds("tcp_cookies", fuzz::tcp_cookies::run);
+    assert!(reports.iter().map(|r| r.established).sum::<u64>() >= 6);
+    assert!(reports.iter().map(|r| r.stale).sum::<u64>() >= 2);
+    assert!(reports.iter().map(|r| r.opened_fast).sum::<u64>() >= 3);
+    let mut counters = Counters::new();
+    reports.iter().for_each(|r| counters.merge(&r.counters));
+    for counter in [
+        Counter::SyncookiesFailed,
+        Counter::FastOpenPassiveFail,
+        Counter::FastOpenPassiveAltKey,
+        Counter::FastOpenListenOverflow,
+        Counter::ReqQFullDrop,
+    ] {
+        assert!(counters.get(counter) > 0, "{}", counter.name());
+    }
 }

@@ -1,0 +1,147 @@
+//! Options and headers: any octets are read, as somebody else reads them, too; and what is written is read again.
+
+use evenkeel_core::tcp::options::OPTIONS_MAX;
+use evenkeel_core::tcp::segment::HEADER_LEN;
+use evenkeel_core::tcp::{
+    Cookie, Ecn, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, Timestamps,
+};
+use evenkeel_core::wire::{IpAddress, TcpOption};
+
+use super::Script;
+
+const FROM: [IpAddress; 2] = [IpAddress::v4(10, 0, 0, 1), IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 1)];
+const TO: [IpAddress; 2] = [IpAddress::v4(10, 0, 0, 2), IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 2)];
+
+/// What an input turned out to be.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Options that were read.
+    pub options: Options,
+    /// A segment that was read.
+    pub segment: Option<Header>,
+}
+
+/// The first octet says what the rest is.
+pub fn run(input: &[u8]) -> Report {
+    let mut script = Script(input);
+    match script.byte() % 3 {
+        0 => Report { options: any(script.0), segment: None },
+        1 => Report { options: chosen(&mut script), segment: None },
+        _ => Report { options: Options::default(), segment: whole(&mut script) },
+    }
+}
+
+/// Any octets, as they may stand between header and payload.
+fn any(octets: &[u8]) -> Options {
+    let octets = &octets[..octets.len().min(OPTIONS_MAX)];
+    let options = Options::parse(octets);
+    compare(octets, &options);
+    let (written, len) = options.emit();
+    assert!(len <= OPTIONS_MAX && len.is_multiple_of(4) && len == options.len());
+    let mut again = options;
+    // Aligned, they may need more room than they had: then the last blocks have none.
+    let read = Options::parse(&written[..len]);
+    again.sack.truncate(read.sack.as_slice().len());
+    assert_eq!(read, again);
+    assert_eq!(options.is_empty(), len == 0);
+    options
+}
+
+/// smoltcp reads the same, as far as it reads at all: it gives up at what we pass over.
+fn compare(mut octets: &[u8], options: &Options) {
+    let mut others = Options::default();
+    while !octets.is_empty() {
+        // Its blocks are counted by their length alone, and it takes a shift above 14 for 14.
+        match TcpOption::parse(octets) {
+            Err(_) | Ok((_, TcpOption::EndOfList)) => break,
+            Ok((rest, option)) => {
+                match option {
+                    TcpOption::MaxSegmentSize(mss) => others.mss = Some(mss),
+                    TcpOption::WindowScale(_) => others.window_scale = octets.get(2).copied(),
+                    TcpOption::SackPermitted => others.sack_permitted = true,
+                    TcpOption::TimeStamp { tsval, tsecr } => {
+                        others.timestamps = Some(Timestamps { value: tsval, echo: tsecr });
+                    }
+                    TcpOption::Unknown { .. } | TcpOption::SackRange(_) | TcpOption::NoOperation => {}
+                    TcpOption::EndOfList => unreachable!("handled above"),
+                }
+                octets = rest;
+            }
+        }
+    }
+    if octets.is_empty() {
+        let ours = Options { sack: SackBlocks::default(), fast_open: None, ..*options };
+        assert_eq!(ours, others);
+    }
+}
+
+/// Options that somebody might want to write: what has room is read again, and nothing else.
+fn chosen(script: &mut Script<'_>) -> Options {
+    let options = options(script);
+    let (written, len) = options.emit();
+    assert!(len <= OPTIONS_MAX && len.is_multiple_of(4));
+    let read = Options::parse(&written[..len]);
+    // In the order of writing, each is there as long as there was room.
+    assert!(read.mss == options.mss && read.sack_permitted == options.sack_permitted);
+    assert_eq!((read.timestamps, read.window_scale), (options.timestamps, options.window_scale));
+    let blocks = read.sack.as_slice();
+    assert_eq!(blocks, &options.sack.as_slice()[..blocks.len()]);
+    assert!(read.fast_open.is_none_or(|cookie| Some(cookie) == options.fast_open));
+    if len + 20 <= OPTIONS_MAX {
+        // Room for the largest cookie was left, or it was written.
+        assert_eq!(read.fast_open, options.fast_open);
+    }
+    if len + 12 <= OPTIONS_MAX {
+        assert_eq!(read.sack, options.sack);
+    }
+    read
+}
+
+fn options(script: &mut Script<'_>) -> Options {
+    let which = script.byte();
+    let long = |script: &mut Script<'_>| u32::from(script.word()) << 16 | u32::from(script.word());
+    let block =
+        |script: &mut Script<'_>| SeqRange::new(SeqNumber::new(long(script)), SeqNumber::new(long(script)));
+    Options {
+        mss: (which & 1 != 0).then(|| script.word()),
+        window_scale: (which & 2 != 0).then(|| script.byte()),
+        sack_permitted: which & 4 != 0,
+        timestamps: (which & 8 != 0).then(|| Timestamps { value: long(script), echo: long(script) }),
+        fast_open: if which & 16 == 0 { None } else { cookie(script) },
+        sack: (0..which >> 5).map(|_| block(script)).collect(),
+    }
+}
+
+fn cookie(script: &mut Script<'_>) -> Option<Cookie> {
+    let len = usize::from(script.byte() % 20);
+    Cookie::new(script.bytes(len))
+}
+
+/// A whole segment, of any octets but with the right checksum: it is read, written and read again.
+fn whole(script: &mut Script<'_>) -> Option<Header> {
+    let family = usize::from(script.byte() % 2);
+    let (from, to) = (FROM[family], TO[family]);
+    let mut octets = script.0.to_vec();
+    if octets.len() >= HEADER_LEN {
+        super::tcp_segment::seal(&mut octets, &from, &to);
+    }
+    let Ok(segment) = Segment::parse(&octets, &from, &to, Ecn::NotCapable) else { return None };
+    assert!(segment.header.source != 0 && segment.header.destination != 0);
+    let mut written = vec![0xaa; segment.len() + 4];
+    let len = segment.emit(&mut written, &from, &to).expect("room for all of it");
+    assert!(len == segment.len() && written[len..] == [0xaa; 4]);
+    assert_eq!(segment.emit(&mut vec![0; len - 1], &from, &to), None);
+    let again = Segment::parse(&written[..len], &from, &to, Ecn::NotCapable).expect("its checksum is right");
+    let mut header = segment.header;
+    header.options.sack.truncate(again.header.options.sack.as_slice().len());
+    assert_eq!((again.header, again.payload.concat()), (header, segment.payload.concat()));
+    assert_eq!(again.range(), segment.range());
+    assert_eq!(segment.is_empty(), segment.payload_len() == 0);
+    let read = again.header;
+    // One bit further it is no longer what was sent.
+    let bit = usize::from(script.word()) % (8 * len);
+    written[bit / 8] ^= 1 << (bit % 8);
+    let spoiled = Segment::parse(&written[..len], &from, &to, Ecn::NotCapable);
+    assert!(spoiled.is_err(), "a flipped bit went unseen");
+    Some(read)
+}

@@ -1,0 +1,586 @@
+//! TCP's endpoint and peers that send it anything: in every state it does what RFC 9293 lets it do, and nothing else.
+//!
+//! An input says what peers send, what the user calls and when time passes. What is checked after each step:
+//!
+//! - what is read is what was sent, in order, once; what leaves is what was written, in order, within the window;
+//! - only what was sent is acknowledged, and no more than was let in;
+//! - a reset counts only with the very number that is expected (RFC 5961), and no SYN ends anything;
+//! - buffers, connections and those in TIME-WAIT keep within their bounds;
+//! - there is an end to what leaves, and no deadline stays due;
+//! - the user hears of everything that it waits for;
+//!
+//! and in the end that a newcomer is served, and that nothing is left of anybody.
+
+mod peer;
+
+use std::sync::Arc;
+
+use evenkeel_core::tcp::congestion::Algorithm;
+use evenkeel_core::tcp::connection::{Config, Connection, Error, Keepalive, Unavailable};
+use evenkeel_core::tcp::endpoint::{Event, ListenAt, Packet};
+use evenkeel_core::tcp::fast_open::FastOpenServer;
+use evenkeel_core::tcp::recovery::RecoveryConfig;
+use evenkeel_core::tcp::table::Id;
+use evenkeel_core::tcp::{
+    Counters, Ecn, Endpoint, EndpointConfig, Flags, FourTuple, ListenerConfig, Secret, Segment, SeqNumber,
+    State, TimeWaitConfig,
+};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpAddress, IpEndpoint};
+
+use super::Script;
+use peer::{Made, Peer, octet};
+
+const US: IpAddress = IpAddress::v4(10, 0, 0, 1);
+const THEM: IpAddress = IpAddress::v4(10, 0, 0, 2);
+const US_V6: IpAddress = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const THEM_V6: IpAddress = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+
+/// Listened on from the beginning: in the ordinary way, with room for nearly nothing, and with Fast Open.
+const PORTS: [u16; 3] = [80, 81, 82];
+const MSS: u16 = 1_460;
+const SEND_BUFFER: usize = 40_000;
+/// Less than one connection could take.
+const BUFFERS_FEW: usize = 30_000;
+/// What a connection may take beyond all bounds: a segment each way, and the room that a buffer grows by.
+const BEYOND: usize = 2 * 9_000 + BUFFERS_FEW;
+/// More segments than can leave at once: all buffers full, in the smallest segments there are.
+const SEGMENTS_MAX: usize = 20_000;
+/// More deadlines than can pass between two steps.
+const DEADLINES_MAX: usize = 50_000;
+const HELD_MAX: usize = 12;
+
+/// How far a script got, for those who want to know.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// States in which a connection of the user's was seen after a step.
+    pub states: Vec<State>,
+    /// States in which one was given a segment.
+    pub given_in: Vec<State>,
+    /// What the endpoint counted.
+    pub counters: Counters,
+    /// Octets read.
+    pub read: u64,
+    /// Octets that left, those sent again included.
+    pub sent: u64,
+    /// Why connections failed.
+    pub errors: Vec<Error>,
+}
+
+/// Runs the script.
+pub fn run(input: &[u8]) -> Report {
+    let mut script = Script(input);
+    let mut world = World::new(&mut script);
+    while !script.is_over() {
+        world.act(&mut script);
+        world.check();
+    }
+    world.end();
+    world.report.counters = world.endpoint.counters().clone();
+    world.report
+}
+
+fn config(script: &mut Script<'_>) -> EndpointConfig {
+    let (options, sizes) = (script.byte(), script.byte());
+    let recovery = RecoveryConfig {
+        algorithm: if options & 32 == 0 { Algorithm::Cubic } else { Algorithm::NewReno },
+        pacing: options & 64 != 0,
+        initial_window_segments: if sizes & 32 == 0 { 10 } else { 1 },
+        segments_max: if sizes & 64 == 0 { 1 << 16 } else { 4 },
+        ..RecoveryConfig::default()
+    };
+    let keepalive = Keepalive { idle: Duration::from_secs(5), ..Keepalive::default() };
+    let connection = Config {
+        timestamps: options & 1 == 0,
+        sack: options & 2 == 0,
+        window_scaling: options & 4 == 0,
+        nagle: options & 8 == 0,
+        ecn: options & 16 != 0,
+        keepalive: (options & 128 != 0).then_some(keepalive),
+        send_buffer_initial: SEND_BUFFER,
+        send_buffer_max: SEND_BUFFER,
+        receive_buffer_initial: if sizes & 1 == 0 { 20_000 } else { 2_000 },
+        // Windows are scaled by five bits, or by none.
+        receive_buffer_max: if sizes & 2 == 0 { 2_000_000 } else { 50_000 },
+        challenge_acks_max: if sizes & 4 == 0 { 10 } else { 1 },
+        recovery: Arc::new(recovery),
+        ..Config::default()
+    };
+    let in_time_wait = if sizes & 8 == 0 { 64 } else { 1 };
+    EndpointConfig {
+        connection: Arc::new(connection),
+        time_wait: TimeWaitConfig { connections: in_time_wait, ..TimeWaitConfig::default() },
+        connections: if sizes & 16 == 0 { 64 } else { 3 },
+        buffers: if sizes & 128 == 0 { 256 << 20 } else { BUFFERS_FEW },
+        ..EndpointConfig::default()
+    }
+}
+
+/// A connection of the user's.
+struct Held {
+    id: Id,
+    peer: usize,
+    /// The number of the octet to be read next, once the handshake is over.
+    place: Option<SeqNumber>,
+    written: u32,
+    /// The user was told, and has not found otherwise since.
+    readable: bool,
+    writable: bool,
+}
+
+struct World {
+    endpoint: Endpoint,
+    config: EndpointConfig,
+    now: Instant,
+    peers: Vec<Peer>,
+    held: Vec<Held>,
+    report: Report,
+}
+
+impl World {
+    fn new(script: &mut Script<'_>) -> Self {
+        let config = config(script);
+        let ours = |port| IpEndpoint::new(US, port);
+        let ours_v6 = |port| IpEndpoint::new(US_V6, port);
+        let peers = vec![
+            Peer::new(ours(80), IpEndpoint::new(THEM, 5_000), 1_000),
+            Peer::new(ours(80), IpEndpoint::new(THEM, 5_001), u32::MAX - 10_000),
+            Peer::new(ours_v6(80), IpEndpoint::new(THEM_V6, 5_000), 1 << 31),
+            Peer::new(ours(81), IpEndpoint::new(THEM, 5_002), 0),
+            Peer::new(ours_v6(82), IpEndpoint::new(THEM_V6, 5_003), 77),
+            Peer::new(ours(82), IpEndpoint::new(THEM, 5_004), u32::MAX),
+            // To these the user connects.
+            Peer::new(ours(9_000), IpEndpoint::new(THEM, 7), 12_345),
+            Peer::new(ours_v6(9_000), IpEndpoint::new(THEM_V6, 7), u32::MAX - 1_000),
+        ];
+        let mut endpoint = Endpoint::new(config.clone(), Secret::new([7; 16]));
+        PORTS.iter().for_each(|port| listen(&mut endpoint, *port));
+        let now = Instant::from_millis(10_000);
+        Self { endpoint, config, now, peers, held: Vec::new(), report: Report::default() }
+    }
+
+    fn act(&mut self, script: &mut Script<'_>) {
+        match script.byte() % 16 {
+            0..=4 => {
+                let peer = self.peer(script);
+                let made = self.peers[peer].make(script, self.now);
+                self.give(peer, &made, &[]);
+            }
+            5 => self.raw(script),
+            6 => {
+                let peer = self.peer(script);
+                let made = self.peers[peer].acknowledgment(self.now);
+                self.give(peer, &made, &[]);
+            }
+            7 => self.pass(Duration::from_millis(u64::from(script.byte()) * 10)),
+            8 => {
+                let seconds = [1_u64, 3, 10, 59, 61, 121, 301, 3_000_000];
+                self.pass(Duration::from_secs(script.pick(&seconds)));
+            }
+            9 => self.connect(6 + usize::from(script.byte() % 2)),
+            10 => self.accept(script.pick(&PORTS)),
+            11 => self.write(script),
+            12 => self.read(script),
+            13 | 14 => self.call(script),
+            _ if script.flag() => self.icmp(script),
+            _ => {
+                let at = ListenAt { address: None, port: script.pick(&PORTS) };
+                self.endpoint.unlisten(&at);
+                self.drain();
+                listen(&mut self.endpoint, at.port);
+            }
+        }
+        self.drain();
+        self.hear();
+    }
+
+    fn peer(&self, script: &mut Script<'_>) -> usize {
+        usize::from(script.byte()) % self.peers.len()
+    }
+
+    // --- What peers do ---
+
+    /// A segment arrives; `edits` are places and values of octets that change on the way, before whoever does it puts the checksum right.
+    fn give(&mut self, peer: usize, made: &Made, edits: &[u8]) {
+        let tuple = self.peers[peer].tuple;
+        let (source, destination) = (tuple.remote.addr, tuple.local.addr);
+        let mut octets = vec![0; 60 + made.payload.len()];
+        let segment = Segment { header: made.header, payload: [&made.payload, &[]] };
+        let Some(len) = segment.emit(&mut octets, &source, &destination) else { panic!("room for all") };
+        octets.truncate(len);
+        if !edits.is_empty() {
+            spoil(&mut octets, edits, &source, &destination);
+        }
+        self.input(peer, &octets, made.header.ecn);
+    }
+
+    /// A segment whose header is partly made up: of other lengths, flags and options than anybody writes. The payload still says which octets it is.
+    fn raw(&mut self, script: &mut Script<'_>) {
+        let peer = self.peer(script);
+        let made = self.peers[peer].make(script, self.now);
+        let count = 2 * usize::from(1 + script.byte() % 16);
+        let edits = script.bytes(count);
+        self.give(peer, &made, if edits.is_empty() { &[0, 0] } else { edits });
+    }
+
+    fn input(&mut self, peer: usize, octets: &[u8], ecn: Ecn) {
+        let tuple = self.peers[peer].tuple;
+        let (source, destination) = (tuple.remote.addr, tuple.local.addr);
+        let packet = Packet { source, destination, ecn, mss: MSS };
+        let Ok(segment) = Segment::parse(octets, &source, &destination, ecn) else {
+            self.endpoint.input(octets, &packet, self.now);
+            return;
+        };
+        let local = IpEndpoint::new(destination, segment.header.destination);
+        let tuple = FourTuple::new(local, IpEndpoint::new(source, segment.header.source));
+        let Some(peer) = self.peers.iter().position(|peer| peer.tuple == tuple) else {
+            // From somebody, or for somebody, whom nobody knows.
+            self.endpoint.input(octets, &packet, self.now);
+            return;
+        };
+        self.peers[peer].note_given(&segment);
+        let before = self.stand(peer);
+        let connections = self.endpoint.len();
+        self.endpoint.input(octets, &packet, self.now);
+        if self.endpoint.len() > connections && segment.header.flags.contains(Flags::ACK) {
+            let syn_window = self.config.connection.syn_window();
+            self.peers[peer].note_established(&segment.header, syn_window);
+        }
+        if let Some(before) = before {
+            self.report.given_in.push(before.state);
+            self.check_input(peer, &before, &segment);
+        }
+    }
+
+    /// An ICMP error quotes a segment to a peer, or what somebody takes for one.
+    fn icmp(&mut self, script: &mut Script<'_>) {
+        let peer = self.peer(script);
+        let seq = self.peers[peer].guess(script);
+        let tuple = self.peers[peer].tuple;
+        match script.byte() % 4 {
+            0 => self.endpoint.unreachable(&tuple, seq, true),
+            1 => self.endpoint.unreachable(&tuple, seq, false),
+            _ => self.endpoint.packet_too_big(&tuple, seq, script.word(), self.now),
+        }
+    }
+
+    /// Where the connection with a peer stands that the user holds.
+    fn stand(&self, peer: usize) -> Option<Stand> {
+        let held = self.held.iter().find(|held| held.peer == peer)?;
+        let connection = self.endpoint.connection(held.id)?;
+        Some(Stand { id: held.id, state: connection.state(), next: connection.rcv_nxt() })
+    }
+
+    fn check_input(&self, peer: usize, before: &Stand, segment: &Segment<'_>) {
+        let Some(connection) = self.endpoint.connection(before.id) else { panic!("the user holds it") };
+        let (after, header) = (connection.state(), &segment.header);
+        if before.state == after {
+            return;
+        }
+        let reset = header.flags.contains(Flags::RST);
+        assert!(before.state != State::TimeWait, "{header:?} has ended TIME-WAIT");
+        if before.state == State::SynSent {
+            let iss = self.peers[peer].iss();
+            let acceptable = iss.is_some_and(|iss| header.ack.after(iss))
+                && header.ack.at_or_before(self.peers[peer].sent());
+            assert!(!header.flags.contains(Flags::ACK) || acceptable, "{header:?} answers no SYN of ours");
+            assert!(after != State::Closed || reset && header.flags.contains(Flags::ACK), "{header:?}");
+            return;
+        }
+        if reset {
+            assert_eq!(header.seq, before.next, "a reset out of place was taken in {}", before.state);
+        } else {
+            let last = before.state == State::LastAck;
+            assert!(after != State::Closed || last, "{header:?} has ended {}", before.state);
+            let again = before.state == State::SynReceived;
+            assert!(!header.flags.contains(Flags::SYN) || again, "{header:?} counts in {}", before.state);
+        }
+    }
+
+    // --- What passes ---
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        for _ in 0..DEADLINES_MAX {
+            let Some(next) = self.endpoint.next_deadline().filter(|next| *next <= end) else {
+                self.now = end;
+                return self.endpoint.advance(self.now);
+            };
+            self.now = self.now.max(next);
+            self.endpoint.advance(self.now);
+            self.drain();
+            let again = self.endpoint.next_deadline();
+            assert!(again.is_none_or(|again| again > self.now), "still due: {again:?}");
+            self.hear();
+        }
+        panic!("no end of deadlines");
+    }
+
+    fn drain(&mut self) {
+        let shift = self.config.connection.window_shift();
+        let mut octets = [0; 2_000];
+        for _ in 0..SEGMENTS_MAX {
+            let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut octets) else { return };
+            let (local, remote) = (transmit.tuple.local, transmit.tuple.remote);
+            let segment = Segment::parse(&octets[..transmit.len], &local.addr, &remote.addr, transmit.ecn)
+                .expect("a segment with its checksum");
+            assert_eq!((segment.header.source, segment.header.destination), (local.port, remote.port));
+            assert!(segment.payload_len() + segment.header.options.len() <= usize::from(MSS));
+            self.report.sent += segment.payload_len() as u64;
+            if let Some(peer) = self.peers.iter_mut().find(|peer| peer.tuple == transmit.tuple) {
+                peer.hear(&segment, shift);
+            }
+        }
+        panic!("no end of segments");
+    }
+
+    /// Hears what the endpoint has to tell, and whether that is all: a user that waits for what it was not told of would wait for ever.
+    fn hear(&mut self) {
+        while let Some(event) = self.endpoint.poll_event() {
+            if let Event::Connection(id, ready) = event {
+                let held = self.held.iter_mut().find(|held| held.id == id).expect("one of the user's");
+                held.readable |= ready.readable;
+                held.writable |= ready.writable;
+            }
+        }
+        for held in &self.held {
+            let connection = self.endpoint.connection(held.id).expect("the user holds it");
+            assert!(held.readable || !connection.is_readable(), "not told: {connection:?}");
+            let writable = connection.state().is_synchronized() && connection.writable() > 0;
+            assert!(held.writable || !writable, "not told: {connection:?}");
+        }
+    }
+
+    // --- What the user does ---
+
+    fn hold(&mut self, id: Id) {
+        let tuple = self.endpoint.tuple(id).expect("it is there");
+        let peer = self.peers.iter().position(|peer| peer.tuple == *tuple).expect("one of the peers");
+        let written = 0;
+        self.held.push(Held { id, peer, place: None, written, readable: false, writable: false });
+        self.find_places();
+    }
+
+    fn connect(&mut self, peer: usize) {
+        if self.held.len() < HELD_MAX
+            && let Ok(id) = self.endpoint.connect(self.peers[peer].tuple, MSS, self.now)
+        {
+            self.hold(id);
+        }
+    }
+
+    fn accept(&mut self, port: u16) {
+        if self.held.len() < HELD_MAX
+            && let Some(id) = self.endpoint.accept(&ListenAt { address: None, port })
+        {
+            self.hold(id);
+        }
+    }
+
+    fn pick(&self, script: &mut Script<'_>) -> Option<usize> {
+        let which = usize::from(script.byte());
+        (!self.held.is_empty()).then(|| which % self.held.len())
+    }
+
+    fn write(&mut self, script: &mut Script<'_>) {
+        let (picked, len) = (self.pick(script), script.pick(&[100_u32, 1, 1_460, 5_000, 50_000]));
+        let Some(held) = picked.and_then(|place| self.held.get_mut(place)) else { return };
+        let data: Vec<u8> = (held.written..held.written + len).map(octet).collect();
+        match self.endpoint.write(held.id, &data) {
+            Ok(taken) => held.written += taken as u32,
+            Err(Unavailable::NotNow) => held.writable = false,
+            Err(_) => {}
+        }
+    }
+
+    fn read(&mut self, script: &mut Script<'_>) {
+        let (picked, len) = (self.pick(script), script.pick(&[50_000_usize, 1, 100, 1_460]));
+        let Some(held) = picked.and_then(|place| self.held.get_mut(place)) else { return };
+        let mut data = vec![0; len];
+        match self.endpoint.read(held.id, &mut data, self.now) {
+            Ok(0) | Err(Unavailable::Closed | Unavailable::Failed(_)) => {}
+            Err(Unavailable::NotNow) => held.readable = false,
+            Ok(taken) => {
+                let place = held.place.expect("nothing can be read before the handshake");
+                for (i, octet) in (0..).zip(&data[..taken]) {
+                    assert_eq!(*octet, peer::octet((place + i).to_u32()), "octet {i} of {taken}, {place:?}");
+                }
+                held.place = Some(place + taken as u32);
+                self.report.read += taken as u64;
+            }
+        }
+    }
+
+    fn call(&mut self, script: &mut Script<'_>) {
+        let (picked, call) = (self.pick(script), script.byte() % 8);
+        let Some(place) = picked else { return };
+        let id = self.held[place].id;
+        match call {
+            0 | 1 => self.endpoint.shutdown(id),
+            2..=4 => self.endpoint.close(id, self.now),
+            5 => self.endpoint.abort(id),
+            6 => self.endpoint.set_nagle(id, false),
+            _ => self.endpoint.set_nagle(id, true),
+        }
+        if (2..=5).contains(&call) {
+            self.held.swap_remove(place);
+        }
+    }
+
+    // --- What must hold ---
+
+    fn check(&mut self) {
+        self.find_places();
+        for held in &self.held {
+            let connection = self.endpoint.connection(held.id).expect("the user holds it");
+            let info = connection.info();
+            let config = &self.config.connection;
+            assert!(
+                info.receive_queue <= config.receive_buffer_max && info.send_queue <= SEND_BUFFER,
+                "{info:?}"
+            );
+            self.report.states.push(info.state);
+            self.report.errors.extend(connection.error());
+        }
+        assert!(self.endpoint.len() <= self.config.connections);
+        assert!(self.endpoint.buffered() <= self.config.buffers + self.endpoint.len() * BEYOND);
+        assert!(self.endpoint.waiting() <= self.config.time_wait.connections);
+        // A deadline may be now, and then is over.
+        self.pass(Duration::ZERO);
+    }
+
+    /// Where the stream of each begins that has begun.
+    fn find_places(&mut self) {
+        for held in self.held.iter_mut().filter(|held| held.place.is_none()) {
+            let Some(connection) = self.endpoint.connection(held.id) else { continue };
+            if connection.state().is_synchronized() || connection.readable() > 0 {
+                held.place = Some(first_unread(connection));
+            }
+        }
+    }
+
+    /// Everybody is left alone, and then a newcomer comes; in the end nothing is left.
+    fn end(&mut self) {
+        for held in self.held.drain(..) {
+            self.endpoint.close(held.id, self.now);
+        }
+        self.drain();
+        self.pass(Duration::from_secs(3_600));
+        for port in PORTS {
+            while let Some(id) = self.endpoint.accept(&ListenAt { address: None, port }) {
+                self.endpoint.abort(id);
+            }
+        }
+        self.drain();
+        while self.endpoint.poll_event().is_some() {}
+        assert!(self.endpoint.is_empty(), "left: {:?}", self.endpoint);
+        assert_eq!(self.endpoint.waiting(), 0);
+        self.serve_newcomer();
+        for port in PORTS {
+            self.endpoint.unlisten(&ListenAt { address: None, port });
+        }
+        self.drain();
+        self.pass(Duration::from_secs(3_600));
+        self.drain();
+        assert_eq!((self.endpoint.len(), self.endpoint.waiting(), self.endpoint.buffered()), (0, 0, 0));
+        assert_eq!(self.endpoint.next_deadline(), None);
+    }
+
+    fn serve_newcomer(&mut self) {
+        let mut peer = Peer::new(IpEndpoint::new(US, 80), IpEndpoint::new(THEM, 6_000), 1 << 30);
+        let syn = peer.make(&mut Script(&[3]), self.now);
+        peer.note_given(&Segment::bare(syn.header));
+        self.peers.push(peer);
+        let newcomer = self.peers.len() - 1;
+        self.give(newcomer, &syn, &[]);
+        self.drain();
+        // 100 octets.
+        let data = self.peers[newcomer].make(&mut Script(&[1, 0, 0, 0, 3]), self.now);
+        self.give(newcomer, &data, &[]);
+        self.drain();
+        self.accept(80);
+        let mut got = [0; 200];
+        let id = self.held.last().expect("a newcomer is accepted").id;
+        assert_eq!(self.endpoint.read(id, &mut got, self.now), Ok(100));
+        assert_eq!(got[..100], data.payload);
+        self.endpoint.abort(id);
+        self.held.clear();
+        self.drain();
+        self.pass(Duration::from_secs(1));
+    }
+}
+
+/// Where a connection stood before a segment came.
+struct Stand {
+    id: Id,
+    state: State,
+    next: SeqNumber,
+}
+
+fn listen(endpoint: &mut Endpoint, port: u16) {
+    let few = port == 81;
+    let config = ListenerConfig {
+        backlog: if few { 1 } else { 8 },
+        syn_queue: if few { 0 } else { 8 },
+        ..ListenerConfig::default()
+    };
+    let server = (port == 82).then(|| FastOpenServer::new(Secret::new([8; 16]), 2));
+    endpoint.listen(ListenAt { address: None, port }, &config, server).expect("nobody listens there");
+}
+
+/// RCV.NXT, less what waits and the FIN.
+fn first_unread(connection: &Connection) -> SeqNumber {
+    use State::{CloseWait, Closing, LastAck, TimeWait};
+    let fin = matches!(connection.state(), CloseWait | Closing | LastAck | TimeWait);
+    connection.rcv_nxt() - (connection.readable() as u32 + u32::from(fin))
+}
+
+/// Changes octets of the header, cuts or lengthens the packet; then the payload says again which octets it is, and the checksum is right.
+fn spoil(octets: &mut Vec<u8>, edits: &[u8], source: &IpAddress, destination: &IpAddress) {
+    let header_len = |octets: &[u8]| (usize::from(octets[12] >> 4) * 4).min(octets.len());
+    let head = header_len(octets).max(20);
+    for edit in edits.chunks(2) {
+        let (place, value) = (usize::from(edit[0]), edit.get(1).copied().unwrap_or_default());
+        match place {
+            255 => octets.truncate(octets.len().min(value.into())),
+            254 => octets.extend(core::iter::repeat_n(0, value.into())),
+            _ if octets.is_empty() => {}
+            _ => {
+                let place = place % head.min(octets.len());
+                octets[place] = value;
+            }
+        }
+    }
+    if octets.len() < 20 {
+        return;
+    }
+    let start = header_len(octets);
+    let seq = u32::from_be_bytes([octets[4], octets[5], octets[6], octets[7]]);
+    let first = seq.wrapping_add(u32::from(octets[13] >> 1 & 1));
+    for (i, place) in (0..).zip(&mut octets[start.max(20).min(64)..]) {
+        *place = octet(first.wrapping_add(i));
+    }
+    seal(octets, source, destination);
+}
+
+/// Puts the checksum right, by the book (RFC 9293, 3.1).
+pub(super) fn seal(octets: &mut [u8], source: &IpAddress, destination: &IpAddress) {
+    octets[16..18].fill(0);
+    let len = (octets.len() as u32).to_be_bytes();
+    let pseudo = [&address(source)[..], &address(destination), &len, &[0, 0, 0, 6]].concat();
+    let words = |octets: &[u8]| -> u32 {
+        octets.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
+    };
+    let mut sum = words(&pseudo) + words(octets);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    octets[16..18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+}
+
+fn address(address: &IpAddress) -> Vec<u8> {
+    match address {
+        IpAddress::Ipv4(address) => address.octets().to_vec(),
+        IpAddress::Ipv6(address) => address.octets().to_vec(),
+    }
+}

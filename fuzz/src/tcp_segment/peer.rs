@@ -1,0 +1,318 @@
+//! A peer: what it makes up to send, and what it may conclude from what it is sent, without looking into the endpoint.
+
+use evenkeel_core::tcp::{
+    Cookie, Ecn, Flags, FourTuple, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, Timestamps,
+};
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::IpEndpoint;
+
+use super::super::Script;
+
+/// What sequence numbers are off by, from the one that is right.
+const OFF: [u32; 16] = [
+    0,
+    1,
+    1_u32.wrapping_neg(),
+    100,
+    100_u32.wrapping_neg(),
+    1_460,
+    1_460_u32.wrapping_neg(),
+    3_000,
+    40_000,
+    40_000_u32.wrapping_neg(),
+    65_535,
+    65_536,
+    1 << 20,
+    1 << 31,
+    (1 << 31) - 1,
+    7,
+];
+const LENGTHS: [u16; 8] = [0, 1, 10, 100, 536, 1_000, 1_460, 9_000];
+const WINDOWS: [u16; 8] = [65_535, 0, 1, 100, 1_000, 3_000, 10_000, 60_000];
+const MSS: [Option<u16>; 8] =
+    [Some(1_460), None, Some(0), Some(47), Some(48), Some(536), Some(9_000), Some(65_535)];
+const SCALES: [Option<u8>; 8] = [Some(2), None, Some(0), Some(7), Some(13), Some(14), Some(15), Some(255)];
+
+/// The octet that has this number, in either direction: never zero, as what was never sent could be.
+pub(super) const fn octet(number: u32) -> u8 {
+    (number.wrapping_mul(7) % 251) as u8 + 1
+}
+
+/// A segment that is to be given to the endpoint.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Made {
+    pub(super) header: Header,
+    pub(super) payload: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// As the endpoint sees it.
+    pub(super) tuple: FourTuple,
+    /// What the endpoint expects next: what it acknowledged last.
+    next: SeqNumber,
+    /// The number behind the last that the endpoint has sent.
+    sent: SeqNumber,
+    /// The number of the endpoint's SYN.
+    iss: Option<SeqNumber>,
+    /// What the endpoint's clock said last; `None` if it said nothing.
+    clock: Option<u32>,
+    /// The Fast Open cookie that the endpoint gave last.
+    cookie: Cookie,
+    /// All that was ever given to the endpoint.
+    given: Vec<SeqRange>,
+    /// How far the endpoint has let us send, at most.
+    edge: Option<SeqNumber>,
+    /// How far we have let the endpoint send, at most.
+    offered: Option<SeqNumber>,
+    syn_window: u16,
+    shift_max: u8,
+}
+
+impl Peer {
+    pub(super) const fn new(local: IpEndpoint, remote: IpEndpoint, first: u32) -> Self {
+        Self {
+            tuple: FourTuple::new(local, remote),
+            next: SeqNumber::new(first),
+            sent: SeqNumber::new(0),
+            iss: None,
+            clock: None,
+            cookie: Cookie::REQUEST,
+            given: Vec::new(),
+            edge: None,
+            offered: None,
+            syn_window: 0,
+            shift_max: 0,
+        }
+    }
+
+    // --- What it sends ---
+
+    /// The plain acknowledgment of all that came.
+    pub(super) fn acknowledgment(&self, now: Instant) -> Made {
+        let header = Header {
+            seq: self.next,
+            ack: self.sent,
+            flags: Flags::ACK,
+            window: 65_535,
+            options: Options { timestamps: self.timestamps(now, 0), ..Options::default() },
+            ..self.plain()
+        };
+        Made { header, payload: Vec::new() }
+    }
+
+    /// A segment as the script wants it: near what is right, or not. Zeros make the acknowledgment.
+    pub(super) fn make(&self, script: &mut Script<'_>, now: Instant) -> Made {
+        let (kind, extra) = (script.byte(), script.byte());
+        let flags = self.flags(kind, script);
+        let seq = self.next + number(script);
+        let ack = self.sent + number(script);
+        let len = script.pick(&LENGTHS);
+        let window = if extra & 1 == 0 { script.pick(&WINDOWS) } else { script.word() };
+        let mut options = Options::default();
+        if flags.contains(Flags::SYN) {
+            options = self.syn_options(script);
+        }
+        options.timestamps = match extra >> 1 & 3 {
+            0 => self.timestamps(now, 0),
+            1 => None,
+            2 => self.timestamps(now, number(script)),
+            _ => Some(Timestamps { value: number(script), echo: number(script) }),
+        };
+        if flags.contains(Flags::SYN) && extra & 6 == 0 {
+            options.timestamps =
+                Some(Timestamps { value: millis(now), echo: self.clock.unwrap_or_default() });
+        }
+        if extra & 8 != 0 {
+            options.sack = self.sack(script);
+        }
+        let ecn =
+            [Ecn::NotCapable, Ecn::Capable, Ecn::Experienced, Ecn::Capable1][usize::from(extra >> 4 & 3)];
+        let header = Header { seq, ack, flags, window, options, ecn, urgent: window, ..self.plain() };
+        let first = seq.to_u32().wrapping_add(u32::from(flags.contains(Flags::SYN)));
+        Made { header, payload: (0..u32::from(len)).map(|i| octet(first.wrapping_add(i))).collect() }
+    }
+
+    fn plain(&self) -> Header {
+        Header { source: self.tuple.remote.port, destination: self.tuple.local.port, ..Header::default() }
+    }
+
+    fn flags(&self, kind: u8, script: &mut Script<'_>) -> Flags {
+        let ack = Flags::ACK;
+        match kind % 16 {
+            0 => ack,
+            1 => ack | Flags::PSH,
+            2 => ack | Flags::FIN,
+            3 => Flags::SYN,
+            4 => Flags::SYN | ack,
+            5 => Flags::RST,
+            6 => Flags::RST | ack,
+            7 => Flags::NONE,
+            8 => Flags::FIN,
+            9 => ack | Flags::URG,
+            10 => ack | Flags::ECE,
+            11 => ack | Flags::CWR,
+            12 => Flags::SYN | Flags::ECE | Flags::CWR,
+            13 => Flags::SYN | Flags::RST,
+            14 => Flags::SYN | Flags::FIN,
+            _ => any_flags(script.byte()),
+        }
+    }
+
+    fn syn_options(&self, script: &mut Script<'_>) -> Options {
+        let (which, more) = (script.byte(), script.byte());
+        let cookie = match more & 3 {
+            0 => None,
+            1 => Some(Cookie::REQUEST),
+            2 => Some(self.cookie),
+            _ => Cookie::new(script.bytes(8)),
+        };
+        Options {
+            mss: MSS[usize::from(which & 7)],
+            window_scale: SCALES[usize::from(which >> 3 & 7)],
+            sack_permitted: which & 64 == 0,
+            fast_open: cookie,
+            ..Options::default()
+        }
+    }
+
+    /// The clock of a peer runs with the endpoint's time; `off` is what is wrong with it.
+    fn timestamps(&self, now: Instant, off: u32) -> Option<Timestamps> {
+        self.clock.map(|echo| Timestamps { value: millis(now).wrapping_add(off), echo })
+    }
+
+    fn sack(&self, script: &mut Script<'_>) -> SackBlocks {
+        let block = |script: &mut Script<'_>| {
+            let start = self.sent - u32::from(script.word());
+            SeqRange::new(start, start + u32::from(script.word()))
+        };
+        (0..=script.byte() % 4).map(|_| block(script)).collect()
+    }
+
+    /// The number of a segment that may be on its way to this peer.
+    pub(super) fn guess(&self, script: &mut Script<'_>) -> SeqNumber {
+        self.sent - 1 - number(script)
+    }
+
+    /// What it has now sent.
+    pub(super) fn note_given(&mut self, segment: &Segment<'_>) {
+        let header = &segment.header;
+        self.given.push(segment.range());
+        if header.flags.contains(Flags::SYN) {
+            self.syn_window = self.syn_window.max(header.window);
+            self.shift_max = self.shift_max.max(header.options.window_scale.unwrap_or_default().min(14));
+        }
+        // Further back than a window can be it would not be taken.
+        if header.flags.contains(Flags::ACK) && self.sent.to_u32().wrapping_sub(header.ack.to_u32()) < 1 << 29
+        {
+            let edge = header.ack + (u32::from(header.window) << self.shift_max);
+            self.offered = Some(self.offered.map_or(edge, |offered| offered.max(edge)));
+        }
+    }
+
+    /// The endpoint has taken an acknowledgment for the end of a handshake: perhaps one whose SYN-ACK was none of the last, and whose options were made up. `syn_window` is
+    /// what every SYN-ACK says.
+    pub(super) fn note_established(&mut self, header: &Header, syn_window: u16) {
+        (self.iss, self.edge) = (Some(header.ack - 1), Some(header.seq + u32::from(syn_window)));
+        self.shift_max = 14;
+        self.given.push(SeqRange::at(header.seq - 1, 1));
+        self.sent = self.sent.max(header.ack);
+        self.offered = Some(header.ack + (u32::from(header.window) << self.shift_max));
+    }
+
+    // --- What it hears ---
+
+    /// A segment of the endpoint has come. `shift` is what the endpoint shifts its windows by, if it does.
+    pub(super) fn hear(&mut self, segment: &Segment<'_>, shift: u8) {
+        let header = &segment.header;
+        if header.flags.contains(Flags::RST) {
+            assert!(segment.is_empty() && !header.flags.contains(Flags::SYN));
+            return;
+        }
+        self.clock = header.options.timestamps.map(|timestamps| timestamps.value);
+        self.cookie = header.options.fast_open.filter(|cookie| !cookie.is_request()).unwrap_or(self.cookie);
+        if header.flags.contains(Flags::SYN) {
+            self.hear_syn(segment);
+        } else {
+            assert!(header.flags.contains(Flags::ACK), "neither a SYN nor an ACK: {header:?}");
+            self.hear_data(segment);
+        }
+        if header.flags.contains(Flags::ACK) {
+            self.hear_ack(header, shift);
+        }
+    }
+
+    fn hear_syn(&mut self, segment: &Segment<'_>) {
+        let header = &segment.header;
+        assert!(segment.is_empty() && !header.flags.contains(Flags::FIN));
+        // At the same time, another connection can have the same number.
+        self.edge = None;
+        if self.iss != Some(header.seq) {
+            (self.iss, self.sent) = (Some(header.seq), header.seq + 1);
+            self.offered = Some(self.sent + u32::from(self.syn_window));
+        }
+        self.sent = self.sent.max(header.seq + 1);
+    }
+
+    /// It is what the user wrote, and within the window.
+    fn hear_data(&mut self, segment: &Segment<'_>) {
+        let Some(iss) = self.iss else { panic!("data before the SYN") };
+        let (header, range) = (&segment.header, segment.range());
+        let first = header.seq.to_u32().wrapping_sub(iss.to_u32() + 1);
+        for (i, sent) in (0..).zip(segment.payload[0]) {
+            let place = first.wrapping_add(i);
+            assert_eq!(*sent, octet(place), "octet {place} is not what was written");
+        }
+        if !range.is_empty() {
+            let Some(offered) = self.offered else { panic!("data without a window") };
+            assert!(range.end.at_or_before(offered), "{range:?} is beyond the window, {offered:?}");
+            self.sent = self.sent.max(range.end);
+        }
+    }
+
+    /// Only what was sent is acknowledged, and no more than was let in.
+    fn hear_ack(&mut self, header: &Header, shift: u8) {
+        let ack = header.ack;
+        let last = ack - 1;
+        assert!(
+            self.given.iter().any(|range| last.within(range.start, range.len())),
+            "{ack:?} acknowledges what was never sent"
+        );
+        let shift = if header.flags.contains(Flags::SYN) { 0 } else { shift };
+        if let Some(edge) = self.edge {
+            assert!(ack.at_or_before(edge), "{ack:?} is beyond what was let in, {edge:?}");
+        }
+        let edge = ack + (u32::from(header.window) << shift);
+        self.edge = Some(self.edge.map_or(edge, |before| before.max(edge)));
+        self.next = ack;
+    }
+
+    pub(super) const fn sent(&self) -> SeqNumber {
+        self.sent
+    }
+
+    pub(super) const fn iss(&self) -> Option<SeqNumber> {
+        self.iss
+    }
+}
+
+/// One of those that are off in a known way; from 240 on, any.
+fn number(script: &mut Script<'_>) -> u32 {
+    let which = script.byte();
+    if which < 240 {
+        OFF[usize::from(which) % OFF.len()]
+    } else {
+        u32::from(script.word()) << 16 | u32::from(script.word())
+    }
+}
+
+fn any_flags(bits: u8) -> Flags {
+    let all =
+        [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::URG, Flags::ECE, Flags::CWR];
+    let set = (0..8).zip(all).filter(|(bit, _)| bits >> bit & 1 == 1);
+    set.fold(Flags::NONE, |flags, (_, flag)| flags | flag)
+}
+
+const fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
