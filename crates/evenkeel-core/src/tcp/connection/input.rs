@@ -65,7 +65,7 @@ impl Connection {
         }
         self.restart_keepalive(now);
         self.note_congestion(segment);
-        // URG: the data it points to stays in its place in the stream (RFC 9293, 3.8.5, leaves it to the user what to do with it).
+        // URG means nothing here: what it points to stays in its place in the stream. See `Connection::read`.
         self.on_text(segment, now);
         self.on_fin(segment, now);
     }

@@ -66,6 +66,10 @@ impl Connection {
 
     /// Gives octets that came; says how many. None at the end of the stream.
     ///
+    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent. Implementations have never agreed on which octet
+    /// an urgent pointer points to, and middleboxes clear it: RFC 6093, 4 and 6, asks for it to be read in band, and new applications not to use it. We never
+    /// send any.
+    ///
     /// # Errors
     /// Nothing was given.
     pub fn read(&mut self, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {

@@ -741,7 +741,7 @@ fn what_leaves_is_counted_when_it_leaves() {
         world.step();
         while let Some(id) = world.ends[1].accept(&HTTP) {
             // Half of them are not wanted.
-            if world.ends[1].tuple(id).unwrap().remote.port % 2 == 0 {
+            if world.ends[1].tuple(id).unwrap().remote.port.is_multiple_of(2) {
                 world.ends[1].abort(id);
             }
         }

@@ -26,10 +26,12 @@ behaviours! {
     memory
     nagle
     options
+    pacing
     paws
     path_mtu
     reset
     sack
+    urgent
     window
     zero_window
 }
