@@ -183,3 +183,18 @@ pub enum SynAck {
     /// The connection shall send it: there is data before the handshake is over (RFC 7413, 4.2), and perhaps a cookie to give.
     Due(Option<Cookie>),
 }
+
+/// What became of an active open with a Fast Open cookie, or with the request for one (RFC 7413, 4.1.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FastOpened {
+    /// The cookie that the SYN-ACK brought.
+    pub cookie: Option<Cookie>,
+    /// Octets that the peer takes in a segment.
+    pub mss: u16,
+    /// Octets of data that went along with the SYN.
+    pub sent: u32,
+    /// Octets of those that the SYN-ACK acknowledged.
+    pub taken: u32,
+    /// The SYN had to be sent again, without cookie and data.
+    pub again: bool,
+}

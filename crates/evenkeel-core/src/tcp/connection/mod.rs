@@ -11,7 +11,7 @@
 //! | what to send next: repeats, new data, probes | `output.rs` |
 //! | what a header says | `header.rs` |
 //! | deadlines | `timers.rs` |
-//! | ICMP: path MTU, unreachable | `path.rs` |
+//! | path MTU, and what else ICMP says | `path.rs` |
 //! | timestamps | `clock.rs` |
 //! | memory that all connections share | `memory.rs` |
 
@@ -32,7 +32,7 @@ mod user;
 use core::fmt;
 use std::sync::Arc;
 
-pub use config::{Agreement, Config, Handshake, Keepalive, Open, SynAck};
+pub use config::{Agreement, Config, FastOpened, Handshake, Keepalive, Open, SynAck};
 pub use memory::Allowance;
 pub use timers::Timer;
 pub use user::Unavailable;
@@ -47,6 +47,7 @@ use super::state::{Event, State};
 use crate::time::Instant;
 use clock::Clock;
 use input::Challenges;
+use path::Narrow;
 use timers::Timers;
 
 /// A connection, sans-IO.
@@ -111,6 +112,7 @@ struct SendSide {
     /// When the peer last moved things forward while something waited for it.
     progress: Instant,
     fast_open: Option<Box<FastOpen>>,
+    narrow: Option<Box<Narrow>>,
 }
 
 /// An active open with data (RFC 7413, 4.1).
@@ -118,9 +120,21 @@ struct SendSide {
 struct FastOpen {
     /// The cookie, or the request for one, that the first SYN carries; in SYN-RECEIVED the one to give.
     cookie: Option<Cookie>,
+    /// The most that may go along, in a segment of so many octets after the 20 of its header.
+    mss: u16,
     /// Octets of data that went along with the SYN, and when.
     data: u32,
     sent_at: Instant,
+    /// The SYN had to be sent again, without all that.
+    again: bool,
+    /// What became of it.
+    opened: Option<FastOpened>,
+}
+
+impl FastOpen {
+    fn new(cookie: Option<Cookie>, now: Instant) -> Box<Self> {
+        Box::new(Self { cookie, mss: u16::MAX, data: 0, sent_at: now, again: false, opened: None })
+    }
 }
 
 impl SendSide {

@@ -12,8 +12,8 @@ use super::super::state::{Event, State};
 use super::input::Challenges;
 use super::timers::Timers;
 use super::{
-    Agreement, Allowance, Clock, Config, Connection, Counts, Due, Error, FastOpen, Handshake, Open,
-    ReceiveSide, SendSide, SynAck,
+    Agreement, Allowance, Clock, Config, Connection, Counts, Due, Error, FastOpen, FastOpened, Handshake,
+    Open, ReceiveSide, SendSide, SynAck,
 };
 use crate::time::Instant;
 
@@ -25,10 +25,21 @@ impl Connection {
     pub fn connect(config: &Arc<Config>, open: &Open, fast_open: Option<Cookie>, now: Instant) -> Self {
         let mut connection = Self::new(config, open, now);
         connection.step(Event::ActiveOpen);
-        connection.snd.fast_open =
-            fast_open.map(|cookie| Box::new(FastOpen { cookie: Some(cookie), data: 0, sent_at: now }));
+        connection.snd.fast_open = fast_open.map(|cookie| FastOpen::new(Some(cookie), now));
         connection.due.syn = true;
         connection
+    }
+
+    /// With the SYN goes no more data than fits a segment of `mss` octets after the 20 of its header: what the peer said last time (RFC 7413, 4.2.1).
+    pub fn limit_early_data(&mut self, mss: u16) {
+        if let Some(fast_open) = &mut self.snd.fast_open {
+            fast_open.mss = mss;
+        }
+    }
+
+    /// What became of an active open with Fast Open, once it is known. Told once.
+    pub fn take_fast_opened(&mut self) -> Option<FastOpened> {
+        self.snd.fast_open.take_if(|fast_open| fast_open.opened.is_some())?.opened
     }
 
     /// Makes a connection in SYN-RECEIVED of what a listener has agreed on with a peer. The segment that acknowledges our SYN is given to it next.
@@ -43,7 +54,7 @@ impl Connection {
         let syn = SeqRange::at(open.iss, 1);
         match handshake.syn_ack {
             SynAck::Due(cookie) => {
-                connection.snd.fast_open = Some(Box::new(FastOpen { cookie, data: 0, sent_at: now }));
+                connection.snd.fast_open = Some(FastOpen::new(cookie, now));
                 connection.due.syn = true;
                 return connection;
             }
@@ -76,6 +87,7 @@ impl Connection {
             cwr: false,
             progress: now,
             fast_open: None,
+            narrow: None,
         };
         let rcv = ReceiveSide {
             irs: SeqNumber::default(),
@@ -191,6 +203,7 @@ impl Connection {
             return;
         }
         self.step(Event::SynAck);
+        self.fast_opened(header);
         self.syn_acked(header.ack, now);
         self.due.ack = true;
         // "If there are other controls or text in the segment, then continue processing at the sixth step."
@@ -199,10 +212,23 @@ impl Connection {
         self.on_fin(&rest, now);
     }
 
+    /// Notes what the SYN-ACK says about Fast Open.
+    fn fast_opened(&mut self, syn_ack: &Header) {
+        let Some(fast_open) = &mut self.snd.fast_open else { return };
+        let default = if self.ipv6 { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 };
+        fast_open.opened = Some(FastOpened {
+            cookie: syn_ack.options.fast_open.filter(|cookie| !cookie.is_request()),
+            mss: syn_ack.options.mss.unwrap_or(default).max(MSS_MIN),
+            sent: fast_open.data,
+            taken: syn_ack.ack.since(self.snd.nxt).min(fast_open.data),
+            again: fast_open.again,
+        });
+    }
+
     /// Our SYN is acknowledged, and perhaps data that went along.
     fn syn_acked(&mut self, ack: SeqNumber, now: Instant) {
         let sent = self.snd.nxt;
-        if let Some(fast_open) = self.snd.fast_open.take().filter(|_| ack.after(sent)) {
+        if let Some(fast_open) = self.snd.fast_open.as_ref().filter(|_| ack.after(sent)) {
             // What was not taken was never sent, as far as recovery is concerned: it is no sign of congestion (RFC 7413, 4.2.1).
             self.recovery.on_sent(SeqRange::new(sent, ack), false, fast_open.sent_at);
             self.snd.nxt = ack;

@@ -61,6 +61,9 @@ impl Connection {
             return None;
         }
         let header = self.syn_header(first, now);
+        if let Some(fast_open) = &mut self.snd.fast_open {
+            fast_open.again = !first;
+        }
         self.tally.note_if(!first, Counter::SynRetrans);
         self.tally.note_if(!first, Counter::RetransSegs);
         let syn = SeqRange::at(self.snd.iss, 1);
@@ -72,8 +75,8 @@ impl Connection {
 
     /// How much goes along with a SYN that has a cookie (RFC 7413, 4.1.2).
     fn early_data(&mut self, header: &Header, now: Instant) -> u32 {
-        let room = usize::from(self.snd.mss).saturating_sub(header.options.len());
         let Some(fast_open) = &mut self.snd.fast_open else { return 0 };
+        let room = usize::from(self.snd.mss.min(fast_open.mss)).saturating_sub(header.options.len());
         if fast_open.cookie.is_some_and(|cookie| !cookie.is_request()) {
             fast_open.data = room.min(self.snd.buffer.len()) as u32;
             fast_open.sent_at = now;
@@ -107,6 +110,7 @@ impl Connection {
         if self.snd.unsent() == 0 || self.is_opening() && self.snd.fast_open.is_none() {
             return None;
         }
+        self.widen_path(now);
         let Some(new) = self.candidate().filter(|new| self.is_worth_sending(new)) else {
             self.start_persist(now);
             return None;

@@ -1,26 +1,88 @@
-//! What ICMP says about the path. Anybody can send it: only what quotes a segment that is under way counts (RFC 5927, 4).
+//! How large a segment the path takes, and what ICMP says of it. Anybody can send that: only what quotes a segment that is under way counts
+//! (RFC 5927, 4).
+//!
+//! Three things change the size: a router's report makes it smaller (RFC 1191, RFC 8201); so does silence, where routers do not report (RFC 4821, 7.7, RFC
+//! 2923, 2.1); and after ten minutes it is again what the handshake agreed on, for paths change (RFC 8201, 5.3).
 
 use super::super::seq::SeqNumber;
 use super::super::state::State;
 use super::{Connection, Error};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Below this no path is believed to be: an attacker could make every segment tiny. That of Linux (`min_pmtu` of 552 octets), less two headers.
 const PATH_MSS_MIN: u16 = 512;
+/// IPv6 has at least 1280 octets everywhere (RFC 8200, 5).
+const PATH_MSS_MIN_V6: u16 = 1_220;
+/// What silence makes of a larger size, at the first: nearly every path takes it. Linux's `tcp_base_mss`.
+const BASE_MSS: u16 = 1_024;
+/// So many timeouts in a row make a large segment suspect; one is likely to be loss. Linux's `tcp_retries1`.
+const SUSPICIOUS_TIMEOUTS: u32 = 3;
+/// How long a smaller size is kept (RFC 8201, 5.3; RFC 1191, 6.3).
+const KEPT: Duration = Duration::from_secs(600);
+/// Where large segments vanish again and again it is kept longer, up to this many times twice as long.
+const DOUBLINGS_MAX: u32 = 5;
+
+/// A path that takes less than the handshake agreed on, or did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Narrow {
+    agreed: u16,
+    /// Until then the smaller size is kept.
+    until: Instant,
+    /// How often large segments have vanished without a word.
+    vanished: u32,
+}
 
 impl Connection {
     /// Packet too big (RFC 1191, RFC 8201): a segment that began at `seq` does not fit, `mss` octets after the 20 of its header would. What is under way in
     /// larger segments is sent again. Says whether it was believed.
-    pub fn on_packet_too_big(&mut self, seq: SeqNumber, mss: u16, _now: Instant) -> bool {
-        if !self.is_under_way(seq) {
-            return false;
+    pub fn on_packet_too_big(&mut self, seq: SeqNumber, mss: u16, now: Instant) -> bool {
+        let believed = self.is_under_way(seq);
+        let mss = mss.max(self.path_mss_min());
+        if believed && mss < self.snd.mss {
+            self.narrow(mss, now).until = now + KEPT;
         }
-        let mss = mss.max(PATH_MSS_MIN);
-        if mss < self.snd.mss {
-            self.snd.mss = mss;
-            self.recovery.set_mss(self.payload_max());
+        believed
+    }
+
+    /// The retransmission timer has expired: perhaps nothing as large as the first segment gets through, and nobody says so. Then it is sent again in
+    /// smaller ones.
+    pub(super) fn suspect_path(&mut self, now: Instant) {
+        let timeouts = self.recovery.timeouts_in_a_row();
+        if !self.state.is_synchronized() || timeouts < SUSPICIOUS_TIMEOUTS {
+            return;
         }
-        true
+        let base = if self.snd.mss > BASE_MSS { BASE_MSS } else { PATH_MSS_MIN };
+        let mss = base.max(self.path_mss_min());
+        let overhead = self.snd.mss - self.payload_max();
+        let first = self.recovery.next_retransmission(u16::MAX).map_or(0, |range| range.len());
+        if mss < self.snd.mss && first + u32::from(overhead) > u32::from(mss) {
+            let path = self.narrow(mss, now);
+            path.until = now + KEPT * (1 << path.vanished.min(DOUBLINGS_MAX));
+            path.vanished += u32::from(timeouts == SUSPICIOUS_TIMEOUTS);
+        }
+    }
+
+    /// New data is about to leave: if the size has been small for long enough, it is again what was agreed on.
+    pub(super) fn widen_path(&mut self, now: Instant) {
+        let wide = self.snd.narrow.as_ref().filter(|path| path.until <= now && path.agreed > self.snd.mss);
+        if let Some(mss) = wide.map(|path| path.agreed) {
+            self.set_mss(mss);
+        }
+    }
+
+    fn narrow(&mut self, mss: u16, now: Instant) -> &mut Narrow {
+        let agreed = self.snd.mss;
+        self.set_mss(mss);
+        self.snd.narrow.get_or_insert_with(|| Box::new(Narrow { agreed, until: now, vanished: 0 }))
+    }
+
+    fn set_mss(&mut self, mss: u16) {
+        self.snd.mss = mss;
+        self.recovery.set_mss(self.payload_max());
+    }
+
+    const fn path_mss_min(&self) -> u16 {
+        if self.ipv6 { PATH_MSS_MIN_V6 } else { PATH_MSS_MIN }
     }
 
     /// Destination unreachable. While opening, a refusal is the end (`hard`: port or protocol, RFC 9293, 3.9.2.2). Later it may pass; it only says why the

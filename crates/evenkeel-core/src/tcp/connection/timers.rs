@@ -109,7 +109,10 @@ impl Connection {
     fn on_recovery_deadline(&mut self, now: Instant) {
         match self.recovery.on_deadline(now) {
             Expired::TailLossProbe => self.due.tail_loss_probe = true,
-            Expired::Timeout => self.tally.note(Counter::Timeouts),
+            Expired::Timeout => {
+                self.tally.note(Counter::Timeouts);
+                self.suspect_path(now);
+            }
             Expired::Reordering { .. } | Expired::Nothing => {}
         }
     }

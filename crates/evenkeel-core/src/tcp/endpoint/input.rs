@@ -102,6 +102,12 @@ impl Endpoint {
         if before == State::SynReceived && after != before && core::mem::take(&mut entry.early) {
             self.finish_early(id, after == State::Closed, now);
         }
+        if before == State::SynSent
+            && let Some(opened) = self.connections.get_mut(id).and_then(|e| e.connection.take_fast_opened())
+            && let Some(tuple) = self.connections.tuple(id).copied()
+        {
+            self.on_fast_opened(&tuple, &opened, now);
+        }
         self.touch(id);
         fate
     }

@@ -11,9 +11,11 @@
 //! | listeners and their deadlines | `listeners.rs` |
 //! | memory for buffers | `memory.rs` |
 //! | reports | `report.rs` |
+//! | opening with data | `fast_open.rs` |
 //! | which port a connection gets | `ports.rs` |
 //! | the user's calls; what the user is told | `user.rs` |
 
+mod fast_open;
 mod icmp;
 mod input;
 mod listeners;
@@ -38,6 +40,7 @@ pub use user::{ConnectError, Event, InUse, Readiness};
 
 use super::connection::{Config, Connection, Open};
 use super::counters::{Counter, Counters};
+use super::fast_open::FastOpenCache;
 use super::isn::InitialSequence;
 use super::listener::Listener;
 use super::secret::Secret;
@@ -71,6 +74,9 @@ pub struct EndpointConfig {
     /// send if it has none, and the next segment that comes if the user has read all before. So each can still go on, and the bound is exceeded by two
     /// segments per connection at most, and by what a buffer grows at a time.
     pub buffers: usize,
+    /// How many servers' Fast Open cookies are kept, 96 octets each, once [`Endpoint::connect_with`] was used; none, and it never sends data with a SYN.
+    /// Default 1024.
+    pub fast_open_servers: usize,
     /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic ports of RFC 6335, 6.
     pub ports: RangeInclusive<u16>,
 }
@@ -82,6 +88,7 @@ impl Default for EndpointConfig {
             time_wait: TimeWaitConfig::default(),
             connections: 1 << 20,
             buffers: 256 << 20,
+            fast_open_servers: 1_024,
             ports: 49_152..=65_535,
         }
     }
@@ -115,6 +122,7 @@ pub struct Endpoint {
     answers: VecDeque<Answer>,
     /// What the user is to be told; each connection once.
     events: VecDeque<Event>,
+    fast_open: Option<FastOpenCache>,
     memory: Memory,
     ports: Ports,
     /// Connections that are no more, if somebody wants to hear of them.
@@ -176,6 +184,7 @@ impl Endpoint {
             to_send: VecDeque::new(),
             answers: VecDeque::new(),
             events: VecDeque::new(),
+            fast_open: None,
             memory: Memory::new(config.buffers),
             ports: Ports::default(),
             ended: None,

@@ -782,6 +782,108 @@ fn reports_tell_of_every_connection_and_listener() {
     assert!(info.held >= 5_000 && info.receive_window < 65_535);
 }
 
+/// A world whose server gives cookies.
+fn with_fast_open() -> World {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    let server = FastOpenServer::new(Secret::new([9; 16]), 10);
+    world.ends[1].listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
+    world
+}
+
+/// Says how long after the beginning the server had 1000 octets to read.
+fn connect_with_data(world: &mut World) -> Duration {
+    let start = world.now;
+    let data: Vec<u8> = (0..1_000).map(octet).collect();
+    let (client, taken) = world.ends[0].connect_with(some_port(), MSS, &data, world.now).unwrap();
+    assert_eq!(taken, 1_000);
+    let (mut stream, mut server) = (Stream::default(), None);
+    while stream.read < 1_000 {
+        assert!(world.step());
+        server = server.or_else(|| world.ends[1].accept(&HTTP));
+        if let Some(server) = server {
+            stream.read(&mut world.ends[1], server, world.now).unwrap();
+        }
+    }
+    let took = world.now.since(start);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.ends[0].connection(client).unwrap().info().send_queue, 0);
+    world.ends[0].abort(client);
+    world.pass(Duration::from_millis(50));
+    world.ends[1].close(server.unwrap(), world.now);
+    took
+}
+
+#[test]
+fn with_a_cookie_data_arrive_a_round_trip_earlier() {
+    let mut world = with_fast_open();
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(30), "the cookie is asked for");
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(10));
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(10));
+    let count = |world: &World, counter| world.ends[0].counters().get(counter);
+    assert_eq!(count(&world, Counter::FastOpenActive), 2);
+    // The server has lost its key: the data come again after the handshake, and there is a new cookie.
+    world.ends[1].unlisten(&HTTP);
+    let server = FastOpenServer::new(Secret::new([8; 16]), 10);
+    world.ends[1].listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(30));
+    assert_eq!(count(&world, Counter::FastOpenActiveFail), 1);
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(10));
+    // And then it gives no cookies any more: it is only asked whether it does.
+    world.ends[1].unlisten(&HTTP);
+    world.ends[1].listen(HTTP, &ListenerConfig::default(), None).unwrap();
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(30));
+    assert_eq!(count(&world, Counter::FastOpenActiveFail), 2);
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(30));
+    assert_eq!((count(&world, Counter::FastOpenActiveFail), count(&world, Counter::FastOpenActive)), (2, 3));
+}
+
+#[test]
+fn where_a_syn_with_data_vanished_the_next_have_none_for_an_hour() {
+    let mut world = with_fast_open();
+    connect_with_data(&mut world);
+    // This one is lost; the next, after a second, has neither cookie nor data.
+    let start = world.now;
+    let (client, _) = world.ends[0].connect_with(some_port(), MSS, b"hello", world.now).unwrap();
+    world.send();
+    world.wire.clear();
+    while !world.ends[0].connection(client).unwrap().state().is_synchronized() {
+        world.step();
+    }
+    assert_eq!(world.now.since(start), Duration::from_millis(1_020));
+    world.pass(Duration::from_millis(50));
+    let server = world.ends[1].accept(&HTTP).unwrap();
+    assert_eq!(world.ends[1].read(server, &mut [0; 10], world.now), Ok(5), "it came after the handshake");
+    assert_eq!(world.ends[0].counters().get(Counter::FastOpenBlackhole), 1);
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(30), "no cookie in the SYN");
+    world.pass(Duration::from_secs(3_600));
+    assert_eq!(connect_with_data(&mut world), Duration::from_millis(10), "tried again");
+}
+
+#[test]
+fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    let server = FastOpenServer::new(Secret::new([9; 16]), 10);
+    world.ends[1].listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
+    let mut octets = [0; 2_000];
+    let mut open = |world: &mut World| {
+        let (id, taken) = world.ends[0].connect_with(some_port(), MSS, &[7; 3_000], world.now).unwrap();
+        assert_eq!(taken, 3_000);
+        let len = world.ends[0].poll_transmit(world.now, &mut octets).unwrap().len;
+        // The server's path has room for 600 octets only.
+        let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: 600 };
+        world.ends[1].input(&octets[..len], &packet, world.now);
+        world.pass(Duration::from_millis(50));
+        world.ends[0].abort(id);
+        world.pass(Duration::from_millis(50));
+        Segment::parse(&octets[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap().payload_len()
+    };
+    assert_eq!(open(&mut world), 0);
+    // 40 octets of options: MSS, SACK permitted, timestamps, window scale, cookie of eight octets.
+    assert_eq!(open(&mut world), 600 - 32);
+    world.ends[0].config.fast_open_servers = 0;
+    assert_eq!(open(&mut world), 0, "switched off");
+}
+
 #[test]
 fn an_idle_connection_is_small() {
     let octets = crate::tcp::table::slot_octets::<Entry>();

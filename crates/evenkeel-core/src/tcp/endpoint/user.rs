@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::super::connection::{Connection, Unavailable};
 use super::super::counters::Counter;
-use super::super::fast_open::FastOpenServer;
+use super::super::fast_open::{FastOpenOffer, FastOpenServer};
 use super::super::listener::{Listener, ListenerConfig};
 use super::super::state::State;
 use super::super::table::{Id, Refused};
@@ -151,11 +151,26 @@ impl Endpoint {
     /// # Errors
     /// Nothing was opened.
     pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, ConnectError> {
+        self.open_actively(tuple, mss, None, now)
+    }
+
+    pub(super) fn open_actively(
+        &mut self,
+        tuple: FourTuple,
+        mss: u16,
+        fast_open: Option<FastOpenOffer>,
+        now: Instant,
+    ) -> Result<Id, ConnectError> {
         let Free { tuple, waiting } = self.free_tuple(tuple, now)?;
         let iss = self.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
         let open = self.open(&tuple, mss, iss);
+        let cookie = fast_open.map(|offer| offer.cookie);
+        let mut connection = Connection::connect(&self.config.connection, &open, cookie, now);
+        if let Some(offer) = fast_open {
+            connection.limit_early_data(offer.mss);
+        }
         let entry = Entry {
-            connection: Connection::connect(&self.config.connection, &open, None, now),
+            connection,
             holder: Holder::User,
             queued: false,
             announced: false,

@@ -301,6 +301,12 @@ impl Recovery {
         self.board.is_empty()
     }
 
+    /// Expirations of the retransmission timer since the last acknowledgment of new data.
+    #[must_use]
+    pub const fn timeouts_in_a_row(&self) -> u32 {
+        self.timeouts
+    }
+
     /// The connection's figures, for people and for tests.
     #[must_use]
     pub fn info(&self) -> RecoveryInfo {

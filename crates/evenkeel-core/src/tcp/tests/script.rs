@@ -67,6 +67,7 @@ fn run(text: &str) -> Result<(), String> {
         written: 0,
         read: 0,
         counters: Counters::new(),
+        ipv6: false,
         log: String::new(),
     };
     for (number, line) in text.lines().enumerate() {
@@ -116,6 +117,7 @@ struct Runner {
     written: u32,
     read: u32,
     counters: Counters,
+    ipv6: bool,
     log: String,
 }
 
@@ -129,6 +131,7 @@ impl Runner {
         match first {
             "" => return Ok(()),
             ">" => return self.expect(rest),
+            "config" if rest == "ipv6" => self.ipv6 = true,
             "config" => configure(&mut self.config, rest)?,
             "connect" | "accept" | "early" | "established" => {
                 self.open(first, rest)?;
@@ -162,7 +165,7 @@ impl Runner {
         let open = Open {
             local_port: US,
             remote_port: PEER,
-            ipv6: false,
+            ipv6: self.ipv6,
             mss: 1_460,
             iss: ISS,
             timestamp_offset: 0,
