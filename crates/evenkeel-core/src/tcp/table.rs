@@ -7,6 +7,8 @@ use hashbrown::HashTable;
 use super::secret::Secret;
 use super::tuple::FourTuple;
 
+/// Slots that are allocated together.
+const PIECE: usize = 64;
 /// In place of a slot's number: there is none.
 const NONE: u32 = u32::MAX;
 
@@ -15,13 +17,14 @@ const NONE: u32 = u32::MAX;
 /// The hash is keyed, so nobody outside can choose tuples that collide (Crosby and Wallach, "Denial of service via algorithmic
 /// complexity attacks", 2003). There is no scan but [`iter`](Self::iter), which is for reports, and nothing depends on the order of the hash table.
 ///
-/// Memory: the slab is as large as the table ever was; an entry costs 48 octets and the value, and about 6 for the hash table. Both grow by
-/// doubling, up to the limit, so an insertion allocates seldom, and never for ever.
+/// Memory: the slab is as large as the table ever was; an entry costs 48 octets and the value, and 6 to 12 for the hash table. The slab grows by pieces
+/// that never move, the hash table by doubling, up to the limit; so an insertion allocates seldom, and never for ever.
 #[derive(Clone)]
 pub struct Table<V> {
     secret: Secret,
     places: HashTable<u32>,
-    slots: Vec<Slot<V>>,
+    /// All but the last are full.
+    pieces: Vec<Vec<Slot<V>>>,
     /// The first of the chain of free slots.
     free: u32,
     limit: usize,
@@ -32,8 +35,24 @@ struct Slot<V> {
     tuple: FourTuple,
     /// How often the slot was given up, so that an [`Id`] of an earlier holder finds nothing.
     generation: u32,
-    next_free: u32,
+    /// The hash of the tuple; of a free slot, the next one.
+    hash_or_next: u32,
     value: Option<V>,
+}
+
+/// The hash of a four-tuple under a secret: the same for all tables that have the secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TupleHash(u32);
+
+impl TupleHash {
+    pub(super) fn new(secret: &Secret, tuple: &FourTuple) -> Self {
+        Self(secret.table_hash(tuple) as u32)
+    }
+
+    /// As `hashbrown` wants it: from the lowest bits on it takes the bucket, from the highest what tells entries of neighbouring buckets apart.
+    const fn spread(self) -> u64 {
+        self.0 as u64 | (self.0 as u64) << 32
+    }
 }
 
 /// Names an entry as long as it is there; afterwards it names nothing (until the slot has had 2^32 holders).
@@ -65,14 +84,30 @@ impl<V> Table<V> {
     #[must_use]
     pub const fn new(secret: Secret, limit: usize) -> Self {
         let limit = if limit < NONE as usize { limit } else { NONE as usize };
-        Self { secret, places: HashTable::new(), slots: Vec::new(), free: NONE, limit }
+        Self { secret, places: HashTable::new(), pieces: Vec::new(), free: NONE, limit }
     }
 
     /// The entry of `tuple`, if there is one.
     #[must_use]
     pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
-        let hash = self.secret.table_hash(tuple);
-        self.find_hashed(hash, tuple)
+        self.find_hashed(self.hash(tuple), tuple)
+    }
+
+    /// The same, for who knows the hash already.
+    pub(super) fn find_hashed(&self, hash: TupleHash, tuple: &FourTuple) -> Option<Id> {
+        let same = |&place: &u32| self.place(place).is_some_and(|slot| slot.tuple == *tuple);
+        let index = *self.places.find(hash.spread(), same)?;
+        Some(Id { index, generation: self.place(index)?.generation })
+    }
+
+    /// The hash of a tuple.
+    pub(super) fn hash(&self, tuple: &FourTuple) -> TupleHash {
+        TupleHash::new(&self.secret, tuple)
+    }
+
+    /// The hash of the tuple of an entry.
+    pub(super) fn hash_of(&self, id: Id) -> Option<TupleHash> {
+        self.slot(id).filter(|slot| slot.value.is_some()).map(|slot| TupleHash(slot.hash_or_next))
     }
 
     /// A new entry.
@@ -80,27 +115,39 @@ impl<V> Table<V> {
     /// # Errors
     /// [`Refused`]; the value is dropped.
     pub fn insert(&mut self, tuple: FourTuple, value: V) -> Result<Id, Refused> {
-        let hash = self.secret.table_hash(&tuple);
+        self.insert_hashed(self.hash(&tuple), tuple, value)
+    }
+
+    /// The same, for who knows the hash already.
+    pub(super) fn insert_hashed(
+        &mut self,
+        hash: TupleHash,
+        tuple: FourTuple,
+        value: V,
+    ) -> Result<Id, Refused> {
         if let Some(id) = self.find_hashed(hash, &tuple) {
             return Err(Refused::Taken(id));
         }
         if self.is_full() {
             return Err(Refused::Full);
         }
-        let id = self.fill_slot(tuple, value);
-        let (secret, slots) = (&self.secret, &self.slots);
-        self.places.insert_unique(hash, id.index, |&place| secret.table_hash(&slots[place as usize].tuple));
+        let id = self.fill_slot(hash, tuple, value);
+        let pieces = &self.pieces;
+        let hash_at =
+            |&place: &u32| place_in(pieces, place).map_or(0, |slot| TupleHash(slot.hash_or_next).spread());
+        self.places.insert_unique(hash.spread(), id.index, hash_at);
         Ok(id)
     }
 
     /// Takes an entry out.
     pub fn remove(&mut self, id: Id) -> Option<V> {
-        let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        let free = self.free;
+        let slot = self.slot_mut(id)?;
         let value = slot.value.take()?;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.next_free = core::mem::replace(&mut self.free, id.index);
-        let hash = self.secret.table_hash(&slot.tuple);
-        if let Ok(place) = self.places.find_entry(hash, |&place| place == id.index) {
+        let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, free));
+        self.free = id.index;
+        if let Ok(place) = self.places.find_entry(hash.spread(), |&place| place == id.index) {
             place.remove();
         }
         Some(value)
@@ -115,7 +162,7 @@ impl<V> Table<V> {
     /// The same, to be changed.
     #[must_use]
     pub fn get_mut(&mut self, id: Id) -> Option<&mut V> {
-        self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?.value.as_mut()
+        self.slot_mut(id)?.value.as_mut()
     }
 
     /// Whose entry it is.
@@ -127,13 +174,13 @@ impl<V> Table<V> {
     /// The entry at this place of the slab.
     #[must_use]
     pub fn at(&self, index: u32) -> Option<Id> {
-        let slot = self.slots.get(index as usize).filter(|slot| slot.value.is_some())?;
+        let slot = self.place(index).filter(|slot| slot.value.is_some())?;
         Some(Id { index, generation: slot.generation })
     }
 
     /// Every entry, in the order of their places: for reports, never per segment.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &FourTuple, &V)> {
-        (0..).zip(&self.slots).filter_map(|(index, slot)| {
+        (0..).zip(self.pieces.iter().flatten()).filter_map(|(index, slot)| {
             let id = Id { index, generation: slot.generation };
             Some((id, &slot.tuple, slot.value.as_ref()?))
         })
@@ -157,27 +204,45 @@ impl<V> Table<V> {
         self.len() >= self.limit
     }
 
+    fn place(&self, index: u32) -> Option<&Slot<V>> {
+        place_in(&self.pieces, index)
+    }
+
     fn slot(&self, id: Id) -> Option<&Slot<V>> {
-        self.slots.get(id.index as usize).filter(|slot| slot.generation == id.generation)
+        self.place(id.index).filter(|slot| slot.generation == id.generation)
     }
 
-    fn find_hashed(&self, hash: u64, tuple: &FourTuple) -> Option<Id> {
-        let same = |&place: &u32| self.slots[place as usize].tuple == *tuple;
-        let index = *self.places.find(hash, same)?;
-        Some(Id { index, generation: self.slots[index as usize].generation })
+    fn place_mut(&mut self, index: u32) -> Option<&mut Slot<V>> {
+        self.pieces.get_mut(index as usize / PIECE)?.get_mut(index as usize % PIECE)
     }
 
-    fn fill_slot(&mut self, tuple: FourTuple, value: V) -> Id {
-        if let Some(slot) = self.slots.get_mut(self.free as usize) {
-            let id = Id { index: self.free, generation: slot.generation };
-            self.free = slot.next_free;
+    fn slot_mut(&mut self, id: Id) -> Option<&mut Slot<V>> {
+        self.place_mut(id.index).filter(|slot| slot.generation == id.generation)
+    }
+
+    fn fill_slot(&mut self, hash: TupleHash, tuple: FourTuple, value: V) -> Id {
+        let index = self.free;
+        if let Some(slot) = self.place_mut(index) {
+            let id = Id { index, generation: slot.generation };
+            let next = core::mem::replace(&mut slot.hash_or_next, hash.0);
             (slot.tuple, slot.value) = (tuple, Some(value));
+            self.free = next;
             return id;
         }
-        let index = self.slots.len() as u32;
-        self.slots.push(Slot { tuple, generation: 0, next_free: NONE, value: Some(value) });
-        Id { index, generation: 0 }
+        // Whoever has few entries should not pay for a whole piece.
+        let room = if self.pieces.is_empty() { 0 } else { PIECE };
+        if self.pieces.last().is_none_or(|piece| piece.len() == PIECE) {
+            self.pieces.push(Vec::with_capacity(room));
+        }
+        let full = (self.pieces.len() - 1) * PIECE;
+        let piece = &mut self.pieces[full / PIECE];
+        piece.push(Slot { tuple, generation: 0, hash_or_next: hash.0, value: Some(value) });
+        Id { index: (full + piece.len() - 1) as u32, generation: 0 }
     }
+}
+
+fn place_in<V>(pieces: &[Vec<Slot<V>>], index: u32) -> Option<&Slot<V>> {
+    pieces.get(index as usize / PIECE)?.get(index as usize % PIECE)
 }
 
 impl<V> fmt::Debug for Table<V> {
@@ -234,7 +299,7 @@ mod tests {
             table.remove(last);
             last = table.insert(tuple(n), 0).unwrap();
         }
-        assert_eq!((table.slots.len(), table.len()), (100, 100));
+        assert_eq!((table.pieces.iter().flatten().count(), table.len()), (100, 100));
         assert!(table.places.capacity() <= 448, "{}", table.places.capacity());
     }
 

@@ -6,7 +6,7 @@ use super::super::listener::{self, Arrival, Reaction};
 use super::super::options::Cookie;
 use super::super::segment::{Ecn, Flags, Header, Malformed, Segment};
 use super::super::state::State;
-use super::super::table::Id;
+use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
 use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, ListenAt, Readiness};
@@ -67,10 +67,11 @@ impl Endpoint {
         let header = &segment.header;
         let local = IpEndpoint::new(packet.destination, header.destination);
         let tuple = FourTuple::new(local, IpEndpoint::new(packet.source, header.source));
-        if let Some(id) = self.connections.find(&tuple) {
+        let hash = self.connections.hash(&tuple);
+        if let Some(id) = self.connections.find_hashed(hash, &tuple) {
             return self.deliver(id, &segment, now);
         }
-        let previous = match self.time_wait.find(&tuple) {
+        let previous = match self.time_wait.find_hashed(hash, &tuple) {
             None => None,
             Some(id) => match self.time_wait.handle_segment(id, &segment, now, &mut self.counters) {
                 time_wait::Answer::Nothing => return Fate::Control,
@@ -82,7 +83,7 @@ impl Endpoint {
                 time_wait::Answer::Reopen { previous } => Some(previous),
             },
         };
-        self.offer_to_listener(&Arrival { tuple, segment, mss: packet.mss, previous, now })
+        self.offer_to_listener(hash, &Arrival { tuple, segment, mss: packet.mss, previous, now })
     }
 
     fn count_malformed(&mut self, why: Malformed) -> Fate {
@@ -121,7 +122,7 @@ impl Endpoint {
         }
     }
 
-    fn offer_to_listener(&mut self, arrival: &Arrival<'_>) -> Fate {
+    fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>) -> Fate {
         let tuple = arrival.tuple;
         let Some(at) = self.listener_for(&tuple.local) else {
             self.refuse(&tuple, &arrival.segment);
@@ -136,7 +137,7 @@ impl Endpoint {
         let dropped = self.counters.get(Counter::ListenDrops);
         let data = if arrival.segment.payload_len() > 0 { Fate::Data } else { Fate::Control };
         let mut fate = Fate::Control;
-        match self.ask_listener(&at, arrival) {
+        match self.ask_listener(&at, hash, arrival) {
             Reaction::Nothing if self.counters.get(Counter::ListenDrops) > dropped => {
                 return Fate::Dropped(TcpDrop::Backlog);
             }
@@ -149,11 +150,11 @@ impl Endpoint {
                 }
             }
             Reaction::Establish(agreed) => {
-                self.establish(at, &agreed, arrival);
+                self.establish(at, &agreed, hash, arrival);
                 fate = data;
             }
             Reaction::FastOpen(agreed, cookie) => {
-                self.establish_early(at, &agreed, cookie, arrival);
+                self.establish_early(at, &agreed, cookie, hash, arrival);
                 fate = data;
             }
         }
@@ -163,20 +164,26 @@ impl Endpoint {
         fate
     }
 
-    fn ask_listener(&mut self, at: &ListenAt, arrival: &Arrival<'_>) -> Reaction {
+    fn ask_listener(&mut self, at: &ListenAt, hash: TupleHash, arrival: &Arrival<'_>) -> Reaction {
         let Some(listener) = self.listeners.get_mut(at) else { return Reaction::Nothing };
         let before = listener.syn_queue_len();
-        let reaction = listener.handle_segment(arrival, &mut self.counters);
+        let reaction = listener.handle_hashed(hash, arrival, &mut self.counters);
         if listener.syn_queue_len() > before {
             self.listeners.schedule(at);
         }
         reaction
     }
 
-    fn establish(&mut self, at: ListenAt, agreed: &listener::Handshake, arrival: &Arrival<'_>) {
+    fn establish(
+        &mut self,
+        at: ListenAt,
+        agreed: &listener::Handshake,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+    ) {
         let mut connection = self.accepted(agreed, agreed.progress().syn_ack, arrival);
         connection.on_segment(&arrival.segment, arrival.now);
-        self.enqueue(at, connection, false, &arrival.tuple);
+        self.enqueue(at, connection, false, hash, &arrival.tuple);
     }
 
     fn establish_early(
@@ -184,11 +191,12 @@ impl Endpoint {
         at: ListenAt,
         agreed: &listener::Handshake,
         cookie: Option<Cookie>,
+        hash: TupleHash,
         arrival: &Arrival<'_>,
     ) {
         let mut connection = self.accepted(agreed, SynAck::Due(cookie), arrival);
         connection.on_early_data(&arrival.segment, arrival.now);
-        self.enqueue(at, connection, true, &arrival.tuple);
+        self.enqueue(at, connection, true, hash, &arrival.tuple);
     }
 
     fn accepted(&self, agreed: &listener::Handshake, syn_ack: SynAck, arrival: &Arrival<'_>) -> Connection {
@@ -200,7 +208,14 @@ impl Endpoint {
     }
 
     /// It waits to be accepted.
-    fn enqueue(&mut self, at: ListenAt, connection: Connection, early: bool, tuple: &FourTuple) {
+    fn enqueue(
+        &mut self,
+        at: ListenAt,
+        connection: Connection,
+        early: bool,
+        hash: TupleHash,
+        tuple: &FourTuple,
+    ) {
         let entry = Entry {
             connection,
             holder: Holder::Listener,
@@ -212,7 +227,7 @@ impl Endpoint {
             from: self.listeners.id(&at),
             early,
         };
-        let Ok(id) = self.connections.insert(*tuple, entry) else { return };
+        let Ok(id) = self.connections.insert_hashed(hash, *tuple, entry) else { return };
         if let Some(listener) = self.listeners.get_mut(&at) {
             let first = listener.accept_queue_len() == 0;
             listener.queue(id);

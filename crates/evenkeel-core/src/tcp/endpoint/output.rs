@@ -77,8 +77,10 @@ impl Endpoint {
                 self.forget(id);
             }
         } else if let Some(remains) = connection.remains() {
-            if let Some(tuple) = self.forget(id) {
-                self.time_wait.enter(tuple, &remains, now, &mut self.counters);
+            if let Some(hash) = self.connections.hash_of(id)
+                && let Some(tuple) = self.forget(id)
+            {
+                self.time_wait.enter_hashed(hash, tuple, &remains, now, &mut self.counters);
             }
         } else {
             match connection.deadline() {

@@ -2,7 +2,7 @@
 
 use super::super::secret::Purpose;
 use super::super::seq::SeqNumber;
-use super::super::table::Id;
+use super::super::table::{Id, TupleHash};
 use super::super::tuple::FourTuple;
 use super::{ConnectError, Endpoint};
 use crate::time::{Duration, Instant};
@@ -34,6 +34,7 @@ struct Exhausted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Free {
     pub(super) tuple: FourTuple,
+    pub(super) hash: TupleHash,
     /// The one in TIME-WAIT that makes way, and the number its successor is to follow.
     pub(super) waiting: Option<(Id, SeqNumber)>,
 }
@@ -78,11 +79,14 @@ impl Endpoint {
     }
 
     fn if_free(&self, tuple: FourTuple, now: Instant) -> Option<Free> {
-        if self.connections.find(&tuple).is_some() {
+        let hash = self.connections.hash(&tuple);
+        if self.connections.find_hashed(hash, &tuple).is_some() {
             return None;
         }
-        let Some(id) = self.time_wait.find(&tuple) else { return Some(Free { tuple, waiting: None }) };
+        let Some(id) = self.time_wait.find_hashed(hash, &tuple) else {
+            return Some(Free { tuple, hash, waiting: None });
+        };
         let previous = self.time_wait.may_open(id, now).filter(|_| self.config.connection.timestamps)?;
-        Some(Free { tuple, waiting: Some((id, previous)) })
+        Some(Free { tuple, hash, waiting: Some((id, previous)) })
     }
 }

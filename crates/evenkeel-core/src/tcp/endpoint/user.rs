@@ -161,7 +161,7 @@ impl Endpoint {
         fast_open: Option<FastOpenOffer>,
         now: Instant,
     ) -> Result<Id, ConnectError> {
-        let Free { tuple, waiting } = self.free_tuple(tuple, now)?;
+        let Free { tuple, hash, waiting } = self.free_tuple(tuple, now)?;
         let iss = self.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
         let open = self.open(&tuple, mss, iss);
         let cookie = fast_open.map(|offer| offer.cookie);
@@ -180,7 +180,7 @@ impl Endpoint {
             from: None,
             early: false,
         };
-        let id = self.connections.insert(tuple, entry).map_err(|refused| match refused {
+        let id = self.connections.insert_hashed(hash, tuple, entry).map_err(|refused| match refused {
             Refused::Full => ConnectError::Full,
             Refused::Taken(_) => ConnectError::InUse,
         })?;

@@ -8,10 +8,16 @@ use crate::tcp::options::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, Timestamps};
 use crate::tcp::queue::Place;
 use crate::tcp::segment::Flags;
 use crate::tcp::seq::SeqNumber;
+use crate::tcp::table::TupleHash;
 use crate::wire::IpAddress;
 
 impl Listener {
-    pub(super) fn handle_syn(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
+    pub(super) fn handle_syn(
+        &mut self,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        counters: &mut Counters,
+    ) -> Reaction {
         if !self.accepts() {
             return overflow(counters);
         }
@@ -27,10 +33,16 @@ impl Listener {
         }
         // Whoever presents a good cookie does not need another one.
         let wants_cookie = presented.is_some_and(|presented| presented != Presented::Good);
-        self.open_half(arrival, wants_cookie, counters)
+        self.open_half(hash, arrival, wants_cookie, counters)
     }
 
-    fn open_half(&mut self, arrival: &Arrival<'_>, wants_cookie: bool, counters: &mut Counters) -> Reaction {
+    fn open_half(
+        &mut self,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        wants_cookie: bool,
+        counters: &mut Counters,
+    ) -> Reaction {
         let iss = self.numbers.next(&arrival.tuple, arrival.now, arrival.previous);
         let agreed = self.agree(arrival, iss);
         let entry = HalfOpen {
@@ -50,7 +62,9 @@ impl Listener {
             wants_cookie,
             sent_twice: false,
         };
-        let Ok(id) = self.half_open.insert(arrival.tuple, entry) else { return Reaction::Nothing };
+        let Ok(id) = self.half_open.insert_hashed(hash, arrival.tuple, entry) else {
+            return Reaction::Nothing;
+        };
         if let Some(first) = self.by_retries.first_mut() {
             first.push(&mut self.half_open, id, arrival.now);
         }

@@ -16,7 +16,7 @@ use super::queue::{Place, Queue, Waits};
 use super::secret::Secret;
 use super::segment::{Flags, Header, Segment};
 use super::seq::SeqNumber;
-use super::table::{Id, Table};
+use super::table::{Id, Table, TupleHash};
 use super::tuple::FourTuple;
 use crate::time::{Duration, Instant};
 
@@ -264,7 +264,17 @@ impl Listener {
 
     /// A segment for this listener has come.
     pub fn handle_segment(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
-        if let Some(id) = self.half_open.find(&arrival.tuple) {
+        self.handle_hashed(self.half_open.hash(&arrival.tuple), arrival, counters)
+    }
+
+    /// The same, for who knows the hash of the tuple already.
+    pub(super) fn handle_hashed(
+        &mut self,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        counters: &mut Counters,
+    ) -> Reaction {
+        if let Some(id) = self.half_open.find_hashed(hash, &arrival.tuple) {
             return self.handle_half_open(id, arrival, counters);
         }
         let flags = arrival.segment.header.flags;
@@ -273,7 +283,7 @@ impl Listener {
         } else if flags.contains(Flags::ACK) {
             self.handle_ack(arrival, counters)
         } else if flags.contains(Flags::SYN) && !flags.contains(Flags::FIN) {
-            self.handle_syn(arrival, counters)
+            self.handle_syn(hash, arrival, counters)
         } else {
             Reaction::Nothing
         }

@@ -9,7 +9,7 @@ use super::queue::{Place, Queue, Waits};
 use super::secret::Secret;
 use super::segment::{Flags, Header, Segment};
 use super::seq::SeqNumber;
-use super::table::{Id, Refused, Table};
+use super::table::{Id, Refused, Table, TupleHash};
 use super::tuple::FourTuple;
 use crate::time::{Duration, Instant};
 
@@ -103,6 +103,18 @@ impl TimeWait {
 
     /// A connection enters TIME-WAIT. It waits from now on; if there are too many, the one that has waited longest no longer does.
     pub fn enter(&mut self, tuple: FourTuple, remains: &Remains, now: Instant, counters: &mut Counters) {
+        self.enter_hashed(self.table.hash(&tuple), tuple, remains, now, counters);
+    }
+
+    /// The same, for who knows the hash already.
+    pub(super) fn enter_hashed(
+        &mut self,
+        hash: TupleHash,
+        tuple: FourTuple,
+        remains: &Remains,
+        now: Instant,
+        counters: &mut Counters,
+    ) {
         let entry = Entry {
             place: Place::default(),
             snd_nxt: remains.snd_nxt,
@@ -112,9 +124,9 @@ impl TimeWait {
             window: remains.window,
             timestamps: remains.ts_recent.is_some(),
         };
-        let inserted = self.table.insert(tuple, entry).or_else(|refused| {
+        let inserted = self.table.insert_hashed(hash, tuple, entry).or_else(|refused| {
             self.make_room(refused, counters);
-            self.table.insert(tuple, entry)
+            self.table.insert_hashed(hash, tuple, entry)
         });
         if let Ok(id) = inserted {
             self.queue.push(&mut self.table, id, now);
@@ -137,6 +149,11 @@ impl TimeWait {
     #[must_use]
     pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
         self.table.find(tuple)
+    }
+
+    /// The same, for who knows the hash already.
+    pub(super) fn find_hashed(&self, hash: TupleHash, tuple: &FourTuple) -> Option<Id> {
+        self.table.find_hashed(hash, tuple)
     }
 
     /// A segment has come for a connection that is here.
