@@ -14,16 +14,16 @@ pub struct Cubic {
     w_max: u64,
     /// `cwnd_prior`.
     cwnd_prior: u64,
-    epoch: Option<Epoch>,
+    epoch: Option<Box<Epoch>>,
     /// What [`CongestionControl::on_undo`] goes back to.
     before: Option<Box<Before>>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Before {
     w_max: u64,
     cwnd_prior: u64,
-    epoch: Option<Epoch>,
+    epoch: Option<Box<Epoch>>,
 }
 
 /// A stage of congestion avoidance.
@@ -98,10 +98,7 @@ impl Cubic {
 
     fn avoid_congestion(&mut self, window: &mut Window, arrival: &Arrival) {
         let cwnd_prior = self.cwnd_prior;
-        let mut epoch = match self.epoch {
-            Some(epoch) => epoch,
-            None => self.begin_epoch(window, arrival.now),
-        };
+        let mut epoch = self.epoch.take().unwrap_or_else(|| Box::new(self.begin_epoch(window, arrival.now)));
         let cwnd = u64::from(window.cwnd);
         let octets = u64::from(arrival.octets);
 
@@ -136,10 +133,12 @@ impl CongestionControl for Cubic {
     }
 
     fn on_congestion(&mut self, window: &mut Window, flight: u32) {
-        self.before =
-            Some(Box::new(Before { w_max: self.w_max, cwnd_prior: self.cwnd_prior, epoch: self.epoch }));
+        self.before = Some(Box::new(Before {
+            w_max: self.w_max,
+            cwnd_prior: self.cwnd_prior,
+            epoch: self.epoch.take(),
+        }));
         self.slow_start.over();
-        self.epoch = None;
         let [beta, per_beta] = Self::BETA;
         let cwnd = u64::from(window.cwnd.min(flight));
         // Section 4.7, fast convergence: a flow whose share shrinks leaves more to those that are new.
@@ -318,7 +317,7 @@ mod tests {
         cubic.on_congestion(&mut window, 1000 * MSS);
         window.cwnd = window.ssthresh;
         rounds(&mut cubic, &mut window, Instant::from_millis(1000), 10);
-        let (before, epoch) = (window, cubic.epoch.unwrap());
+        let (before, epoch) = (window, cubic.epoch.clone().unwrap());
         cubic.on_congestion(&mut window, before.cwnd);
         cubic.on_undo(&before);
         assert_eq!((cubic.w_max, cubic.epoch.unwrap().k), (1_000_000, epoch.k));

@@ -6,7 +6,17 @@ use crate::time::Duration;
 /// The window doubles with every round trip, until HyStart++ sees that a queue fills.
 #[derive(Debug, Clone)]
 pub(super) struct SlowStart {
-    hystart: Option<Box<HyStart>>,
+    hystart: Watch,
+}
+
+/// Whether HyStart++ watches the round trip.
+#[derive(Debug, Clone)]
+enum Watch {
+    /// It does not, or no more.
+    Off,
+    /// It will when the window grows: a connection that only waits owns no memory for it.
+    Ready,
+    On(Box<HyStart>),
 }
 
 impl SlowStart {
@@ -15,15 +25,18 @@ impl SlowStart {
     const SEGMENTS_PER_ACK: u32 = 8;
 
     pub(super) fn new(hystart: bool) -> Self {
-        Self { hystart: hystart.then(Box::default) }
+        Self { hystart: if hystart { Watch::Ready } else { Watch::Off } }
     }
 
     /// Grows the window. To be called while it is in slow start.
     pub(super) fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) {
         let octets = arrival.octets.min(Self::SEGMENTS_PER_ACK.saturating_mul(window.mss));
+        if matches!(self.hystart, Watch::Ready) {
+            self.hystart = Watch::On(Box::default());
+        }
         let divisor = match &mut self.hystart {
-            Some(hystart) => hystart.on_arrival(window, arrival),
-            None => 1,
+            Watch::On(hystart) => hystart.on_arrival(window, arrival),
+            Watch::Off | Watch::Ready => 1,
         };
         let room = window.ssthresh - window.cwnd;
         window.grow(u64::from((octets / divisor).min(room)));
@@ -31,7 +44,7 @@ impl SlowStart {
 
     /// Congestion ends the first slow start, and HyStart++ with it: section 4.3 advises it for that one only.
     pub(super) fn over(&mut self) {
-        self.hystart = None;
+        self.hystart = Watch::Off;
     }
 }
 

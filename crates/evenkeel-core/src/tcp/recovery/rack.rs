@@ -8,9 +8,10 @@ use crate::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Rack {
     /// `RACK.xmit_ts` and `RACK.end_seq`: of all segments that arrived, the one sent last.
-    newest: Option<(Instant, Position)>,
+    /// At the beginning of time if none has.
+    newest: (Instant, Position),
     /// `RACK.rtt`: of the segment that arrived last.
-    rtt: Duration,
+    rtt_nanos: u64,
     /// `RACK.fack`: the end of the highest segment that arrived.
     fack: Position,
     reordering_seen: bool,
@@ -19,7 +20,8 @@ pub(super) struct Rack {
     /// `RACK.reo_wnd_persist`: for how many recoveries more it stays.
     window_persist: u32,
     /// `RACK.dsack_round`: until this is acknowledged a further DSACK does not count.
-    dsack_round: Option<Position>,
+    /// Zero if none came.
+    dsack_round: Position,
 }
 
 /// What step 4 depends on, besides the state itself.
@@ -39,13 +41,13 @@ impl Rack {
 
     pub(super) fn new() -> Self {
         Self {
-            newest: None,
-            rtt: Duration::ZERO,
+            newest: (Instant::ZERO, 0),
+            rtt_nanos: 0,
             fack: 0,
             reordering_seen: false,
             window_mult: 1,
             window_persist: 0,
-            dsack_round: None,
+            dsack_round: 0,
         }
     }
 
@@ -70,17 +72,15 @@ impl Rack {
                 return;
             }
         }
-        self.rtt = rtt;
+        self.rtt_nanos = nanos(rtt);
         let sent = (segment.sent_at, segment.end());
-        if self.newest.is_none_or(|newest| sent > newest) {
-            self.newest = Some(sent);
-        }
+        self.newest = self.newest.max(sent);
     }
 
     /// Step 4, DSACK: something was sent again in vain, so more patience is due. `una` and `nxt` as they are now.
     pub(super) fn on_dsack(&mut self, una: Position, nxt: Position) {
-        if self.dsack_round.is_none_or(|round| una >= round) {
-            self.dsack_round = Some(nxt);
+        if una >= self.dsack_round {
+            self.dsack_round = nxt;
             self.window_mult = (self.window_mult + 1).min(Self::MULT_MAX);
             self.window_persist = Self::PERSISTENCE;
         }
@@ -96,21 +96,23 @@ impl Rack {
 
     /// `RACK.segment`.
     pub(super) fn newest(&self) -> Option<(Instant, Position)> {
-        self.newest
+        (self.newest.1 > 0).then_some(self.newest)
     }
 
     /// How long after it was sent a segment counts as lost: a round trip and the reordering window (step 4, step 5).
     pub(super) fn patience(&self, path: Path, in_recovery: bool, sacked_segments: u32) -> Duration {
-        self.rtt + self.reordering_window(path, in_recovery, sacked_segments)
+        let window = self.reordering_window(path, in_recovery, sacked_segments);
+        Duration::from_nanos(self.rtt_nanos.saturating_add(window))
     }
 
-    fn reordering_window(&self, path: Path, in_recovery: bool, sacked_segments: u32) -> Duration {
+    /// In nanoseconds.
+    fn reordering_window(&self, path: Path, in_recovery: bool, sacked_segments: u32) -> u64 {
         if !self.reordering_seen && (in_recovery || sacked_segments >= Self::DUP_THRESH) {
-            return Duration::ZERO;
+            return 0;
         }
         let quarter = nanos(path.min_rtt.unwrap_or_default()) / 4;
-        let window = Duration::from_nanos(quarter.saturating_mul(u64::from(self.window_mult)));
-        path.srtt.map_or(window, |srtt| window.min(srtt))
+        let window = quarter.saturating_mul(u64::from(self.window_mult));
+        path.srtt.map_or(window, |srtt| window.min(nanos(srtt)))
     }
 
     pub(super) fn reordering_seen(&self) -> bool {

@@ -63,6 +63,22 @@ struct Resent {
     at: Instant,
 }
 
+/// What is to be sent again, and what was.
+#[derive(Debug, Default)]
+struct Repairs {
+    /// Where segments that were marked lost start. The first is always one that still is.
+    lost: BinaryHeap<Reverse<Position>>,
+    /// In the order of their times.
+    resent: VecDeque<Resent>,
+}
+
+impl Repairs {
+    fn put_in_order(&mut self, resent: Resent) {
+        let place = self.resent.partition_point(|other| other.at <= resent.at);
+        self.resent.insert(place, resent);
+    }
+}
+
 /// Sent segments, in the order of their sequence numbers.
 #[derive(Debug)]
 pub(super) struct Scoreboard {
@@ -73,10 +89,8 @@ pub(super) struct Scoreboard {
     sacked_octets: u32,
     sacked_segments: u32,
     lost_octets: u32,
-    /// Where segments that were marked lost start. The first is always one that still is.
-    lost: BinaryHeap<Reverse<Position>>,
-    /// In the order of their times.
-    resent: VecDeque<Resent>,
+    /// There since something was lost or sent again, until all is acknowledged: most connections never have it.
+    repairs: Option<Box<Repairs>>,
     /// Every segment before it that was sent only once is sacked or lost.
     first_unjudged: Position,
 }
@@ -91,8 +105,7 @@ impl Scoreboard {
             sacked_octets: 0,
             sacked_segments: 0,
             lost_octets: 0,
-            lost: BinaryHeap::new(),
-            resent: VecDeque::new(),
+            repairs: None,
             first_unjudged: ORIGIN,
         }
     }
@@ -214,7 +227,7 @@ impl Scoreboard {
         segment.retransmitted = true;
         segment.sent_at = now;
         *again += segment.len;
-        self.resent.push_back(Resent { start: segment.start, at: now });
+        self.repairs.get_or_insert_default().resent.push_back(Resent { start: segment.start, at: now });
         Some(segment.end())
     }
 
@@ -229,10 +242,9 @@ impl Scoreboard {
         second.start = at;
         second.len -= first.len;
         if second.fate == Fate::Lost {
-            self.lost.push(Reverse(at));
+            self.repairs.get_or_insert_default().lost.push(Reverse(at));
         } else if second.retransmitted {
-            let place = self.resent.partition_point(|resent| resent.at <= second.sent_at);
-            self.resent.insert(place, Resent { start: at, at: second.sent_at });
+            self.repairs.get_or_insert_default().put_in_order(Resent { start: at, at: second.sent_at });
         }
         self.segments.insert(index + 1, second);
         index + 1
@@ -279,8 +291,7 @@ impl Scoreboard {
     /// An idle connection owns no memory here.
     fn release(&mut self) {
         self.segments = VecDeque::new();
-        self.lost = BinaryHeap::new();
-        self.resent = VecDeque::new();
+        self.repairs = None;
     }
 
     /// The octets from `start` up to `end` arrived. Calls `delivered` for each segment that is new among them, lowest first.
@@ -329,6 +340,10 @@ impl Scoreboard {
         patience: Duration,
         now: Instant,
     ) -> (u32, Option<Instant>) {
+        if self.repairs.is_none() && self.first().is_none_or(|first| (first.sent_at, first.end()) >= newest) {
+            // Those behind it were sent later still: nothing is missing, as nearly always.
+            return (0, None);
+        }
         let lost_before = self.lost_octets;
         let first = self.detect_among_first_transmissions(newest, patience, now);
         let again = self.detect_among_retransmissions(newest, patience, now);
@@ -371,7 +386,7 @@ impl Scoreboard {
         patience: Duration,
         now: Instant,
     ) -> Option<Instant> {
-        while let Some(&resent) = self.resent.front() {
+        while let Some(resent) = self.first_resent() {
             if let Some(index) = self.find_resent(resent) {
                 let end = self.segments.get(index).map_or(resent.start, Segment::end);
                 if (resent.at, end) >= newest {
@@ -383,7 +398,7 @@ impl Scoreboard {
                 }
                 self.mark_lost(index);
             }
-            self.resent.pop_front();
+            self.drop_first_resent();
         }
         None
     }
@@ -398,8 +413,18 @@ impl Scoreboard {
 
     /// Without SACK nobody else shortens the queue.
     fn drop_outdated_resent(&mut self) {
-        while self.resent.front().is_some_and(|&resent| self.find_resent(resent).is_none()) {
-            self.resent.pop_front();
+        while self.first_resent().is_some_and(|resent| self.find_resent(resent).is_none()) {
+            self.drop_first_resent();
+        }
+    }
+
+    fn first_resent(&self) -> Option<Resent> {
+        self.repairs.as_ref()?.resent.front().copied()
+    }
+
+    fn drop_first_resent(&mut self) {
+        if let Some(repairs) = &mut self.repairs {
+            repairs.resent.pop_front();
         }
     }
 
@@ -408,7 +433,7 @@ impl Scoreboard {
         if segment.fate == Fate::InFlight {
             segment.fate = Fate::Lost;
             self.lost_octets += segment.len;
-            self.lost.push(Reverse(segment.start));
+            self.repairs.get_or_insert_default().lost.push(Reverse(segment.start));
         }
     }
 
@@ -439,7 +464,8 @@ impl Scoreboard {
 
     /// Takes back all marks of loss: what was thought lost is on its way.
     pub(super) fn unmark_lost(&mut self) {
-        for Reverse(start) in core::mem::take(&mut self.lost) {
+        let lost = self.repairs.as_mut().map(|repairs| core::mem::take(&mut repairs.lost));
+        for Reverse(start) in lost.unwrap_or_default() {
             let Some(index) = self.find(start.max(self.una)) else { continue };
             let Some(segment) = self.segments.get_mut(index).filter(|segment| segment.fate == Fate::Lost)
             else {
@@ -449,8 +475,7 @@ impl Scoreboard {
             self.lost_octets -= segment.len;
             if segment.retransmitted {
                 let resent = Resent { start: segment.start, at: segment.sent_at };
-                let place = self.resent.partition_point(|other| other.at <= resent.at);
-                self.resent.insert(place, resent);
+                self.repairs.get_or_insert_default().put_in_order(resent);
             }
         }
         self.first_unjudged = self.una;
@@ -469,14 +494,18 @@ impl Scoreboard {
 
     /// The lowest lost segment.
     pub(super) fn first_lost(&self) -> Option<&Segment> {
-        let &Reverse(start) = self.lost.peek()?;
+        let &Reverse(start) = self.repairs.as_ref()?.lost.peek()?;
         self.segments.get(self.find(start.max(self.una))?)
     }
 
     /// Drops entries that are out of date until the first of `lost` is a lost segment.
     fn settle(&mut self) {
-        while !self.lost.is_empty() && self.first_lost().is_none_or(|segment| segment.fate != Fate::Lost) {
-            self.lost.pop();
+        while self.repairs.as_ref().is_some_and(|repairs| !repairs.lost.is_empty())
+            && self.first_lost().is_none_or(|segment| segment.fate != Fate::Lost)
+        {
+            if let Some(repairs) = &mut self.repairs {
+                repairs.lost.pop();
+            }
         }
     }
 
