@@ -10,6 +10,7 @@ use crate::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 pub struct Cubic {
     slow_start: SlowStart,
+    fast_convergence: bool,
     /// `W_max`, in octets: where the window was when it had to be reduced last.
     w_max: u64,
     /// `cwnd_prior`.
@@ -51,10 +52,11 @@ impl Cubic {
     /// Microseconds of a second, cubed.
     const SECOND_CUBED: u128 = 1_000_000_000_000_000_000;
 
-    /// For a new connection; with or without HyStart++.
+    /// For a new connection; with or without HyStart++, with or without fast convergence (section 4.7).
     #[must_use]
-    pub fn new(hystart: bool) -> Self {
-        Self { slow_start: SlowStart::new(hystart), w_max: 0, cwnd_prior: 0, epoch: None, before: None }
+    pub fn new(hystart: bool, fast_convergence: bool) -> Self {
+        let slow_start = SlowStart::new(hystart);
+        Self { slow_start, fast_convergence, w_max: 0, cwnd_prior: 0, epoch: None, before: None }
     }
 
     /// Congestion avoidance begins, with the window as it is.
@@ -142,7 +144,8 @@ impl CongestionControl for Cubic {
         let [beta, per_beta] = Self::BETA;
         let cwnd = u64::from(window.cwnd.min(flight));
         // Section 4.7, fast convergence: a flow whose share shrinks leaves more to those that are new.
-        self.w_max = if cwnd < self.w_max { cwnd * (per_beta + beta) / (2 * per_beta) } else { cwnd };
+        let gives_way = self.fast_convergence && cwnd < self.w_max;
+        self.w_max = if gives_way { cwnd * (per_beta + beta) / (2 * per_beta) } else { cwnd };
         self.cwnd_prior = cwnd;
         // Section 4.6
         window.ssthresh = window.at_least_two_segments(cwnd * beta / per_beta);
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_loss_leaves_seven_tenths() {
-        let mut cubic = Cubic::new(false);
+        let mut cubic = Cubic::new(false, true);
         let mut window = Window { cwnd: 100 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
         cubic.on_congestion(&mut window, 100 * MSS);
         assert_eq!((window.ssthresh, cubic.w_max), (70 * MSS, 100 * u64::from(MSS)));
@@ -220,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_lost_ground_gives_way() {
-        let mut cubic = Cubic::new(false);
+        let mut cubic = Cubic::new(false, true);
         let mut window = Window { cwnd: 100 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
         cubic.on_congestion(&mut window, 100 * MSS);
         window.cwnd = 80 * MSS;
@@ -231,7 +234,7 @@ mod tests {
 
     #[test]
     fn two_segments_are_left_at_least() {
-        let mut cubic = Cubic::new(false);
+        let mut cubic = Cubic::new(false, true);
         let mut window = Window { cwnd: 2 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
         cubic.on_congestion(&mut window, MSS);
         assert_eq!(window.ssthresh, 2 * MSS);
@@ -240,7 +243,7 @@ mod tests {
     /// Section 4.2: with 1000 segments lost at, K = cbrt(1000 * 0.3 / 0.4) = 9.0856 s.
     #[test]
     fn the_window_is_back_after_k_seconds_and_flat_there() {
-        let mut cubic = Cubic::new(false);
+        let mut cubic = Cubic::new(false, true);
         let mut window = Window { cwnd: 1000 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
         cubic.on_congestion(&mut window, 1000 * MSS);
         window.cwnd = window.ssthresh;
@@ -259,7 +262,7 @@ mod tests {
 
     #[test]
     fn on_a_short_path_it_grows_as_reno_would() {
-        let mut cubic = Cubic::new(false);
+        let mut cubic = Cubic::new(false, true);
         let mut window = Window { cwnd: 20 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
         cubic.on_congestion(&mut window, 20 * MSS);
         window.cwnd = window.ssthresh;
@@ -286,7 +289,7 @@ mod tests {
 
     #[test]
     fn time_without_data_does_not_count() {
-        let (mut cubic, mut other) = (Cubic::new(false), Cubic::new(false));
+        let (mut cubic, mut other) = (Cubic::new(false, true), Cubic::new(false, true));
         let start = Window { cwnd: 1000 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
         let (mut window, mut other_window) = (start, start);
         for (cubic, window) in [(&mut cubic, &mut window), (&mut other, &mut other_window)] {
@@ -301,7 +304,7 @@ mod tests {
 
     #[test]
     fn after_a_timeout_the_function_starts_flat() {
-        let mut cubic = Cubic::new(false);
+        let mut cubic = Cubic::new(false, true);
         let mut window = Window { cwnd: 1000 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
         cubic.on_timeout(&mut window, 1000 * MSS);
         window.cwnd = window.ssthresh;
@@ -312,7 +315,7 @@ mod tests {
 
     #[test]
     fn undone_it_is_where_it_was() {
-        let mut cubic = Cubic::new(false);
+        let mut cubic = Cubic::new(false, true);
         let mut window = Window { cwnd: 1000 * MSS, ssthresh: Window::UNKNOWN, mss: MSS };
         cubic.on_congestion(&mut window, 1000 * MSS);
         window.cwnd = window.ssthresh;
@@ -339,7 +342,7 @@ mod tests {
             mss in 1u32..=65_535,
             steps in prop::collection::vec((any::<u32>(), 0u64..1 << 50, any::<bool>()), 1..50),
         ) {
-            let mut cubic = Cubic::new(true);
+            let mut cubic = Cubic::new(true, true);
             let mut window = Window { cwnd: cwnd.max(mss), ssthresh, mss };
             let mut now = Instant::ZERO;
             for (octets, wait, loss) in steps {

@@ -98,11 +98,12 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithm, for a new connection. With `hystart` slow start ends when the round trip grows (RFC 9406).
+    /// The algorithm, for a new connection. With `hystart` slow start ends when the round trip grows (RFC 9406); with `fast_convergence` CUBIC gives way
+    /// to new flows faster (RFC 9438, 4.7).
     #[must_use]
-    pub fn start(self, hystart: bool) -> Box<dyn CongestionControl> {
+    pub fn start(self, hystart: bool, fast_convergence: bool) -> Box<dyn CongestionControl> {
         match self {
-            Self::Cubic => Box::new(Cubic::new(hystart)),
+            Self::Cubic => Box::new(Cubic::new(hystart, fast_convergence)),
             Self::NewReno => Box::new(NewReno::new(hystart)),
         }
     }

@@ -11,6 +11,9 @@ pub struct RecoveryConfig {
     pub algorithm: Algorithm,
     /// Slow start ends when the round trip grows (HyStart++, RFC 9406). Default yes.
     pub hystart: bool,
+    /// CUBIC gives up more than it must when its share shrinks, so that new flows have theirs sooner. Default yes; RFC 9438, 4.7 says no where a flow is
+    /// alone, which it cannot know.
+    pub fast_convergence: bool,
     /// The window in the beginning and after a pause, in segments. Default 10 (RFC 6928).
     pub initial_window_segments: u32,
     /// Bounds of the retransmission timeout.
@@ -31,6 +34,7 @@ impl Default for RecoveryConfig {
         Self {
             algorithm: Algorithm::default(),
             hystart: true,
+            fast_convergence: true,
             initial_window_segments: 10,
             rto: RtoConfig::default(),
             ack_delay_max: Duration::from_millis(200),

@@ -148,7 +148,7 @@ impl Recovery {
             rack: Rack::new(),
             tail_loss: TailLoss::new(),
             window: Window { cwnd, ssthresh: Window::UNKNOWN, mss },
-            control: config.algorithm.start(config.hystart),
+            control: config.algorithm.start(config.hystart, config.fast_convergence),
             episode: None,
             undo: None,
             pacer: config.pacing.then(Pacer::new),

@@ -135,7 +135,7 @@ fn an_idle_connection_keeps_little_memory() {
     let bytes = size_of::<Recovery>();
     assert!(bytes <= 512, "{bytes}");
     let control: usize = [Algorithm::Cubic, Algorithm::NewReno]
-        .map(|algorithm| size_of_val(&*algorithm.start(true)))
+        .map(|algorithm| size_of_val(&*algorithm.start(true, true)))
         .into_iter()
         .max()
         .unwrap();
