@@ -161,13 +161,14 @@ impl Counters {
 
     /// One more of each of these.
     pub fn count_all(&mut self, tally: Tally) {
-        let mut rest = tally.0;
-        while rest != 0 {
-            let place = rest.trailing_zeros() as usize;
-            if let Some(&counter) = Counter::ALL.get(place) {
-                self.count(counter);
+        for (mut rest, first) in tally.0.into_iter().zip([0, 64]) {
+            while rest != 0 {
+                let place = first + rest.trailing_zeros() as usize;
+                if let Some(&counter) = Counter::ALL.get(place) {
+                    self.count(counter);
+                }
+                rest &= rest - 1;
             }
-            rest &= rest - 1;
         }
     }
 
@@ -190,34 +191,34 @@ impl Counters {
 
 /// What one call has to count: each of these once. A connection keeps no counters of its own, of which there would be very many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally(u128);
+pub struct Tally([u64; 2]);
 
 const _: () = assert!(LEN <= 128, "a bit for each");
 
 impl Tally {
     /// Nothing to count.
-    pub const NOTHING: Self = Self(0);
+    pub const NOTHING: Self = Self([0; 2]);
 
     /// One more.
     pub const fn note(&mut self, counter: Counter) {
-        self.0 |= 1 << counter as u32;
+        self.note_if(true, counter);
     }
 
     /// The same, if `so`.
     pub const fn note_if(&mut self, so: bool, counter: Counter) {
-        self.0 |= (so as u128) << counter as u32;
+        self.0[counter as usize / 64] |= (so as u64) << (counter as u32 % 64);
     }
 
     /// Whether it is to be counted.
     #[must_use]
     pub const fn contains(self, counter: Counter) -> bool {
-        self.0 >> counter as u32 & 1 == 1
+        self.0[counter as usize / 64] >> (counter as u32 % 64) & 1 == 1
     }
 
     /// There is nothing to count.
     #[must_use]
     pub const fn is_empty(self) -> bool {
-        self.0 == 0
+        self.0[0] | self.0[1] == 0
     }
 }
 

@@ -91,6 +91,11 @@ impl Wheel {
         assert_ne!(key, NOBODY, "not a place in a slab");
         let deadline = deadline.as_nanos();
         if self.timers.len() <= key as usize {
+            // By an eighth: to grow costs little beside the memory of what is timed, and is seldom.
+            let more = key as usize + 1 - self.timers.len();
+            if self.timers.capacity() <= key as usize {
+                self.timers.reserve_exact(more.max(self.timers.len() / 8).max(16));
+            }
             self.timers.resize(key as usize + 1, Timer::UNSET);
         }
         let slot = self.slot_for(deadline);

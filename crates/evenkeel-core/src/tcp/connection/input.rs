@@ -109,9 +109,9 @@ impl Connection {
 
     /// Answers a segment out of place with an ACK, so that a peer that really lost its state can reset us with the right number; not too often.
     pub(super) fn challenge(&mut self, now: Instant) {
-        let challenges = &mut self.challenges;
+        let challenges = self.challenges.get_or_insert_default();
         if challenges.answered == 0 || now.since(challenges.since) >= Config::CHALLENGE_PERIOD {
-            *challenges = Challenges { since: now, answered: 0 };
+            **challenges = Challenges { since: now, answered: 0 };
         }
         if challenges.answered < self.config.challenge_acks_max {
             challenges.answered += 1;

@@ -76,7 +76,7 @@ pub struct Connection {
     nagle: bool,
     due: Due,
     timers: Timers,
-    challenges: Challenges,
+    challenges: Option<Box<Challenges>>,
     error: Option<Error>,
     /// What the network said lately, and that need not be the end (RFC 5461).
     soft_error: bool,

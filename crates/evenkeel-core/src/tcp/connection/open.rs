@@ -9,7 +9,6 @@ use super::super::recovery::{AckInfo, Recovery};
 use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::{Event, State};
-use super::input::Challenges;
 use super::timers::Timers;
 use super::{
     Agreement, Allowance, Clock, Config, Connection, Counts, Due, Error, FastOpen, FastOpened, Handshake,
@@ -122,7 +121,7 @@ impl Connection {
             nagle: config.nagle,
             due: Due::default(),
             timers: Timers::default(),
-            challenges: Challenges::default(),
+            challenges: None,
             error: None,
             soft_error: false,
             allowance: Allowance::default(),

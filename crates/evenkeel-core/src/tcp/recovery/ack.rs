@@ -262,7 +262,7 @@ impl Recovery {
         self.board.unmark_lost();
         self.rtt.forget_backoff();
         self.duplicates = 0;
-        self.totals.undone += 1;
+        self.totals.get_or_insert_default().undone += 1;
     }
 
     /// F-RTO, RFC 5682, 3.1: returns whether the timeout was spurious.
@@ -313,7 +313,7 @@ impl Recovery {
     /// What is newly lost: by RACK, or by duplicate acknowledgments.
     pub(super) fn detect_losses(&mut self, now: Instant) -> u32 {
         let lost = if self.sack { self.detect_by_time(now) } else { self.detect_by_duplicates() };
-        self.totals.lost_octets += u64::from(lost);
+        self.count_lost(lost);
         lost
     }
 
@@ -374,7 +374,7 @@ impl Recovery {
             Some(episode) if episode.kind == Kind::WindowReduced && kind == Kind::FastRecovery => {
                 episode.kind = kind;
                 episode.end = end;
-                self.totals.fast_recoveries += 1;
+                self.totals.get_or_insert_default().fast_recoveries += 1;
                 return false;
             }
             Some(_) => return false,
@@ -386,7 +386,7 @@ impl Recovery {
         self.episode = Some(Box::new(Episode { kind, end, prr: Prr::new(before.unaccounted) }));
         self.tail_loss.cancel();
         if kind == Kind::FastRecovery {
-            self.totals.fast_recoveries += 1;
+            self.totals.get_or_insert_default().fast_recoveries += 1;
         }
         true
     }

@@ -116,7 +116,8 @@ pub struct Recovery {
     round_end: Position,
     last_sent: Instant,
     idle_since: Instant,
-    totals: Totals,
+    /// There once one of them is not zero.
+    totals: Option<Box<Totals>>,
 }
 
 /// Counted since the connection began.
@@ -161,7 +162,7 @@ impl Recovery {
             flight_max: 0,
             last_sent: Instant::ZERO,
             idle_since: Instant::ZERO,
-            totals: Totals::default(),
+            totals: None,
         }
     }
 
@@ -181,7 +182,7 @@ impl Recovery {
         }
         if mss < self.window.mss {
             let lost = self.board.mark_lost_where(|segment| segment.len > mss);
-            self.totals.lost_octets += u64::from(lost);
+            self.count_lost(lost);
         }
         self.window.mss = mss;
         self.window.cwnd = self.window.cwnd.max(mss);
@@ -218,8 +219,15 @@ impl Recovery {
         if let Some(undo) = &mut self.undo {
             undo.on_sent_again(start, end, octets, now);
         }
-        self.totals.retransmitted_segments += 1;
-        self.totals.retransmitted_octets += u64::from(octets);
+        let totals = self.totals.get_or_insert_default();
+        totals.retransmitted_segments += 1;
+        totals.retransmitted_octets += u64::from(octets);
+    }
+
+    fn count_lost(&mut self, octets: u32) {
+        if octets > 0 {
+            self.totals.get_or_insert_default().lost_octets += u64::from(octets);
+        }
     }
 
     /// What is known of the path grows old while nothing is sent (RFC 5681, 4.1).
@@ -310,6 +318,7 @@ impl Recovery {
     /// The connection's figures, for people and for tests.
     #[must_use]
     pub fn info(&self) -> RecoveryInfo {
+        let totals = self.totals.as_deref().copied().unwrap_or_default();
         RecoveryInfo {
             state: self.state(),
             algorithm: self.control.name(),
@@ -322,14 +331,14 @@ impl Recovery {
             min_rtt: self.rtt.min(),
             rto: self.rto(),
             reordering_seen: self.rack.reordering_seen(),
-            retransmitted_segments: self.totals.retransmitted_segments,
-            retransmitted_octets: self.totals.retransmitted_octets,
-            lost_octets: self.totals.lost_octets,
-            timeouts: self.totals.timeouts,
+            retransmitted_segments: totals.retransmitted_segments,
+            retransmitted_octets: totals.retransmitted_octets,
+            lost_octets: totals.lost_octets,
+            timeouts: totals.timeouts,
             timeouts_in_a_row: self.timeouts,
-            fast_recoveries: self.totals.fast_recoveries,
-            probes: self.totals.probes,
-            undone: self.totals.undone,
+            fast_recoveries: totals.fast_recoveries,
+            probes: totals.probes,
+            undone: totals.undone,
         }
     }
 

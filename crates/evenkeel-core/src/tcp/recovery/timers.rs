@@ -61,7 +61,7 @@ impl Recovery {
     fn on_probe_due(&mut self, now: Instant) -> Expired {
         self.tail_loss.cancel();
         self.tail_loss.due = true;
-        self.totals.probes += 1;
+        self.totals.get_or_insert_default().probes += 1;
         self.retransmission_at = now + self.rto();
         Expired::TailLossProbe
     }
@@ -69,7 +69,7 @@ impl Recovery {
     /// RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; RFC 8985, 6.3.
     fn on_timeout(&mut self, now: Instant) -> Expired {
         self.timeouts = self.timeouts.saturating_add(1);
-        self.totals.timeouts += 1;
+        self.totals.get_or_insert_default().timeouts += 1;
         self.tail_loss.forget();
         self.mark_lost_on_timeout(now);
         if !self.board.is_syn_outstanding() {
@@ -91,7 +91,7 @@ impl Recovery {
         let patience = if self.sack { self.patience() } else { Duration::ZERO };
         let lost = self.board.mark_first_lost()
             + self.board.mark_lost_where(|segment| segment.sent_at + patience <= now);
-        self.totals.lost_octets += u64::from(lost);
+        self.count_lost(lost);
     }
 
     fn reduce_on_timeout(&mut self) {
