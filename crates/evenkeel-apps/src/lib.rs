@@ -6,6 +6,7 @@ pub mod blaster;
 pub mod books;
 pub mod chart;
 pub mod demo;
+pub mod http;
 pub mod latency;
 pub mod measure;
 pub mod monitor;
