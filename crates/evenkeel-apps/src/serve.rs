@@ -15,9 +15,10 @@ use serde::Serialize;
 use crate::blast::{self, Blasted};
 use crate::blaster;
 use crate::books::Books;
-use crate::monitor::{Capturing, Inside, InsideCaptured};
+use crate::hosted::Hosted;
+use crate::monitor::{Inside, InsideCaptured};
 use crate::service::{Options, Service, Tally};
-use crate::site::{Limits, PATIENCE, Port, Site, SiteError, drive, run_dry};
+use crate::site::{Limits, PATIENCE, Port, Site, SiteError, run_dry};
 
 /// What a service has done.
 #[derive(Debug, Clone, Serialize)]
@@ -106,72 +107,43 @@ pub fn on_cable(
 /// A host with the service on it.
 #[derive(Debug)]
 struct Running {
-    engine: Engine,
-    interface: InterfaceId,
+    hosted: Hosted,
     tally: Arc<Tally>,
-    capturing: Option<Capturing>,
 }
 
 impl Running {
-    fn start(mut engine: Engine, interface: InterfaceId, serving: Serving) -> Result<Self, SiteError> {
+    fn start(engine: Engine, interface: InterfaceId, serving: Serving) -> Result<Self, SiteError> {
         let Serving { service, capture } = serving;
-        let capturing = capture.map(|capture| capture.start(&mut engine, &[interface])).transpose()?;
-        let tally = Arc::new(Tally::default());
+        let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;
+        let (engine, tally) = (&mut hosted.engine, Arc::new(Tally::default()));
         engine.host_mut().spawn("service", 0, Box::new(Service::new(service, Arc::clone(&tally))));
         // Who sends on a cable need not wait for the service: it has its socket before the first request.
         let until = engine.clock().now() + PATIENCE;
         engine.run(until, |_| tally.opened() || tally.ended())?;
-        Ok(Self { engine, interface, tally, capturing })
+        Ok(Self { hosted, tally })
     }
 
     fn run(
-        mut self,
+        self,
         limits: Limits,
         done: impl Fn() -> bool,
         mut watch: impl FnMut(&Served),
     ) -> Result<Served, SiteError> {
-        let (tally, interface) = (Arc::clone(&self.tally), self.interface);
+        let Self { mut hosted, tally } = self;
+        let interface = hosted.interface;
         let over = || tally.ended() || done();
-        let mut capturing = self.capturing.take();
-        let mut next_watch = limits.every.unwrap_or(Duration::MAX);
-        let often = if capturing.is_some() { Limits { every: Some(ATTEND), ..limits } } else { limits };
-        let (_, mut elapsed) = drive(&mut self.engine, often, over, |engine, elapsed| {
-            attend(capturing.as_mut(), engine);
-            if elapsed >= next_watch {
-                next_watch += limits.every.unwrap_or_default();
-                watch(&served(engine, interface, &tally, elapsed));
-            }
-        })?;
+        let mut elapsed = hosted
+            .drive(limits, over, |engine, elapsed| watch(&served(engine, interface, &tally, elapsed)))?;
         if let Some(error) = tally.refused() {
             return Err(error.into());
         }
         if done() && !tally.ended() {
             // What was sent last is still on its way.
-            elapsed += run_dry(&mut self.engine)?;
+            elapsed += run_dry(&mut hosted.engine)?;
         }
-        if capturing.is_some() {
-            // What was captured last is still to be written.
-            self.engine.ignore_stop();
-            let until = self.engine.clock().now() + DRAIN;
-            self.engine.run(until, |host| host.queued() == 0)?;
-        }
-        attend(capturing.as_mut(), &mut self.engine);
-        let served = served(&mut self.engine, interface, &tally, elapsed);
-        drop(self.engine);
-        let capture = capturing.map(Capturing::finish).transpose()?;
-        Ok(Served { capture, ..served })
-    }
-}
-
-/// How long what was captured last may take to be written.
-const DRAIN: Duration = Duration::from_millis(20);
-/// How often a capture is looked after.
-const ATTEND: Duration = Duration::from_millis(50);
-
-fn attend(capturing: Option<&mut Capturing>, engine: &mut Engine) {
-    let now = engine.clock().wall_nanos(engine.clock().now());
-    if let Some(capturing) = capturing {
-        capturing.attend(engine.host_mut(), now);
+        hosted.drain()?;
+        let served = served(&mut hosted.engine, interface, &tally, elapsed);
+        Ok(Served { capture: hosted.finish()?, ..served })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use evenkeel::{Ended, Engine};
 use evenkeel_core::frame::PoolLimit;
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
-use evenkeel_core::socket::BindError;
+use evenkeel_core::socket::{BindError, ListenError};
 use evenkeel_core::stack::{InterfaceId, RouteError};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
@@ -76,6 +76,9 @@ pub enum SiteError {
     /// The program could not open its socket.
     #[error("cannot open the socket: {0}")]
     Socket(#[from] BindError),
+    /// The program could not listen.
+    #[error("cannot listen: {0}")]
+    Listen(#[from] ListenError),
     /// The machine failed.
     #[error("cannot run the host: {0}")]
     Machine(#[from] io::Error),

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use command::{blast, completions, demo, lab, monitor, route, serve};
+use command::{blast, completions, demo, lab, monitor, route, serve, stream};
 use failure::Failure;
 
 /// A network subsystem that holds its peak under any load.
@@ -37,8 +37,9 @@ arguments make no sense. Every command has --json and its own --help.";
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Arguments),
-    Echo(serve::EchoArguments),
-    Sink(serve::SinkArguments),
+    Echo(Box<serve::EchoArguments>),
+    Sink(Box<serve::SinkArguments>),
+    Send(Box<stream::send::Arguments>),
     Blast(blast::Arguments),
     Monitor(monitor::Arguments),
     Route(Box<route::Arguments>),
@@ -59,6 +60,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Echo(arguments) => serve::echo(&arguments),
         Command::Sink(arguments) => serve::sink(&arguments),
+        Command::Send(arguments) => stream::send::run(&arguments),
         Command::Blast(arguments) => blast::run(&arguments),
         Command::Monitor(arguments) => monitor::run(&arguments),
         Command::Route(arguments) => route::run(&arguments),

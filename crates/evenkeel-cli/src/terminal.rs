@@ -31,6 +31,16 @@ impl Progress {
         Self { shown: false, active: io::stderr().is_terminal() }
     }
 
+    /// One that shows nothing.
+    pub(crate) const fn silent() -> Self {
+        Self { shown: false, active: false }
+    }
+
+    /// Whether anybody sees it.
+    pub(crate) const fn is_active(&self) -> bool {
+        self.active
+    }
+
     /// Shows `line` in place of the one before, cut to the terminal's width.
     pub(crate) fn show(&mut self, line: &str) {
         if !self.active {

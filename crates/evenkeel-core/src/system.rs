@@ -220,6 +220,12 @@ impl System<'_> {
         if self.owns(stream) { self.net.write_stream(stream, data) } else { Err(Unavailable::Closed) }
     }
 
+    /// Octets that [`System::write`] would take now, unless memory becomes scarce in between.
+    #[must_use]
+    pub fn room(&self, stream: SocketId) -> usize {
+        if self.owns(stream) { self.net.stream_room(stream) } else { 0 }
+    }
+
     /// Says that nothing more will be written. What was written is still sent, and reading goes on.
     pub fn shutdown(&mut self, stream: SocketId) {
         self.net.work.add(Work::SystemCall);

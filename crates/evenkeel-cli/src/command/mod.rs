@@ -8,6 +8,7 @@ pub(crate) mod lab;
 pub(crate) mod monitor;
 pub(crate) mod route;
 pub(crate) mod serve;
+pub(crate) mod stream;
 
 use std::path::PathBuf;
 

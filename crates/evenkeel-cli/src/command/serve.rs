@@ -14,10 +14,12 @@ use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::{percent, si, three_digits};
 use evenkeel_apps::serve::{self, Served, Serving};
 use evenkeel_apps::site::{Limits, Site};
+use evenkeel_apps::stream::{Ask, Echo, Sink};
 use evenkeel_apps::{blaster, service};
 use serde::Serialize;
 
 use super::Place;
+use super::stream::serve::{self as stream, Task, TcpArguments};
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
@@ -40,19 +42,19 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Vec<IpAddress>,
     /// A multicast group to join; may be given more than once.
-    #[arg(long, value_name = "ADDRESS", value_parser = address::group)]
+    #[arg(long, value_name = "ADDRESS", value_parser = address::group, conflicts_with = "tcp")]
     group: Vec<IpAddress>,
-    /// What the service computes for each request, such as 1us.
+    /// What the service computes for each request, such as 1us; over TCP for each read, of 16 KiB at most.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     work: Duration,
     /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
-    /// Stop after so many requests.
+    /// Stop after so many requests, over TCP after so many connections.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
     /// On cable: requests a second from the other end, such as 500k, or max.
-    #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate)]
+    #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate, conflicts_with = "tcp")]
     rate: Rate,
     /// Write every frame that comes or goes to a capture file; not on cable.
     #[arg(long, value_name = "FILE.pcapng")]
@@ -61,50 +63,65 @@ pub(crate) struct ServeArguments {
     /// frame `snaplen` octets, of all frames those that `filter` says, in the language of tcpdump.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
     capture: Option<Inside>,
-    /// Print counters to standard error this often, such as 1s.
+    /// Print counters to standard error this often, such as 1s [default over TCP: on a terminal all the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     stats_interval: Option<Duration>,
     /// Print the final counters as one JSON object.
     #[arg(long)]
     json: bool,
+    /// Serve TCP connections instead of UDP.
+    #[arg(long)]
+    tcp: bool,
+    /// With --tcp on cable: octets that the other end sends over each connection, such as 64k.
+    #[arg(long, value_name = "N", default_value = "64k", value_parser = quantity::count, requires = "tcp", help_heading = "TCP")]
+    octets: u64,
+    #[command(flatten)]
+    streams: TcpArguments,
     #[command(flatten)]
     receiving: Receiving,
 }
 
-/// Answer every UDP request with its own payload (RFC 862), and pings.
+/// Give back what comes (RFC 862): UDP requests, or with --tcp what comes over connections. Answer pings.
 ///
-/// The program, its UDP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
+/// The program, its UDP, TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Links:
   tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
   packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
   pcap:FILE    frames from a capture, played once at its own pace; answers go nowhere, or with --dump to a file.
-  cable        in memory, with a load generator at its other end. Needs nothing.
+  cable        in memory, with a load generator or TCP clients at its other end. Needs nothing.
+
+Over TCP a peer that sends and does not read is stopped by the window, and costs nothing while it is.
 
 Examples:
   evenkeel echo cable --rate 200k --duration 3s
+  evenkeel echo cable --tcp --clients 1000 --octets 1M
 as root, in two terminals:
   evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24
   ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7
+  evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 --tcp --stats-interval 1s --connections
+  echo hello | nc -N 10.77.0.2 7
 
 Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments.")]
 pub(crate) struct EchoArguments {
     #[command(flatten)]
     serve: ServeArguments,
-    /// UDP port.
+    /// Port.
     #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
 }
 
-/// Receive UDP requests and count them (RFC 863).
+/// Take what comes and count it (RFC 863): UDP requests, or with --tcp what comes over connections.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Links are those of `evenkeel echo --help`.
 
 Examples:
   evenkeel sink cable --rate max
+  evenkeel sink cable --tcp --clients 1 --octets 1G --count 1
   evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --stats-interval 1s
+  evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --tcp --connections=100
   evenkeel sink tap:keel0 --group 239.1.2.3 --port 5004
   evenkeel sink pcap:flood.pcapng --address 192.0.2.7/24 --json
 
@@ -112,7 +129,7 @@ Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted 
 pub(crate) struct SinkArguments {
     #[command(flatten)]
     serve: ServeArguments,
-    /// UDP port.
+    /// Port.
     #[arg(long, value_name = "PORT", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
 }
@@ -138,6 +155,12 @@ pub(crate) fn sink(arguments: &SinkArguments) -> Result<(), Failure> {
 
 impl ServeArguments {
     fn run(&self, port: u16, echo: bool) -> Result<(), Failure> {
+        if self.tcp {
+            return self.run_tcp(port, echo);
+        }
+        if let Some(option) = self.streams.given() {
+            return Err(Failure::Usage(format!("{option} needs --tcp")));
+        }
         let site = self.site();
         let service =
             service::Options { port, groups: self.group.clone(), work: self.work, echo, count: self.count };
@@ -151,6 +174,31 @@ impl ServeArguments {
             terminal::print(&describe(&served, echo))?;
         }
         if served.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+    }
+
+    fn run_tcp(&self, port: u16, echo: bool) -> Result<(), Failure> {
+        let site = self.site();
+        let place = super::place(&self.link, &self.kernel_address, &self.gateway, self.dump.as_ref())?;
+        let task = Task {
+            port,
+            work: self.work,
+            duration: self.duration,
+            count: self.count,
+            capture: self.capture.as_ref(),
+            every: self.stats_interval,
+            json: self.json,
+            ask: Ask::Octets { octets: self.octets, echoed: echo },
+        };
+        let other = other_end(&site);
+        let served = if echo {
+            self.streams.serve(&site, place, other, Echo::default(), task)?
+        } else {
+            self.streams.serve(&site, place, other, Sink::default(), task)?
+        };
+        let addresses = site.addresses.iter().map(ToString::to_string).collect();
+        let (link, architecture) = (self.link.to_string(), self.receiving.architecture().name());
+        let output = stream::Output { link, protocol: "tcp", architecture, addresses, port, served: &served };
+        stream::print(&output, self.json)
     }
 
     fn serve(&self, site: &Site, service: service::Options) -> Result<Served, Failure> {
@@ -177,16 +225,14 @@ impl ServeArguments {
         }
     }
 
-    /// The load generator's host, one address further on the same network, and what it sends.
+    /// The load generator's host, and what it sends.
     fn other_end(
         &self,
         site: &Site,
         service: &service::Options,
     ) -> Result<(Site, blaster::Options), Failure> {
         let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
-        let neighbour = address::neighbour(first).map_err(Failure::Usage)?;
-        let other = Site { addresses: vec![neighbour], gateways: Vec::new(), ..site.clone() };
-        let other = Site { config: Config::of(Architecture::SoftLrp), ..other };
+        let other = other_end(site)?;
         let load = blaster::Options {
             to: Endpoint::new(first.address(), service.port),
             rate_pps: self.rate.per_second(),
@@ -198,6 +244,14 @@ impl ServeArguments {
         };
         Ok((other, load))
     }
+}
+
+/// The host at the other end of a cable, one address further on the same network.
+fn other_end(site: &Site) -> Result<Site, Failure> {
+    let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
+    let neighbour = address::neighbour(first).map_err(Failure::Usage)?;
+    let config = Config { seed: site.config.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) };
+    Ok(Site { addresses: vec![neighbour], gateways: Vec::new(), config })
 }
 
 /// One line of counters.

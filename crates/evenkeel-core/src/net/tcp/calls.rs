@@ -139,6 +139,11 @@ impl Net {
         self.tcp.endpoint.write(id, data)
     }
 
+    pub(crate) fn stream_room(&self, socket: SocketId) -> usize {
+        let connection = self.stream(socket).and_then(|id| self.tcp.endpoint.connection(id));
+        connection.map_or(0, Connection::writable)
+    }
+
     /// One of the calls that give nothing back.
     pub(crate) fn with_stream(&mut self, socket: SocketId, call: impl FnOnce(&mut Endpoint, Id)) {
         if let Some(id) = self.stream(socket) {

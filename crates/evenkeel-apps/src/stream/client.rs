@@ -1,0 +1,299 @@
+//! A client that opens connections, as many at a time and in all as it is told, sends made-up octets over each, and looks at what comes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::time::{Duration, Instant};
+use serde::Serialize;
+
+use super::pattern::Pattern;
+use super::session::{CHUNK, now};
+use super::streams::Streams;
+use super::tally::Count;
+
+/// Connections opened in one step at most.
+const OPENS: usize = 64;
+/// Octets that a connection moves in one step at most.
+const TURN: u64 = 64 << 10;
+/// How long it waits when no connection can be opened, for want of a port say.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What a client is to do.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// Where it connects to.
+    pub to: Endpoint,
+    /// Connections at a time.
+    pub clients: usize,
+    /// Connections in all; without end if not given.
+    pub count: Option<u64>,
+    /// How long connections are opened; those there are then are not cut off.
+    pub duration: Option<Duration>,
+    /// What each does.
+    pub ask: Ask,
+}
+
+/// What a client does with a connection.
+#[derive(Debug, Clone)]
+pub enum Ask {
+    /// Sends so many octets, and reads to the end.
+    Octets {
+        /// How many.
+        octets: u64,
+        /// They are to come back.
+        echoed: bool,
+    },
+    /// Sends a request, and reads to the end.
+    Request {
+        /// The request.
+        text: Arc<[u8]>,
+        /// Octets that the answer has at least.
+        answer: u64,
+    },
+}
+
+impl Ask {
+    fn octets(&self) -> u64 {
+        match self {
+            Self::Octets { octets, .. } => *octets,
+            Self::Request { text, .. } => text.len() as u64,
+        }
+    }
+}
+
+/// What a client has done; may be read from anywhere while it runs.
+#[derive(Debug, Default)]
+pub struct Tally {
+    opened: Count,
+    completed: Count,
+    failed: Count,
+    wrong: Count,
+    unopened: Count,
+    octets_out: Count,
+    octets_in: Count,
+    ended: AtomicBool,
+}
+
+impl Tally {
+    /// Whether all connections there were to be are over.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// As of now.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        Asked {
+            opened: self.opened.get(),
+            completed: self.completed.get(),
+            failed: self.failed.get(),
+            wrong: self.wrong.get(),
+            unopened: self.unopened.get(),
+            octets_out: self.octets_out.get(),
+            octets_in: self.octets_in.get(),
+        }
+    }
+}
+
+/// What a client has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// Connections it began to open.
+    pub opened: u64,
+    /// Those that were closed by both sides after all had come that was to come.
+    pub completed: u64,
+    /// Those that were refused, reset or timed out.
+    pub failed: u64,
+    /// Those over which something else came than was to come.
+    pub wrong: u64,
+    /// Attempts for which the host had no port or no room.
+    pub unopened: u64,
+    /// Octets written.
+    pub octets_out: u64,
+    /// Octets read.
+    pub octets_in: u64,
+}
+
+/// How far a connection is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asking {
+    sent: u64,
+    back: u64,
+    /// All is written, and that is said.
+    shut: bool,
+}
+
+/// How a connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Wait,
+    More,
+    Completed,
+    Wrong,
+}
+
+/// The program.
+#[derive(Debug)]
+pub struct Client {
+    load: Load,
+    pattern: Pattern,
+    buffer: Box<[u8]>,
+    streams: Streams<Asking>,
+    /// No connection is opened from then on.
+    end: Option<Instant>,
+    tally: Arc<Tally>,
+}
+
+impl Client {
+    /// A client that tells `tally` what it does.
+    #[must_use]
+    pub fn new(load: Load, seed: u64, tally: Arc<Tally>) -> Self {
+        let buffer = vec![0; CHUNK].into_boxed_slice();
+        Self { load, pattern: Pattern::new(seed), buffer, streams: Streams::default(), end: None, tally }
+    }
+
+    fn wants_more(&self, now: Instant) -> bool {
+        let all = self.load.count.is_some_and(|count| self.tally.opened.get() >= count);
+        let late = self.end.is_some_and(|end| now >= end);
+        !all && !late && self.streams.len() < self.load.clients
+    }
+
+    /// Opens connections; false if one could not be opened now.
+    fn open(&mut self, system: &mut System<'_>) -> bool {
+        for _ in 0..OPENS {
+            if !self.wants_more(system.now()) {
+                break;
+            }
+            let Ok(stream) = system.connect(self.load.to) else {
+                self.tally.unopened.add(1);
+                return false;
+            };
+            self.tally.opened.add(1);
+            self.streams.insert(stream, Asking::default());
+        }
+        true
+    }
+
+    /// Gives a connection its turn.
+    fn serve(&mut self, socket: SocketId, system: &mut System<'_>) {
+        let Some(asking) = self.streams.get_mut(socket) else { return };
+        let mut turn = Turn {
+            load: &self.load,
+            pattern: &self.pattern,
+            buffer: &mut self.buffer,
+            tally: &self.tally,
+            socket,
+            system,
+        };
+        let counter = match turn.go_on(asking) {
+            Ok(Next::Wait) => return,
+            Ok(Next::More) => return self.streams.put_back(socket),
+            Ok(Next::Completed) => &self.tally.completed,
+            Ok(Next::Wrong) => &self.tally.wrong,
+            Err(_) => &self.tally.failed,
+        };
+        counter.add(1);
+        self.streams.remove(socket);
+        system.close(socket);
+    }
+}
+
+/// A connection's turn.
+struct Turn<'a, 's> {
+    load: &'a Load,
+    pattern: &'a Pattern,
+    buffer: &'a mut [u8],
+    tally: &'a Tally,
+    socket: SocketId,
+    system: &'a mut System<'s>,
+}
+
+impl Turn<'_, '_> {
+    fn go_on(&mut self, asking: &mut Asking) -> Result<Next, Unavailable> {
+        let full = self.write(asking)?;
+        match self.read(asking)? {
+            // What was left to write is not waited for by anybody: its turn comes again.
+            Next::Wait if !full => Ok(Next::More),
+            next => Ok(next),
+        }
+    }
+
+    /// Writes what there is room for, up to a turn; false if there was room for all of that, and there is more.
+    fn write(&mut self, asking: &mut Asking) -> Result<bool, Unavailable> {
+        let octets = self.load.ask.octets();
+        let end = octets.min(asking.sent + TURN);
+        while asking.sent < end {
+            let data = match &self.load.ask {
+                Ask::Octets { .. } => self.pattern.from(asking.sent),
+                Ask::Request { text, .. } => text.get(asking.sent as usize..).unwrap_or_default(),
+            };
+            let length = data.len().min((end - asking.sent) as usize);
+            let Some(taken) = now(self.system.write(self.socket, &data[..length]))? else { return Ok(true) };
+            asking.sent += taken as u64;
+            self.tally.octets_out.add(taken as u64);
+        }
+        if asking.sent == octets && !core::mem::replace(&mut asking.shut, true) {
+            self.system.shutdown(self.socket);
+        }
+        Ok(asking.sent == octets)
+    }
+
+    /// Reads what has come, up to a turn.
+    fn read(&mut self, asking: &mut Asking) -> Result<Next, Unavailable> {
+        let end = asking.back + TURN;
+        while asking.back < end {
+            let Some(len) = now(self.system.read(self.socket, self.buffer))? else { return Ok(Next::Wait) };
+            if len == 0 {
+                return Ok(if self.has_all(asking) { Next::Completed } else { Next::Wrong });
+            }
+            let came = self.buffer.get(..len).unwrap_or_default();
+            if matches!(self.load.ask, Ask::Octets { .. }) && !self.pattern.is(asking.back, came) {
+                return Ok(Next::Wrong);
+            }
+            asking.back += len as u64;
+            self.tally.octets_in.add(len as u64);
+        }
+        Ok(Next::More)
+    }
+
+    fn has_all(&self, asking: &Asking) -> bool {
+        match self.load.ask {
+            Ask::Octets { octets, echoed } => asking.back == if echoed { octets } else { 0 },
+            Ask::Request { answer, .. } => asking.back >= answer,
+        }
+    }
+}
+
+impl Program for Client {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        let now = system.now();
+        if let (None, Some(duration)) = (self.end, self.load.duration) {
+            self.end = Some(now + duration);
+        }
+        let opened = !self.wants_more(now) || self.open(system);
+        let event = system.next_event(events);
+        if let Some(Event::Stream(stream, _)) = event {
+            self.serve(stream, system);
+        }
+        if let Some(stream) = self.streams.next_busy() {
+            self.serve(stream, system);
+        }
+        if self.streams.len() == 0 && opened && !self.wants_more(now) {
+            self.tally.ended.store(true, Ordering::Release);
+            return Step::Exit;
+        }
+        match (event.is_some() || self.streams.has_busy(), opened) {
+            (true, _) => Step::Again,
+            (false, true) if self.wants_more(now) => Step::Again,
+            (false, true) => Step::Wait(events),
+            (false, false) => Step::WaitUntil(events, now + PAUSE),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Gives back what comes (RFC 862, TCP).
+
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::connection::Unavailable;
+
+use super::session::{CHUNK, Progress, Service, Stream};
+
+/// The service.
+///
+/// It reads no more than it can write, so a peer that sends and does not read is stopped by the window, and costs nothing while it is.
+#[derive(Debug)]
+pub struct Echo {
+    buffer: Box<[u8]>,
+}
+
+impl Default for Echo {
+    fn default() -> Self {
+        Self { buffer: vec![0; CHUNK].into_boxed_slice() }
+    }
+}
+
+/// What is known of a connection.
+#[derive(Debug, Default)]
+pub struct Echoing {
+    /// What was read and found no room after all, because memory has become scarce in between.
+    back: Vec<u8>,
+}
+
+impl Echo {
+    /// Writes what is left over; false if that is still not all.
+    fn give_back(session: &mut Echoing, stream: &mut Stream<'_, '_>) -> Result<bool, Unavailable> {
+        if !session.back.is_empty() {
+            let taken = stream.write(&session.back)?;
+            session.back.drain(..taken);
+            if session.back.is_empty() {
+                session.back = Vec::new();
+            }
+        }
+        Ok(session.back.is_empty())
+    }
+}
+
+impl Service for Echo {
+    type Session = Echoing;
+
+    fn open(&mut self, _peer: Endpoint) -> Echoing {
+        Echoing::default()
+    }
+
+    fn go_on(&mut self, session: &mut Echoing, stream: &mut Stream<'_, '_>) -> Result<Progress, Unavailable> {
+        if !Self::give_back(session, stream)? {
+            return Ok(Progress::Wait);
+        }
+        while !stream.is_over() {
+            let room = stream.room().min(self.buffer.len());
+            let Some(buffer) = self.buffer.get_mut(..room).filter(|buffer| !buffer.is_empty()) else {
+                return Ok(Progress::Wait);
+            };
+            match stream.read(buffer)? {
+                None => return Ok(Progress::Wait),
+                Some(0) => return Ok(Progress::Over),
+                Some(len) => {
+                    let taken = stream.write(&buffer[..len])?;
+                    if taken < len {
+                        session.back.extend_from_slice(&buffer[taken..len]);
+                        return Ok(Progress::Wait);
+                    }
+                }
+            }
+        }
+        Ok(Progress::More)
+    }
+}

@@ -1,0 +1,325 @@
+//! A client with one connection: sends what comes from somewhere, gives what comes back to somewhere, and ends when both sides have said all.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{ConnectError, SocketId};
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::FourTuple;
+use evenkeel_core::tcp::connection::{Info, Unavailable};
+use evenkeel_core::tcp::state::State;
+use evenkeel_core::time::Duration;
+
+use super::outside::{Came, Gave, Input, Output};
+use super::pattern::Pattern;
+use super::session::{CHUNK, now};
+use super::tally::Count;
+
+/// Octets moved each way in one step at most.
+const TURN: u64 = 64 << 10;
+/// How often it looks whether the peer has acknowledged the last of all, of which no event tells.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What is sent.
+#[derive(Debug)]
+pub enum Source {
+    /// What is read from outside.
+    Outside(Input),
+    /// So many octets, made up.
+    Pattern {
+        /// What they are.
+        pattern: Pattern,
+        /// How many.
+        octets: u64,
+    },
+}
+
+/// What becomes of what comes back.
+#[derive(Debug)]
+pub enum Drain {
+    /// It is given outside.
+    Outside(Output),
+    /// It is counted, and compared with the pattern that was sent.
+    Count,
+}
+
+/// Why it ended before both sides had said all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// No connection was opened.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// It failed.
+    #[error(transparent)]
+    Connection(#[from] Unavailable),
+}
+
+/// What it has done; may be read from anywhere while it runs.
+#[derive(Debug, Default)]
+pub struct Tally {
+    written: Count,
+    read: Count,
+    connected: AtomicBool,
+    ended: AtomicBool,
+    differs: AtomicBool,
+    outcome: Mutex<Outcome>,
+}
+
+/// What is known at the end.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) broken: Option<Broken>,
+    /// The input could not be read.
+    pub(super) input: Option<io::Error>,
+    /// The output, to be finished.
+    pub(super) output: Option<Output>,
+    /// The connection as it was last seen.
+    pub(super) last: Option<(FourTuple, Info)>,
+}
+
+impl Tally {
+    /// Octets written.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written.get()
+    }
+
+    /// Octets read.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.read.get()
+    }
+
+    /// Whether there is a connection, or was.
+    #[must_use]
+    pub fn connected(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Whether something else came back than was sent. Only made-up octets are compared.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.differs.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The program.
+#[derive(Debug)]
+pub struct Send {
+    to: Endpoint,
+    stream: Option<SocketId>,
+    source: Source,
+    /// Of the source, read and not yet written: a piece, and how much of it is.
+    piece: (Vec<u8>, usize),
+    /// All is written, and that is said.
+    shut: bool,
+    drain: Option<Drain>,
+    /// Read, and not yet taken by the drain.
+    held: Option<Vec<u8>>,
+    /// The peer has said all.
+    heard: bool,
+    /// Nobody takes what is read.
+    gone: bool,
+    /// Why not all was written.
+    cut_off: Option<Unavailable>,
+    buffer: Box<[u8]>,
+    tally: Arc<Tally>,
+}
+
+/// Whether something goes on at once, or when it is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Again,
+    Wait,
+}
+
+impl Send {
+    /// A client that tells `tally` what it does.
+    #[must_use]
+    pub fn new(to: Endpoint, source: Source, drain: Drain, tally: Arc<Tally>) -> Self {
+        Self {
+            to,
+            stream: None,
+            source,
+            piece: (Vec::new(), 0),
+            shut: false,
+            drain: Some(drain),
+            held: None,
+            heard: false,
+            gone: false,
+            cut_off: None,
+            buffer: vec![0; CHUNK].into_boxed_slice(),
+            tally,
+        }
+    }
+
+    /// Writes what there is room for, up to a turn.
+    fn write(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, Unavailable> {
+        let mut left = TURN;
+        while left > 0 && !self.shut {
+            let data = match &self.source {
+                Source::Outside(_) => self.piece.0.get(self.piece.1..).unwrap_or_default(),
+                Source::Pattern { pattern, octets } => {
+                    let (from, rest) = (self.tally.written(), octets - self.tally.written());
+                    let run = pattern.from(from);
+                    &run[..run.len().min(usize::try_from(rest).unwrap_or(usize::MAX))]
+                }
+            };
+            if data.is_empty() {
+                if self.next_piece() == Next::Wait {
+                    return Ok(Next::Wait);
+                }
+                if self.shut {
+                    system.shutdown(stream);
+                }
+                continue;
+            }
+            let Some(taken) = now(system.write(stream, data))? else { return Ok(Next::Wait) };
+            self.piece.1 += taken;
+            self.tally.written.add(taken as u64);
+            left = left.saturating_sub(taken as u64);
+        }
+        Ok(if self.shut { Next::Wait } else { Next::Again })
+    }
+
+    /// Fetches the next piece of the source, or notes that there is none.
+    fn next_piece(&mut self) -> Next {
+        let Source::Outside(input) = &self.source else {
+            self.shut = true;
+            return Next::Again;
+        };
+        match input.next() {
+            Came::Piece(piece) => self.piece = (piece, 0),
+            Came::NotYet => return Next::Wait,
+            Came::End => self.shut = true,
+            Came::Failed(error) => {
+                self.tally.outcome().input = Some(error);
+                self.shut = true;
+            }
+        }
+        Next::Again
+    }
+
+    /// Reads what has come and the drain takes, up to a turn.
+    fn read(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, Unavailable> {
+        let mut left = TURN;
+        while left > 0 && !self.heard {
+            if self.held.take().is_some_and(|piece| !self.give(piece)) {
+                return Ok(Next::Wait);
+            }
+            let Some(len) = now(system.read(stream, &mut self.buffer))? else { return Ok(Next::Wait) };
+            self.heard = len == 0;
+            left = left.saturating_sub(len as u64);
+            self.take(len);
+        }
+        Ok(if self.heard { Next::Wait } else { Next::Again })
+    }
+
+    /// Passes on what was read.
+    fn take(&mut self, len: usize) {
+        let came = self.buffer.get(..len).unwrap_or_default();
+        if let Source::Pattern { pattern, .. } = &self.source
+            && !pattern.is(self.tally.read(), came)
+        {
+            self.tally.differs.store(true, Ordering::Relaxed);
+        }
+        self.tally.read.add(len as u64);
+        if len > 0 && matches!(self.drain, Some(Drain::Outside(_))) {
+            let piece = came.to_vec();
+            self.give(piece);
+        }
+    }
+
+    /// Gives a piece outside; false if it has to wait. If nobody takes any more, the rest is read in vain.
+    fn give(&mut self, piece: Vec<u8>) -> bool {
+        let Some(Drain::Outside(output)) = &self.drain else { return true };
+        match output.give(piece) {
+            Gave::Taken => true,
+            Gave::Full(piece) => {
+                self.held = Some(piece);
+                false
+            }
+            Gave::Gone => {
+                self.gone = true;
+                true
+            }
+        }
+    }
+
+    /// Whether both sides have said all, and know it.
+    fn is_over(&self, stream: SocketId, system: &System<'_>) -> bool {
+        let settled = |info: &Info| matches!(info.state, State::TimeWait | State::Closed);
+        self.shut && self.heard && system.stream_info(stream).is_none_or(|(_, info)| settled(&info))
+    }
+
+    fn go_on(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Step, Unavailable> {
+        let events = system.events();
+        while system.next_event(events).is_some() {}
+        let written = self.write(stream, system).unwrap_or_else(|why| {
+            // What came before is still to be read, and then the reason.
+            self.cut_off = Some(why);
+            self.shut = true;
+            Next::Wait
+        });
+        let read = self.read(stream, system)?;
+        if let Some((tuple, info)) = system.stream_info(stream) {
+            if info.state.is_synchronized() {
+                self.tally.connected.store(true, Ordering::Relaxed);
+            }
+            self.tally.outcome().last = Some((tuple, info));
+        }
+        if self.gone || self.is_over(stream, system) {
+            return Ok(Step::Exit);
+        }
+        Ok(match (written, read) {
+            (Next::Wait, Next::Wait) if self.shut && self.heard => {
+                Step::WaitUntil(events, system.now() + LOOK)
+            }
+            (Next::Wait, Next::Wait) => Step::Wait(events),
+            _ => Step::Again,
+        })
+    }
+
+    fn end(&mut self, broken: Option<Broken>) -> Step {
+        let mut outcome = self.tally.outcome();
+        outcome.broken = broken;
+        if let Some(Drain::Outside(output)) = self.drain.take() {
+            outcome.output = Some(output);
+        }
+        drop(outcome);
+        self.tally.ended.store(true, Ordering::Release);
+        Step::Exit
+    }
+}
+
+impl Program for Send {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(stream) = self.stream else {
+            return match system.connect(self.to) {
+                Ok(stream) => {
+                    self.stream = Some(stream);
+                    Step::Again
+                }
+                Err(error) => self.end(Some(error.into())),
+            };
+        };
+        match self.go_on(stream, system) {
+            Ok(Step::Exit) => self.end(self.cut_off.map(Broken::from)),
+            Ok(step) => step,
+            Err(error) => self.end(Some(error.into())),
+        }
+    }
+}

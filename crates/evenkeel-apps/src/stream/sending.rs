@@ -1,0 +1,202 @@
+//! Running a client with one connection in real time: on a device, or on a cable with a server at its other end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use evenkeel::Engine;
+use evenkeel_core::stack::{Endpoint, InterfaceId};
+use evenkeel_core::time::Duration;
+use evenkeel_link::Clock;
+use serde::Serialize;
+
+use super::outside::Outside;
+use super::report::{ConnectionReport, TcpReport};
+use super::send::{Drain, Outcome, Send, Source, Tally};
+use super::serve::{self, Served, Serving, farewell, pair};
+use super::{Echo, Sink};
+use crate::books::Books;
+use crate::hosted::Hosted;
+use crate::monitor::{Inside, InsideCaptured};
+use crate::site::{Limits, Port, Site, SiteError};
+
+/// What a client has done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sent {
+    /// How long it ran, in seconds.
+    pub seconds: f64,
+    /// Whether there was a connection.
+    pub connected: bool,
+    /// Whether both sides have said all, and know it.
+    pub complete: bool,
+    /// Why not, if the connection was not opened or has failed.
+    pub error: Option<String>,
+    /// Octets written.
+    pub octets_out: u64,
+    /// Octets read.
+    pub octets_in: u64,
+    /// Of made-up octets: whether nothing came back but what was sent.
+    pub as_sent: Option<bool>,
+    /// The connection, as it was last seen.
+    pub connection: Option<ConnectionReport>,
+    /// The host's TCP.
+    pub tcp: TcpReport,
+    /// What the host did.
+    pub books: Books,
+    /// On a cable: what the other end did.
+    pub server: Option<Box<Served>>,
+    /// What was captured.
+    pub capture: Option<InsideCaptured>,
+    /// Why the input could not be read to its end, or the output not be written.
+    #[serde(skip)]
+    pub outside: Option<(Way, Arc<io::Error>)>,
+}
+
+/// A way between the program and what is outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// What is sent.
+    In,
+    /// What comes back.
+    Out,
+}
+
+/// Where it sends from.
+#[derive(Debug)]
+pub enum Place {
+    /// A device.
+    Port(Port),
+    /// A cable.
+    Cable {
+        /// Receive rings of our end.
+        queues: usize,
+        /// Where the host at the other end stands.
+        other: Box<Site>,
+        /// How that serves.
+        serving: Serving,
+        /// Whether it gives back what it gets, or takes it only.
+        echoes: bool,
+    },
+}
+
+/// What is to be sent.
+#[derive(Debug)]
+pub struct Errand {
+    /// Where to.
+    pub to: Endpoint,
+    /// What.
+    pub source: Source,
+    /// Where what comes back goes.
+    pub drain: Drain,
+    /// What rings when either goes on.
+    pub outside: Outside,
+    /// A capture of what comes and goes.
+    pub capture: Option<Inside>,
+}
+
+/// Sends until both sides have said all, a limit is reached, or the process is asked to end.
+///
+/// # Errors
+/// [`SiteError`]
+pub fn send(
+    site: &Site,
+    place: Place,
+    errand: Errand,
+    limits: Limits,
+    watch: impl FnMut(&Sent),
+) -> Result<Sent, SiteError> {
+    let clock = Clock::start();
+    let mut engine = site.engine(clock)?;
+    match place {
+        Place::Port(port) => {
+            let attached = site.attach(&mut engine, &port)?;
+            let sent = run(engine, attached.interface, errand, limits, || false, watch)?;
+            attached.close().map(|()| sent)
+        }
+        Place::Cable { queues, other, serving, echoes } => {
+            let (near, far) = pair(site, queues);
+            let interface = engine.add_cable(near, &site.addresses)?;
+            let mut server = other.engine(clock)?;
+            let server_interface = server.add_cable(far, &other.addresses)?;
+            let server = if echoes {
+                serve::Running::start(server, server_interface, Echo::default(), serving)?
+            } else {
+                serve::Running::start(server, server_interface, Sink::default(), serving)?
+            };
+            let ended = AtomicBool::new(false);
+            thread::scope(|scope| {
+                let serving =
+                    scope.spawn(|| server.run(Limits::default(), || ended.load(Ordering::Acquire), |_| {}));
+                let sent = run(engine, interface, errand, limits, || false, watch);
+                ended.store(true, Ordering::Release);
+                let served = serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                Ok(Sent { server: Some(Box::new(served)), ..sent? })
+            })
+        }
+    }
+}
+
+fn run(
+    engine: Engine,
+    interface: InterfaceId,
+    errand: Errand,
+    limits: Limits,
+    done: impl Fn() -> bool,
+    mut watch: impl FnMut(&Sent),
+) -> Result<Sent, SiteError> {
+    let Errand { to, source, drain, outside, capture } = errand;
+    let compares = matches!(source, Source::Pattern { .. });
+    let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;
+    let tally = Arc::new(Tally::default());
+    let engine = &mut hosted.engine;
+    let process =
+        engine.host_mut().spawn("send", 0, Box::new(Send::new(to, source, drain, Arc::clone(&tally))));
+    engine.attend(outside.bell.fd(), move |host, now| {
+        if outside.bell.heard() {
+            host.wake_process(process, now);
+        }
+    });
+    let report = |engine: &mut Engine, elapsed| sent(engine, interface, &tally, compares, elapsed);
+    let over = || tally.ended() || done();
+    let mut elapsed = hosted.drive(limits, over, |engine, elapsed| watch(&report(engine, elapsed)))?;
+    let last = report(&mut hosted.engine, elapsed);
+    elapsed += farewell(&mut hosted.engine, process)?;
+    hosted.drain()?;
+    let Sent { tcp, books, .. } = report(&mut hosted.engine, elapsed);
+    let Outcome { input, output, .. } = core::mem::take(&mut *tally.outcome());
+    let capture = hosted.finish()?;
+    let input = input.map(|error| (Way::In, Arc::new(error)));
+    let written = output.map(super::Output::finish).unwrap_or(Ok(()));
+    let outside = input.or(written.err().map(|error| (Way::Out, Arc::new(error))));
+    Ok(Sent { tcp, books, capture, outside, ..last })
+}
+
+fn sent(
+    engine: &mut Engine,
+    interface: InterfaceId,
+    tally: &Tally,
+    compares: bool,
+    elapsed: Duration,
+) -> Sent {
+    let (error, connection) = {
+        let outcome = tally.outcome();
+        let error = outcome.broken.map(|broken| broken.to_string());
+        (error, outcome.last.as_ref().map(|(tuple, info)| ConnectionReport::new(tuple, info)))
+    };
+    Sent {
+        seconds: elapsed.as_secs_f64(),
+        connected: tally.connected(),
+        complete: tally.ended() && error.is_none(),
+        error,
+        octets_out: tally.written(),
+        octets_in: tally.read(),
+        as_sent: compares.then(|| !tally.differs()),
+        connection,
+        tcp: TcpReport::of(engine.host()),
+        books: Books::of(engine.host_mut(), interface, elapsed),
+        server: None,
+        capture: None,
+        outside: None,
+    }
+}

@@ -1,0 +1,35 @@
+//! Takes what comes and says nothing (RFC 863, TCP).
+
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::connection::Unavailable;
+
+use super::session::{CHUNK, Progress, Service, Stream};
+
+/// The service.
+#[derive(Debug)]
+pub struct Sink {
+    buffer: Box<[u8]>,
+}
+
+impl Default for Sink {
+    fn default() -> Self {
+        Self { buffer: vec![0; CHUNK].into_boxed_slice() }
+    }
+}
+
+impl Service for Sink {
+    type Session = ();
+
+    fn open(&mut self, _peer: Endpoint) {}
+
+    fn go_on(&mut self, _session: &mut (), stream: &mut Stream<'_, '_>) -> Result<Progress, Unavailable> {
+        while !stream.is_over() {
+            match stream.read(&mut self.buffer)? {
+                None => return Ok(Progress::Wait),
+                Some(0) => return Ok(Progress::Over),
+                Some(_) => {}
+            }
+        }
+        Ok(Progress::More)
+    }
+}

@@ -1,0 +1,106 @@
+//! The streams of a program, each with what the program knows of it.
+
+use std::collections::VecDeque;
+
+use evenkeel_core::socket::SocketId;
+
+/// Streams by number, and those among them that have more to do than one step allows.
+///
+/// Numbers are given lowest first, so a table of them has no more places than there were streams at a time.
+#[derive(Debug)]
+pub(super) struct Streams<T> {
+    places: Vec<Option<Held<T>>>,
+    busy: VecDeque<SocketId>,
+    open: usize,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    what: T,
+    /// It is among the busy.
+    busy: bool,
+}
+
+impl<T> Default for Streams<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), busy: VecDeque::new(), open: 0 }
+    }
+}
+
+impl<T> Streams<T> {
+    pub(super) fn insert(&mut self, stream: SocketId, what: T) {
+        let place = stream.0 as usize;
+        if place >= self.places.len() {
+            self.places.resize_with(place + 1, || None);
+        }
+        if let Some(slot) = self.places.get_mut(place) {
+            let before = slot.replace(Held { what, busy: false });
+            self.open += usize::from(before.is_none());
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, stream: SocketId) -> Option<&mut T> {
+        self.places.get_mut(stream.0 as usize)?.as_mut().map(|held| &mut held.what)
+    }
+
+    pub(super) fn remove(&mut self, stream: SocketId) -> Option<T> {
+        let held = self.places.get_mut(stream.0 as usize)?.take()?;
+        self.open -= 1;
+        Some(held.what)
+    }
+
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.open
+    }
+
+    /// It has more to do: its turn comes again.
+    pub(super) fn put_back(&mut self, stream: SocketId) {
+        let Some(Some(held)) = self.places.get_mut(stream.0 as usize) else { return };
+        if !core::mem::replace(&mut held.busy, true) {
+            self.busy.push_back(stream);
+        }
+    }
+
+    /// Whose turn it is.
+    pub(super) fn next_busy(&mut self) -> Option<SocketId> {
+        loop {
+            let stream = self.busy.pop_front()?;
+            // It may be gone, or its number have another holder.
+            if let Some(Some(held)) = self.places.get_mut(stream.0 as usize)
+                && core::mem::take(&mut held.busy)
+            {
+                return Some(stream);
+            }
+        }
+    }
+
+    pub(super) fn has_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_busy_once_and_those_gone_are_not() {
+        let mut streams = Streams::default();
+        for number in [3, 1, 2] {
+            streams.insert(SocketId(number), number);
+        }
+        for number in [1, 3, 1, 1, 2] {
+            streams.put_back(SocketId(number));
+        }
+        assert_eq!(
+            (streams.remove(SocketId(3)), streams.remove(SocketId(3)), streams.len()),
+            (Some(3), None, 2)
+        );
+        assert_eq!(streams.next_busy(), Some(SocketId(1)));
+        streams.put_back(SocketId(1));
+        let left: Vec<_> = core::iter::from_fn(|| streams.next_busy()).collect();
+        assert_eq!(left, [SocketId(2), SocketId(1)]);
+        assert!(!streams.has_busy() && streams.get_mut(SocketId(2)) == Some(&mut 2));
+    }
+}

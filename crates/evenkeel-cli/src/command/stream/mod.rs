@@ -1,0 +1,5 @@
+//! Commands with TCP streams, and what they print.
+
+pub(crate) mod send;
+pub(super) mod serve;
+mod show;

@@ -1,0 +1,303 @@
+//! `evenkeel send`.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::core::host::Config;
+use evenkeel::core::receive::Architecture;
+use evenkeel::core::stack::Endpoint;
+use evenkeel::core::tcp::ListenerConfig;
+use evenkeel::core::wire::{IpAddress, IpCidr};
+use evenkeel::link::{DeviceSpec, LinkSpec};
+use evenkeel_apps::monitor::Inside;
+use evenkeel_apps::quantity::three_digits;
+use evenkeel_apps::site::{Limits, Site};
+use evenkeel_apps::stream::{
+    self, Drain, Errand, Options, Outside, Pattern, Place, Sent, Serving, Source, Way,
+};
+use serde::Serialize;
+
+use super::show::{self, Moved, Telling};
+use crate::failure::Failure;
+use crate::receiving::Receiving;
+use crate::{address, quantity, terminal};
+
+/// Send over one TCP connection: standard input, a file, or made-up octets; and write what comes back.
+///
+/// When all is sent, that is said to the peer (half-close), and what it still sends is received to its end. TCP, IP, ARP and neighbour discovery
+/// are evenkeel's; the kernel only moves frames.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+What comes back goes to standard output, and the report to standard error; with --octets or --json, or with --output FILE, the report goes to standard
+output. Made-up octets are compared with those that come back.
+
+On cable an evenkeel host at the other end gives back all it gets, or with --sink takes it only.
+
+Examples:
+  evenkeel send cable --octets 1G
+  echo hello | evenkeel send cable
+as root, in two terminals:
+  nc -l 9000 > got
+  evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 --to 10.77.0.1:9000 some-file
+  printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80
+
+Exit status: 0 when both sides have said all, or at Ctrl-C or after --duration; 1 if there was no connection or it failed, or not all could be read or
+written; 2 for bad arguments.")]
+pub(crate) struct Arguments {
+    /// Where frames go: cable, tap:NAME or packet:NAME.
+    #[arg(value_name = "LINK")]
+    link: LinkSpec,
+    /// What to send; `-` for standard input [default: standard input].
+    #[arg(value_name = "FILE", conflicts_with = "octets")]
+    file: Option<PathBuf>,
+    /// Send so many made-up octets, such as 1000, 64k or 1G; the same for the same --seed.
+    #[arg(long, value_name = "N", value_parser = quantity::count)]
+    octets: Option<u64>,
+    /// Where what comes back is written; `-` for standard output [default: standard output; with --octets or --json it is only counted].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Whom to connect to. On a cable this is the server's address and port.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:7", value_parser = address::endpoint)]
+    to: Endpoint,
+    /// Our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
+    from: Option<IpCidr>,
+    /// On tap: an address for the kernel's end; may be given more than once.
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
+    kernel_address: Vec<IpCidr>,
+    /// Router for everything that is not on the link.
+    #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
+    gateway: Option<IpAddress>,
+    /// On a cable: the other end takes what it gets and gives nothing back.
+    #[arg(long)]
+    sink: bool,
+    /// Stop after this long [default: when both sides have said all].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    duration: Option<Duration>,
+    /// Write every frame that comes or goes to a capture file; not on cable.
+    #[arg(long, value_name = "FILE.pcapng")]
+    dump: Option<PathBuf>,
+    /// Write frames that come or go to a pcapng file, as `evenkeel echo --help` says.
+    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = crate::command::capture::inside)]
+    capture: Option<Inside>,
+    /// Say on standard error how it goes this often, and how the connection is [default: on a terminal all the time].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    stats_interval: Option<Duration>,
+    /// Seed of what is made up.
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    receiving: Receiving,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Output<'a> {
+    link: String,
+    architecture: &'static str,
+    to: String,
+    #[serde(flatten)]
+    sent: &'a Sent,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let to_stdout = arguments.writes_to_stdout();
+    if to_stdout && arguments.json {
+        let line = "--json and what comes back cannot both go to standard output; use --output FILE";
+        return Err(Failure::Usage(line.to_owned()));
+    }
+    let site = arguments.site()?;
+    let place = arguments.place(&site)?;
+    let outside = Outside::new().map_err(|e| Failure::machine("cannot read and write", e))?;
+    let source = arguments.source(&outside)?;
+    let drain = arguments.drain(&outside)?;
+    let errand = Errand { to: arguments.to, source, drain, outside, capture: arguments.capture.clone() };
+    // Who types or reads at the terminal is not to be disturbed.
+    let typed = arguments.reads_stdin() && io::stdin().is_terminal();
+    let quiet = arguments.json || typed || to_stdout && io::stdout().is_terminal();
+    let mut telling = Telling::new(arguments.stats_interval, quiet);
+    let limits = Limits { duration: arguments.duration, every: telling.every(arguments.stats_interval) };
+    let sent = stream::send(&site, place, errand, limits, |sent| {
+        let connection: String = sent.connection.iter().map(show::connection).collect();
+        telling.tell(moved(sent), |moved| line(sent, moved), &connection);
+    });
+    telling.clear();
+    let sent = sent?;
+    arguments.print(&sent, to_stdout)?;
+    arguments.judge(&sent)
+}
+
+impl Arguments {
+    fn is_v6(&self) -> bool {
+        matches!(IpAddr::from(self.to.addr), IpAddr::V6(_))
+    }
+
+    fn is_on_cable(&self) -> bool {
+        matches!(self.link, LinkSpec::Cable { .. })
+    }
+
+    fn reads_stdin(&self) -> bool {
+        self.octets.is_none() && self.file.as_deref().is_none_or(|file| file == Path::new("-"))
+    }
+
+    fn writes_to_stdout(&self) -> bool {
+        match self.output.as_deref() {
+            Some(file) => file == Path::new("-"),
+            None => self.octets.is_none() && !self.json,
+        }
+    }
+
+    /// Where we are.
+    fn site(&self) -> Result<Site, Failure> {
+        if let LinkSpec::Device(DeviceSpec::Pcap(_)) = self.link {
+            let line = "nobody answers from a capture; use cable, tap:NAME or packet:NAME";
+            return Err(Failure::Usage(line.to_owned()));
+        }
+        if self.sink && !self.is_on_cable() {
+            return Err(Failure::Usage("--sink is for cable only".to_owned()));
+        }
+        let from = match self.from {
+            Some(from) => from,
+            None => address::cidr(if self.is_v6() { "fd77::2/64" } else { "10.77.0.2/24" })
+                .map_err(Failure::Usage)?,
+        };
+        if matches!(from, IpCidr::Ipv6(_)) != self.is_v6() {
+            let line = format!("--from {from} and --to {} are of different families", self.to);
+            return Err(Failure::Usage(line));
+        }
+        let gateways = self.gateway.into_iter().collect();
+        Ok(Site { addresses: vec![from], gateways, config: self.receiving.config(self.seed) })
+    }
+
+    fn place(&self, site: &Site) -> Result<Place, Failure> {
+        let place = crate::command::place(
+            &self.link,
+            &self.kernel_address,
+            self.gateway.as_slice(),
+            self.dump.as_ref(),
+        )?;
+        let queues = match place {
+            crate::command::Place::Port(port) => return Ok(Place::Port(port)),
+            crate::command::Place::Cable { queues } => queues,
+        };
+        let [from, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".to_owned())) };
+        let to = IpCidr::new(self.to.addr, from.prefix_len());
+        let other = Site {
+            addresses: vec![to],
+            gateways: Vec::new(),
+            config: Config { seed: self.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) },
+        };
+        let listener = ListenerConfig::default();
+        let options = Options { port: self.to.port, listener, work: Duration::ZERO, count: None };
+        let serving = Serving { options, capture: None, connections: 0 };
+        Ok(Place::Cable { queues, other: Box::new(other), serving, echoes: !self.sink })
+    }
+
+    fn source(&self, outside: &Outside) -> Result<Source, Failure> {
+        if let Some(octets) = self.octets {
+            return Ok(Source::Pattern { pattern: Pattern::new(self.seed), octets });
+        }
+        let from: Box<dyn Read + Send> = match &self.file {
+            Some(file) if file != Path::new("-") => Box::new(
+                File::open(file)
+                    .map_err(|e| Failure::machine(format!("cannot read {}", file.display()), e))?,
+            ),
+            _ => Box::new(io::stdin()),
+        };
+        let input = outside.input(from).map_err(|e| Failure::machine("cannot read", e))?;
+        Ok(Source::Outside(input))
+    }
+
+    fn drain(&self, outside: &Outside) -> Result<Drain, Failure> {
+        let output = match &self.output {
+            _ if self.writes_to_stdout() => outside.output(io::stdout()),
+            Some(file) => {
+                let created = File::create(file)
+                    .map_err(|e| Failure::machine(format!("cannot write {}", file.display()), e))?;
+                outside.output(created)
+            }
+            None => return Ok(Drain::Count),
+        };
+        output.map(Drain::Outside).map_err(|e| Failure::machine("cannot write", e))
+    }
+
+    fn print(&self, sent: &Sent, to_stdout: bool) -> Result<(), Failure> {
+        if self.json {
+            let architecture = self.receiving.architecture().name();
+            let (link, to) = (self.link.to_string(), self.to.to_string());
+            return terminal::print_json(&Output { link, architecture, to, sent });
+        }
+        let text = describe(sent);
+        if to_stdout {
+            eprint!("{text}");
+            return Ok(());
+        }
+        terminal::print(&text)
+    }
+
+    /// Whether it is a failure.
+    fn judge(&self, sent: &Sent) -> Result<(), Failure> {
+        match &sent.outside {
+            Some((Way::Out, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Err(Failure::ReaderGone);
+            }
+            Some((Way::Out, error)) => return Err(Failure::machine("cannot write what came back", error)),
+            Some((Way::In, error)) => return Err(Failure::machine("cannot read what is to be sent", error)),
+            None => {}
+        }
+        if let Some(error) = &sent.error {
+            return Err(Failure::machine(self.to, error));
+        }
+        let server = sent.server.as_ref().is_none_or(|server| server.books.conserved);
+        if !(sent.books.conserved && server) {
+            return Err(Failure::unbalanced());
+        }
+        if !self.sink && self.is_on_cable() && sent.as_sent == Some(false) {
+            return Err(Failure::Machine("what came back is not what was sent".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+const fn moved(sent: &Sent) -> Moved {
+    let Sent { seconds, octets_in, octets_out, .. } = *sent;
+    Moved { seconds, octets_in, octets_out }
+}
+
+/// One line of how it goes.
+fn line(sent: &Sent, moved: &str) -> String {
+    let standing = if !sent.connected {
+        "not connected"
+    } else if sent.complete {
+        "complete"
+    } else {
+        "connected"
+    };
+    format!("{:>8} s  {standing}; {moved}", three_digits(sent.seconds))
+}
+
+/// The result for people.
+fn describe(sent: &Sent) -> String {
+    let all = show::moved(moved(sent), Moved::default());
+    let mut text = format!("{}\n", line(sent, &all));
+    match sent.as_sent {
+        Some(true) if sent.octets_in > 0 => text.push_str("  what came back is what was sent\n"),
+        Some(false) => text.push_str("  something else came back than was sent\n"),
+        _ => {}
+    }
+    text.push_str(&show::host(&sent.tcp, &sent.books));
+    if let Some(connection) = &sent.connection {
+        text.push_str(&show::connection(connection));
+    }
+    if let Some(captured) = &sent.capture {
+        text.push_str(&crate::command::capture::line(captured));
+    }
+    text
+}

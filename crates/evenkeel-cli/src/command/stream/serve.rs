@@ -1,0 +1,187 @@
+//! `--tcp` of `evenkeel echo` and `evenkeel sink`.
+
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::core::stack::Endpoint;
+use evenkeel::core::tcp::ListenerConfig;
+use evenkeel_apps::monitor::Inside;
+use evenkeel_apps::quantity::{count, percent, si, three_digits};
+use evenkeel_apps::site::{Limits, Site, SiteError};
+use evenkeel_apps::stream::{self, Ask, Load, Options, Served, Service, Serving};
+use serde::Serialize;
+
+use super::show::{self, Moved, Telling};
+use crate::command::Place;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// What servers of streams take besides.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TCP")]
+pub(crate) struct TcpArguments {
+    /// Report on connections as `ss -ti` does, on at most N, the busiest first: at the end, and at every --stats-interval.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
+    pub(crate) connections: Option<usize>,
+    /// Connections that may wait to be accepted [default: 4096]. While so many do, SYNs are left where they are.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    backlog: Option<u32>,
+    /// On cable: connections that the other end has open at a time [default: 16].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    clients: Option<u32>,
+}
+
+/// What kind of server, and with what limits.
+#[derive(Debug)]
+pub(crate) struct Task<'a> {
+    pub(crate) port: u16,
+    pub(crate) work: Duration,
+    pub(crate) duration: Option<Duration>,
+    pub(crate) count: Option<u64>,
+    pub(crate) capture: Option<&'a Inside>,
+    pub(crate) every: Option<Duration>,
+    pub(crate) json: bool,
+    /// On a cable: what each client does.
+    pub(crate) ask: Ask,
+}
+
+impl TcpArguments {
+    /// An option that was given, if any was.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let options = [
+            (self.connections.is_some(), "--connections"),
+            (self.backlog.is_some(), "--backlog"),
+            (self.clients.is_some(), "--clients"),
+        ];
+        options.into_iter().find_map(|(given, name)| given.then_some(name))
+    }
+
+    /// How to listen on a port.
+    fn serving(&self, task: &Task<'_>) -> Serving {
+        let defaults = ListenerConfig::default();
+        let backlog = self.backlog.map_or(defaults.backlog, |backlog| backlog as usize);
+        let listener = ListenerConfig { backlog, ..defaults };
+        let Task { port, work, count, .. } = *task;
+        Serving {
+            options: Options { port, listener, work, count },
+            capture: task.capture.cloned(),
+            connections: self.connections.unwrap_or(0),
+        }
+    }
+
+    /// Serves, and says how it goes.
+    pub(crate) fn serve(
+        &self,
+        site: &Site,
+        place: Place,
+        other: Result<Site, Failure>,
+        service: impl Service + 'static,
+        task: Task<'_>,
+    ) -> Result<Served, Failure> {
+        let mut telling = Telling::new(task.every, task.json);
+        let every = telling.every(task.every);
+        let serving = self.serving(&task);
+        let watch = |served: &Served| {
+            let connections: String = served.connections.iter().map(show::connection).collect();
+            telling.tell(moved(served), |moved| line(served, moved), &connections);
+        };
+        let served: Result<Served, SiteError> = match place {
+            Place::Cable { queues } => {
+                let other = other?;
+                // The clients say when it is enough.
+                let Options { port, count, .. } = serving.options;
+                let serving = Serving { options: Options { count: None, ..serving.options }, ..serving };
+                let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
+                let duration = task.duration.or_else(|| count.is_none().then_some(Duration::from_secs(5)));
+                let to = Endpoint::new(first.address(), port);
+                let load =
+                    Load { to, clients: self.clients.unwrap_or(16) as usize, count, duration, ask: task.ask };
+                stream::on_cable(site, queues, service, serving, &other, load, every, watch)
+            }
+            Place::Port(port) => {
+                let limits = Limits { duration: task.duration, every };
+                stream::on_device(site, &port, service, serving, limits, watch)
+            }
+        };
+        telling.clear();
+        Ok(served?)
+    }
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+pub(crate) struct Output<'a> {
+    pub(crate) link: String,
+    pub(crate) protocol: &'static str,
+    pub(crate) architecture: &'static str,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) port: u16,
+    #[serde(flatten)]
+    pub(crate) served: &'a Served,
+}
+
+/// Prints what was served; it is a failure if the books do not balance.
+pub(crate) fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
+    let served = output.served;
+    if json {
+        terminal::print_json(output)?;
+    } else {
+        terminal::print(&describe(served))?;
+    }
+    let clients = served.clients.as_ref().is_none_or(|clients| clients.books.conserved);
+    if served.books.conserved && clients { Ok(()) } else { Err(Failure::unbalanced()) }
+}
+
+const fn moved(served: &Served) -> Moved {
+    let Served { seconds, octets_in, octets_out, .. } = *served;
+    Moved { seconds, octets_in, octets_out }
+}
+
+/// One line of how it goes.
+fn line(served: &Served, moved: &str) -> String {
+    let mut line = format!(
+        "{:>8} s  {} connections, {} open",
+        three_digits(served.seconds),
+        count(served.accepted),
+        count(served.open)
+    );
+    for (times, what) in [(served.failed, "failed"), (served.requests, "requests answered")] {
+        if times > 0 {
+            line.push_str(&format!(", {} {what}", count(times)));
+        }
+    }
+    line.push_str(&format!("; {moved}; {} % idle", percent(served.books.cpu.idle)));
+    line
+}
+
+/// The final counters for people.
+fn describe(served: &Served) -> String {
+    let all = show::moved(moved(served), Moved::default());
+    let mut text = format!("{}\n", line(served, &all));
+    text.push_str(&show::host(&served.tcp, &served.books));
+    for connection in &served.connections {
+        text.push_str(&show::connection(connection));
+    }
+    if let Some(captured) = &served.capture {
+        text.push_str(&crate::command::capture::line(captured));
+    }
+    if let Some(clients) = &served.clients {
+        let asked = &clients.asked;
+        let unfinished = asked.opened - (asked.completed + asked.failed + asked.wrong).min(asked.opened);
+        text.push_str(&format!("  other end: {} of {} connections completed", asked.completed, asked.opened));
+        for (times, what) in [
+            (asked.failed, "failed"),
+            (asked.wrong, "wrong"),
+            (unfinished, "not finished"),
+            (asked.unopened, "not opened"),
+        ] {
+            if times > 0 {
+                text.push_str(&format!(", {} {what}", count(times)));
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let rate = asked.completed as f64 / clients.seconds.max(f64::MIN_POSITIVE);
+        text.push_str(&format!(", {}connections/s\n", si(rate)));
+    }
+    text
+}

@@ -1,0 +1,149 @@
+//! TCP for people: counters, connections, how it goes.
+
+use std::time::Duration;
+
+use evenkeel::core::tcp::counters::Counter;
+use evenkeel_apps::books::Books;
+use evenkeel_apps::quantity::{count, si, three_digits};
+use evenkeel_apps::stream::{ConnectionReport, TcpReport};
+
+use crate::terminal::Progress;
+
+/// How often a terminal is told how it goes.
+const OFTEN: Duration = Duration::from_millis(250);
+
+/// Counters that say how well it went, with what they are called in a sentence.
+const TELLING: [(Counter, &str); 11] = [
+    (Counter::RetransSegs, "retransmitted"),
+    (Counter::Timeouts, "timeouts"),
+    (Counter::OutRsts, "resets sent"),
+    (Counter::EstabResets, "connections reset"),
+    (Counter::AttemptFails, "attempts failed"),
+    (Counter::ListenDrops, "dropped by the listener"),
+    (Counter::ListenOverflows, "with the accept queue full"),
+    (Counter::SyncookiesSent, "SYN cookies sent"),
+    (Counter::OfoQueue, "out of order"),
+    (Counter::ChallengeAck, "challenge ACKs"),
+    (Counter::InErrs, "in error"),
+];
+
+/// One line of a host's TCP, and one for each reason of drops.
+pub(super) fn host(tcp: &TcpReport, books: &Books) -> String {
+    let (received, sent) = (tcp.count(Counter::InSegs), tcp.count(Counter::OutSegs));
+    let mut text = format!("  segments: {} received, {} sent", count(received), count(sent));
+    for (counter, what) in TELLING {
+        let times = tcp.count(counter);
+        if times > 0 {
+            text.push_str(&format!(", {} {what}", count(times)));
+        }
+    }
+    text.push('\n');
+    for drop in &books.drops {
+        text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
+    }
+    text
+}
+
+/// A connection on two lines, as `ss -ti` shows it.
+pub(super) fn connection(connection: &ConnectionReport) -> String {
+    let c = connection;
+    let mut text = format!(
+        "{:<12} recv-q {:<7} send-q {:<7} {}  {}\n        {}",
+        c.state, c.receive_queue, c.send_queue, c.local, c.peer, c.congestion_control
+    );
+    for option in &c.options {
+        text.push_str(&format!(" {option}"));
+    }
+    if let Some((srtt, rttvar)) = c.srtt_us.zip(c.rttvar_us) {
+        text.push_str(&format!(" rtt:{}/{} ms", three_digits(srtt / 1e3), three_digits(rttvar / 1e3)));
+    }
+    text.push_str(&format!(" rto:{} ms mss:{} cwnd:{}", three_digits(c.rto_us / 1e3), c.mss, c.cwnd));
+    if let Some(ssthresh) = c.ssthresh {
+        text.push_str(&format!(" ssthresh:{ssthresh}"));
+    }
+    text.push_str(&format!(" snd_wnd:{} rcv_wnd:{}", c.send_window, c.receive_window));
+    text.push_str(&format!(" out:{} in:{} retrans:{}", c.octets_out, c.octets_in, c.retransmits));
+    for (times, what) in
+        [(c.timeouts, "timeouts"), (c.out_of_order, "ofo"), (c.duplicates, "dup"), (c.drops, "drops")]
+    {
+        if times > 0 {
+            text.push_str(&format!(" {what}:{times}"));
+        }
+    }
+    if c.recovery != "open" {
+        text.push_str(&format!(" {}", c.recovery));
+    }
+    if let Some(error) = &c.error {
+        text.push_str(&format!(" ({error})"));
+    }
+    text.push('\n');
+    text
+}
+
+/// Octets in and out as of some time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moved {
+    pub(super) seconds: f64,
+    pub(super) octets_in: u64,
+    pub(super) octets_out: u64,
+}
+
+impl Moved {
+    /// Octets a second each way, since `before`.
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    pub(super) fn rates(self, before: Self) -> (f64, f64) {
+        let seconds = self.seconds - before.seconds;
+        let rate = |now: u64, then: u64| {
+            if seconds > 0.0 { now.saturating_sub(then) as f64 / seconds } else { 0.0 }
+        };
+        (rate(self.octets_in, before.octets_in), rate(self.octets_out, before.octets_out))
+    }
+}
+
+/// `1.23 G octets in (45.6 M octets/s)`, and the same out; what was not moved is not mentioned.
+pub(super) fn moved(moved: Moved, before: Moved) -> String {
+    let (rate_in, rate_out) = moved.rates(before);
+    let ways = [("in", moved.octets_in, rate_in), ("out", moved.octets_out, rate_out)];
+    let parts = ways
+        .into_iter()
+        .filter(|(_, octets, _)| *octets > 0)
+        .map(|(way, octets, rate)| format!("{} octets {way} ({}octets/s)", count(octets), si(rate)));
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() { "nothing in or out".to_owned() } else { parts.join(", ") }
+}
+
+/// Says how it goes: on a terminal on one line that is written over, else on lines of their own, if that is asked for.
+#[derive(Debug)]
+pub(super) struct Telling {
+    lines: bool,
+    progress: Progress,
+    before: Moved,
+}
+
+impl Telling {
+    /// `every` is how often lines are asked for.
+    pub(super) fn new(every: Option<Duration>, quiet: bool) -> Self {
+        let progress = if quiet { Progress::silent() } else { Progress::new() };
+        Self { lines: every.is_some(), progress, before: Moved::default() }
+    }
+
+    /// How often it is to be told.
+    pub(super) fn every(&self, every: Option<Duration>) -> Option<Duration> {
+        every.or_else(|| self.progress.is_active().then_some(OFTEN))
+    }
+
+    /// Tells: `line` makes the line of what moved since the last time, `more` is what follows on lines of their own.
+    pub(super) fn tell(&mut self, now: Moved, line: impl FnOnce(&str) -> String, more: &str) {
+        let line = line(&moved(now, self.before));
+        self.before = now;
+        if self.lines {
+            eprint!("{line}\n{more}");
+        } else {
+            self.progress.show(&line);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.progress.clear();
+    }
+}
