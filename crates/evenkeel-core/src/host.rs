@@ -913,11 +913,21 @@ impl Host {
         self.net.capture_counters(capture)
     }
 
-    /// Counters of a socket's own channel.
+    /// Counters of a socket's own channel; of a listener, that of SYNs.
     #[must_use]
     pub fn channel_counters(&self, socket: SocketId) -> Option<channel::Counters> {
-        let own: ChannelId = self.net.socket(socket)?.channels.first()?.0;
+        let own = match self.net.descriptor(socket)? {
+            Descriptor::Udp(socket) => socket.channels.first()?.0,
+            Descriptor::Listener(listener) => listener.syns?,
+            _ => return None,
+        };
         Some(self.net.channel(own)?.counters())
+    }
+
+    /// How many channels there are, those that hold nothing and wait to be of use again included.
+    #[must_use]
+    pub fn channel_count(&self) -> usize {
+        self.net.channel_count()
     }
 
     /// What TCP has counted.

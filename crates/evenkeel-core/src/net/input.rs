@@ -38,6 +38,7 @@ impl Net {
         match self.input_frame(interface, frame, now) {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
             Some(Received::Segment(packet)) => self.input_segment(packet, now),
+            Some(Received::Trouble(trouble)) => self.input_trouble(trouble, now),
             Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
             None => {}
         }

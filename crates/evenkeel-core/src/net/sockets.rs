@@ -328,6 +328,10 @@ impl Net {
         self.channels.get(id.0 as usize)?.as_ref()
     }
 
+    pub(crate) fn channel_count(&self) -> usize {
+        self.channels.iter().flatten().count()
+    }
+
     pub(super) fn channel_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
         self.channels.get_mut(id.0 as usize)?.as_mut()
     }

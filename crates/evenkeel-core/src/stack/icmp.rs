@@ -5,6 +5,7 @@ use super::checksum::Checksum;
 use super::ipv6::upper_of;
 use super::output::{ETHERNET, Header, Next, Path};
 use super::packet::Payload;
+use super::tcp::Trouble;
 use super::{InterfaceId, Io, Packet, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
@@ -274,12 +275,17 @@ impl Stack {
         own.filter_map(|interface| self.source_for(to, &next, interface)).find(suits)
     }
 
-    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) {
+    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Trouble> {
         let sum = packet.payload.chunks().fold(Checksum::default(), Checksum::add).finish();
         let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0)
         else {
-            return io.drop_payload(packet.payload, IpDrop::BadIcmp);
+            io.drop_payload(packet.payload, IpDrop::BadIcmp);
+            return None;
         };
+        if let Some(trouble) = self.trouble_v4(packet.payload.head()) {
+            io.consume(packet.payload);
+            return Some(trouble);
+        }
         match Icmpv4Message::from(kind) {
             // Never to a broadcast or group (RFC 1122 3.2.2.6 allows to keep silent): it would amplify.
             Icmpv4Message::EchoRequest if code == 0 && packet.cast == Cast::Unicast => {
@@ -291,6 +297,7 @@ impl Stack {
             }
             _ => io.consume(packet.payload),
         }
+        None
     }
 
     /// Answers an echo request with its own payload (RFC 1122 3.2.2.6, RFC 4443 4.2).

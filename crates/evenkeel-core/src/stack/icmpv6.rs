@@ -2,6 +2,7 @@
 
 use super::address::Cast;
 use super::checksum::Checksum;
+use super::tcp::Trouble;
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
 use crate::wire::{Icmpv6Message, IpProtocol};
@@ -10,26 +11,35 @@ use crate::wire::{Icmpv6Message, IpProtocol};
 const MLD_V1: [u8; 2] = [131, 132];
 
 impl Stack {
-    pub(super) fn input_icmpv6(&mut self, packet: Packet, io: &mut Io<'_>) {
+    pub(super) fn input_icmpv6(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Trouble> {
         let protocol = IpProtocol::Icmpv6.into();
         let pseudo = Checksum::pseudo(&packet.source, &packet.destination, protocol, packet.payload.len());
         let sum = packet.payload.chunks().fold(pseudo, Checksum::add).finish();
         let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0)
         else {
-            return io.drop_payload(packet.payload, IpDrop::BadIcmp);
+            io.drop_payload(packet.payload, IpDrop::BadIcmp);
+            return None;
         };
         let message = Icmpv6Message::from(kind);
         if packet.source.is_unspecified()
             && !(message.is_ndisc() || message.is_mld() || MLD_V1.contains(&kind))
         {
-            return io.drop_payload(packet.payload, IpDrop::Martian);
+            io.drop_payload(packet.payload, IpDrop::Martian);
+            return None;
+        }
+        if !self.config.forward_only
+            && let Some(trouble) = self.trouble_v6(packet.payload.head(), packet.interface)
+        {
+            io.consume(packet.payload);
+            return Some(trouble);
         }
         match message {
             message if self.config.forward_only && !message.is_ndisc() => io.consume(packet.payload),
             Icmpv6Message::EchoRequest if code == 0 => {
                 // RFC 4443 4.2 wants groups answered too: within the limit, so that one packet does not start a storm.
                 if packet.cast != Cast::Unicast && !self.within_rate(io) {
-                    return io.consume(packet.payload);
+                    io.consume(packet.payload);
+                    return None;
                 }
                 self.echo([u8::from(Icmpv6Message::EchoReply), 0, 0, 0, a, b, c, d], packet, io);
             }
@@ -41,5 +51,6 @@ impl Stack {
             Icmpv6Message::MldQuery => self.input_mld(packet, io),
             _ => io.consume(packet.payload),
         }
+        None
     }
 }

@@ -360,7 +360,7 @@ impl Stack {
         match protocol {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
-            IpProtocol::Icmpv6 => self.input_icmpv6(packet, io),
+            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io).map(Received::Trouble),
             IpProtocol::Ipv6NoNxt => io.drop_payload(packet.payload, IpDrop::UnknownProtocol),
             _ => {
                 let problem = Problem::NextHeader { pointer: field as u32 };

@@ -57,7 +57,8 @@ use rate::RateLimit;
 use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
-pub use tcp::TcpPacket;
+pub(crate) use tcp::segment_max;
+pub use tcp::{TcpPacket, Trouble, TroubleKind};
 pub use udp::{Datagram, SendError, Source};
 
 /// Names an interface of one host.
@@ -166,6 +167,8 @@ pub enum Received {
     Datagram(Datagram),
     /// A segment for a connection or a listener.
     Segment(TcpPacket),
+    /// What ICMP says of a segment that we have sent. Its frame is consumed.
+    Trouble(Trouble),
     /// A packet for somebody else; only if [`Config::forwarding`].
     Transit(Transit),
 }

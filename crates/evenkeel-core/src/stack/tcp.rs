@@ -3,15 +3,17 @@
 use std::borrow::Cow;
 
 use super::address::Cast;
+use super::ipv6::upper_of;
 use super::output::{Header, Next};
 use super::packet::Payload;
 use super::{InterfaceId, Io, Packet, SendError, Stack};
 use crate::drop::{IpDrop, TcpDrop};
 use crate::frame::{Frame, Pool};
 use crate::ledger::Ledger;
+use crate::tcp::endpoint::Quote;
 use crate::tcp::{Ecn, FourTuple};
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpProtocol};
+use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
 /// Octets of a TCP header without options: what the maximum segment size leaves out, beside the IP header (RFC 6691 2).
 const TCP_HEADER: usize = 20;
@@ -61,7 +63,83 @@ impl TcpPacket {
     }
 }
 
+/// What ICMP says of a segment of ours. Whether to believe it, its connection knows (RFC 5927 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trouble {
+    /// The segment that it quotes.
+    pub quote: Quote,
+    /// What became of it.
+    pub kind: TroubleKind,
+}
+
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TroubleKind {
+    /// It was too big for a link that takes packets of so many octets.
+    TooBig {
+        /// Octets, IP header included.
+        mtu: usize,
+    },
+    /// It did not arrive, and `hard` says that others will not either (RFC 1122 4.2.3.9).
+    Unreachable {
+        /// Port or protocol unreachable, or prohibited.
+        hard: bool,
+    },
+}
+
 impl Stack {
+    /// What an ICMP message says of a segment of ours, if that is what it is about.
+    pub(super) fn trouble_v4(&self, message: &[u8]) -> Option<Trouble> {
+        let (&[kind, code, _, _, _, _, high, low], quoted) = message.split_first_chunk()?;
+        let kind = match (kind, code) {
+            (3, 4) => TroubleKind::TooBig { mtu: usize::from(u16::from_be_bytes([high, low])) },
+            (3, 2 | 3 | 9 | 10 | 13) => TroubleKind::Unreachable { hard: true },
+            (3 | 11 | 12, _) => TroubleKind::Unreachable { hard: false },
+            _ => return None,
+        };
+        let header = quoted.first_chunk::<20>()?;
+        let address =
+            |at: usize| Ipv4Address::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+        let ours = header[0] >> 4 == 4 && self.owns_v4(address(12));
+        let whole = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
+        if !ours || !whole || header[9] != u8::from(IpProtocol::Tcp) {
+            return None;
+        }
+        let octets = quoted.get(usize::from(header[0] & 0xf) * 4..)?;
+        let quote = Quote::parse(octets, address(12).into(), address(16).into())?;
+        Some(Trouble { quote, kind })
+    }
+
+    /// The same of ICMPv6.
+    pub(super) fn trouble_v6(&self, message: &[u8], interface: InterfaceId) -> Option<Trouble> {
+        let (&[kind, code, _, _, a, b, c, d], quoted) = message.split_first_chunk()?;
+        let kind = match (kind, code) {
+            (2, _) => {
+                let mtu = u32::from_be_bytes([a, b, c, d]);
+                TroubleKind::TooBig { mtu: usize::try_from(mtu).unwrap_or(usize::MAX) }
+            }
+            (1, 1 | 4 | 5 | 6) | (4, 1) => TroubleKind::Unreachable { hard: true },
+            (1 | 3 | 4, _) => TroubleKind::Unreachable { hard: false },
+            _ => return None,
+        };
+        let address = |at: usize| {
+            let octets: [u8; 16] = quoted.get(at..at + 16)?.try_into().ok()?;
+            Some(Ipv6Address::from_octets(octets))
+        };
+        let (source, destination) = (address(8)?, address(24)?);
+        let (protocol, at) = upper_of(quoted)?;
+        if quoted[0] >> 4 != 6 || protocol != u8::from(IpProtocol::Tcp) || !self.owns_v6(source, interface) {
+            return None;
+        }
+        let quote = Quote::parse(quoted.get(at..)?, source.into(), destination.into())?;
+        Some(Trouble { quote, kind })
+    }
+
+    /// A connection believes that the way to `destination` takes packets of `mtu` octets only: others begin with that.
+    pub(crate) fn learn_path_mtu(&mut self, destination: IpAddress, mtu: usize, now: Instant) {
+        self.path_mtus.learn(destination, mtu, now, self.config.path_mtus);
+    }
+
     /// TCP is between two hosts: what was sent to several is dropped without an answer (RFC 9293 3.9.2.3, MUST-57).
     pub(super) fn input_tcp(packet: Packet, io: &mut Io<'_>) -> Option<TcpPacket> {
         if packet.cast != Cast::Unicast {
@@ -129,7 +207,7 @@ pub(super) fn lose(frame: Frame, reason: IpDrop, io: &mut Io<'_>) {
     io.pool.recycle(frame);
 }
 
-fn segment_max(mtu: usize, peer: &IpAddress) -> u16 {
+pub(crate) fn segment_max(mtu: usize, peer: &IpAddress) -> u16 {
     let ip = match peer {
         IpAddress::Ipv4(_) => 20,
         IpAddress::Ipv6(_) => 40,

@@ -2,9 +2,9 @@
 
 use super::super::{Net, OUTPUT_PKTS};
 use crate::socket::{Descriptor, Listener, SocketId};
-use crate::stack::TcpPacket;
+use crate::stack::{TcpPacket, Trouble, TroubleKind, segment_max};
 use crate::tcp::FourTuple;
-use crate::tcp::endpoint::{Event, Fate, ListenAt, Packet, Readiness};
+use crate::tcp::endpoint::{Event, Fate, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
 use crate::time::Instant;
 use crate::work::Work;
@@ -28,6 +28,21 @@ impl Net {
             Fate::Data => packet.deliver(&mut self.ledger, &mut self.pool),
             Fate::Control => packet.consume(&mut self.ledger, &mut self.pool),
             Fate::Dropped(reason) => packet.drop(reason, &mut self.ledger, &mut self.pool),
+        }
+    }
+
+    /// What ICMP says of a segment of ours.
+    pub(in crate::net) fn input_trouble(&mut self, trouble: Trouble, now: Instant) {
+        let Trouble { quote: Quote { tuple, seq }, kind } = trouble;
+        self.tcp.stirred = true;
+        match kind {
+            TroubleKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
+            TroubleKind::TooBig { mtu } => {
+                let mss = segment_max(mtu, &tuple.remote.addr);
+                if self.tcp.endpoint.packet_too_big(&tuple, seq, mss, now) {
+                    self.stack.learn_path_mtu(tuple.remote.addr, mtu, now);
+                }
+            }
         }
     }
 

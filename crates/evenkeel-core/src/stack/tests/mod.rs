@@ -73,7 +73,9 @@ impl Node {
         self.ledger.received += 1;
         match self.with(|stack, io| stack.input(LAN, frame, io))? {
             Received::Datagram(datagram) => Some(datagram),
-            Received::Segment(packet) => panic!("nothing was sent to TCP: {packet:?}"),
+            other @ (Received::Segment(_) | Received::Trouble(_)) => {
+                panic!("nothing was sent by TCP: {other:?}")
+            }
             Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
         }
     }

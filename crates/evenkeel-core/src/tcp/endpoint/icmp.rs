@@ -36,15 +36,16 @@ impl Endpoint {
     /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one with `mss` octets after the 20 of its header
     /// would (the MTU, less the IP header, less 20). See [`Connection::on_packet_too_big`](super::Connection::on_packet_too_big).
     ///
-    /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big.
-    pub fn packet_too_big(&mut self, tuple: &FourTuple, seq: SeqNumber, mss: u16, now: Instant) {
-        let Some(id) = self.connections.find(tuple) else { return self.disbelieve() };
-        let Some(entry) = self.connections.get_mut(id) else { return };
-        if entry.connection.on_packet_too_big(seq, mss, now) {
-            self.touch(id);
-        } else {
-            self.disbelieve();
+    /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big. Says whether it was believed.
+    pub fn packet_too_big(&mut self, tuple: &FourTuple, seq: SeqNumber, mss: u16, now: Instant) -> bool {
+        let id = self.connections.find(tuple);
+        let entry = id.and_then(|id| self.connections.get_mut(id));
+        let believed = entry.is_some_and(|entry| entry.connection.on_packet_too_big(seq, mss, now));
+        match id.filter(|_| believed) {
+            Some(id) => self.touch(id),
+            None => self.disbelieve(),
         }
+        believed
     }
 
     /// Destination unreachable, or the like, in answer to the segment that began at `seq`.
