@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::capture::CaptureCounters;
-use crate::channel::{self, ChannelId};
+use crate::channel;
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
 use crate::net::Net;

@@ -260,7 +260,7 @@ impl World {
         match script.byte() % 4 {
             0 => self.endpoint.unreachable(&tuple, seq, true),
             1 => self.endpoint.unreachable(&tuple, seq, false),
-            _ => self.endpoint.packet_too_big(&tuple, seq, script.word(), self.now),
+            _ => drop(self.endpoint.packet_too_big(&tuple, seq, script.word(), self.now)),
         }
     }
 

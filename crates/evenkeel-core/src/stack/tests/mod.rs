@@ -73,9 +73,11 @@ impl Node {
         self.ledger.received += 1;
         match self.with(|stack, io| stack.input(LAN, frame, io))? {
             Received::Datagram(datagram) => Some(datagram),
-            other @ (Received::Segment(_) | Received::Trouble(_)) => {
-                panic!("nothing was sent by TCP: {other:?}")
+            Received::Segment(packet) => {
+                packet.consume(&mut self.ledger, &mut self.pool);
+                None
             }
+            Received::Trouble(_) => None,
             Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
         }
     }
