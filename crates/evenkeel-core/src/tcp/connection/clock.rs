@@ -8,17 +8,17 @@ use crate::time::{Duration, Instant};
 pub(super) struct Clock {
     /// Added to ours.
     offset: u32,
-    /// TS.Recent, and when it came.
+    /// TS.Recent, and when it came, in seconds.
     recent: u32,
-    recent_at: Instant,
+    recent_at: u32,
 }
 
 impl Clock {
     /// TS.Recent says nothing after so long: the peer's clock may have gone half round (RFC 7323, 5.5).
-    const OUTDATED: Duration = Duration::from_secs(24 * 24 * 3_600);
+    const OUTDATED_SECONDS: u32 = 24 * 24 * 3_600;
 
     pub(super) const fn new(offset: u32) -> Self {
-        Self { offset, recent: 0, recent_at: Instant::ZERO }
+        Self { offset, recent: 0, recent_at: 0 }
     }
 
     /// It ticks once in a millisecond.
@@ -39,12 +39,13 @@ impl Clock {
     /// What the peer's clock says.
     pub(super) const fn hear(&mut self, value: u32, now: Instant) {
         self.recent = value;
-        self.recent_at = now;
+        self.recent_at = seconds(now);
     }
 
     /// `value` is older than what was heard last: the segment is from an earlier round of the sequence numbers (PAWS, RFC 7323, 5.3, R1).
     pub(super) fn is_old(&self, value: u32, now: Instant) -> bool {
-        value.wrapping_sub(self.recent).cast_signed() < 0 && now.since(self.recent_at) <= Self::OUTDATED
+        value.wrapping_sub(self.recent).cast_signed() < 0
+            && seconds(now).wrapping_sub(self.recent_at) < Self::OUTDATED_SECONDS
     }
 
     /// How long ago we sent what the peer echoes; `None` if that is not from the past.
@@ -52,4 +53,8 @@ impl Clock {
         let ticks = self.value(now).wrapping_sub(echo).cast_signed();
         u64::try_from(ticks).ok().map(Duration::from_millis)
     }
+}
+
+const fn seconds(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
 }

@@ -10,8 +10,8 @@ use crate::tcp::seq::SeqRange;
 /// What a connection may take of the memory that it shares with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Octets that its buffers may grow by.
-    pub left: usize,
+    /// Octets that its buffers may grow by; more than so many make no difference to one connection.
+    pub left: u32,
     /// There is little memory: bounds of buffers grow no more, and what comes out of order is dropped. The peer will send it again.
     pub pressed: bool,
 }
@@ -19,7 +19,7 @@ pub struct Allowance {
 impl Default for Allowance {
     /// No bound.
     fn default() -> Self {
-        Self { left: usize::MAX, pressed: false }
+        Self { left: u32::MAX, pressed: false }
     }
 }
 
@@ -35,27 +35,31 @@ impl Connection {
         self.allowance = allowance;
     }
 
+    const fn left(&self) -> usize {
+        self.allowance.left as usize
+    }
+
     /// Octets the user may write now.
     pub(super) fn send_room(&self) -> usize {
         let waiting = self.snd.buffer.len();
         let least = if waiting == 0 { usize::from(self.snd.mss) } else { 0 };
-        self.send_limit().saturating_sub(waiting).min(self.allowance.left.max(least))
+        self.send_limit().saturating_sub(waiting).min(self.left().max(least))
     }
 
     /// Octets of payload there is memory for.
     pub(crate) fn receive_room(&self) -> usize {
         let waiting = self.rcv.buffer.readable();
         let least = if waiting == 0 { usize::from(self.rcv.mss) } else { 0 };
-        self.rcv.limit.saturating_sub(waiting).min(self.allowance.left.max(least))
+        self.rcv.limit.saturating_sub(waiting).min(self.left().max(least))
     }
 
     /// What of a payload that lies in the window is taken: all, or nothing.
     pub(super) fn admit(&mut self, payload: SeqRange) -> SeqRange {
         let nxt = self.rcv.nxt();
         let refused = if payload.start.after(nxt) {
-            self.allowance.pressed || payload.len() as usize > self.allowance.left
+            self.allowance.pressed || payload.len() > self.allowance.left
         } else {
-            let new = payload.end.max(nxt).since(nxt) as usize;
+            let new = payload.end.max(nxt).since(nxt);
             self.rcv.buffer.readable() > 0 && new > self.allowance.left
         };
         self.tally.note_if(refused && payload.start.after(nxt), Counter::OfoDrop);

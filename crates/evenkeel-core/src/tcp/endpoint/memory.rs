@@ -22,8 +22,9 @@ impl Memory {
     }
 
     /// A quarter is kept for those who need it to go on.
-    pub(super) const fn allowance(&self) -> Allowance {
-        Allowance { left: self.limit.saturating_sub(self.taken), pressed: self.is_scarce() }
+    pub(super) fn allowance(&self) -> Allowance {
+        let left = u32::try_from(self.limit.saturating_sub(self.taken)).unwrap_or(u32::MAX);
+        Allowance { left, pressed: self.is_scarce() }
     }
 
     const fn is_scarce(&self) -> bool {

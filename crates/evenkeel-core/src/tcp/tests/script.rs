@@ -262,7 +262,7 @@ impl Runner {
                 connection.set_allowance(Allowance { pressed: true, ..Allowance::default() });
             }
             ("memory", ["left", octets]) => {
-                connection.set_allowance(Allowance { left: parse(octets)? as usize, pressed: true });
+                connection.set_allowance(Allowance { left: parse(octets)?, pressed: true });
             }
             _ => return Err("cannot read this".into()),
         }
