@@ -8,7 +8,9 @@ use allocation_counter::measure;
 #[allow(dead_code, reason = "what the benchmark measures is not idle")]
 mod ends;
 
-use ends::Ends;
+use ends::{Ends, discard_events};
+use evenkeel_core::tcp::table::Id;
+use evenkeel_core::time::Duration;
 
 /// 100 000 idle connections in less than 100 MB.
 const OCTETS_MAX: f64 = 1_024.0;
@@ -26,5 +28,56 @@ fn an_idle_connection_takes_less_than_a_kibibyte() {
         let each = allocated.bytes_current as f64 / connections as f64 / 2.0;
         println!("{connections} connections: {each:.0} octets each");
         assert!(each < OCTETS_MAX, "{each} octets for each of {connections}");
+    }
+}
+
+/// One that has said and heard much, so that its windows have grown, and whose peer has lost a segment, so that its congestion control remembers a loss.
+#[test]
+fn one_that_was_busy_once_takes_less_than_a_kibibyte_and_a_quarter() {
+    const CONNECTIONS: usize = 4_096;
+    for (lossy, most) in [(false, OCTETS_MAX), (true, OCTETS_MAX + 256.0)] {
+        let mut ends = Ends::new(0, 1_000, 64);
+        let allocated = measure(|| {
+            for _ in 0..CONNECTIONS {
+                let (client, server) = ends.establish();
+                (0..6).for_each(|round| talk(&mut ends, client, server, lossy && round == 2));
+            }
+        });
+        assert_eq!((ends.client.len(), ends.server.len()), (CONNECTIONS, CONNECTIONS));
+        assert_eq!((ends.client.buffered(), ends.server.buffered()), (0, 0));
+        let again = ends.client.connections().filter(|(_, _, info)| info.recovery.retransmitted_segments > 0);
+        assert_eq!(again.count(), if lossy { CONNECTIONS } else { 0 });
+        let each = allocated.bytes_current as f64 / CONNECTIONS as f64 / 2.0;
+        println!("busy once, lossy {lossy}: {each:.0} octets each");
+        assert!(each < most, "{each} octets each");
+    }
+}
+
+/// Each says 20 000 octets and reads all it hears. If `lossy`, the first segment of each is lost.
+fn talk(ends: &mut Ends, client: Id, server: Id, lossy: bool) {
+    ends.client.write(client, &[7; 20_000]).unwrap();
+    ends.server.write(server, &[7; 20_000]).unwrap();
+    if lossy {
+        let mut octets = [0; 2_000];
+        assert!(ends.client.poll_transmit(ends.now, &mut octets).is_some());
+        assert!(ends.server.poll_transmit(ends.now, &mut octets).is_some());
+    }
+    loop {
+        let now = ends.now;
+        ends.to_server.fill(&mut ends.client, now);
+        ends.to_client.fill(&mut ends.server, now);
+        ends.now += Duration::from_millis(1);
+        if ends.to_server.len() + ends.to_client.len() == 0 {
+            let deadlines = [ends.client.next_deadline(), ends.server.next_deadline()];
+            let Some(next) = deadlines.into_iter().flatten().min() else { break };
+            ends.now = ends.now.max(next);
+        }
+        ends.to_server.empty_into(&mut ends.server, ends.now, |_| {});
+        ends.to_client.empty_into(&mut ends.client, ends.now, |_| {});
+        for (end, id) in [(&mut ends.client, client), (&mut ends.server, server)] {
+            end.advance(ends.now);
+            while end.read(id, &mut [0; 4_000], ends.now).is_ok() {}
+            discard_events(end);
+        }
     }
 }

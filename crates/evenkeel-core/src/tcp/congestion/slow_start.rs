@@ -1,7 +1,6 @@
 //! Slow start (RFC 5681, 3.1), and HyStart++, which ends it when the round trip grows, before anything is lost (RFC 9406).
 
 use super::{Arrival, Window};
-use crate::time::Duration;
 
 /// The window doubles with every round trip, until HyStart++ sees that a queue fills.
 #[derive(Debug, Clone)]
@@ -49,27 +48,36 @@ impl SlowStart {
 }
 
 /// RFC 9406, section 4.2.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct HyStart {
     /// `windowEnd`: the round is over when this is acknowledged.
     round_end: u64,
-    last_round_min: Option<Duration>,
-    this_round_min: Option<Duration>,
+    /// The shortest round trips, in nanoseconds; [`HyStart::NO_SAMPLE`] if there was none.
+    last_round_min: u64,
+    this_round_min: u64,
     samples: u32,
-    conservative: Option<Conservative>,
+    conservative: Option<Box<Conservative>>,
 }
 
 /// Conservative slow start: was it a queue, or jitter?
 #[derive(Debug, Clone, Copy)]
 struct Conservative {
-    baseline_min: Duration,
+    baseline_min: u64,
     rounds: u32,
 }
 
+impl Default for HyStart {
+    fn default() -> Self {
+        let (last_round_min, this_round_min) = (Self::NO_SAMPLE, Self::NO_SAMPLE);
+        Self { round_end: 0, last_round_min, this_round_min, samples: 0, conservative: None }
+    }
+}
+
 impl HyStart {
-    const RTT_THRESH_MIN: Duration = Duration::from_millis(4);
-    const RTT_THRESH_MAX: Duration = Duration::from_millis(16);
-    const RTT_DIVISOR: u32 = 8;
+    const NO_SAMPLE: u64 = u64::MAX;
+    const RTT_THRESH_MIN: u64 = 4_000_000;
+    const RTT_THRESH_MAX: u64 = 16_000_000;
+    const RTT_DIVISOR: u64 = 8;
     const RTT_SAMPLES: u32 = 8;
     const CSS_GROWTH_DIVISOR: u32 = 4;
     const CSS_ROUNDS: u32 = 5;
@@ -77,7 +85,8 @@ impl HyStart {
     /// Returns by what growth is to be divided; ends slow start by setting `ssthresh`.
     fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) -> u32 {
         if let Some(rtt) = arrival.rtt {
-            self.this_round_min = Some(self.this_round_min.map_or(rtt, |min| min.min(rtt)));
+            let nanos = u64::try_from(rtt.as_nanos()).unwrap_or(Self::NO_SAMPLE);
+            self.this_round_min = self.this_round_min.min(nanos);
             self.samples += 1;
         }
         self.judge();
@@ -90,7 +99,7 @@ impl HyStart {
 
     fn next_round(&mut self, window: &mut Window, nxt: u64) {
         self.round_end = nxt;
-        self.last_round_min = self.this_round_min.take();
+        self.last_round_min = core::mem::replace(&mut self.this_round_min, Self::NO_SAMPLE);
         self.samples = 0;
         if let Some(conservative) = &mut self.conservative {
             conservative.rounds += 1;
@@ -104,15 +113,15 @@ impl HyStart {
         if self.samples < Self::RTT_SAMPLES {
             return;
         }
-        let Some(this) = self.this_round_min else { return };
-        match self.conservative {
+        let (last, this) = (self.last_round_min, self.this_round_min);
+        match &self.conservative {
             Some(conservative) if this < conservative.baseline_min => self.conservative = None,
             Some(_) => {}
+            None if last == Self::NO_SAMPLE => {}
             None => {
-                let Some(last) = self.last_round_min else { return };
                 let threshold = (last / Self::RTT_DIVISOR).clamp(Self::RTT_THRESH_MIN, Self::RTT_THRESH_MAX);
-                if this >= last + threshold {
-                    self.conservative = Some(Conservative { baseline_min: this, rounds: 0 });
+                if this >= last.saturating_add(threshold) {
+                    self.conservative = Some(Box::new(Conservative { baseline_min: this, rounds: 0 }));
                 }
             }
         }
@@ -122,7 +131,7 @@ impl HyStart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Instant;
+    use crate::time::{Duration, Instant};
 
     const MSS: u32 = 1000;
 

@@ -103,6 +103,11 @@ impl Config {
         (0..Self::WINDOW_SHIFT_MAX).find(fits).unwrap_or(Self::WINDOW_SHIFT_MAX)
     }
 
+    /// A bound of a buffer, which no window can exceed.
+    pub(super) fn octets(bound: usize) -> u32 {
+        u32::try_from(bound).unwrap_or(u32::MAX)
+    }
+
     /// The window of a SYN, which is never scaled.
     #[must_use]
     pub fn syn_window(&self) -> u16 {

@@ -115,7 +115,7 @@ impl Connection {
     }
 
     fn window_step(&self) -> u32 {
-        u32::from(self.rcv.mss).min((self.rcv.limit / 2) as u32)
+        u32::from(self.rcv.mss).min(self.rcv.limit / 2)
     }
 
     /// Room in the buffer. What is held beyond a hole lies inside the window.

@@ -50,7 +50,7 @@ impl Connection {
     pub(crate) fn receive_room(&self) -> usize {
         let waiting = self.rcv.buffer.readable();
         let least = if waiting == 0 { usize::from(self.rcv.mss) } else { 0 };
-        self.rcv.limit.saturating_sub(waiting).min(self.left().max(least))
+        (self.rcv.limit as usize).saturating_sub(waiting).min(self.left().max(least))
     }
 
     /// What of a payload that lies in the window is taken: all, or nothing.

@@ -177,7 +177,7 @@ struct ReceiveSide {
     /// The peer was told that there is no room.
     shut: bool,
     /// Octets the buffer may hold.
-    limit: usize,
+    limit: u32,
     /// Our MSS option.
     mss: u16,
     /// The largest payload that came: what a full segment of the peer is.
@@ -189,7 +189,7 @@ struct ReceiveSide {
     /// The user reads no more.
     closed: bool,
     /// Octets read since then: how large the buffer should be.
-    read: usize,
+    read: u32,
     read_since: Instant,
 }
 
@@ -350,7 +350,7 @@ impl Connection {
             send_limit: self.send_limit(),
             receive_window: self.rcv.edge.since(self.rcv.nxt()),
             receive_queue: self.rcv.buffer.readable(),
-            receive_limit: self.rcv.limit,
+            receive_limit: self.rcv.limit as usize,
             held: self.held(),
             mss: self.payload_max(),
             sack: self.sack,

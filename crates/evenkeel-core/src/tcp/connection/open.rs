@@ -97,7 +97,7 @@ impl Connection {
             acked: SeqNumber::default(),
             shift: config.window_shift(),
             shut: false,
-            limit: config.receive_buffer_initial,
+            limit: Config::octets(config.receive_buffer_initial),
             mss: open.mss,
             segment: 0,
             dsack: None,

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::super::state::State;
-use super::{Connection, Error};
+use super::{Config, Connection, Error};
 use crate::time::{Duration, Instant};
 
 /// Why a call moved nothing.
@@ -107,14 +107,14 @@ impl Connection {
     /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender back ("dynamic right-sizing", Fisk and Feng, 2001).
     fn grow_receive_buffer(&mut self, read: usize, now: Instant) {
         let rcv = &mut self.rcv;
-        rcv.read = rcv.read.saturating_add(read);
+        rcv.read = rcv.read.saturating_add(u32::try_from(read).unwrap_or(u32::MAX));
         let wanted = rcv.read.saturating_mul(2);
         if wanted <= rcv.limit {
             return;
         }
         let round_trip = self.recovery.srtt().unwrap_or(Duration::from_millis(1));
         if now.since(rcv.read_since) <= round_trip * 2 && !self.allowance.pressed {
-            rcv.limit = rcv.limit.max(wanted.min(self.config.receive_buffer_max));
+            rcv.limit = rcv.limit.max(wanted.min(Config::octets(self.config.receive_buffer_max)));
         }
         rcv.read = 0;
         rcv.read_since = now;

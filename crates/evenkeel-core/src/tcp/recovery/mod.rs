@@ -99,7 +99,8 @@ pub struct Recovery {
     control: Box<dyn CongestionControl>,
     episode: Option<Box<Episode>>,
     undo: Option<Box<Undo>>,
-    pacer: Option<Pacer>,
+    /// Without effect if the configuration says so.
+    pacer: Pacer,
     /// SACK was negotiated.
     sack: bool,
     /// Without SACK: how many duplicate acknowledgments came in a row, and how many octets they say have arrived.
@@ -152,7 +153,7 @@ impl Recovery {
             control: config.algorithm.start(config.hystart, config.fast_convergence),
             episode: None,
             undo: None,
-            pacer: config.pacing.then(Pacer::new),
+            pacer: Pacer::new(),
             sack: false,
             duplicates: 0,
             duplicate_octets: 0,
@@ -206,8 +207,8 @@ impl Recovery {
         if let Some(episode) = &mut self.episode {
             episode.prr.on_sent(octets);
         }
-        if let (Some(pacer), Some(srtt)) = (&mut self.pacer, self.rtt.srtt()) {
-            pacer.on_sent(octets, &self.window, srtt, now);
+        if let Some(srtt) = self.rtt.srtt().filter(|_| self.config.pacing) {
+            self.pacer.on_sent(octets, &self.window, srtt, now);
         }
         self.last_sent = now;
         self.flight_max = self.flight_max.max(self.in_flight());
@@ -282,7 +283,7 @@ impl Recovery {
     /// When the next segment may leave, if it must wait; [`None`] if it need not.
     #[must_use]
     pub fn release_time(&self, now: Instant) -> Option<Instant> {
-        self.pacer.as_ref()?.release_time(now)
+        self.pacer.release_time(now)
     }
 
     /// The congestion window, in octets.
