@@ -1,0 +1,134 @@
+//! TCP between two processors: two of our hosts on a cable, two of smoltcp on the same cable, the kernel's loopback.
+//!
+//! `cargo bench -p evenkeel-apps --bench tcp` prints the table; `-- --rounds 5` for more rounds, `-- WORD` only contenders with that word in their names.
+//! `-- --profile NAME WORKLOAD` just runs one of them, for a profiler. As root, with `ip` and `ethtool`, for the kernel's part: it has a network namespace
+//! of its own, whose loopback is also measured with an MTU of 1500 octets and without segmentation offload, as the others are.
+//!
+//! Client and server have a processor each. They take turns, so that a noisy minute hits all, and what is shown is the median; the ratios are what counts.
+//!
+//! | workload | what is counted |
+//! | --- | --- |
+//! | bulk | octets that the receiving program has read, of one connection |
+//! | connections | opened, used for one octet in each direction, closed; 32 at a time |
+//! | requests | of one octet, answered by one, on 32 connections that stay |
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may fail, and prints its table")]
+
+mod kernel;
+mod ours;
+mod peer;
+mod shared;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use evenkeel::core::receive::Architecture;
+use evenkeel::link::{cpus, enter_new_network};
+use shared::{Workload, measure};
+
+/// Runs the two ends of a workload, each on a thread, until told to end.
+type Run = Box<dyn Fn(Workload, &Arc<shared::Progress>)>;
+
+struct Contender {
+    name: String,
+    run: Run,
+    /// It is measured for these only.
+    workloads: &'static [Workload],
+}
+
+fn contender(
+    name: impl Into<String>,
+    run: impl Fn(Workload, &Arc<shared::Progress>) + 'static,
+    workloads: &'static [Workload],
+) -> Contender {
+    Contender { name: name.into(), run: Box::new(run), workloads }
+}
+
+fn contenders(kernel: bool) -> Vec<Contender> {
+    use Workload::{Bulk, Connections, Requests};
+    let mut all = Vec::new();
+    for architecture in [Architecture::SoftLrp, Architecture::Eager] {
+        all.push(contender(
+            format!("evenkeel, {architecture}"),
+            move |workload, progress| ours::run(architecture, 0, workload, progress),
+            &Workload::ALL,
+        ));
+    }
+    all.push(contender(
+        "evenkeel, soft-lrp, 100 000 idle",
+        |workload, progress| ours::run(Architecture::SoftLrp, 100_000, workload, progress),
+        &Workload::ALL,
+    ));
+    all.push(contender("smoltcp", |workload, progress| peer::run(0, workload, progress), &Workload::ALL));
+    all.push(contender(
+        "smoltcp, 1 000 idle",
+        |workload, progress| peer::run(1_000, workload, progress),
+        &[Bulk, Connections, Requests],
+    ));
+    if kernel {
+        for (name, frames) in
+            [("kernel, loopback as it comes", false), ("kernel, MTU 1500, no offload", true)]
+        {
+            all.push(contender(
+                name,
+                move |workload, progress| {
+                    kernel::set_loopback(frames);
+                    kernel::run(workload, progress);
+                },
+                &Workload::ALL,
+            ));
+        }
+    }
+    all
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    if cpus().len() < 2 {
+        println!("SKIPPED (one processor is not enough): tcp");
+        return ExitCode::SUCCESS;
+    }
+    // Threads that are started from here are in it, too.
+    let kernel = enter_new_network().is_ok() && kernel::prepare();
+    if !kernel {
+        println!("SKIPPED (needs root, `ip` and `ethtool`): the kernel's loopback");
+    }
+    let mut contenders = contenders(kernel);
+    if let [flag, name, workload] = &arguments[..]
+        && flag == "--profile"
+    {
+        let contender = contenders.iter().find(|contender| contender.name == *name).unwrap();
+        let workload = *Workload::ALL.iter().find(|known| known.name() == workload).unwrap();
+        println!("{}", measure(workload, 5.0, &*contender.run));
+        return ExitCode::SUCCESS;
+    }
+    let (rounds, words) = match &arguments[..] {
+        [words @ .., flag, rounds] if flag == "--rounds" => (rounds.parse().unwrap(), words),
+        words => (3, words),
+    };
+    contenders.retain(|contender| words.iter().all(|word| contender.name.contains(word.as_str())));
+    compare(&contenders, rounds);
+    ExitCode::SUCCESS
+}
+
+fn compare(contenders: &[Contender], rounds: usize) {
+    for workload in Workload::ALL {
+        let running: Vec<_> = contenders.iter().filter(|c| c.workloads.contains(&workload)).collect();
+        let mut rates = vec![Vec::new(); running.len()];
+        for _ in 0..rounds {
+            for (contender, rates) in running.iter().zip(&mut rates) {
+                rates.push(measure(workload, 0.5, &*contender.run));
+            }
+        }
+        let medians: Vec<f64> = rates.iter_mut().map(|rates| median(rates)).collect();
+        println!("\n{:<36} {:>12} {:>22}", workload.name(), workload.unit(), "ours is so many times");
+        for (contender, rate) in running.iter().zip(&medians) {
+            let ratio = medians[0] / rate;
+            println!("{:<36} {:>12.2} {ratio:>22.2}", contender.name, rate / workload.scale());
+        }
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,204 @@
+//! Two of our hosts on a cable.
+
+use std::fmt;
+use std::sync::Arc;
+
+use evenkeel::Engine;
+use evenkeel::core::cable::{End, Options, pair};
+use evenkeel::core::host::{Config, Host, System};
+use evenkeel::core::process::{Program, Step};
+use evenkeel::core::receive::Architecture;
+use evenkeel::core::socket::{Event, SocketId};
+use evenkeel::core::stack::Endpoint;
+use evenkeel::core::tcp::ListenerConfig;
+use evenkeel::core::tcp::connection::Unavailable;
+use evenkeel::core::time::{Duration, Instant};
+use evenkeel::core::wire::{IpAddress, IpCidr};
+use evenkeel::link::Clock;
+
+use crate::shared::{CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors};
+
+/// As adaptors of 10 Gbit/s have.
+const RING_PKTS: usize = 1_024;
+const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
+/// Addresses of the client: connections in TIME-WAIT keep their ports.
+const ADDRESSES: u8 = 8;
+const PORTS: u32 = 60_000;
+
+fn address(number: u8) -> IpAddress {
+    IpAddress::v4(10, 0, 0, 2 + number)
+}
+
+pub(crate) fn run(architecture: Architecture, idle: usize, workload: Workload, progress: &Arc<Progress>) {
+    let end = |name, number| Options {
+        ring_pkts: RING_PKTS,
+        demultiplexes: architecture == Architecture::NiLrp,
+        ..Options::new(name, number)
+    };
+    let (near, far) = pair(end("client", 1), end("server", 2));
+    let client = Client::new(workload, idle, progress);
+    let server = Server { workload, progress: Arc::clone(progress), listener: None, room: vec![0; CHUNK] };
+    let addresses: Vec<_> = (0..ADDRESSES).map(|n| IpCidr::new(address(n), 24)).collect();
+    on_two_processors(
+        || host(architecture, near, &addresses, Box::new(client), progress),
+        || host(architecture, far, &[IpCidr::new(SERVER, 24)], Box::new(server), progress),
+    );
+}
+
+/// Until told to end.
+fn host(
+    architecture: Architecture,
+    end: End,
+    addresses: &[IpCidr],
+    program: Box<dyn Program>,
+    progress: &Progress,
+) {
+    let mut engine = Engine::new(Host::new(Config::of(architecture)).unwrap(), Clock::start()).unwrap();
+    engine.add_cable(end, addresses).unwrap();
+    engine.host_mut().spawn("program", 0, program);
+    while !progress.is_over() {
+        // A host that halts is woken by frames and by this.
+        let until = engine.clock().now() + Duration::from_millis(20);
+        engine.run(until, |_| progress.is_over()).unwrap();
+    }
+}
+
+/// Reads what comes; answers it, unless it is bulk; and closes when the client has.
+struct Server {
+    workload: Workload,
+    progress: Arc<Progress>,
+    listener: Option<SocketId>,
+    room: Vec<u8>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Server")
+    }
+}
+
+impl Server {
+    fn serve(&mut self, stream: SocketId, system: &mut System<'_>) {
+        loop {
+            match system.read(stream, &mut self.room) {
+                Ok(len) if len > 0 && self.workload == Workload::Bulk => self.progress.add(len as u64),
+                Ok(len) if len > 0 => {
+                    let _ = system.write(stream, b"!");
+                    return;
+                }
+                Err(Unavailable::NotNow) => return,
+                Ok(_) | Err(_) => return system.close(stream),
+            }
+        }
+    }
+}
+
+impl Program for Server {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        if self.listener.is_none() {
+            self.listener = Some(system.listen(None, PORT, &ListenerConfig::default()).unwrap());
+        }
+        match system.next_event(events) {
+            None => return Step::Wait(events),
+            Some(Event::Acceptable(listener)) => while system.accept(listener).is_some() {},
+            Some(Event::Stream(stream, ready)) if ready.readable || ready.over => self.serve(stream, system),
+            Some(Event::Stream(..)) => {}
+        }
+        Step::Again
+    }
+}
+
+/// Opens connections of which nothing is heard, then does its work on others.
+struct Client {
+    workload: Workload,
+    progress: Arc<Progress>,
+    opened: u32,
+    /// Idle connections to open yet, and those opened that are not connected yet.
+    idle: usize,
+    opening: usize,
+    begun: bool,
+    data: Vec<u8>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Client {
+    fn new(workload: Workload, idle: usize, progress: &Arc<Progress>) -> Self {
+        let progress = Arc::clone(progress);
+        Self { workload, progress, opened: 0, idle, opening: 0, begun: false, data: vec![b'x'; CHUNK] }
+    }
+
+    fn connect(&mut self, system: &mut System<'_>) {
+        let from = address((self.opened / PORTS % u32::from(ADDRESSES)) as u8);
+        let port = (1_024 + self.opened % PORTS) as u16;
+        self.opened += 1;
+        system.connect_from(Some(from), port, Endpoint::new(SERVER, PORT)).unwrap();
+    }
+
+    /// Whether the idle connections are there.
+    fn prepare(&mut self, system: &mut System<'_>) -> bool {
+        while self.idle > 0 && self.opening < TOGETHER {
+            self.connect(system);
+            self.idle -= 1;
+            self.opening += 1;
+        }
+        if self.opening > 0 {
+            return false;
+        }
+        if !core::mem::replace(&mut self.begun, true) {
+            let streams = if self.workload == Workload::Bulk { 1 } else { TOGETHER };
+            (0..streams).for_each(|_| self.connect(system));
+            self.progress.begin();
+        }
+        true
+    }
+
+    fn work(&mut self, stream: SocketId, system: &mut System<'_>) {
+        if self.workload == Workload::Bulk {
+            while system.write(stream, &self.data).is_ok() {}
+            return;
+        }
+        match system.read(stream, &mut [0; 16]) {
+            Ok(1) => {
+                self.progress.add(1);
+                if self.workload == Workload::Requests {
+                    let _ = system.write(stream, b"?");
+                } else {
+                    system.close(stream);
+                    self.connect(system);
+                }
+            }
+            Err(Unavailable::NotNow) => _ = system.write(stream, b"?"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Program for Client {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        if system.now() < Instant::from_millis(20) {
+            // The server may not listen yet.
+            return Step::Sleep(Instant::from_millis(20));
+        }
+        let begun = self.prepare(system);
+        match system.next_event(events) {
+            None => return Step::Wait(events),
+            Some(Event::Stream(stream, ready)) if ready.connected => {
+                if begun {
+                    self.work(stream, system);
+                } else {
+                    self.opening -= 1;
+                }
+            }
+            Some(Event::Stream(_, ready)) => assert!(!ready.over, "a connection failed"),
+            Some(Event::Acceptable(_)) => {}
+        }
+        Step::Again
+    }
+}
