@@ -137,9 +137,9 @@ pub(crate) enum Descriptor {
     Udp(Box<Socket>),
     Screen(Box<Screen>),
     Capture(Box<CaptureQueue>),
-    Listener(Listener),
+    Listener(Box<Listener>),
     Stream(Stream),
-    Events(EventQueue),
+    Events(Box<EventQueue>),
 }
 
 impl Descriptor {
@@ -350,3 +350,13 @@ impl core::fmt::Display for ConnectError {
 }
 
 impl core::error::Error for ConnectError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_costs_its_host_32_octets() {
+        assert_eq!(size_of::<Option<Descriptor>>(), 32);
+    }
+}

@@ -28,7 +28,7 @@ impl Net {
             return Err(ListenError::NotLocal);
         }
         self.tcp.endpoint.listen(at, config, None).map_err(|_| ListenError::InUse)?;
-        let socket = self.install_descriptor(Descriptor::Listener(Listener {
+        let socket = self.install_descriptor(Descriptor::Listener(Box::new(Listener {
             owner,
             at,
             syns: None,
@@ -36,7 +36,7 @@ impl Net {
             stopped: false,
             waiter: None,
             announced: false,
-        }));
+        })));
         self.tcp.listeners.push(socket);
         if let Err(error) = self.open_listener_channels(socket, at) {
             self.sockets[socket.0 as usize] = None;
@@ -65,8 +65,8 @@ impl Net {
 
     /// The connection that has waited longest, as a socket of `owner`; with it, its peer.
     pub(crate) fn accept(&mut self, listener: SocketId, owner: ProcessId) -> Option<(SocketId, IpEndpoint)> {
-        let Some(Descriptor::Listener(Listener { at, .. })) = self.descriptor(listener) else { return None };
-        let at = *at;
+        let Some(Descriptor::Listener(listener)) = self.descriptor(listener) else { return None };
+        let at = listener.at;
         let id = self.tcp.endpoint.accept(&at)?;
         self.tcp.stirred = true;
         let peer = self.tcp.endpoint.tuple(id)?.remote;
@@ -154,9 +154,7 @@ impl Net {
 
     /// The connection goes on without its socket until both sides have said all, or for good if it is aborted.
     pub(in crate::net) fn close_stream(&mut self, id: Id, now: Instant) {
-        if let Some(holder) = self.tcp.holder_mut(id) {
-            holder.socket = None;
-        }
+        self.tcp.change_holder(id, |holder| holder.socket = None);
         self.tcp.endpoint.close(id, now);
         self.tcp.stirred = true;
     }
@@ -200,11 +198,11 @@ impl Net {
         if let Some(events) = self.events_of(owner) {
             return events;
         }
-        let events = self.install_descriptor(Descriptor::Events(EventQueue {
+        let events = self.install_descriptor(Descriptor::Events(Box::new(EventQueue {
             owner,
             queue: VecDeque::new(),
             waiter: None,
-        }));
+        })));
         self.processing_of(owner).events = Some(events);
         // Of what had come before, nobody was told.
         for socket in self.sockets_of(owner) {

@@ -27,7 +27,7 @@ use processing::{Processing, Spare};
 pub(crate) struct Tcp {
     pub(crate) endpoint: Endpoint,
     /// What the host knows of each connection, by its place in the endpoint's table.
-    holders: Vec<Option<Holder>>,
+    holders: Vec<Option<Stored>>,
     /// Sockets that listen. Few; the endpoint finds the one for a segment.
     listeners: Vec<SocketId>,
     /// There may be segments to send, or something to tell.
@@ -74,12 +74,8 @@ impl Tcp {
     }
 
     /// What is known of a connection, if its place has had no other since.
-    fn holder(&self, id: Id) -> Option<&Holder> {
-        self.holders.get(id.index() as usize)?.as_ref().filter(|holder| holder.id == id)
-    }
-
-    fn holder_mut(&mut self, id: Id) -> Option<&mut Holder> {
-        self.holders.get_mut(id.index() as usize)?.as_mut().filter(|holder| holder.id == id)
+    fn holder(&self, id: Id) -> Option<Holder> {
+        self.holders.get(id.index() as usize)?.filter(|stored| stored.id == id).map(Stored::read)
     }
 
     fn set_holder(&mut self, holder: Holder) {
@@ -88,7 +84,48 @@ impl Tcp {
             self.holders.resize(place + 1, None);
         }
         if let Some(slot) = self.holders.get_mut(place) {
-            *slot = Some(holder);
+            *slot = Some(Stored::of(holder));
+        }
+    }
+
+    /// Changes what is known of a connection, if anything is.
+    fn change_holder(&mut self, id: Id, change: impl FnOnce(&mut Holder)) {
+        if let Some(mut holder) = self.holder(id) {
+            change(&mut holder);
+            self.set_holder(holder);
+        }
+    }
+}
+
+/// A [`Holder`] in 20 octets: there may be very many.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    id: Id,
+    process: u32,
+    socket: u32,
+    channel: u32,
+}
+
+impl Stored {
+    /// There is none.
+    const NONE: u32 = u32::MAX;
+
+    fn of(holder: Holder) -> Self {
+        Self {
+            id: holder.id,
+            process: holder.process.map_or(Self::NONE, |process| process.0),
+            socket: holder.socket.map_or(Self::NONE, |socket| socket.0),
+            channel: holder.channel.map_or(Self::NONE, |channel| channel.0),
+        }
+    }
+
+    fn read(self) -> Holder {
+        let some = |number: u32| (number != Self::NONE).then_some(number);
+        Holder {
+            id: self.id,
+            process: some(self.process).map(ProcessId),
+            socket: some(self.socket).map(SocketId),
+            channel: some(self.channel).map(ChannelId),
         }
     }
 }

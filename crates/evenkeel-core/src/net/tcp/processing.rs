@@ -156,16 +156,15 @@ impl Net {
             channel.feed = Some(Feed::Connection(id));
             channel.gate = Gate::open();
         }
-        if let Some(holder) = self.tcp.holder_mut(id) {
-            holder.channel = Some(channel);
-        }
+        self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
         self.arm_feed(channel);
     }
 
     /// A connection has ended, or goes on in TIME-WAIT, where it has no channel. If it had one on an adaptor, that is another's now. What is left in it is
     /// processed like any other segment.
     pub(super) fn release_ring(&mut self, id: Id, tuple: FourTuple) {
-        let Some(channel) = self.tcp.holder_mut(id).and_then(|holder| holder.channel.take()) else { return };
+        let Some(channel) = self.tcp.holder(id).and_then(|holder| holder.channel) else { return };
+        self.tcp.change_holder(id, |holder| holder.channel = None);
         self.update(Change::Unbind(Binding::Connection(tuple)));
         self.tcp.spare.channels.push(channel);
     }
@@ -178,7 +177,7 @@ impl Net {
     ) -> Option<ChannelId> {
         let Some(id) = self.tcp.endpoint.find(tuple) else { return otherwise };
         let holder = match self.tcp.holder(id) {
-            Some(holder) => *holder,
+            Some(holder) => holder,
             None => {
                 let process = self.listening_process(tuple);
                 let holder = Holder { id, process, socket: None, channel: None };
@@ -193,9 +192,7 @@ impl Net {
         if let Some(channel) = self.channel_mut(channel) {
             channel.feed = Some(Feed::Connection(id));
         }
-        if let Some(holder) = self.tcp.holder_mut(id) {
-            holder.channel = Some(channel);
-        }
+        self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
         Some(channel)
     }
 
@@ -317,9 +314,7 @@ impl Net {
         if self.channel(channel).is_some_and(Channel::has_rings) {
             return;
         }
-        if let Some(holder) = self.tcp.holder_mut(connection) {
-            holder.channel = None;
-        }
+        self.tcp.change_holder(connection, |holder| holder.channel = None);
         self.tcp.spare.channels.push(channel);
     }
 

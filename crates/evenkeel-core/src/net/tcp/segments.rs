@@ -1,7 +1,7 @@
 //! Segments in and out, passing time, and what programs are told.
 
 use super::super::{Net, OUTPUT_PKTS};
-use crate::socket::{Descriptor, Listener, SocketId};
+use crate::socket::{Descriptor, SocketId};
 use crate::stack::{TcpPacket, Trouble, TroubleKind, segment_max};
 use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{Event, Fate, ListenAt, Packet, Quote, Readiness};
@@ -152,7 +152,7 @@ impl Net {
     }
 
     pub(super) fn listener_at(&self, at: &ListenAt) -> Option<SocketId> {
-        let is = |socket: &&SocketId| matches!(self.descriptor(**socket), Some(Descriptor::Listener(Listener { at: other, .. })) if other == at);
+        let is = |socket: &&SocketId| matches!(self.descriptor(**socket), Some(Descriptor::Listener(l)) if l.at == *at);
         self.tcp.listeners.iter().find(is).copied()
     }
 
