@@ -557,7 +557,7 @@ fn spoil(octets: &mut Vec<u8>, edits: &[u8], source: &IpAddress, destination: &I
     let start = header_len(octets);
     let seq = u32::from_be_bytes([octets[4], octets[5], octets[6], octets[7]]);
     let first = seq.wrapping_add(u32::from(octets[13] >> 1 & 1));
-    for (i, place) in (0..).zip(&mut octets[start.max(20).min(64)..]) {
+    for (i, place) in (0..).zip(&mut octets[start.clamp(20, 64)..]) {
         *place = octet(first.wrapping_add(i));
     }
     seal(octets, source, destination);

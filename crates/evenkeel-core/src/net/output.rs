@@ -169,10 +169,9 @@ impl Net {
     /// Whether every output queue has room for what may still come in this unit. One whose interface cannot send at all does not count: it would hold up the
     /// others.
     pub(super) fn output_has_room(&self) -> bool {
-        let has_room = |(outlet, interface): (&Outlet, &Box<dyn Interface>)| {
+        self.outlets.iter().zip(&self.interfaces).all(|(outlet, interface)| {
             outlet.len() + self.out.len() < outlet.limit_pkts * 3 / 4 || interface.stalled()
-        };
-        self.outlets.iter().zip(&self.interfaces).all(has_room)
+        })
     }
 
     fn is_output_full(&self, id: InterfaceId) -> bool {

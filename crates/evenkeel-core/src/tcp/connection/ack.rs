@@ -54,8 +54,9 @@ impl Connection {
         self.snd.cwr |= acked.cwr && self.ecn;
         self.snd.una = header.ack;
         self.forget_acknowledged(header.ack);
-        // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293, 3.8.6.1).
-        if advances || self.snd.wnd == 0 {
+        // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293, 3.8.6.1); unless our user is gone, for then nobody
+        // could ever end it (RFC 6429, 3 and 4).
+        if advances || self.snd.wnd == 0 && !self.rcv.closed {
             self.snd.progress = now;
             // Whatever the network said, the peer can be reached.
             self.soft_error = false;

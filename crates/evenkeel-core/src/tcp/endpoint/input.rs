@@ -113,8 +113,8 @@ impl Endpoint {
         fate
     }
 
-    /// The handshake of a connection that had data before is over, or a reset has ended it.
-    fn finish_early(&mut self, id: Id, reset: bool, now: Instant) {
+    /// The handshake of a connection that had data before is over, or a reset has ended it, or it has failed.
+    pub(super) fn finish_early(&mut self, id: Id, reset: bool, now: Instant) {
         let from = self.connections.get(id).and_then(|entry| entry.from);
         let server = from.and_then(|from| self.listeners.by_id(from)?.fast_open());
         if let Some(server) = server {

@@ -73,7 +73,11 @@ impl Endpoint {
         let connection = &mut entry.connection;
         if connection.is_over() {
             self.wheel.cancel(id.index());
-            if entry.holder != Holder::User {
+            let ours = entry.holder != Holder::User;
+            if core::mem::take(&mut entry.early) {
+                self.finish_early(id, false, now);
+            }
+            if ours {
                 self.forget(id);
             }
         } else if let Some(remains) = connection.remains() {

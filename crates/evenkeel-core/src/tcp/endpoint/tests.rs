@@ -178,6 +178,15 @@ impl Stream {
     }
 }
 
+/// What is kept of all connections together is what a look at each of them says.
+fn assert_accounts_are_right(end: &Endpoint) {
+    let held: usize = end.connections().map(|(_, _, info)| info.held).sum();
+    assert_eq!(end.buffered(), held);
+    let established = |state| usize::from(matches!(state, State::Established | State::CloseWait));
+    let established: usize = end.connections().map(|(_, _, info)| established(info.state)).sum();
+    assert_eq!(end.counters().get(Counter::CurrEstab), established as u64);
+}
+
 /// The client sends `len` octets, and the server sends as many back, at the same time; says whether all came.
 fn exchange(world: &mut World, port: u16, len: usize) -> Result<(), Error> {
     let client = world.connect(port);
@@ -211,6 +220,7 @@ fn exchange(world: &mut World, port: u16, len: usize) -> Result<(), Error> {
             assert_eq!((there.read, back.read), (len, len));
             return Ok(());
         }
+        world.ends.iter().for_each(assert_accounts_are_right);
         assert!(
             world.step(),
             "nothing happens any more: {} and {} of {len} octets came",
@@ -882,6 +892,40 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
     assert_eq!(open(&mut world), 600 - 32);
     world.ends[0].config.fast_open_servers = 0;
     assert_eq!(open(&mut world), 0, "switched off");
+}
+
+/// Only so many may wait at a time for the handshake that their data came before. Each gives its place back, however it ends.
+#[test]
+fn early_connections_that_fail_give_their_place_back() {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    let server = FastOpenServer::new(Secret::new([9; 16]), 1);
+    let cookie = server.cookie(&CLIENT, &SERVER);
+    let end = &mut world.ends[1];
+    end.listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
+    let options = crate::tcp::Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
+    let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+    let mut octets = [0; 2_000];
+    let mut now = world.now;
+    for port in 40_000..40_006 {
+        let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(port).header() };
+        let len = Segment { header: syn, payload: [b"hi", b""] }.emit(&mut octets, &CLIENT, &SERVER).unwrap();
+        end.input(&octets[..len], &packet, now);
+        let id = end.accept(&HTTP).expect("its data came early");
+        match port % 3 {
+            0 => end.abort(id),
+            1 => end.close(id, now),
+            // Nobody ever answers.
+            _ => {}
+        }
+        while end.poll_transmit(now, &mut octets).is_some() {}
+        while let Some(next) = end.next_deadline().filter(|next| *next < now + Duration::from_secs(400)) {
+            end.advance(next);
+            while end.poll_transmit(next, &mut octets).is_some() {}
+        }
+        now += Duration::from_secs(400);
+    }
+    assert_eq!(end.counters().get(Counter::FastOpenListenOverflow), 0);
+    assert_eq!(end.counters().get(Counter::FastOpenPassive), 6);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::tcp::connection::{Config, Connection, Keepalive, Open};
+use crate::tcp::connection::{Allowance, Config, Connection, Keepalive, Open};
 use crate::tcp::{Ecn, Flags, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, State, Timestamps};
 use crate::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ enum Step {
     Read(u16),
     Pass(u32),
     TooBig(u16, u16),
+    Unreachable(u16, bool),
+    Memory(u32, bool),
     Shutdown,
     Close,
     Abort,
@@ -63,6 +65,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1u16..6_000).prop_map(Step::Read),
         4 => (0u32..3_000).prop_map(Step::Pass),
         1 => (any::<u16>(), any::<u16>()).prop_map(|(seq, mss)| Step::TooBig(seq % 6_000, mss)),
+        1 => (any::<u16>(), any::<bool>()).prop_map(|(seq, hard)| Step::Unreachable(seq % 6_000, hard)),
+        1 => (prop_oneof![Just(0), 0u32..5_000, Just(u32::MAX)], any::<bool>())
+            .prop_map(|(left, pressed)| Step::Memory(left, pressed)),
         1 => prop_oneof![3 => Just(Step::Shutdown), 2 => Just(Step::Close), 1 => Just(Step::Abort)],
     ]
 }
@@ -144,6 +149,10 @@ impl Run {
             Step::TooBig(seq, mss) => {
                 self.connection.on_packet_too_big(self.sent - u32::from(seq), mss, self.now);
             }
+            Step::Unreachable(seq, hard) => {
+                self.connection.on_unreachable(self.sent - u32::from(seq), hard);
+            }
+            Step::Memory(left, pressed) => self.connection.set_allowance(Allowance { left, pressed }),
             Step::Shutdown => self.connection.shutdown(),
             Step::Close => self.connection.close(self.now),
             Step::Abort => self.connection.abort(),
@@ -171,7 +180,7 @@ impl Run {
         for _ in 0..10_000 {
             let Some(segment) = self.connection.poll_transmit(self.now) else { return };
             let header = &segment.header;
-            assert!(segment.payload_len() + header.options.len() <= 1_460, "more than a segment");
+            assert!(segment.payload_len() + header.options.len() <= 1_000, "more than a segment");
             let first = header.seq.since(ISS + 1);
             let payload = segment.payload.concat();
             assert!(
