@@ -41,7 +41,7 @@ pub struct Direction {
 pub enum Change {
     /// From now on it is like that.
     Conditions(Conditions),
-    /// Packets with more octets than this, IP header included, are dropped; whether the sender is told.
+    /// Packets with more octets than this, IP header included, are dropped; whether the sender is told. IPv6 has 1280 at least.
     Mtu(u16, bool),
     /// Everything vanishes, or no longer.
     Hole(bool),
@@ -96,6 +96,8 @@ pub struct Network {
 
 /// Octets of an IP packet on an Ethernet.
 const MTU: u16 = 1_500;
+/// A link that carries IPv6 has room for this (RFC 8200, 5).
+const IPV6_MTU_MIN: u16 = 1_280;
 /// Things that may happen at one instant: more is a loop.
 const AT_ONCE_MAX: u32 = 20_000;
 
@@ -389,9 +391,11 @@ impl Network {
         if way.hole {
             return;
         }
-        let ip = if matches!(source, IpAddress::Ipv6(_)) { 40 } else { 20 };
-        if octets.len() + ip > usize::from(way.mtu) {
-            let mss = way.mtu - ip as u16 - 20;
+        let ipv6 = matches!(source, IpAddress::Ipv6(_));
+        let (ip, least) = if ipv6 { (40, IPV6_MTU_MIN) } else { (20, 0) };
+        let mtu = way.mtu.max(least);
+        if octets.len() + ip > usize::from(mtu) {
+            let mss = mtu - ip as u16 - 20;
             if way.tells
                 && let Some(content) = too_big(tuple, octets, mss)
             {

@@ -106,17 +106,17 @@ impl Connection {
 
     /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender back ("dynamic right-sizing", Fisk and Feng, 2001).
     fn grow_receive_buffer(&mut self, read: usize, now: Instant) {
+        let round_trip = self.recovery.srtt().unwrap_or(Duration::from_millis(1));
         let rcv = &mut self.rcv;
         rcv.read = rcv.read.saturating_add(u32::try_from(read).unwrap_or(u32::MAX));
-        let wanted = rcv.read.saturating_mul(2);
-        if wanted <= rcv.limit {
-            return;
+        let passed = now.since(rcv.read_since);
+        if passed <= round_trip * 2 && !self.allowance.pressed {
+            let wanted = rcv.read.saturating_mul(2).min(Config::octets(self.config.receive_buffer_max));
+            rcv.limit = rcv.limit.max(wanted);
         }
-        let round_trip = self.recovery.srtt().unwrap_or(Duration::from_millis(1));
-        if now.since(rcv.read_since) <= round_trip * 2 && !self.allowance.pressed {
-            rcv.limit = rcv.limit.max(wanted.min(Config::octets(self.config.receive_buffer_max)));
+        if passed >= round_trip {
+            rcv.read = 0;
+            rcv.read_since = now;
         }
-        rcv.read = 0;
-        rcv.read_since = now;
     }
 }
