@@ -15,7 +15,7 @@ const EXHAUSTED: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     /// `next_ephemeral` of RFC 6056, 3.3.3: common to all peers.
-    next: u16,
+    pub(super) next: u32,
     /// How many connections are gone.
     pub(super) gone: u64,
     exhausted: Option<Exhausted>,
@@ -65,8 +65,9 @@ impl Endpoint {
         let count = u32::from(last.checked_sub(first)?) + 1;
         let offset = self.secret.tuple_hash(Purpose::EphemeralPort, &tuple, 0) as u32 % count;
         for _ in 0..count {
-            let place = (u32::from(self.ports.next) + offset) % count;
-            self.ports.next = self.ports.next.wrapping_add(1);
+            let place = (self.ports.next % count + offset) % count;
+            // Within the range, so that the ports in a row are all of them wherever it begins.
+            self.ports.next = (self.ports.next + 1) % count;
             let local = IpEndpoint::new(tuple.local.addr, first.saturating_add(place as u16));
             if local.port != 0
                 && self.listener_for(&local).is_none()
