@@ -74,6 +74,10 @@ impl Recovery {
         if ack < self.board.una() || ack > self.board.nxt() {
             return Acked::default();
         }
+        if self.has_nothing_to_learn(ack, info) {
+            self.idle_since = info.now;
+            return Acked::default();
+        }
         let before = self.before();
         let echoed = info.rtt_echo.map(|age| earlier(info.now, age));
         let dsack = self.dsack(info, ack);
@@ -102,6 +106,13 @@ impl Recovery {
         self.adjust_window(&before, &arrived, acked.newly_lost, info.now);
         self.set_timers_after_ack(arrived.acked > 0, info.now);
         acked
+    }
+
+    /// Nothing is outstanding, and nothing from earlier is open: so it is, with every segment, for who only receives.
+    fn has_nothing_to_learn(&self, ack: Position, info: &AckInfo<'_>) -> bool {
+        let quiet = self.board.is_empty() && ack == self.board.una() && info.sack.is_empty() && !info.ece;
+        let settled = self.episode.is_none() && self.undo.is_none() && !self.tail_loss.in_episode();
+        quiet && settled && self.duplicate_octets == 0
     }
 
     pub(super) fn before(&self) -> Before {
