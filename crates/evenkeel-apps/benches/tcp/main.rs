@@ -23,59 +23,44 @@ use std::sync::Arc;
 
 use evenkeel::core::receive::Architecture;
 use evenkeel::link::{cpus, enter_new_network};
+use ours::Rest;
 use shared::{Workload, measure};
 
 /// Runs the two ends of a workload, each on a thread, until told to end.
 type Run = Box<dyn Fn(Workload, &Arc<shared::Progress>)>;
 
 struct Contender {
-    name: String,
+    name: &'static str,
     run: Run,
-    /// It is measured for these only.
-    workloads: &'static [Workload],
 }
 
-fn contender(
-    name: impl Into<String>,
-    run: impl Fn(Workload, &Arc<shared::Progress>) + 'static,
-    workloads: &'static [Workload],
-) -> Contender {
-    Contender { name: name.into(), run: Box::new(run), workloads }
+fn contender(name: &'static str, run: impl Fn(Workload, &Arc<shared::Progress>) + 'static) -> Contender {
+    Contender { name, run: Box::new(run) }
 }
 
 fn contenders(kernel: bool) -> Vec<Contender> {
-    use Workload::{Bulk, Connections, Requests};
     let mut all = Vec::new();
-    for architecture in [Architecture::SoftLrp, Architecture::Eager] {
-        all.push(contender(
-            format!("evenkeel, {architecture}"),
-            move |workload, progress| ours::run(architecture, 0, workload, progress),
-            &Workload::ALL,
-        ));
+    for (name, architecture, rest, idle) in [
+        ("evenkeel, soft-lrp", Architecture::SoftLrp, Rest::Look, 0),
+        ("evenkeel, eager", Architecture::Eager, Rest::Look, 0),
+        ("evenkeel, soft-lrp, 100 000 idle", Architecture::SoftLrp, Rest::Look, 100_000),
+        ("evenkeel, soft-lrp, halting", Architecture::SoftLrp, Rest::Halt, 0),
+    ] {
+        all.push(contender(name, move |workload, progress| {
+            ours::run((architecture, rest), idle, workload, progress);
+        }));
     }
-    all.push(contender(
-        "evenkeel, soft-lrp, 100 000 idle",
-        |workload, progress| ours::run(Architecture::SoftLrp, 100_000, workload, progress),
-        &Workload::ALL,
-    ));
-    all.push(contender("smoltcp", |workload, progress| peer::run(0, workload, progress), &Workload::ALL));
-    all.push(contender(
-        "smoltcp, 1 000 idle",
-        |workload, progress| peer::run(1_000, workload, progress),
-        &[Bulk, Connections, Requests],
-    ));
+    for (name, idle) in [("smoltcp", 0), ("smoltcp, 1 000 idle", 1_000)] {
+        all.push(contender(name, move |workload, progress| peer::run(idle, workload, progress)));
+    }
     if kernel {
         for (name, frames) in
             [("kernel, loopback as it comes", false), ("kernel, MTU 1500, no offload", true)]
         {
-            all.push(contender(
-                name,
-                move |workload, progress| {
-                    kernel::set_loopback(frames);
-                    kernel::run(workload, progress);
-                },
-                &Workload::ALL,
-            ));
+            all.push(contender(name, move |workload, progress| {
+                kernel::set_loopback(frames);
+                kernel::run(workload, progress);
+            }));
         }
     }
     all
@@ -112,16 +97,15 @@ fn main() -> ExitCode {
 
 fn compare(contenders: &[Contender], rounds: usize) {
     for workload in Workload::ALL {
-        let running: Vec<_> = contenders.iter().filter(|c| c.workloads.contains(&workload)).collect();
-        let mut rates = vec![Vec::new(); running.len()];
+        let mut rates = vec![Vec::new(); contenders.len()];
         for _ in 0..rounds {
-            for (contender, rates) in running.iter().zip(&mut rates) {
+            for (contender, rates) in contenders.iter().zip(&mut rates) {
                 rates.push(measure(workload, 0.5, &*contender.run));
             }
         }
         let medians: Vec<f64> = rates.iter_mut().map(|rates| median(rates)).collect();
         println!("\n{:<36} {:>12} {:>22}", workload.name(), workload.unit(), "ours is so many times");
-        for (contender, rate) in running.iter().zip(&medians) {
+        for (contender, rate) in contenders.iter().zip(&medians) {
             let ratio = medians[0] / rate;
             println!("{:<36} {:>12.2} {ratio:>22.2}", contender.name, rate / workload.scale());
         }

@@ -1,10 +1,10 @@
 //! Two of our hosts on a cable.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use evenkeel::Engine;
-use evenkeel::core::cable::{End, Options, pair};
+use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::{Program, Step};
 use evenkeel::core::receive::Architecture;
@@ -29,7 +29,21 @@ fn address(number: u8) -> IpAddress {
     IpAddress::v4(10, 0, 0, 2 + number)
 }
 
-pub(crate) fn run(architecture: Architecture, idle: usize, workload: Workload, progress: &Arc<Progress>) {
+/// What a host does while there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It sleeps until a frame or a deadline comes, as the kernel's programs do.
+    Halt,
+    /// It looks again and again, as smoltcp does here.
+    Look,
+}
+
+pub(crate) fn run(
+    (architecture, rest): (Architecture, Rest),
+    idle: usize,
+    workload: Workload,
+    progress: &Arc<Progress>,
+) {
     let end = |name, number| Options {
         ring_pkts: RING_PKTS,
         demultiplexes: architecture == Architecture::NiLrp,
@@ -39,27 +53,45 @@ pub(crate) fn run(architecture: Architecture, idle: usize, workload: Workload, p
     let client = Client::new(workload, idle, progress);
     let server = Server { workload, progress: Arc::clone(progress), listener: None, room: vec![0; CHUNK] };
     let addresses: Vec<_> = (0..ADDRESSES).map(|n| IpCidr::new(address(n), 24)).collect();
+    // A frame that finds nobody there is lost, and its sender waits for a second.
+    let both = Barrier::new(2);
+    let host = |end, addresses: &[IpCidr], program: Box<dyn Program>| {
+        let mut engine = Engine::new(Host::new(Config::of(architecture)).unwrap(), Clock::start()).unwrap();
+        engine.add_cable(end, addresses).unwrap();
+        engine.host_mut().spawn("program", 0, program);
+        both.wait();
+        match rest {
+            Rest::Halt => halt(&mut engine, progress),
+            Rest::Look => look(&mut engine, progress),
+        }
+    };
     on_two_processors(
-        || host(architecture, near, &addresses, Box::new(client), progress),
-        || host(architecture, far, &[IpCidr::new(SERVER, 24)], Box::new(server), progress),
+        || host(near, &addresses, Box::new(client)),
+        || host(far, &[IpCidr::new(SERVER, 24)], Box::new(server)),
     );
 }
 
 /// Until told to end.
-fn host(
-    architecture: Architecture,
-    end: End,
-    addresses: &[IpCidr],
-    program: Box<dyn Program>,
-    progress: &Progress,
-) {
-    let mut engine = Engine::new(Host::new(Config::of(architecture)).unwrap(), Clock::start()).unwrap();
-    engine.add_cable(end, addresses).unwrap();
-    engine.host_mut().spawn("program", 0, program);
+fn halt(engine: &mut Engine, progress: &Progress) {
     while !progress.is_over() {
         // A host that halts is woken by frames and by this.
         let until = engine.clock().now() + Duration::from_millis(20);
         engine.run(until, |_| progress.is_over()).unwrap();
+    }
+}
+
+/// As [`Engine::run`], without its halting.
+fn look(engine: &mut Engine, progress: &Progress) {
+    let clock = Clock::start();
+    let host = engine.host_mut();
+    while !progress.is_over() {
+        for _ in 0..100 {
+            let begin = clock.now();
+            let Some(ran) = host.turn(begin) else { continue };
+            let end = clock.now();
+            host.charge(&ran, end.since(begin));
+            host.finish(&ran, end);
+        }
     }
 }
 
@@ -153,7 +185,6 @@ impl Client {
         if !core::mem::replace(&mut self.begun, true) {
             let streams = if self.workload == Workload::Bulk { 1 } else { TOGETHER };
             (0..streams).for_each(|_| self.connect(system));
-            self.progress.begin();
         }
         true
     }
@@ -191,6 +222,7 @@ impl Program for Client {
             None => return Step::Wait(events),
             Some(Event::Stream(stream, ready)) if ready.connected => {
                 if begun {
+                    self.progress.begin();
                     self.work(stream, system);
                 } else {
                     self.opening -= 1;

@@ -94,9 +94,11 @@ impl Progress {
         to[1].store(done, Ordering::Relaxed);
     }
 
-    /// Everything is set up.
+    /// Everything is set up, now or before.
     pub(crate) fn begin(&self) {
-        self.ready.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        if self.ready.load(Ordering::Relaxed) == u64::MAX {
+            self.ready.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        }
     }
 
     /// It is time to end.
