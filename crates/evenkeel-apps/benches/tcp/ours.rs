@@ -20,6 +20,8 @@ use crate::shared::{CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors
 
 /// As adaptors of 10 Gbit/s have.
 const RING_PKTS: usize = 1_024;
+/// Events that a program handles in one step: as many as a unit of protocol work handles segments.
+const EVENTS: usize = 16;
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
 /// Addresses of the client: connections in TIME-WAIT keep their ports.
 const ADDRESSES: u8 = 8;
@@ -82,7 +84,7 @@ fn halt(engine: &mut Engine, progress: &Progress) {
 
 /// As [`Engine::run`], without its halting.
 fn look(engine: &mut Engine, progress: &Progress) {
-    let clock = Clock::start();
+    let clock = *engine.clock();
     let host = engine.host_mut();
     while !progress.is_over() {
         for _ in 0..100 {
@@ -131,11 +133,15 @@ impl Program for Server {
         if self.listener.is_none() {
             self.listener = Some(system.listen(None, PORT, &ListenerConfig::default()).unwrap());
         }
-        match system.next_event(events) {
-            None => return Step::Wait(events),
-            Some(Event::Acceptable(listener)) => while system.accept(listener).is_some() {},
-            Some(Event::Stream(stream, ready)) if ready.readable || ready.over => self.serve(stream, system),
-            Some(Event::Stream(..)) => {}
+        for _ in 0..EVENTS {
+            match system.next_event(events) {
+                None => return Step::Wait(events),
+                Some(Event::Acceptable(listener)) => while system.accept(listener).is_some() {},
+                Some(Event::Stream(stream, ready)) if ready.readable || ready.over => {
+                    self.serve(stream, system)
+                }
+                Some(Event::Stream(..)) => {}
+            }
         }
         Step::Again
     }
@@ -218,18 +224,22 @@ impl Program for Client {
             return Step::Sleep(Instant::from_millis(20));
         }
         let begun = self.prepare(system);
-        match system.next_event(events) {
-            None => return Step::Wait(events),
-            Some(Event::Stream(stream, ready)) if ready.connected => {
-                if begun {
-                    self.progress.begin();
-                    self.work(stream, system);
-                } else {
-                    self.opening -= 1;
+        for _ in 0..EVENTS {
+            match system.next_event(events) {
+                None => return Step::Wait(events),
+                Some(Event::Stream(stream, ready)) if ready.connected => {
+                    if begun {
+                        self.progress.begin();
+                        self.work(stream, system);
+                    } else {
+                        // Another one may be opened.
+                        self.opening -= 1;
+                        return Step::Again;
+                    }
                 }
+                Some(Event::Stream(_, ready)) => assert!(!ready.over, "a connection failed"),
+                Some(Event::Acceptable(_)) => {}
             }
-            Some(Event::Stream(_, ready)) => assert!(!ready.over, "a connection failed"),
-            Some(Event::Acceptable(_)) => {}
         }
         Step::Again
     }
