@@ -41,10 +41,10 @@ fn contender(name: &'static str, run: impl Fn(Workload, &Arc<shared::Progress>) 
 fn contenders(kernel: bool) -> Vec<Contender> {
     let mut all = Vec::new();
     for (name, architecture, rest, idle) in [
-        ("evenkeel, soft-lrp", Architecture::SoftLrp, Rest::Look, 0),
-        ("evenkeel, eager", Architecture::Eager, Rest::Look, 0),
-        ("evenkeel, soft-lrp, 100 000 idle", Architecture::SoftLrp, Rest::Look, 100_000),
-        ("evenkeel, soft-lrp, halting", Architecture::SoftLrp, Rest::Halt, 0),
+        ("evenkeel, soft-lrp", Architecture::SoftLrp, Rest::Halt, 0),
+        ("evenkeel, soft-lrp, 100 000 idle", Architecture::SoftLrp, Rest::Halt, 100_000),
+        ("evenkeel, eager", Architecture::Eager, Rest::Halt, 0),
+        ("evenkeel, soft-lrp, never halting", Architecture::SoftLrp, Rest::Look, 0),
     ] {
         all.push(contender(name, move |workload, progress| {
             ours::run((architecture, rest), idle, workload, progress);
