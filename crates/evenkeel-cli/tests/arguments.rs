@@ -39,6 +39,24 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["echo", "cable", "--gateway", "10.77.0.1"], "packet:NAME"),
         (&["echo", "packet:lo", "--kernel-address", "10.77.0.1/24"], "tap:NAME"),
         (&["sink", "cable", "--rate", "fast"], "500k or 2M"),
+        (&["echo", "cable", "--tcp", "--rate", "5"], "--tcp"),
+        (&["echo", "cable", "--tcp", "--group", "239.1.2.3"], "--tcp"),
+        (&["echo", "cable", "--octets", "64k"], "--tcp"),
+        (&["sink", "cable", "--connections"], "--connections needs --tcp"),
+        (&["sink", "cable", "--clients", "3"], "--clients needs --tcp"),
+        (&["sink", "cable", "--tcp", "--clients", "0"], "1..=16384"),
+        (&["send"], "<LINK>"),
+        (&["send", "cable", "--octets", "0"], "above 0"),
+        (&["send", "cable", "file", "--octets", "5"], "--octets"),
+        (&["send", "cable", "--octets", "5", "--json", "--output", "-"], "--output FILE"),
+        (&["send", "cable", "--to", "10.77.0.1"], "10.77.0.1:9"),
+        (&["send", "cable", "--from", "10.77.0.2/24", "--to", "[fd77::1]:9"], "different families"),
+        (&["send", "cable", "--gateway", "10.77.0.1"], "packet:NAME"),
+        (&["send", "packet:lo", "--sink"], "--sink is for cable"),
+        (&["send", "pcap:x.pcapng"], "nobody answers from a capture"),
+        (&["http"], "<LINK>"),
+        (&["http", "cable", "--size", "0"], "above 0"),
+        (&["http", "cable", "--tcp"], "--tcp"),
         (&["blast", "cable", "--rate", "0"], "above 0"),
         (&["blast", "cable", "--to", "10.77.0.1"], "10.77.0.1:9"),
         (&["blast", "cable", "--size", "9000"], "1452"),
@@ -100,6 +118,8 @@ fn the_line_names_the_help_of_the_command_that_was_meant() {
 fn what_the_machine_refuses_is_explained_in_one_line() {
     let said = complaint(1, &["echo", "packet:no-such-dev", "--duration", "1ms"]);
     assert!(said.contains("ip link") || said.contains("run as root"), "{said}");
+    let said = complaint(1, &["send", "cable", "/no/such/file"]);
+    assert!(said.contains("cannot read /no/such/file"), "{said}");
     let said = complaint(1, &["sink", "pcap:/no/such/file.pcapng"]);
     assert!(said.contains("/no/such/file.pcapng"), "{said}");
     if !is_root() {
@@ -110,9 +130,17 @@ fn what_the_machine_refuses_is_explained_in_one_line() {
 
 #[test]
 fn help_teaches() {
-    for command in
-        [&["demo"][..], &["echo"], &["sink"], &["blast"], &["route"], &["lab", "run"], &["completions"]]
-    {
+    for command in [
+        &["demo"][..],
+        &["echo"],
+        &["sink"],
+        &["send"],
+        &["http"],
+        &["blast"],
+        &["route"],
+        &["lab", "run"],
+        &["completions"],
+    ] {
         let output = evenkeel(&[command, &["--help"]].concat());
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(

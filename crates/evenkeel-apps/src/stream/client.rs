@@ -1,5 +1,6 @@
 //! A client that opens connections, as many at a time and in all as it is told, sends made-up octets over each, and looks at what comes back.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,6 +9,7 @@ use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{Event, SocketId};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::tcp::endpoint::Readiness;
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
 
@@ -16,8 +18,9 @@ use super::session::{CHUNK, now};
 use super::streams::Streams;
 use super::tally::Count;
 
-/// Connections opened in one step at most.
-const OPENS: usize = 64;
+/// Connections that are being opened or are at work at a time, at most. Others that are open do nothing: if thousands began at the same instant, their
+/// first segments would overflow every ring, and so would the repetitions, again at the same instants.
+const UNDER_WAY: usize = 128;
 /// Octets that a connection moves in one step at most.
 const TURN: u64 = 64 << 10;
 /// How long it waits when no connection can be opened, for want of a port say.
@@ -28,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub struct Load {
     /// Where it connects to.
     pub to: Endpoint,
-    /// Connections at a time.
+    /// Connections at a time. None is used before so many are open for the first time.
     pub clients: usize,
     /// Connections in all; without end if not given.
     pub count: Option<u64>,
@@ -120,8 +123,17 @@ pub struct Asked {
     pub octets_in: u64,
 }
 
+/// What a connection is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    /// It is open, and waits to be used.
+    Idle,
+    Asking(Asking),
+}
+
 /// How far a connection is.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Asking {
     sent: u64,
     back: u64,
@@ -144,7 +156,13 @@ pub struct Client {
     load: Load,
     pattern: Pattern,
     buffer: Box<[u8]>,
-    streams: Streams<Asking>,
+    streams: Streams<Phase>,
+    /// Connections that are open and wait to be used.
+    idle: VecDeque<SocketId>,
+    /// Connections that are being opened, or used.
+    under_way: usize,
+    /// As many are open as there are to be at a time, or were.
+    gathered: bool,
     /// No connection is opened from then on.
     end: Option<Instant>,
     tally: Arc<Tally>,
@@ -154,8 +172,17 @@ impl Client {
     /// A client that tells `tally` what it does.
     #[must_use]
     pub fn new(load: Load, seed: u64, tally: Arc<Tally>) -> Self {
-        let buffer = vec![0; CHUNK].into_boxed_slice();
-        Self { load, pattern: Pattern::new(seed), buffer, streams: Streams::default(), end: None, tally }
+        Self {
+            load,
+            pattern: Pattern::new(seed),
+            buffer: vec![0; CHUNK].into_boxed_slice(),
+            streams: Streams::default(),
+            idle: VecDeque::new(),
+            under_way: 0,
+            gathered: false,
+            end: None,
+            tally,
+        }
     }
 
     fn wants_more(&self, now: Instant) -> bool {
@@ -166,23 +193,68 @@ impl Client {
 
     /// Opens connections; false if one could not be opened now.
     fn open(&mut self, system: &mut System<'_>) -> bool {
-        for _ in 0..OPENS {
-            if !self.wants_more(system.now()) {
-                break;
-            }
+        while self.under_way < UNDER_WAY && self.wants_more(system.now()) {
             let Ok(stream) = system.connect(self.load.to) else {
                 self.tally.unopened.add(1);
                 return false;
             };
             self.tally.opened.add(1);
-            self.streams.insert(stream, Asking::default());
+            self.under_way += 1;
+            self.streams.insert(stream, Phase::Opening);
         }
         true
     }
 
+    /// Puts connections to use.
+    fn use_idle(&mut self, now: Instant) {
+        self.gathered |= self.are_all_open(now);
+        while self.gathered && self.under_way < UNDER_WAY {
+            let Some(stream) = self.idle.pop_front() else { return };
+            if let Some(phase) = self.streams.get_mut(stream) {
+                *phase = Phase::Asking(Asking::default());
+                self.under_way += 1;
+                self.streams.put_back(stream);
+            }
+        }
+    }
+
+    fn are_all_open(&self, now: Instant) -> bool {
+        self.idle.len() == self.streams.len() && !self.wants_more(now)
+    }
+
+    /// Whether another one can be opened or used at once.
+    fn could_go_on(&self, now: Instant) -> bool {
+        let uses = !self.idle.is_empty() && (self.gathered || self.are_all_open(now));
+        self.under_way < UNDER_WAY && (uses || self.wants_more(now))
+    }
+
+    /// A connection has news.
+    fn hear(&mut self, socket: SocketId, ready: Readiness, system: &mut System<'_>) {
+        match self.streams.get_mut(socket) {
+            Some(phase @ Phase::Opening) if ready.connected && !ready.over => {
+                *phase = Phase::Idle;
+                self.under_way -= 1;
+                self.idle.push_back(socket);
+            }
+            // It was refused, or reset.
+            Some(Phase::Opening) if ready.over => {
+                self.under_way -= 1;
+                self.close(socket, system);
+                self.tally.failed.add(1);
+            }
+            Some(Phase::Idle) if ready.over => {
+                self.idle.retain(|other| *other != socket);
+                self.close(socket, system);
+                self.tally.failed.add(1);
+            }
+            Some(Phase::Asking(_)) => self.serve(socket, system),
+            _ => {}
+        }
+    }
+
     /// Gives a connection its turn.
     fn serve(&mut self, socket: SocketId, system: &mut System<'_>) {
-        let Some(asking) = self.streams.get_mut(socket) else { return };
+        let Some(Phase::Asking(asking)) = self.streams.get_mut(socket) else { return };
         let mut turn = Turn {
             load: &self.load,
             pattern: &self.pattern,
@@ -199,6 +271,11 @@ impl Client {
             Err(_) => &self.tally.failed,
         };
         counter.add(1);
+        self.under_way -= 1;
+        self.close(socket, system);
+    }
+
+    fn close(&mut self, socket: SocketId, system: &mut System<'_>) {
         self.streams.remove(socket);
         system.close(socket);
     }
@@ -277,10 +354,11 @@ impl Program for Client {
         if let (None, Some(duration)) = (self.end, self.load.duration) {
             self.end = Some(now + duration);
         }
-        let opened = !self.wants_more(now) || self.open(system);
+        let opened = self.open(system);
+        self.use_idle(now);
         let event = system.next_event(events);
-        if let Some(Event::Stream(stream, _)) = event {
-            self.serve(stream, system);
+        if let Some(Event::Stream(stream, ready)) = event {
+            self.hear(stream, ready, system);
         }
         if let Some(stream) = self.streams.next_busy() {
             self.serve(stream, system);
@@ -289,11 +367,11 @@ impl Program for Client {
             self.tally.ended.store(true, Ordering::Release);
             return Step::Exit;
         }
-        match (event.is_some() || self.streams.has_busy(), opened) {
+        let more = event.is_some() || self.streams.has_busy();
+        match (more || self.could_go_on(now), opened) {
+            (_, false) if !more => Step::WaitUntil(events, now + PAUSE),
             (true, _) => Step::Again,
-            (false, true) if self.wants_more(now) => Step::Again,
-            (false, true) => Step::Wait(events),
-            (false, false) => Step::WaitUntil(events, now + PAUSE),
+            (false, _) => Step::Wait(events),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! | looking for | file |
 //! | --- | --- |
 //! | a server of very many connections, whatever it serves | `server.rs`, `session.rs` |
-//! | what it may serve | `echo.rs`, `sink.rs` |
+//! | what it may serve | `echo.rs`, `sink.rs`, `web.rs` |
 //! | a client that opens connections and sends made-up octets | `client.rs` |
 //! | a client that sends what comes from outside, and gives what comes back | `send.rs`, `outside.rs` |
 //! | made-up octets | `pattern.rs` |
@@ -23,6 +23,7 @@ mod session;
 mod sink;
 mod streams;
 mod tally;
+mod web;
 
 pub use client::{Ask, Asked, Client, Load};
 pub use echo::Echo;
@@ -36,3 +37,4 @@ pub use server::{Options, Server};
 pub use session::{Progress, Service, Stream};
 pub use sink::Sink;
 pub use tally::Tally;
+pub use web::Web;

@@ -107,9 +107,9 @@ impl<'a, 's> Stream<'a, 's> {
         self.system.shutdown(self.socket);
     }
 
-    /// What had to be done is done: a request was answered.
-    pub fn count_request(&self) {
-        self.tally.requests.add(1);
+    /// So many requests were answered.
+    pub fn count_requests(&self, requests: u64) {
+        self.tally.requests.add(requests);
     }
 }
 

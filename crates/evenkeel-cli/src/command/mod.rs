@@ -4,6 +4,7 @@ pub(crate) mod blast;
 mod capture;
 pub(crate) mod completions;
 pub(crate) mod demo;
+mod hosting;
 pub(crate) mod lab;
 pub(crate) mod monitor;
 pub(crate) mod route;

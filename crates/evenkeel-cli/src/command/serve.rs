@@ -1,16 +1,11 @@
 //! `evenkeel echo` and `evenkeel sink`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::host::Config;
-use evenkeel::core::receive::Architecture;
 use evenkeel::core::stack::Endpoint;
-use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::LinkSpec;
+use evenkeel::core::wire::IpAddress;
 use evenkeel_apps::books::Books;
-use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::{percent, si, three_digits};
 use evenkeel_apps::serve::{self, Served, Serving};
 use evenkeel_apps::site::{Limits, Site};
@@ -19,7 +14,8 @@ use evenkeel_apps::{blaster, service};
 use serde::Serialize;
 
 use super::Place;
-use super::stream::serve::{self as stream, Task, TcpArguments};
+use super::hosting::{HostArguments, other_end};
+use super::stream::serve::{Task, TcpArguments};
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
@@ -28,47 +24,20 @@ use crate::{address, terminal};
 /// What both services take.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// Where frames come from: tap:NAME, packet:NAME, pcap:FILE or cable.
-    #[arg(value_name = "LINK")]
-    link: LinkSpec,
-    /// An address of ours with its prefix length, IPv4 or IPv6; may be given more than once
-    /// [default: 10.77.0.2/24 and fd77::2/64].
-    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
-    address: Vec<IpCidr>,
-    /// On tap: an address for the kernel's end, so that its programs reach us at once; may be given more than once.
-    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
-    kernel_address: Vec<IpCidr>,
-    /// Router for everything that is not on the link; one for IPv4 and one for IPv6.
-    #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
-    gateway: Vec<IpAddress>,
+    #[command(flatten)]
+    host: HostArguments,
     /// A multicast group to join; may be given more than once.
     #[arg(long, value_name = "ADDRESS", value_parser = address::group, conflicts_with = "tcp")]
     group: Vec<IpAddress>,
     /// What the service computes for each request, such as 1us; over TCP for each read, of 16 KiB at most.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     work: Duration,
-    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
-    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
-    duration: Option<Duration>,
     /// Stop after so many requests, over TCP after so many connections.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
     /// On cable: requests a second from the other end, such as 500k, or max.
     #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate, conflicts_with = "tcp")]
     rate: Rate,
-    /// Write every frame that comes or goes to a capture file; not on cable.
-    #[arg(long, value_name = "FILE.pcapng")]
-    dump: Option<PathBuf>,
-    /// Write frames that come or go to a pcapng file; what the disk cannot take is discarded and counted, and holds nobody up. Of each
-    /// frame `snaplen` octets, of all frames those that `filter` says, in the language of tcpdump.
-    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
-    capture: Option<Inside>,
-    /// Print counters to standard error this often, such as 1s [default over TCP: on a terminal all the time].
-    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
-    stats_interval: Option<Duration>,
-    /// Print the final counters as one JSON object.
-    #[arg(long)]
-    json: bool,
     /// Serve TCP connections instead of UDP.
     #[arg(long)]
     tcp: bool,
@@ -161,14 +130,14 @@ impl ServeArguments {
         if let Some(option) = self.streams.given() {
             return Err(Failure::Usage(format!("{option} needs --tcp")));
         }
-        let site = self.site();
+        let site = self.host.site(&self.receiving);
         let service =
             service::Options { port, groups: self.group.clone(), work: self.work, echo, count: self.count };
         let served = self.serve(&site, service)?;
-        if self.json {
+        if self.host.json {
             let addresses = site.addresses.iter().map(ToString::to_string).collect();
             let architecture = self.receiving.architecture().name();
-            let link = self.link.to_string();
+            let link = self.host.link.to_string();
             terminal::print_json(&Output { link, architecture, addresses, port, served: &served })?;
         } else {
             terminal::print(&describe(&served, echo))?;
@@ -177,51 +146,26 @@ impl ServeArguments {
     }
 
     fn run_tcp(&self, port: u16, echo: bool) -> Result<(), Failure> {
-        let site = self.site();
-        let place = super::place(&self.link, &self.kernel_address, &self.gateway, self.dump.as_ref())?;
-        let task = Task {
-            port,
-            work: self.work,
-            duration: self.duration,
-            count: self.count,
-            capture: self.capture.as_ref(),
-            every: self.stats_interval,
-            json: self.json,
-            ask: Ask::Octets { octets: self.octets, echoed: echo },
-        };
-        let other = other_end(&site);
-        let served = if echo {
-            self.streams.serve(&site, place, other, Echo::default(), task)?
+        let ask = Ask::Octets { octets: self.octets, echoed: echo };
+        let task = Task { port, work: self.work, count: self.count, ask };
+        if echo {
+            self.streams.serve(&self.host, &self.receiving, Echo::default(), task)
         } else {
-            self.streams.serve(&site, place, other, Sink::default(), task)?
-        };
-        let addresses = site.addresses.iter().map(ToString::to_string).collect();
-        let (link, architecture) = (self.link.to_string(), self.receiving.architecture().name());
-        let output = stream::Output { link, protocol: "tcp", architecture, addresses, port, served: &served };
-        stream::print(&output, self.json)
+            self.streams.serve(&self.host, &self.receiving, Sink::default(), task)
+        }
     }
 
     fn serve(&self, site: &Site, service: service::Options) -> Result<Served, Failure> {
-        let limits = Limits { duration: self.duration, every: self.stats_interval };
+        let HostArguments { duration, stats_interval, capture, .. } = &self.host;
+        let limits = Limits { duration: *duration, every: *stats_interval };
         let watch = |served: &Served| eprintln!("{}", line(served));
-        let serving = Serving { service: service.clone(), capture: self.capture.clone() };
-        match super::place(&self.link, &self.kernel_address, &self.gateway, self.dump.as_ref())? {
+        let serving = Serving { service: service.clone(), capture: capture.clone() };
+        match self.host.place()? {
             Place::Cable { queues } => {
                 let (other, load) = self.other_end(site, &service)?;
                 Ok(serve::on_cable(site, queues, serving, &other, load, limits, watch)?)
             }
             Place::Port(port) => Ok(serve::on_device(site, &port, serving, limits, watch)?),
-        }
-    }
-
-    fn site(&self) -> Site {
-        let defaults = || {
-            ["10.77.0.2/24", "fd77::2/64"].into_iter().filter_map(|text| address::cidr(text).ok()).collect()
-        };
-        Site {
-            addresses: if self.address.is_empty() { defaults() } else { self.address.clone() },
-            gateways: self.gateway.clone(),
-            config: self.receiving.config(1),
         }
     }
 
@@ -239,19 +183,11 @@ impl ServeArguments {
             burst_pkts: self.rate.burst_pkts(),
             flows: 1,
             payload: vec![0; 18],
-            duration: Some(self.duration.unwrap_or(Duration::from_secs(5))),
+            duration: Some(self.host.duration.unwrap_or(Duration::from_secs(5))),
             count: self.count,
         };
         Ok((other, load))
     }
-}
-
-/// The host at the other end of a cable, one address further on the same network.
-fn other_end(site: &Site) -> Result<Site, Failure> {
-    let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
-    let neighbour = address::neighbour(first).map_err(Failure::Usage)?;
-    let config = Config { seed: site.config.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) };
-    Ok(Site { addresses: vec![neighbour], gateways: Vec::new(), config })
 }
 
 /// One line of counters.

@@ -1,5 +1,6 @@
 //! Commands with TCP streams, and what they print.
 
+pub(crate) mod http;
 pub(crate) mod send;
 pub(super) mod serve;
 mod show;

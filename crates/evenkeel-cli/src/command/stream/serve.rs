@@ -7,13 +7,15 @@ use evenkeel::core::stack::Endpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
-use evenkeel_apps::site::{Limits, Site, SiteError};
+use evenkeel_apps::site::{Limits, Site};
 use evenkeel_apps::stream::{self, Ask, Load, Options, Served, Service, Serving};
 use serde::Serialize;
 
 use super::show::{self, Moved, Telling};
 use crate::command::Place;
+use crate::command::hosting::{HostArguments, other_end};
 use crate::failure::Failure;
+use crate::receiving::Receiving;
 use crate::terminal;
 
 /// What servers of streams take besides.
@@ -26,21 +28,20 @@ pub(crate) struct TcpArguments {
     /// Connections that may wait to be accepted [default: 4096]. While so many do, SYNs are left where they are.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     backlog: Option<u32>,
-    /// On cable: connections that the other end has open at a time [default: 16].
+    /// On cable: connections that the other end has open at a time, 128 of them at most at work [default: 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: Option<u32>,
 }
 
-/// What kind of server, and with what limits.
+/// What a server does, beside serving.
 #[derive(Debug)]
-pub(crate) struct Task<'a> {
+pub(crate) struct Task {
+    /// Where it listens.
     pub(crate) port: u16,
+    /// What it computes for each read.
     pub(crate) work: Duration,
-    pub(crate) duration: Option<Duration>,
+    /// Connections after which it ends.
     pub(crate) count: Option<u64>,
-    pub(crate) capture: Option<&'a Inside>,
-    pub(crate) every: Option<Duration>,
-    pub(crate) json: bool,
     /// On a cable: what each client does.
     pub(crate) ask: Ask,
 }
@@ -57,71 +58,98 @@ impl TcpArguments {
     }
 
     /// How to listen on a port.
-    fn serving(&self, task: &Task<'_>) -> Serving {
+    fn serving(&self, task: &Task, capture: Option<Inside>) -> Serving {
         let defaults = ListenerConfig::default();
         let backlog = self.backlog.map_or(defaults.backlog, |backlog| backlog as usize);
         let listener = ListenerConfig { backlog, ..defaults };
         let Task { port, work, count, .. } = *task;
         Serving {
             options: Options { port, listener, work, count },
-            capture: task.capture.cloned(),
+            capture,
             connections: self.connections.unwrap_or(0),
         }
     }
 
-    /// Serves, and says how it goes.
+    /// Serves, says how it goes, and prints what was done.
     pub(crate) fn serve(
         &self,
-        site: &Site,
-        place: Place,
-        other: Result<Site, Failure>,
+        host: &HostArguments,
+        receiving: &Receiving,
         service: impl Service + 'static,
-        task: Task<'_>,
+        task: Task,
+    ) -> Result<(), Failure> {
+        let (site, port) = (host.site(receiving), task.port);
+        let mut telling = Telling::new(host.stats_interval, host.json);
+        let served = self.run(host, &site, service, task, &mut telling);
+        telling.clear();
+        let addresses = site.addresses.iter().map(ToString::to_string).collect();
+        let (link, architecture) = (host.link.to_string(), receiving.architecture().name());
+        let output = Output { link, protocol: "tcp", architecture, addresses, port, served: &served? };
+        print(&output, host.json)
+    }
+
+    fn run(
+        &self,
+        host: &HostArguments,
+        site: &Site,
+        service: impl Service + 'static,
+        task: Task,
+        telling: &mut Telling,
     ) -> Result<Served, Failure> {
-        let mut telling = Telling::new(task.every, task.json);
-        let every = telling.every(task.every);
-        let serving = self.serving(&task);
+        let every = telling.every(host.stats_interval);
+        let serving = self.serving(&task, host.capture.clone());
         let watch = |served: &Served| {
             let connections: String = served.connections.iter().map(show::connection).collect();
             telling.tell(moved(served), |moved| line(served, moved), &connections);
         };
-        let served: Result<Served, SiteError> = match place {
+        match host.place()? {
             Place::Cable { queues } => {
-                let other = other?;
-                // The clients say when it is enough.
-                let Options { port, count, .. } = serving.options;
-                let serving = Serving { options: Options { count: None, ..serving.options }, ..serving };
-                let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
-                let duration = task.duration.or_else(|| count.is_none().then_some(Duration::from_secs(5)));
-                let to = Endpoint::new(first.address(), port);
-                let load =
-                    Load { to, clients: self.clients.unwrap_or(16) as usize, count, duration, ask: task.ask };
-                stream::on_cable(site, queues, service, serving, &other, load, every, watch)
+                let (serving, load) = self.with_clients(site, host.duration, serving, task)?;
+                let other = other_end(site)?;
+                Ok(stream::on_cable(site, queues, service, serving, &other, load, every, watch)?)
             }
             Place::Port(port) => {
-                let limits = Limits { duration: task.duration, every };
-                stream::on_device(site, &port, service, serving, limits, watch)
+                let limits = Limits { duration: host.duration, every };
+                Ok(stream::on_device(site, &port, service, serving, limits, watch)?)
             }
+        }
+    }
+
+    /// On a cable the clients say when it is enough.
+    fn with_clients(
+        &self,
+        site: &Site,
+        duration: Option<Duration>,
+        serving: Serving,
+        task: Task,
+    ) -> Result<(Serving, Load), Failure> {
+        let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
+        let Task { port, count, ask, .. } = task;
+        let load = Load {
+            to: Endpoint::new(first.address(), port),
+            clients: self.clients.unwrap_or(16) as usize,
+            count,
+            duration: duration.or_else(|| count.is_none().then_some(Duration::from_secs(5))),
+            ask,
         };
-        telling.clear();
-        Ok(served?)
+        Ok((Serving { options: Options { count: None, ..serving.options }, ..serving }, load))
     }
 }
 
 /// What is printed with `--json`.
 #[derive(Serialize)]
-pub(crate) struct Output<'a> {
-    pub(crate) link: String,
-    pub(crate) protocol: &'static str,
-    pub(crate) architecture: &'static str,
-    pub(crate) addresses: Vec<String>,
-    pub(crate) port: u16,
+struct Output<'a> {
+    link: String,
+    protocol: &'static str,
+    architecture: &'static str,
+    addresses: Vec<String>,
+    port: u16,
     #[serde(flatten)]
-    pub(crate) served: &'a Served,
+    served: &'a Served,
 }
 
 /// Prints what was served; it is a failure if the books do not balance.
-pub(crate) fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
+fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
     let served = output.served;
     if json {
         terminal::print_json(output)?;

@@ -1,0 +1,118 @@
+//! Serves one document over HTTP/1.x: the responder of [`crate::http`] on streams.
+
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::connection::Unavailable;
+
+use super::session::{CHUNK, Progress, Service, Stream};
+use crate::http::{Document, Responder};
+
+/// The service.
+#[derive(Debug)]
+pub struct Web {
+    document: Document,
+    buffer: Box<[u8]>,
+}
+
+impl Web {
+    /// A service of one document.
+    #[must_use]
+    pub fn new(document: Document) -> Self {
+        Self { document, buffer: vec![0; CHUNK].into_boxed_slice() }
+    }
+
+    /// Sends what there is to say and room for; false if there was not room for all.
+    fn answer(&mut self, session: &mut Browsing, stream: &mut Stream<'_, '_>) -> Result<bool, Unavailable> {
+        while session.responder.has_answer() {
+            let room = stream.room().min(self.buffer.len());
+            let Some(buffer) = self.buffer.get_mut(..room).filter(|buffer| !buffer.is_empty()) else {
+                return Ok(false);
+            };
+            let len = session.responder.fill(buffer);
+            let taken = stream.write(buffer.get(..len).unwrap_or_default())?;
+            session.responder.sent(taken);
+            if taken < len || stream.is_over() {
+                return Ok(!session.responder.has_answer());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Hears what was read and not heard yet, or reads more; says how it goes on if not at once.
+    fn hear(
+        &mut self,
+        session: &mut Browsing,
+        stream: &mut Stream<'_, '_>,
+    ) -> Result<Option<Progress>, Unavailable> {
+        if !session.unheard.is_empty() {
+            let taken = session.responder.receive(&session.unheard);
+            session.unheard.drain(..taken);
+            return Ok(None);
+        }
+        match stream.read(&mut self.buffer)? {
+            None => return Ok(Some(Progress::Wait)),
+            Some(0) => session.ended = true,
+            Some(len) => {
+                let came = self.buffer.get(..len).unwrap_or_default();
+                let taken = session.responder.receive(came);
+                session.unheard = came.get(taken..).unwrap_or_default().to_vec();
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What is known of a connection.
+#[derive(Debug)]
+pub struct Browsing {
+    responder: Responder,
+    /// Requests behind one that is being answered.
+    unheard: Vec<u8>,
+    /// The client has said all.
+    ended: bool,
+    /// We have said all, and that.
+    shut: bool,
+    /// Answers that were counted.
+    counted: u64,
+}
+
+impl Browsing {
+    fn count(&mut self, stream: &Stream<'_, '_>) {
+        let answers = self.responder.answers();
+        stream.count_requests(answers - self.counted);
+        self.counted = answers;
+    }
+}
+
+impl Service for Web {
+    type Session = Browsing;
+
+    fn open(&mut self, _peer: Endpoint) -> Browsing {
+        let responder = Responder::new(self.document);
+        Browsing { responder, unheard: Vec::new(), ended: false, shut: false, counted: 0 }
+    }
+
+    fn go_on(
+        &mut self,
+        session: &mut Browsing,
+        stream: &mut Stream<'_, '_>,
+    ) -> Result<Progress, Unavailable> {
+        while !stream.is_over() {
+            let all = self.answer(session, stream)?;
+            session.count(stream);
+            if !all {
+                return Ok(if stream.is_over() { Progress::More } else { Progress::Wait });
+            }
+            if session.ended && session.unheard.is_empty() {
+                return Ok(Progress::Over);
+            }
+            // What a client still sends to a connection that is to be closed is read: a reset could overtake the answer (RFC 9112, 9.6).
+            if session.responder.is_over() && !core::mem::replace(&mut session.shut, true) {
+                stream.shutdown();
+            }
+            if let Some(progress) = self.hear(session, stream)? {
+                return Ok(progress);
+            }
+        }
+        Ok(Progress::More)
+    }
+}

@@ -1,0 +1,76 @@
+//! What all commands take that run a server on a host.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::core::host::Config;
+use evenkeel::core::receive::Architecture;
+use evenkeel::core::wire::{IpAddress, IpCidr};
+use evenkeel::link::LinkSpec;
+use evenkeel_apps::monitor::Inside;
+use evenkeel_apps::site::Site;
+
+use super::Place;
+use crate::failure::Failure;
+use crate::receiving::Receiving;
+use crate::{address, quantity};
+
+/// Where the host is, and how long.
+#[derive(Debug, Args)]
+pub(crate) struct HostArguments {
+    /// Where frames come from: tap:NAME, packet:NAME, pcap:FILE or cable.
+    #[arg(value_name = "LINK")]
+    pub(crate) link: LinkSpec,
+    /// An address of ours with its prefix length, IPv4 or IPv6; may be given more than once
+    /// [default: 10.77.0.2/24 and fd77::2/64].
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
+    address: Vec<IpCidr>,
+    /// On tap: an address for the kernel's end, so that its programs reach us at once; may be given more than once.
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
+    kernel_address: Vec<IpCidr>,
+    /// Router for everything that is not on the link; one for IPv4 and one for IPv6.
+    #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
+    gateway: Vec<IpAddress>,
+    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) duration: Option<Duration>,
+    /// Write every frame that comes or goes to a capture file; not on cable.
+    #[arg(long, value_name = "FILE.pcapng")]
+    dump: Option<PathBuf>,
+    /// Write frames that come or go to a pcapng file; what the disk cannot take is discarded and counted, and holds nobody up. Of each
+    /// frame `snaplen` octets, of all frames those that `filter` says, in the language of tcpdump.
+    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
+    pub(crate) capture: Option<Inside>,
+    /// Print counters to standard error this often, such as 1s [default over TCP: on a terminal all the time].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    pub(crate) stats_interval: Option<Duration>,
+    /// Print the final counters as one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl HostArguments {
+    pub(crate) fn site(&self, receiving: &Receiving) -> Site {
+        let defaults = || {
+            ["10.77.0.2/24", "fd77::2/64"].into_iter().filter_map(|text| address::cidr(text).ok()).collect()
+        };
+        Site {
+            addresses: if self.address.is_empty() { defaults() } else { self.address.clone() },
+            gateways: self.gateway.clone(),
+            config: receiving.config(1),
+        }
+    }
+
+    pub(super) fn place(&self) -> Result<Place, Failure> {
+        super::place(&self.link, &self.kernel_address, &self.gateway, self.dump.as_ref())
+    }
+}
+
+/// The host at the other end of a cable, one address further on the same network.
+pub(crate) fn other_end(site: &Site) -> Result<Site, Failure> {
+    let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
+    let neighbour = address::neighbour(first).map_err(Failure::Usage)?;
+    let config = Config { seed: site.config.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) };
+    Ok(Site { addresses: vec![neighbour], gateways: Vec::new(), config })
+}

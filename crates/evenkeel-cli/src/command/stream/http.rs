@@ -1,0 +1,56 @@
+//! `evenkeel http`.
+
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_apps::http::Document;
+use evenkeel_apps::stream::{Ask, Web};
+
+use super::serve::{Task, TcpArguments};
+use crate::command::hosting::HostArguments;
+use crate::failure::Failure;
+use crate::quantity;
+use crate::receiving::Receiving;
+
+/// Serve one made-up document over HTTP/1.x: for measurements, and to try browsers and curl against.
+///
+/// GET and HEAD of / give it. Connections are kept, and requests may come one behind the other.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Links are those of `evenkeel echo --help`.
+
+Examples:
+  evenkeel http cable --size 1300 --clients 64
+as root, in two terminals:
+  evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G
+  curl -o document http://10.77.0.2/
+
+Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments.")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Port.
+    #[arg(long, value_name = "PORT", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// Octets of the document, such as 1300, 64k or 1G.
+    #[arg(long, value_name = "N", default_value = "1300", value_parser = quantity::count)]
+    size: u64,
+    /// What the server computes for each read, such as 100us.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
+    work: Duration,
+    /// Stop after so many connections.
+    #[arg(long, value_name = "N", value_parser = quantity::count)]
+    count: Option<u64>,
+    #[command(flatten)]
+    streams: TcpArguments,
+    #[command(flatten)]
+    receiving: Receiving,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Arguments { host, port, size, work, count, streams, receiving } = arguments;
+    let text = b"GET / HTTP/1.1\r\nHost: evenkeel\r\nConnection: close\r\n\r\n";
+    let ask = Ask::Request { text: text.as_slice().into(), answer: *size };
+    let task = Task { port: *port, work: *work, count: *count, ask };
+    streams.serve(host, receiving, Web::new(Document::new(*size)), task)
+}

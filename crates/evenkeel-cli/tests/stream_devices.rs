@@ -1,0 +1,241 @@
+//! TCP on devices, as a user runs it, with the kernel and its programs on the other side. Needs root; says aloud if it is skipped.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{command, in_namespace, pause, run, wait_for};
+use serde_json::Value;
+
+/// How long anything may take; nothing here is about speed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command at work, which is ended whatever becomes of the test.
+struct Running(Option<Child>);
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self(Some(child))
+    }
+
+    /// Interrupts it. It must end by itself, with its books balanced, and print JSON.
+    fn interrupt(self) -> Value {
+        run(&format!("kill -INT {}", self.0.as_ref().unwrap().id()));
+        let (status, result, said) = self.end();
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(result["books"]["conserved"], true, "{result}");
+        result
+    }
+
+    /// Waits until it ends.
+    fn end(mut self) -> (Option<i32>, Value, String) {
+        let mut child = self.0.take().unwrap();
+        let ended = (0..1_200).any(|_| {
+            child.try_wait().unwrap().is_some() || {
+                pause();
+                false
+            }
+        });
+        if !ended {
+            child.kill().unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        assert!(ended, "it does not end: {}", String::from_utf8_lossy(&output.stderr));
+        let result = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        (output.status.code(), result, String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A TAP with the kernel on its other side.
+const TAP: [&str; 5] = ["tap:keel0", "--kernel-address", "10.77.0.1/24", "--kernel-address", "fd77::1/64"];
+
+fn with<'a>(command: &'a str, link: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [&[command], link, more].concat()
+}
+
+/// A veth pair: the kernel's end, and one for evenkeel.
+fn veth() {
+    run("ip link add kernel0 type veth peer name ek0");
+    run("ip addr add 10.77.0.1/24 dev kernel0");
+    run("ip addr add fd77::1/64 dev kernel0 nodad");
+    run("ip link set kernel0 up");
+    run("ip link set ek0 up");
+}
+
+fn connect(to: (&str, u16)) -> TcpStream {
+    let stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Runs a command of the shell to its end; what it printed.
+fn shell(line: &str) -> String {
+    let output = Command::new("timeout").args(["60", "sh", "-c", line]).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_kernels_programs_talk_to_echo_on_a_tap() {
+    in_namespace("the_kernels_programs_talk_to_echo_on_a_tap", || {
+        let echo = Running::start(&with("echo", &TAP, &["--tcp", "--json", "--connections"]));
+        wait_for("ping -c 1 -w 1 10.77.0.2");
+        wait_for("ping -c 1 -w 1 fd77::2");
+        for address in ["10.77.0.2", "fd77::2"] {
+            // nc says that it has said all (half-close), and still hears the rest.
+            assert_eq!(shell(&format!("echo hello | nc -N {address} 7")), "hello\n");
+            let sent = shell("seq 1 300000 | sha256sum");
+            let target = if address.contains(':') {
+                format!("TCP6:[{address}]:7")
+            } else {
+                format!("TCP4:{address}:7")
+            };
+            assert_eq!(shell(&format!("seq 1 300000 | socat -t 30 - {target} | sha256sum")), sent);
+        }
+        // One that is reset, and one that stays open to the end.
+        let mut reset = connect(("10.77.0.2", 7));
+        reset.write_all(&[1; 100_000]).unwrap();
+        pause();
+        drop(reset);
+        let mut open = connect(("fd77::2", 7));
+        open.write_all(b"still here").unwrap();
+        let mut heard = [0; 10];
+        open.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, *b"still here");
+        let result = echo.interrupt();
+        assert_eq!((&result["accepted"], &result["open"]), (&6.into(), &1.into()), "{result}");
+        assert_eq!(result["failed"], 1, "{result}");
+        let connection = &result["connections"][0];
+        assert_eq!((&connection["state"], &connection["octets_in"]), (&"ESTABLISHED".into(), &10.into()));
+        assert_eq!(connection["local"], "[fd77::2]:7", "{result}");
+        // Its end was said to the peer.
+        assert_eq!(open.read(&mut heard).unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_stopped_and_others_are_not() {
+    in_namespace("a_peer_that_does_not_read_is_stopped_and_others_are_not", || {
+        veth();
+        let echo = Running::start(&["echo", "packet:ek0", "--tcp", "--json", "--connections"]);
+        wait_for("ping -c 1 -w 1 10.77.0.2");
+        let mut deaf = connect(("10.77.0.2", 7));
+        deaf.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+        let mut written = 0;
+        let stopped = loop {
+            match deaf.write(&[7; 65_536]) {
+                Ok(octets) => written += octets,
+                Err(error) => break error.kind(),
+            }
+            assert!(written < 1 << 30, "nobody stops it");
+        };
+        assert!(matches!(stopped, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{stopped:?}");
+        assert_eq!(shell("echo hello | nc -N 10.77.0.2 7"), "hello\n");
+        // It goes on where it was.
+        deaf.shutdown(Shutdown::Write).unwrap();
+        let (mut back, mut buffer) = (0, vec![0; 65_536]);
+        loop {
+            let read = deaf.read(&mut buffer).unwrap();
+            if read == 0 {
+                break;
+            }
+            assert!(buffer[..read].iter().all(|octet| *octet == 7));
+            back += read;
+        }
+        assert_eq!(back, written);
+        let result = echo.interrupt();
+        assert_eq!((&result["accepted"], &result["failed"]), (&2.into(), &0.into()), "{result}");
+    });
+}
+
+#[test]
+fn send_reaches_the_kernel_over_a_network_interface() {
+    in_namespace("send_reaches_the_kernel_over_a_network_interface", || {
+        veth();
+        for (to, from) in [("10.77.0.1", "10.77.0.2/24"), ("fd77::1", "fd77::2/64")] {
+            let listener = TcpListener::bind((to, 0)).unwrap();
+            let target = listener.local_addr().unwrap().to_string();
+            let arguments =
+                ["send", "packet:ek0", "--to", &target, "--from", from, "--octets", "5M", "--json"];
+            let send = Running::start(&arguments);
+            let (mut peer, _) = listener.accept().unwrap();
+            peer.set_read_timeout(Some(PATIENCE)).unwrap();
+            // The peer goes on after our end: the other half is open.
+            let mut all = Vec::new();
+            peer.read_to_end(&mut all).unwrap();
+            peer.write_all(&all[..1_000]).unwrap();
+            drop(peer);
+            let (status, result, said) = send.end();
+            assert_eq!((status, all.len()), (Some(0), 5_000_000), "{said}");
+            assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
+            assert_eq!(result["octets_in"], 1_000, "{result}");
+            assert_eq!(result["books"]["conserved"], true, "{result}");
+        }
+    });
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_connection_is_said_in_a_line() {
+    in_namespace("what_stands_in_the_way_of_a_connection_is_said_in_a_line", || {
+        veth();
+        wait_for("ip link show ek0 up");
+        let complaint = |to: &str| {
+            let (status, _, said) =
+                Running::start(&["send", "packet:ek0", "--to", to, "--octets", "5"]).end();
+            assert_eq!(status, Some(1), "{said}");
+            said
+        };
+        assert_eq!(complaint("10.77.0.1:9"), "evenkeel: 10.77.0.1:9: connection refused\n");
+        assert_eq!(complaint("192.0.2.1:9"), "evenkeel: 192.0.2.1:9: no route to the destination\n");
+    });
+}
+
+#[test]
+fn a_peer_that_resets_is_told_of() {
+    in_namespace("a_peer_that_resets_is_told_of", || {
+        veth();
+        let listener = TcpListener::bind(("10.77.0.1", 0)).unwrap();
+        let target = listener.local_addr().unwrap().to_string();
+        let send = Running::start(&["send", "packet:ek0", "--to", &target, "--octets", "1G", "--json"]);
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.read_exact(&mut [0; 1_000]).unwrap();
+        // With octets unread, the kernel resets.
+        drop(peer);
+        let (status, result, said) = send.end();
+        assert_eq!((status, said), (Some(1), format!("evenkeel: {target}: connection reset by peer\n")));
+        assert_eq!((&result["complete"], &result["connected"]), (&false.into(), &true.into()), "{result}");
+    });
+}
+
+#[test]
+fn curl_fetches_a_document_again_and_again_over_one_connection() {
+    in_namespace("curl_fetches_a_document_again_and_again_over_one_connection", || {
+        let http = Running::start(&with("http", &TAP, &["--size", "3M", "--json"]));
+        wait_for("ping -c 1 -w 1 10.77.0.2");
+        wait_for("ping -c 1 -w 1 fd77::2");
+        let got = shell(
+            "curl -s -S http://10.77.0.2/ -w '%{size_download} %{num_connects}\\n' -o /dev/null http://10.77.0.2/ -o /dev/null",
+        );
+        assert_eq!(got, "3000000 1\n3000000 0\n");
+        let hashes = shell("for i in 1 2 3; do curl -s -S -g 'http://[fd77::2]/' | sha256sum & done; wait");
+        let different: std::collections::BTreeSet<_> = hashes.lines().collect();
+        assert_eq!((hashes.lines().count(), different.len()), (3, 1), "{hashes}");
+        let result = http.interrupt();
+        assert_eq!((&result["requests"], &result["accepted"]), (&5.into(), &4.into()), "{result}");
+    });
+}

@@ -1,0 +1,228 @@
+//! TCP without root: servers and clients on a cable, as a user runs them, and their results as JSON.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
+use common::{command, evenkeel, json, run};
+use serde_json::Value;
+
+const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"];
+/// How long a connection may take on a machine that is busy with other things: none of these tests is about speed.
+const PATIENCE: &str = "120s";
+
+fn conserved(result: &Value, other: &str) {
+    for books in [&result["books"], &result[other]["books"]] {
+        assert_eq!(books["conserved"], true, "{result}");
+    }
+}
+
+#[test]
+fn what_is_sent_comes_back_over_every_architecture_and_both_families() {
+    for architecture in ARCHITECTURES {
+        for to in ["10.77.0.1:7", "[fd77::1]:7"] {
+            let result = json(&[
+                "send",
+                "cable",
+                "--octets",
+                "3M",
+                "--to",
+                to,
+                "--architecture",
+                architecture,
+                "--duration",
+                PATIENCE,
+                "--json",
+            ]);
+            assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
+            assert_eq!((&result["octets_in"], &result["octets_out"]), (&3_000_000.into(), &3_000_000.into()));
+            assert_eq!(result["connection"]["octets_acked"], 3_000_000, "{result}");
+            assert_eq!(result["connection"]["state"], "TIME-WAIT", "{result}");
+            assert_eq!(result["server"]["octets_in"], 3_000_000, "{result}");
+            assert_eq!((&result["server"]["accepted"], &result["server"]["failed"]), (&1.into(), &0.into()));
+            conserved(&result, "server");
+        }
+    }
+}
+
+#[test]
+fn a_sink_gives_nothing_back() {
+    let result = json(&[
+        "send",
+        "cable",
+        "--sink",
+        "--octets",
+        "200k",
+        "--to",
+        "10.77.0.1:9",
+        "--duration",
+        PATIENCE,
+        "--json",
+    ]);
+    assert_eq!((&result["complete"], &result["octets_in"]), (&true.into(), &0.into()), "{result}");
+    assert_eq!(result["server"]["octets_in"], 200_000, "{result}");
+}
+
+/// What is given in is written out again, and the report does not come between.
+#[test]
+fn standard_input_goes_there_and_back_to_standard_output() {
+    let mut child = command(&["send", "cable", "--duration", PATIENCE])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said: Vec<u8> = (0..1_000_000_u32).flat_map(|n| n.to_le_bytes()).collect();
+    let mut input = child.stdin.take().unwrap();
+    let writing = std::thread::spawn({
+        let said = said.clone();
+        move || input.write_all(&said).unwrap()
+    });
+    let output = child.wait_with_output().unwrap();
+    writing.join().unwrap();
+    let report = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{report}");
+    assert!(output.stdout == said, "{} octets came back of {}", output.stdout.len(), said.len());
+    assert!(report.contains("complete") && report.contains("retrans:"), "{report}");
+}
+
+#[test]
+fn a_file_is_sent_and_what_comes_back_is_written_to_a_file() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-{}-send", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (from, to) = (folder.join("from"), folder.join("to"));
+    std::fs::write(&from, b"in a file").unwrap();
+    let (from_path, to_path) = (from.to_str().unwrap(), to.to_str().unwrap());
+    let result = json(&["send", "cable", from_path, "--output", to_path, "--duration", PATIENCE, "--json"]);
+    assert_eq!(result["octets_in"], 9, "{result}");
+    assert_eq!(result["as_sent"], Value::Null, "what is not made up is not compared");
+    assert_eq!(std::fs::read(&to).unwrap(), b"in a file");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A reader that has gone is no error, and nobody waits for the rest.
+#[test]
+fn a_reader_that_goes_away_ends_it() {
+    let mut child = command(&["send", "cable", "--octets", "1G", "--output", "-", "--duration", PATIENCE])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut some = [0; 1_000];
+    child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn servers_serve_many_connections_over_every_architecture() {
+    for architecture in ARCHITECTURES {
+        for (server, back) in [("echo", 20_000), ("sink", 0)] {
+            let result = json(&[
+                server,
+                "cable",
+                "--tcp",
+                "--clients",
+                "30",
+                "--count",
+                "90",
+                "--octets",
+                "20k",
+                "--architecture",
+                architecture,
+                "--duration",
+                PATIENCE,
+                "--json",
+            ]);
+            let clients = &result["clients"];
+            assert_eq!((&clients["opened"], &clients["completed"]), (&90.into(), &90.into()), "{result}");
+            assert_eq!(result["accepted"], 90, "{result}");
+            assert_eq!(result["octets_in"], 90 * 20_000, "{result}");
+            assert_eq!(clients["octets_in"], 90 * back, "{result}");
+            assert_eq!(result["tcp"]["counters"]["PassiveOpens"], 90, "{result}");
+            conserved(&result, "clients");
+        }
+    }
+}
+
+#[test]
+fn a_document_is_served_over_ipv6() {
+    let result = json(&[
+        "http",
+        "cable",
+        "--address",
+        "fd77::2/64",
+        "--size",
+        "100k",
+        "--clients",
+        "5",
+        "--count",
+        "20",
+        "--duration",
+        PATIENCE,
+        "--json",
+    ]);
+    assert_eq!((&result["requests"], &result["clients"]["completed"]), (&20.into(), &20.into()), "{result}");
+    assert!(result["octets_out"].as_u64().unwrap() > 20 * 100_000, "{result}");
+    conserved(&result, "clients");
+}
+
+/// All ten thousand are open at a time, and what they take is what is said of them in the documentation: less than 1 KiB each while idle.
+#[test]
+fn ten_thousand_connections_at_a_time() {
+    let result = json(&[
+        "echo",
+        "cable",
+        "--tcp",
+        "--clients",
+        "10000",
+        "--count",
+        "10000",
+        "--octets",
+        "100",
+        "--connections=3",
+        "--duration",
+        PATIENCE,
+        "--json",
+    ]);
+    assert_eq!(result["clients"]["completed"], 10_000, "{}", result["clients"]);
+    assert_eq!((&result["accepted"], &result["octets_out"]), (&10_000.into(), &1_000_000.into()));
+    assert!(result["connections"].as_array().unwrap().len() <= 3);
+    conserved(&result, "clients");
+}
+
+#[test]
+fn a_port_where_nobody_listens_refuses() {
+    // The server of the cable listens at --to; nobody does at the discard port of a UDP sink, which has no TCP at all.
+    let output =
+        evenkeel(&["send", "cable", "--to", "10.77.0.9:7", "--from", "10.77.0.9/24", "--duration", "5s"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("10.77.0.9:7: the destination is this host"), "{said}");
+}
+
+#[test]
+fn ctrl_c_ends_a_server_and_a_client_with_their_books_balanced() {
+    for arguments in [
+        &["echo", "cable", "--tcp", "--octets", "10G", "--duration", "1h", "--json"][..],
+        &["send", "cable", "--octets", "1000G", "--json"],
+    ] {
+        let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        common::pause();
+        common::pause();
+        run(&format!("kill -INT {}", child.id()));
+        let ended = (0..200).any(|_| {
+            child.try_wait().unwrap().is_some() || {
+                common::pause();
+                false
+            }
+        });
+        assert!(ended, "{arguments:?} goes on for 10 s after Ctrl-C");
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["books"]["conserved"], true, "{result}");
+    }
+}
