@@ -119,7 +119,7 @@ pub struct Config {
     /// Where all pseudo-random choices start from.
     pub seed: u64,
     /// What nobody outside may guess: sequence numbers, cookies and hashes of TCP come from it. `None` makes it from the seed, which is for simulations and
-    /// tests; a host on a real network wants 128 random bits.
+    /// tests; a host on a real network wants 128 random bits ([`Host::set_secret`]).
     pub secret: Option<Secret>,
     /// Limits of TCP, and what its connections have in common.
     pub tcp: EndpointConfig,
@@ -280,6 +280,12 @@ impl Host {
             host.net.set_daemon(channel, process);
         }
         Ok(host)
+    }
+
+    /// Gives it its secret, as in [`Config::secret`]; says whether it could. One that was configured stays, and so does that of a host which has had to do
+    /// with TCP: numbers and cookies it has given away depend on it.
+    pub fn set_secret(&mut self, secret: Secret) -> bool {
+        self.net.set_secret(secret)
     }
 
     /// Takes an interface, with the host's addresses on it. An IPv6 link-local address is added by itself.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Host};
 use evenkeel_core::stack::{Hearsay, InterfaceId};
+use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{self as link, Clock, Device, Halt, Standing, Status, Stop, Woken};
@@ -80,11 +81,12 @@ pub enum Ended {
 }
 
 impl Engine {
-    /// Puts a host on this core.
+    /// Puts a host on this core. Unless it has a secret already, it gets one here: what runs in real time has peers who may not guess it.
     ///
     /// # Errors
-    /// If the process may open no more descriptors.
-    pub fn new(host: Host, clock: Clock) -> io::Result<Self> {
+    /// If the process may open no more descriptors, or there are no random bits.
+    pub fn new(mut host: Host, clock: Clock) -> io::Result<Self> {
+        host.set_secret(Secret::new(link::random_bits()?));
         let halt = Halt::new()?;
         Ok(Self {
             host,
@@ -298,6 +300,7 @@ mod tests {
 
     use evenkeel_core::host::{Config, System};
     use evenkeel_core::process::{Program, Step};
+    use evenkeel_core::tcp::ListenerConfig;
 
     use super::*;
 
@@ -309,6 +312,39 @@ mod tests {
         fn step(&mut self, _system: &mut System<'_>) -> Step {
             Step::Again
         }
+    }
+
+    #[test]
+    fn a_host_in_real_time_has_a_secret_of_its_own() {
+        let secret_of = |config| {
+            let engine = Engine::new(Host::new(config).unwrap(), Clock::start()).unwrap();
+            engine.host().config().secret.unwrap()
+        };
+        // Not assert_ne!: secrets do not print themselves, but tests might.
+        assert!(secret_of(Config::default()) != secret_of(Config::default()));
+        let given = Secret::new([7; 16]);
+        assert!(secret_of(Config { secret: Some(given), ..Config::default() }) == given);
+    }
+
+    /// Listens, and waits for ever.
+    #[derive(Debug)]
+    struct Listens;
+
+    impl Program for Listens {
+        fn step(&mut self, system: &mut System<'_>) -> Step {
+            let listener = system.listen(None, 7, &ListenerConfig::default()).unwrap();
+            Step::Wait(listener)
+        }
+    }
+
+    #[test]
+    fn a_secret_stays_once_it_is_used() {
+        let mut host = Host::new(Config::default()).unwrap();
+        host.spawn("listens", 0, Box::new(Listens));
+        let ran = host.turn(Instant::ZERO).unwrap();
+        host.finish(&ran, Instant::ZERO);
+        assert!(!host.set_secret(Secret::new([1; 16])) && host.config().secret.is_none());
+        assert!(Host::new(Config::default()).unwrap().set_secret(Secret::new([1; 16])));
     }
 
     fn attended_while(busy: bool) {

@@ -10,6 +10,7 @@ mod calls;
 mod processing;
 mod segments;
 
+use super::Net;
 use crate::channel::ChannelId;
 use crate::host::Config;
 use crate::process::ProcessId;
@@ -52,6 +53,19 @@ struct Holder {
     socket: Option<SocketId>,
     /// Its channel, while that holds segments, or is on an adaptor.
     channel: Option<ChannelId>,
+}
+
+impl Net {
+    pub(crate) fn set_secret(&mut self, secret: Secret) -> bool {
+        let endpoint = &self.tcp.endpoint;
+        let used = !endpoint.is_empty() || endpoint.waiting() > 0 || endpoint.listeners().next().is_some();
+        if self.config.secret.is_some() || used || endpoint.counters().iter().any(|(_, count)| count > 0) {
+            return false;
+        }
+        self.config.secret = Some(secret);
+        self.tcp = Tcp::new(&self.config);
+        true
+    }
 }
 
 impl Tcp {
