@@ -220,10 +220,12 @@ impl System<'_> {
         if self.owns(stream) { self.net.write_stream(stream, data) } else { Err(Unavailable::Closed) }
     }
 
-    /// Octets that [`System::write`] would take now, unless memory becomes scarce in between.
-    #[must_use]
-    pub fn room(&self, stream: SocketId) -> usize {
-        if self.owns(stream) { self.net.stream_room(stream) } else { 0 }
+    /// Octets that [`System::write`] would take now, unless memory becomes scarce in between; 0 also if this direction was shut down.
+    ///
+    /// # Errors
+    /// The connection has failed, or there is none any more.
+    pub fn room(&self, stream: SocketId) -> Result<usize, Unavailable> {
+        if self.owns(stream) { self.net.stream_room(stream) } else { Err(Unavailable::Closed) }
     }
 
     /// Says that nothing more will be written. What was written is still sent, and reading goes on.

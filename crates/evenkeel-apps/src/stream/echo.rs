@@ -52,7 +52,7 @@ impl Service for Echo {
             return Ok(Progress::Wait);
         }
         while !stream.is_over() {
-            let room = stream.room().min(self.buffer.len());
+            let room = stream.room()?.min(self.buffer.len());
             let Some(buffer) = self.buffer.get_mut(..room).filter(|buffer| !buffer.is_empty()) else {
                 return Ok(Progress::Wait);
             };

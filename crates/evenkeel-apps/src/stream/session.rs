@@ -74,8 +74,10 @@ impl<'a, 's> Stream<'a, 's> {
     }
 
     /// Octets that can be written now.
-    #[must_use]
-    pub fn room(&self) -> usize {
+    ///
+    /// # Errors
+    /// The connection has failed, or is closed.
+    pub fn room(&self) -> Result<usize, Unavailable> {
         self.system.room(self.socket)
     }
 

@@ -23,7 +23,7 @@ impl Web {
     /// Sends what there is to say and room for; false if there was not room for all.
     fn answer(&mut self, session: &mut Browsing, stream: &mut Stream<'_, '_>) -> Result<bool, Unavailable> {
         while session.responder.has_answer() {
-            let room = stream.room().min(self.buffer.len());
+            let room = stream.room()?.min(self.buffer.len());
             let Some(buffer) = self.buffer.get_mut(..room).filter(|buffer| !buffer.is_empty()) else {
                 return Ok(false);
             };

@@ -9,6 +9,7 @@ use crate::process::ProcessId;
 use crate::socket::{ConnectError, Descriptor, Event, EventQueue, ListenError, Listener, SocketId, Stream};
 use crate::tcp::connection::{Info, Unavailable};
 use crate::tcp::endpoint::{self, ListenAt, Readiness};
+use crate::tcp::state::State;
 use crate::tcp::table::Id;
 use crate::tcp::{Connection, Counters, Endpoint, FourTuple, ListenerConfig};
 use crate::time::Instant;
@@ -139,9 +140,14 @@ impl Net {
         self.tcp.endpoint.write(id, data)
     }
 
-    pub(crate) fn stream_room(&self, socket: SocketId) -> usize {
+    pub(crate) fn stream_room(&self, socket: SocketId) -> Result<usize, Unavailable> {
         let connection = self.stream(socket).and_then(|id| self.tcp.endpoint.connection(id));
-        connection.map_or(0, Connection::writable)
+        let connection = connection.ok_or(Unavailable::Closed)?;
+        match (connection.error(), connection.state()) {
+            (Some(error), _) => Err(Unavailable::Failed(error)),
+            (None, State::Closed) => Err(Unavailable::Closed),
+            (None, _) => Ok(connection.writable()),
+        }
     }
 
     /// One of the calls that give nothing back.
