@@ -18,7 +18,7 @@ impl Listener {
         arrival: &Arrival<'_>,
         counters: &mut Counters,
     ) -> Reaction {
-        if !self.accepts() {
+        if !self.has_room() {
             return overflow(counters);
         }
         let presented = self.judge_fast_open(arrival, counters);
@@ -170,7 +170,7 @@ impl Listener {
             counters.count(Counter::SyncookiesFailed);
             return Reaction::Nothing;
         };
-        if !self.accepts() {
+        if !self.has_room() {
             return overflow(counters);
         }
         counters.count(Counter::SyncookiesRecv);

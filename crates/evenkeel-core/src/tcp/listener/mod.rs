@@ -128,7 +128,8 @@ pub enum Reaction {
 /// Half-open connections are small, and as many as configured; what comes in excess gets a SYN cookie, for which nothing is kept. Nothing is
 /// allocated per SYN once the SYN queue has had its full size.
 ///
-/// Those established wait in the accept queue. When it is full the listener [no longer accepts](Self::accepts): whoever drives it should then
+/// Those established wait in the accept queue. When it is full, or half-open connections are too many and there are no cookies, the listener
+/// [no longer accepts](Self::accepts): whoever drives it should then
 /// stop taking segments from its channel, so that further SYNs die there at no cost (Druschel and Banga, OSDI 1996, 3.4). A listener that
 /// is driven all the same drops SYNs and the last ACKs of handshakes, whose senders will try again.
 ///
@@ -219,9 +220,15 @@ impl Listener {
         self.fast_open.as_mut()
     }
 
-    /// Whether there is room in the accept queue. If not, stop protocol processing of the listener's channel until there is.
+    /// Whether a SYN can lead to anything: there is room in the accept queue, and in the SYN queue unless cookies stand in for it. If not, stop
+    /// protocol processing of the channel that SYNs come by until there is.
     #[must_use]
     pub fn accepts(&self) -> bool {
+        self.has_room() && (self.config.syn_cookies || !self.half_open.is_full())
+    }
+
+    /// Whether there is room in the accept queue.
+    fn has_room(&self) -> bool {
         self.accept_queue_len() < self.config.backlog
     }
 

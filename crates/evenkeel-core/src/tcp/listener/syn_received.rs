@@ -53,7 +53,7 @@ impl Listener {
         if header.ack != entry.iss + 1 {
             return self.handle_other_ack(id, arrival, counters);
         }
-        if !self.accepts() {
+        if !self.has_room() {
             return overflow(counters);
         }
         Reaction::Establish(self.establish(id, &entry, arrival))

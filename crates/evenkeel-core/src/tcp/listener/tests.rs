@@ -412,6 +412,26 @@ fn a_full_accept_queue_stops_the_listener_until_there_is_room() {
 }
 
 #[test]
+fn without_cookies_a_full_syn_queue_accepts_no_more_until_a_handshake_is_over() {
+    let config = ListenerConfig { syn_queue: 2, syn_cookies: false, ..ListenerConfig::default() };
+    let mut bench = Bench::new(config.clone());
+    assert!(bench.listener.accepts());
+    let syn_acks: Vec<_> = (0..2).map(|n| bench.answer(0, n, plain_syn())).collect();
+    assert!(!bench.listener.accepts());
+    assert_eq!(bench.input(1, 2, plain_syn()), Reaction::Nothing);
+    assert_eq!(bench.count(Counter::ReqQFullDrop), 1);
+    // That concerns SYNs alone: the last ACK of a handshake gives a place back.
+    bench.established(1, 0, ack_of(&syn_acks[0]));
+    assert!(bench.listener.accepts());
+    bench.answer(2, 2, plain_syn());
+    assert!(!bench.listener.accepts());
+    // With cookies there is always something to do about a SYN.
+    let mut bench = Bench::new(ListenerConfig { syn_cookies: true, ..config });
+    let _ = [0, 1].map(|n| bench.answer(0, n, plain_syn()));
+    assert!(bench.listener.accepts());
+}
+
+#[test]
 fn cookies_are_used_only_when_the_syn_queue_is_full() {
     let mut bench = Bench::new(ListenerConfig { syn_queue: 10, ..ListenerConfig::default() });
     for n in 0..10 {
@@ -666,7 +686,7 @@ proptest! {
                     continue;
                 }
             };
-            let was_full = !bench.listener.accepts();
+            let was_full = !bench.listener.has_room();
             match bench.input_with(now, n, header, &[7; 4][..usize::from(payload.min(4))], None) {
                 Reaction::Send(reply) if reply.flags.contains(Flags::SYN) => sent.entry(n).or_default().push(reply),
                 Reaction::Send(reply) => prop_assert!(!header.flags.contains(Flags::RST) || reply.flags == Flags::ACK),
