@@ -39,6 +39,7 @@ work! {
     PollRound => "poll-round", "the polling thread calls a device's callback";
     Input => "input", "IP and UDP input of a frame, or IP input of a segment";
     Segment => "segment", "TCP input of a segment, beside that of IP";
+    Open => "open", "a SYN is put before its listener, beside TCP input of it";
     Control => "control", "ARP, NDP, ICMP, IGMP or MLD input of a frame";
     Forward => "forward", "routing a packet and putting it on its way";
     Filter => "filter", "a packet filter looks at a frame";

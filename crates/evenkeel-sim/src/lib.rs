@@ -4,6 +4,7 @@
 //! *network emulator* delays, loses and mangles frames. All dice are rolled by one seeded generator: the same seed gives the same run.
 #![forbid(unsafe_code)]
 
+pub mod bulk;
 pub mod cpu;
 pub mod daemons;
 pub mod event;
@@ -11,11 +12,13 @@ pub mod machine;
 pub mod net;
 pub mod packet;
 pub mod rng;
+pub mod rpc;
 pub mod streams;
 pub mod tcp;
 pub mod timeline;
 pub mod trace;
 pub mod traffic;
+pub mod web;
 pub mod wire;
 pub mod workload;
 pub mod world;

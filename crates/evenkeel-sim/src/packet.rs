@@ -1,7 +1,9 @@
-//! UDP datagrams as frames: what traffic sources send, made once and then only numbered.
+//! Frames: UDP datagrams, which traffic sources make once and then only number, TCP segments, and ARP requests.
 
+use evenkeel_core::tcp::{Header, Segment};
 use evenkeel_core::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Address, Ipv4Packet, UdpPacket,
+    ArpHardware, ArpOperation, ArpPacket, EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol,
+    Ipv4Address, Ipv4Packet, UdpPacket,
 };
 
 /// One end of a flow.
@@ -11,19 +13,68 @@ pub struct Station {
     pub hardware: EthernetAddress,
     /// IPv4 address.
     pub address: Ipv4Address,
-    /// UDP port.
+    /// UDP or TCP port.
     pub port: u16,
 }
 
 /// Octets in front of the payload: Ethernet, IPv4 without options, UDP.
-pub const HEADERS_BYTES: usize = 14 + 20 + 8;
+pub const HEADERS_BYTES: usize = IP_HEADERS_BYTES + 8;
+/// Octets in front of a segment: Ethernet, IPv4 without options.
+pub const IP_HEADERS_BYTES: usize = 14 + 20;
 /// The shortest Ethernet frame, without frame check sequence.
 pub(crate) const FRAME_BYTES_MIN: usize = 60;
 
 /// A frame with one UDP datagram from `from` to `to`, from the Ethernet header on.
 #[must_use]
 pub fn udp_frame(from: Station, to: Station, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0; (HEADERS_BYTES + payload.len()).max(FRAME_BYTES_MIN)];
+    let mut bytes = ip_frame(from, to, IpProtocol::Udp, 8 + payload.len());
+    if let Some(datagram) = bytes.get_mut(IP_HEADERS_BYTES..) {
+        let mut udp = UdpPacket::new_unchecked(datagram);
+        udp.set_src_port(from.port);
+        udp.set_dst_port(to.port);
+        udp.set_len((8 + payload.len()) as u16);
+    }
+    write_payload(&mut bytes, from.address, to.address, payload);
+    bytes
+}
+
+/// A frame with one TCP segment from `from` to `to`; the ports in `header` do not matter.
+#[must_use]
+pub fn segment_frame(from: Station, to: Station, header: Header, payload: &[u8]) -> Vec<u8> {
+    let header = Header { source: from.port, destination: to.port, ..header };
+    let (_, options_len) = header.options.emit();
+    let mut bytes = ip_frame(from, to, IpProtocol::Tcp, 20 + options_len + payload.len());
+    if let Some(room) = bytes.get_mut(IP_HEADERS_BYTES..) {
+        let segment = Segment { header, payload: [payload, b""] };
+        let _ = segment.emit(room, &from.address.into(), &to.address.into());
+    }
+    bytes
+}
+
+/// A frame that asks everybody for the hardware address of `to`: who has it notes that of `from` (RFC 826).
+#[must_use]
+pub fn arp_request(from: Station, to: Ipv4Address) -> Vec<u8> {
+    let mut bytes = vec![0; FRAME_BYTES_MIN];
+    let mut ethernet = EthernetFrame::new_unchecked(&mut bytes[..]);
+    ethernet.set_dst_addr(EthernetAddress::BROADCAST);
+    ethernet.set_src_addr(from.hardware);
+    ethernet.set_ethertype(EthernetProtocol::Arp);
+    let mut arp = ArpPacket::new_unchecked(ethernet.payload_mut());
+    arp.set_hardware_type(ArpHardware::Ethernet);
+    arp.set_protocol_type(EthernetProtocol::Ipv4);
+    arp.set_hardware_len(6);
+    arp.set_protocol_len(4);
+    arp.set_operation(ArpOperation::Request);
+    arp.set_source_hardware_addr(from.hardware.as_bytes());
+    arp.set_source_protocol_addr(&from.address.octets());
+    arp.set_target_hardware_addr(&[0; 6]);
+    arp.set_target_protocol_addr(&to.octets());
+    bytes
+}
+
+/// A frame with an IPv4 header, and room for `len` octets behind it.
+fn ip_frame(from: Station, to: Station, protocol: IpProtocol, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; (IP_HEADERS_BYTES + len).max(FRAME_BYTES_MIN)];
     let mut ethernet = EthernetFrame::new_unchecked(&mut bytes[..]);
     ethernet.set_dst_addr(to.hardware);
     ethernet.set_src_addr(from.hardware);
@@ -31,18 +82,13 @@ pub fn udp_frame(from: Station, to: Station, payload: &[u8]) -> Vec<u8> {
     let mut ip = Ipv4Packet::new_unchecked(ethernet.payload_mut());
     ip.set_version(4);
     ip.set_header_len(20);
-    ip.set_total_len((20 + 8 + payload.len()) as u16);
+    ip.set_total_len((20 + len) as u16);
     ip.set_dont_frag(true);
     ip.set_hop_limit(64);
-    ip.set_next_header(IpProtocol::Udp);
+    ip.set_next_header(protocol);
     ip.set_src_addr(from.address);
     ip.set_dst_addr(to.address);
     ip.fill_checksum();
-    let mut udp = UdpPacket::new_unchecked(ip.payload_mut());
-    udp.set_src_port(from.port);
-    udp.set_dst_port(to.port);
-    udp.set_len((8 + payload.len()) as u16);
-    write_payload(&mut bytes, from.address, to.address, payload);
     bytes
 }
 

@@ -1,5 +1,7 @@
 //! Traffic sources: frames on the wire at a rate, whatever becomes of them (the generators of the papers, W1 and W6).
 
+use std::fmt;
+
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::packet::{Station, udp_frame, write_payload};
@@ -54,12 +56,22 @@ pub struct Flow {
     pub stop: Instant,
 }
 
+/// Makes a source's frames one by one, from how many it made before and from dice.
+struct Maker(Box<dyn FnMut(u64, &mut Rng) -> Vec<u8> + Send>);
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Maker")
+    }
+}
+
 /// A source that follows its [`Flow`]. Sans-IO: [`Source::poll_frame`] when [`Source::poll_timeout`] is reached.
 #[derive(Debug)]
 pub struct Source {
     flow: Flow,
     rng: Rng,
     frame: Vec<u8>,
+    maker: Option<Maker>,
     sent: u64,
     /// Start of the burst that is being sent.
     burst: Instant,
@@ -72,10 +84,28 @@ impl Source {
     #[must_use]
     pub fn new(flow: Flow, rng: Rng) -> Self {
         let frame = udp_frame(flow.from, flow.to, &vec![0; flow.payload_bytes]);
-        let mut source =
-            Self { frame, rng, sent: 0, burst: flow.start, left_in_burst: 0, next: flow.start, flow };
+        let mut source = Self {
+            frame,
+            rng,
+            maker: None,
+            sent: 0,
+            burst: flow.start,
+            left_in_burst: 0,
+            next: flow.start,
+            flow,
+        };
         source.begin_burst();
         source
+    }
+
+    /// A source of other frames than datagrams: `make` makes each, from how many there were before and from dice.
+    #[must_use]
+    pub fn of_frames(
+        flow: Flow,
+        rng: Rng,
+        make: impl FnMut(u64, &mut Rng) -> Vec<u8> + Send + 'static,
+    ) -> Self {
+        Self { maker: Some(Maker(Box::new(make))), ..Self::new(flow, rng) }
     }
 
     /// Its flow.
@@ -101,10 +131,16 @@ impl Source {
         if self.poll_timeout() > now || self.poll_timeout() == Instant::NEVER {
             return None;
         }
-        self.number_frame();
+        let frame = match &mut self.maker {
+            Some(Maker(make)) => make(self.sent, &mut self.rng),
+            None => {
+                self.number_frame();
+                self.frame.clone()
+            }
+        };
         self.sent += 1;
         self.advance();
-        Some(self.frame.clone())
+        Some(frame)
     }
 
     fn number_frame(&mut self) {

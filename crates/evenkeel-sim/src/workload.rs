@@ -61,7 +61,7 @@ impl<T> Log<T> {
 ///
 /// # Panics
 /// If the port is taken: the experiment is set up wrongly.
-fn open(socket: &mut Option<SocketId>, system: &mut System<'_>, port: u16) -> SocketId {
+pub(crate) fn open(socket: &mut Option<SocketId>, system: &mut System<'_>, port: u16) -> SocketId {
     *socket.get_or_insert_with(|| match system.bind(None, port) {
         Ok(socket) => socket,
         Err(error) => panic!("cannot bind port {port}: {error}"),

@@ -193,10 +193,39 @@ impl World {
 
     /// Adds a traffic source on a segment; its frames reach the switch over a wire with these conditions.
     pub fn add_source(&mut self, segment: SegmentId, flow: Flow, conditions: Conditions) -> SourceId {
+        self.attach_source(segment, conditions, |rng| Source::new(flow, rng))
+    }
+
+    /// The same with other frames than datagrams: `make` makes each, from how many there were before and from dice.
+    pub fn add_source_of(
+        &mut self,
+        segment: SegmentId,
+        flow: Flow,
+        conditions: Conditions,
+        make: impl FnMut(u64, &mut Rng) -> Vec<u8> + Send + 'static,
+    ) -> SourceId {
+        self.attach_source(segment, conditions, |rng| Source::of_frames(flow, rng, make))
+    }
+
+    fn attach_source(
+        &mut self,
+        segment: SegmentId,
+        conditions: Conditions,
+        make: impl FnOnce(Rng) -> Source,
+    ) -> SourceId {
         let number = self.sources.len();
-        self.attach(segment, Who::Source(number), flow.from.hardware, conditions, Conditions::PERFECT);
-        let rng = self.rng.fork();
-        self.sources.push(Source::new(flow, rng));
+        // In this order: the dice of all who were there before stay as they are.
+        let (up, down) =
+            (Path::new(conditions, self.rng.fork()), Path::new(Conditions::PERFECT, self.rng.fork()));
+        let source = make(self.rng.fork());
+        let hardware = source.flow().from.hardware;
+        self.segments[segment.0].attachments.push(Attachment {
+            who: Who::Source(number),
+            hardware,
+            up,
+            down,
+        });
+        self.sources.push(source);
         SourceId(number)
     }
 

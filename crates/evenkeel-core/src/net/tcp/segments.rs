@@ -22,7 +22,11 @@ impl Net {
             ecn: packet.ecn,
             mss: self.stack.mss_by(packet.interface, &packet.source),
         };
-        let fate = self.tcp.endpoint.input(&packet.octets(), &of, now);
+        let octets = packet.octets();
+        if opens(&octets) {
+            self.work.add(Work::Open);
+        }
+        let fate = self.tcp.endpoint.input(&octets, &of, now);
         self.tcp.stirred = true;
         match fate {
             Fate::Data => packet.deliver(&mut self.ledger, &mut self.pool),
@@ -171,4 +175,13 @@ impl Net {
             self.tcp.deadline = Instant::NEVER;
         }
     }
+}
+
+/// Whether a segment wants a new connection: a SYN without an ACK.
+fn opens(octets: &[u8]) -> bool {
+    /// Where the header has its flags, and two of them.
+    const FLAGS: usize = 13;
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
+    octets.get(FLAGS).is_some_and(|&flags| flags & (SYN | ACK) == SYN)
 }

@@ -1,0 +1,212 @@
+//! Bulk transfers (W11): datagrams by a sliding window, and a stream.
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::SocketId;
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::workload::{Log, open};
+
+/// What copying takes, beside everything that is paid for each packet and call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copying {
+    /// CPU time for 1024 octets.
+    pub per_kib: Duration,
+}
+
+impl Copying {
+    fn of(self, octets: usize) -> Duration {
+        Duration::from_nanos((self.per_kib.as_nanos() * octets as u128 / 1024) as u64)
+    }
+}
+
+/// Sends datagrams, never more than a window ahead of what is acknowledged. Nothing is sent again.
+#[derive(Debug)]
+pub struct WindowSender {
+    to: Endpoint,
+    octets: usize,
+    window: u64,
+    left: u64,
+    sent: u64,
+    acked: u64,
+    copying: Copying,
+    socket: Option<SocketId>,
+}
+
+impl WindowSender {
+    /// A sender of `datagrams` of `octets` each.
+    #[must_use]
+    pub const fn new(to: Endpoint, datagrams: u64, octets: usize, window: u64, copying: Copying) -> Self {
+        Self { to, octets, window, left: datagrams, sent: 0, acked: 0, copying, socket: None }
+    }
+}
+
+impl Program for WindowSender {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let socket = open(&mut self.socket, system, 0);
+        if self.left > 0 && self.sent < self.acked + self.window {
+            self.left -= 1;
+            self.sent += 1;
+            let _ = system.send(socket, self.to, &vec![0; self.octets]);
+            system.compute(self.copying.of(self.octets));
+            return Step::Again;
+        }
+        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        if let Some(&count) = datagram.as_slice().and_then(|octets| octets.first_chunk()) {
+            self.acked = self.acked.max(u64::from_be_bytes(count));
+        }
+        system.recycle(datagram);
+        Step::Again
+    }
+}
+
+/// Counts a [`WindowSender`]'s datagrams, and acknowledges every so many.
+#[derive(Debug)]
+pub struct WindowReceiver {
+    port: u16,
+    every: u64,
+    copying: Copying,
+    received: u64,
+    ack: Option<Endpoint>,
+    socket: Option<SocketId>,
+    arrivals: Log<Instant>,
+}
+
+impl WindowReceiver {
+    /// A receiver on `port` that acknowledges every `every` datagrams, and when it had each.
+    #[must_use]
+    pub fn new(port: u16, every: u64, copying: Copying) -> (Self, Log<Instant>) {
+        let arrivals = Log::default();
+        (
+            Self { port, every, copying, received: 0, ack: None, socket: None, arrivals: arrivals.clone() },
+            arrivals,
+        )
+    }
+}
+
+impl Program for WindowReceiver {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let socket = open(&mut self.socket, system, self.port);
+        if let Some(to) = self.ack.take() {
+            let _ = system.send(socket, to, &self.received.to_be_bytes());
+            return Step::Again;
+        }
+        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        self.received += 1;
+        if self.received.is_multiple_of(self.every) {
+            self.ack = Some(datagram.source);
+        }
+        system.compute(self.copying.of(datagram.chunks().map(<[u8]>::len).sum()));
+        system.recycle(datagram);
+        self.arrivals.push(system.now());
+        Step::Again
+    }
+}
+
+/// Octets that one call of a program moves.
+const CALL: usize = 8 << 10;
+
+/// Sends a stream of so many octets.
+#[derive(Debug)]
+pub struct StreamSource {
+    to: Endpoint,
+    left: usize,
+    copying: Copying,
+    stream: Option<SocketId>,
+}
+
+impl StreamSource {
+    /// A source of `octets` to `to`.
+    #[must_use]
+    pub const fn new(to: Endpoint, octets: usize, copying: Copying) -> Self {
+        Self { to, left: octets, copying, stream: None }
+    }
+}
+
+impl Program for StreamSource {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        let Some(stream) = self.stream else {
+            self.stream = Some(system.connect(self.to).expect("the peer can be reached"));
+            return Step::Again;
+        };
+        match system.write(stream, &vec![0; self.left.min(CALL)]) {
+            Ok(taken) => {
+                self.left -= taken;
+                system.compute(self.copying.of(taken));
+            }
+            Err(Unavailable::NotNow) => {
+                while system.next_event(events).is_some() {}
+                return Step::Wait(events);
+            }
+            Err(why) => panic!("the stream ended: {why:?}"),
+        }
+        if self.left > 0 {
+            return Step::Again;
+        }
+        system.close(stream);
+        Step::Exit
+    }
+}
+
+/// Reads streams to their ends and discards them.
+#[derive(Debug)]
+pub struct StreamSink {
+    port: u16,
+    config: ListenerConfig,
+    copying: Copying,
+    listener: Option<SocketId>,
+    stream: Option<(SocketId, Arrived)>,
+    arrived: Log<Arrived>,
+}
+
+/// A stream that has come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// Octets.
+    pub octets: usize,
+    /// When it was accepted.
+    pub began: Instant,
+    /// When the last octet had been read.
+    pub ended: Instant,
+}
+
+impl StreamSink {
+    /// A sink on `port`, and what it has read.
+    #[must_use]
+    pub fn new(port: u16, config: ListenerConfig, copying: Copying) -> (Self, Log<Arrived>) {
+        let arrived = Log::default();
+        (Self { port, config, copying, listener: None, stream: None, arrived: arrived.clone() }, arrived)
+    }
+}
+
+impl Program for StreamSink {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(listener) = self.listener else {
+            self.listener = Some(system.listen(None, self.port, &self.config).expect("the port is free"));
+            return Step::Again;
+        };
+        let Some((stream, arrived)) = &mut self.stream else {
+            let Some((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
+            let now = system.now();
+            self.stream = Some((stream, Arrived { octets: 0, began: now, ended: now }));
+            return Step::Again;
+        };
+        match system.read(*stream, &mut [0; CALL]) {
+            Ok(len) if len > 0 => {
+                arrived.octets += len;
+                system.compute(self.copying.of(len));
+                return Step::Again;
+            }
+            Err(Unavailable::NotNow) => return Step::Wait(*stream),
+            _ => {}
+        }
+        self.arrived.push(Arrived { ended: system.now(), ..*arrived });
+        system.close(*stream);
+        self.stream = None;
+        Step::Again
+    }
+}

@@ -1,0 +1,231 @@
+//! Remote procedure calls over UDP (W8): servers, a worker with one long call, and a client that keeps them busy.
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::SocketId;
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::rng::Ratio;
+use crate::workload::{Log, Tally, open};
+
+/// Octets of a call and of its answer.
+const MESSAGE: usize = 32;
+
+/// Computes for a while for each call, and answers.
+#[derive(Debug)]
+pub struct RpcServer {
+    port: u16,
+    compute: Duration,
+    socket: Option<SocketId>,
+    answer: Option<(Endpoint, Vec<u8>)>,
+}
+
+impl RpcServer {
+    /// A server on `port` whose calls take `compute` of CPU time.
+    #[must_use]
+    pub const fn new(port: u16, compute: Duration) -> Self {
+        Self { port, compute, socket: None, answer: None }
+    }
+}
+
+impl Program for RpcServer {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let socket = open(&mut self.socket, system, self.port);
+        if let Some((to, message)) = self.answer.take() {
+            let _ = system.send(socket, to, &message);
+            return Step::Again;
+        }
+        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        self.answer = Some((datagram.source, datagram.chunks().flatten().copied().collect()));
+        system.recycle(datagram);
+        system.compute(self.compute);
+        Step::Again
+    }
+}
+
+/// Takes one call, and computes for long on memory that fills a good part of the cache.
+///
+/// Interrupts use the cache as well. What they displaced has to be fetched again: `refill` times as long as they took, which is added to what there is to
+/// compute. The worker sees them as time that its slices took too long; what is longer than an interrupt was another process.
+#[derive(Debug)]
+pub struct Worker {
+    port: u16,
+    compute: Duration,
+    refill: Ratio,
+    socket: Option<SocketId>,
+    work: Option<Working>,
+}
+
+#[derive(Debug)]
+struct Working {
+    client: Endpoint,
+    left: Duration,
+    slice: Duration,
+    slice_began: Instant,
+}
+
+const SLICE: Duration = Duration::from_micros(500);
+/// Another process has the CPU for longer than that.
+const INTERRUPTS_MAX: Duration = Duration::from_millis(10);
+
+impl Worker {
+    /// A worker on `port` whose call takes `compute` of CPU time if nothing disturbs it.
+    #[must_use]
+    pub const fn new(port: u16, compute: Duration, refill: Ratio) -> Self {
+        Self { port, compute, refill, socket: None, work: None }
+    }
+
+    fn accept(&mut self, socket: SocketId, system: &mut System<'_>) -> Step {
+        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let (client, now) = (datagram.source, system.now());
+        self.work = Some(Working { client, left: self.compute, slice: Duration::ZERO, slice_began: now });
+        system.recycle(datagram);
+        Step::Again
+    }
+}
+
+impl Program for Worker {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let socket = open(&mut self.socket, system, self.port);
+        let Some(work) = &mut self.work else { return self.accept(socket, system) };
+        let interrupted = system.now().since(work.slice_began).saturating_sub(work.slice);
+        if interrupted < INTERRUPTS_MAX && !work.slice.is_zero() {
+            work.left += interrupted * self.refill.numerator() / self.refill.denominator();
+        }
+        if work.left.is_zero() {
+            let _ = system.send(socket, work.client, b"done");
+            self.work = None;
+            return Step::Again;
+        }
+        work.slice = work.left.min(SLICE);
+        work.left -= work.slice;
+        work.slice_began = system.now();
+        system.compute(work.slice);
+        Step::Again
+    }
+}
+
+/// Calls the worker once, and until it answers keeps servers busy with short calls, evenly spread over time, each with some outstanding.
+#[derive(Debug)]
+pub struct RpcClient {
+    worker: Endpoint,
+    servers: Vec<Server>,
+    /// The call of the worker.
+    start: Instant,
+    socket: Option<SocketId>,
+    called: bool,
+    answered: Tally,
+    worked: Log<Duration>,
+}
+
+#[derive(Debug)]
+struct Server {
+    at: Endpoint,
+    interval: Duration,
+    next: Instant,
+    sent: u64,
+    answered: u64,
+    /// Answers a second, over the last few periods.
+    served_per_s: f64,
+    /// When the interval was last adapted, and how many answers there were then.
+    adapted: (Instant, u64),
+}
+
+/// How many calls a server has outstanding at most.
+pub const OUTSTANDING_MAX: u64 = 4_000;
+/// And on the whole: so many that it is never without, even if the scheduler lets it run for half a second, and never has them all.
+const OUTSTANDING: f64 = 2_000.0;
+/// How often the rate of calls is adapted to that of answers. Processes take turns within that time.
+const ADAPT: Duration = Duration::from_millis(600);
+/// Faster than any server answers, so that calls are outstanding soon.
+const FIRST_RATE: f64 = 4_000.0;
+
+impl RpcClient {
+    /// A client that calls `worker` at `start`, and `servers` from then on; with the count of the servers' answers, and how long the worker took.
+    #[must_use]
+    pub fn new(worker: Endpoint, servers: &[Endpoint], start: Instant) -> (Self, Tally, Log<Duration>) {
+        let (answered, worked) = (Tally::default(), Log::default());
+        let first = Duration::from_secs_f64(1.0 / FIRST_RATE);
+        let servers = servers.iter().enumerate().map(|(n, &at)| Server {
+            at,
+            interval: first,
+            // Not all at the same time.
+            next: start + first * n as u32 / servers.len() as u32,
+            sent: 0,
+            answered: 0,
+            served_per_s: FIRST_RATE / 4.0,
+            adapted: (start, 0),
+        });
+        let client = Self {
+            worker,
+            servers: servers.collect(),
+            start,
+            socket: None,
+            called: false,
+            answered: answered.clone(),
+            worked: worked.clone(),
+        };
+        (client, answered, worked)
+    }
+
+    fn receive(&mut self, socket: SocketId, system: &mut System<'_>) -> bool {
+        let Some(datagram) = system.receive(socket) else { return false };
+        if datagram.source == self.worker {
+            self.worked.push(system.now().since(self.start));
+        }
+        if let Some(server) = self.servers.iter_mut().find(|server| server.at == datagram.source) {
+            server.answered += 1;
+            self.answered.add_one();
+        }
+        system.recycle(datagram);
+        true
+    }
+}
+
+impl Server {
+    const fn outstanding(&self) -> u64 {
+        self.sent - self.answered
+    }
+
+    /// As many calls as answers, and up to half as many more or less if far fewer or more are outstanding than should be.
+    fn adapt(&mut self, now: Instant) {
+        let (since, answered) = self.adapted;
+        if now < since + ADAPT {
+            return;
+        }
+        let served_per_s = (self.answered - answered) as f64 / now.since(since).as_secs_f64();
+        self.served_per_s += (served_per_s - self.served_per_s) / 2.0;
+        let missing = (OUTSTANDING - self.outstanding() as f64) / OUTSTANDING;
+        let rate = self.served_per_s.max(FIRST_RATE / 8.0) * (1.0 + missing.clamp(-1.0, 1.0) / 2.0);
+        self.interval = Duration::from_secs_f64(1.0 / rate);
+        self.adapted = (now, self.answered);
+    }
+
+    fn call(&mut self, socket: SocketId, system: &mut System<'_>) {
+        self.adapt(system.now());
+        if system.now() < self.next {
+            return;
+        }
+        self.next = (self.next + self.interval).max(system.now());
+        if self.outstanding() < OUTSTANDING_MAX && system.send(socket, self.at, &[0; MESSAGE]).is_ok() {
+            self.sent += 1;
+        }
+    }
+}
+
+impl Program for RpcClient {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let socket = open(&mut self.socket, system, 0);
+        while self.receive(socket, system) {}
+        if !self.called && system.now() >= self.start {
+            self.called = system.send(socket, self.worker, &[0; MESSAGE]).is_ok();
+        }
+        for server in &mut self.servers {
+            server.call(socket, system);
+        }
+        let next = self.servers.iter().map(|server| server.next).min().unwrap_or(Instant::NEVER);
+        let start = if self.called { Instant::NEVER } else { self.start };
+        Step::WaitUntil(socket, next.min(start))
+    }
+}

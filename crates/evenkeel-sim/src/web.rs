@@ -1,0 +1,234 @@
+//! A minimal web server and its clients: a connection for each document, as in HTTP/1.0.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::workload::Tally;
+
+const REQUEST: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
+/// The end of a request.
+const BLANK_LINE: &[u8] = b"\r\n\r\n";
+/// Longer requests are nobody's here.
+const REQUEST_MAX: usize = 4 << 10;
+const CHUNK: usize = 16 << 10;
+
+/// Answers each request with one document, whatever it asks for, and closes: one process, many connections.
+#[derive(Debug)]
+pub struct WebServer {
+    port: u16,
+    config: ListenerConfig,
+    /// CPU time that a request takes.
+    compute: Duration,
+    answer: Vec<u8>,
+    listener: Option<SocketId>,
+    streams: BTreeMap<SocketId, Conversation>,
+    /// Those whose requests were worked on.
+    ready: VecDeque<SocketId>,
+    answered: Tally,
+}
+
+#[derive(Debug, Default)]
+struct Conversation {
+    request: Vec<u8>,
+    /// Octets of the answer that were written; `None` as long as there is none.
+    written: Option<usize>,
+}
+
+impl WebServer {
+    /// A server on `port` of a document of `octets`, with `compute` of CPU time for each request; and the count of the requests answered.
+    #[must_use]
+    pub fn new(port: u16, config: ListenerConfig, octets: usize, compute: Duration) -> (Self, Tally) {
+        let mut answer = format!("HTTP/1.0 200 OK\r\nContent-Length: {octets}\r\n\r\n").into_bytes();
+        answer.resize(answer.len() + octets, b'.');
+        let answered = Tally::default();
+        let server = Self {
+            port,
+            config,
+            compute,
+            answer,
+            listener: None,
+            streams: BTreeMap::new(),
+            ready: VecDeque::new(),
+            answered: answered.clone(),
+        };
+        (server, answered)
+    }
+
+    /// Reads what has come of a request, and does the work once it is whole.
+    fn hear(&mut self, stream: SocketId, system: &mut System<'_>) {
+        let Some(conversation) = self.streams.get_mut(&stream) else { return };
+        let mut chunk = [0; 1 << 10];
+        loop {
+            match system.read(stream, &mut chunk) {
+                Ok(len) if len > 0 && conversation.request.len() <= REQUEST_MAX => {
+                    conversation.request.extend(chunk.iter().take(len));
+                    if conversation.written.is_none() && conversation.request.ends_with(BLANK_LINE) {
+                        conversation.written = Some(0);
+                        system.compute(self.compute);
+                        self.ready.push_back(stream);
+                        return;
+                    }
+                }
+                Err(Unavailable::NotNow) => return,
+                // It ends without a request.
+                _ => return self.end(stream, system),
+            }
+        }
+    }
+
+    /// Writes what there is room for; closes at the end.
+    fn tell(&mut self, stream: SocketId, system: &mut System<'_>) {
+        let Some(Conversation { written: Some(written), .. }) = self.streams.get_mut(&stream) else { return };
+        while let Some(rest @ [_, ..]) = self.answer.get(*written..) {
+            match system.write(stream, rest) {
+                Ok(taken) => *written += taken,
+                Err(Unavailable::NotNow) => return,
+                Err(_) => return self.end(stream, system),
+            }
+        }
+        self.answered.add_one();
+        self.end(stream, system);
+    }
+
+    fn end(&mut self, stream: SocketId, system: &mut System<'_>) {
+        self.streams.remove(&stream);
+        system.close(stream);
+    }
+}
+
+impl Program for WebServer {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        if self.listener.is_none() {
+            let listener = system.listen(None, self.port, &self.config);
+            self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
+        }
+        if let Some(stream) = self.ready.pop_front() {
+            self.tell(stream, system);
+            return Step::Again;
+        }
+        match system.next_event(events) {
+            None => return Step::Wait(events),
+            Some(Event::Acceptable(listener)) => {
+                while let Some((stream, _)) = system.accept(listener) {
+                    self.streams.insert(stream, Conversation::default());
+                }
+            }
+            Some(Event::Stream(stream, _)) => match self.streams.get(&stream) {
+                Some(Conversation { written: Some(_), .. }) => self.tell(stream, system),
+                Some(_) => self.hear(stream, system),
+                None => {}
+            },
+        }
+        Step::Again
+    }
+}
+
+/// Fetches documents, one after the other, each over a connection of its own.
+#[derive(Debug)]
+pub struct WebClient {
+    to: Endpoint,
+    /// Octets of a document.
+    octets: usize,
+    /// Between a failure and the next try.
+    pause: Duration,
+    /// An answer that has not come by then is given up.
+    patience: Duration,
+    stream: Option<(SocketId, Fetch)>,
+    counts: WebCounts,
+}
+
+/// What became of a client's fetches.
+#[derive(Debug, Clone, Default)]
+pub struct WebCounts {
+    /// Documents that came whole.
+    pub fetched: Tally,
+    /// Connections that failed, or ended early.
+    pub failed: Tally,
+}
+
+#[derive(Debug)]
+struct Fetch {
+    asked: bool,
+    head: Vec<u8>,
+    /// Octets of the document that have come, once the head has.
+    body: Option<usize>,
+    since: Instant,
+}
+
+impl WebClient {
+    /// A client of the server at `to`, whose documents have `octets`; and what becomes of its fetches.
+    #[must_use]
+    pub fn new(to: Endpoint, octets: usize) -> (Self, WebCounts) {
+        let counts = WebCounts::default();
+        let (pause, patience) = (Duration::from_millis(1), Duration::from_secs(120));
+        (Self { to, octets, pause, patience, stream: None, counts: counts.clone() }, counts)
+    }
+
+    fn open(&mut self, system: &mut System<'_>) -> Step {
+        let Ok(stream) = system.connect(self.to) else {
+            self.counts.failed.add_one();
+            return Step::Sleep(system.now() + self.pause);
+        };
+        let fetch = Fetch { asked: false, head: Vec::new(), body: None, since: system.now() };
+        self.stream = Some((stream, fetch));
+        Step::Again
+    }
+
+    /// Goes on with a fetch; says whether it was whole once it is over.
+    fn go_on(stream: SocketId, fetch: &mut Fetch, octets: usize, system: &mut System<'_>) -> Option<bool> {
+        if !fetch.asked {
+            match system.write(stream, REQUEST) {
+                Ok(len) => fetch.asked = len == REQUEST.len(),
+                Err(Unavailable::NotNow) => return None,
+                Err(_) => return Some(false),
+            }
+        }
+        let mut chunk = [0; CHUNK];
+        loop {
+            match system.read(stream, &mut chunk) {
+                Ok(0) => return Some(fetch.body == Some(octets)),
+                Ok(len) => fetch.take(chunk.get(..len).unwrap_or_default()),
+                Err(Unavailable::NotNow) => return None,
+                Err(_) => return Some(false),
+            }
+        }
+    }
+}
+
+impl Fetch {
+    fn take(&mut self, octets: &[u8]) {
+        if let Some(body) = &mut self.body {
+            *body += octets.len();
+            return;
+        }
+        self.head.extend(octets);
+        let end = self.head.windows(BLANK_LINE.len()).position(|at| at == BLANK_LINE);
+        self.body = end.map(|at| self.head.len() - at - BLANK_LINE.len());
+    }
+}
+
+impl Program for WebClient {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some((stream, mut fetch)) = self.stream.take() else { return self.open(system) };
+        let over = Self::go_on(stream, &mut fetch, self.octets, system);
+        let until = fetch.since + self.patience;
+        match over {
+            None if system.now() < until => {
+                self.stream = Some((stream, fetch));
+                return Step::WaitUntil(stream, until);
+            }
+            Some(true) => self.counts.fetched.add_one(),
+            _ => self.counts.failed.add_one(),
+        }
+        system.close(stream);
+        if over == Some(true) { Step::Again } else { Step::Sleep(system.now() + self.pause) }
+    }
+}

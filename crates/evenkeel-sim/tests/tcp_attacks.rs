@@ -1,0 +1,441 @@
+//! TCP under attack, in virtual time on a machine with costs, for every receive architecture: what connections keep, what memory is taken, and that
+//! nothing a stranger sends ends a connection.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::sync::Arc;
+
+use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, Options, SeqNumber};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpCidr, Ipv4Address};
+use evenkeel_sim::machine::{Costs, Machine};
+use evenkeel_sim::net::Conditions;
+use evenkeel_sim::packet::{Station, arp_request, segment_frame};
+use evenkeel_sim::rng::Rng;
+use evenkeel_sim::streams::StreamEcho;
+use evenkeel_sim::traffic::{Flow, Pattern};
+use evenkeel_sim::web::{WebClient, WebServer};
+use evenkeel_sim::workload::{Log, Tally};
+use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
+
+const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
+const CLIENT: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
+const ATTACKER: Ipv4Address = Ipv4Address::new(10, 0, 0, 200);
+/// Of the connections that somebody talks over.
+const ECHO: u16 = 7;
+/// Of another process with connections of its own.
+const OTHER_ECHO: u16 = 8;
+/// Where somebody listens and accepts nothing.
+const DUMMY: u16 = 9;
+const HTTP: u16 = 80;
+/// From where the connections to [`ECHO`] are opened, and those to [`OTHER_ECHO`].
+const FROM: u16 = 40_000;
+const OTHER_FROM: u16 = 41_000;
+const CONNECTIONS: u16 = 8;
+
+/// Whatever is attacked is well under way by then.
+const ATTACK: Instant = Instant::from_millis(3_000);
+const SETTLED: Instant = Instant::from_millis(5_000);
+const END: Instant = Instant::from_millis(11_000);
+
+/// What connections keep under the lazy architectures: all but a tenth.
+const KEPT: f64 = 0.9;
+
+/// Opens connections, writes a message on each at every tick, and counts what comes back.
+#[derive(Debug)]
+struct Talk {
+    to: Endpoint,
+    from: u16,
+    streams: Vec<SocketId>,
+    next: Instant,
+    echoed: Tally,
+    ended: Log<Unavailable>,
+}
+
+/// A message of each connection at every tick: with eight of them a quarter of the machine.
+const MESSAGE: [u8; 1_000] = [7; 1_000];
+const TICK: Duration = Duration::from_millis(15);
+
+impl Talk {
+    fn new(port: u16, from: u16) -> (Self, Tally, Log<Unavailable>) {
+        let (echoed, ended) = (Tally::default(), Log::default());
+        let to = Endpoint::new(SERVER.into(), port);
+        let next = Instant::from_millis(100);
+        (
+            Self { to, from, streams: Vec::new(), next, echoed: echoed.clone(), ended: ended.clone() },
+            echoed,
+            ended,
+        )
+    }
+
+    fn hear(&self, stream: SocketId, system: &mut System<'_>) {
+        let mut chunk = [0; 4_096];
+        loop {
+            match system.read(stream, &mut chunk) {
+                // A thousandth of what came, rounded down: of whole messages nothing is lost by that.
+                Ok(len) if len > 0 => (0..len / 100).for_each(|_| self.echoed.add_one()),
+                Ok(_) => return self.ended.push(Unavailable::Closed),
+                Err(Unavailable::NotNow) => return,
+                Err(why) => return self.ended.push(why),
+            }
+        }
+    }
+}
+
+impl Program for Talk {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        if self.streams.is_empty() && system.now() >= Instant::from_millis(50) {
+            for n in 0..CONNECTIONS {
+                self.streams.push(system.connect_from(None, self.from + n, self.to).unwrap());
+            }
+        }
+        if system.now() >= self.next {
+            self.next += TICK;
+            for &stream in &self.streams {
+                // What finds no room is not sent: so the rate never is above what it was.
+                let _ = system.write(stream, &MESSAGE);
+            }
+        }
+        match system.next_event(events) {
+            Some(Event::Stream(stream, _)) => self.hear(stream, system),
+            Some(Event::Acceptable(_)) => {}
+            None => return Step::WaitUntil(events, self.next),
+        }
+        Step::Again
+    }
+}
+
+/// Listens without cookies, and accepts nothing.
+#[derive(Debug, Default)]
+struct Dummy(Option<SocketId>);
+
+impl Program for Dummy {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let config =
+            ListenerConfig { backlog: 5, syn_queue: 8, syn_cookies: false, ..ListenerConfig::default() };
+        let socket = *self.0.get_or_insert_with(|| system.listen(None, DUMMY, &config).unwrap());
+        Step::Wait(socket)
+    }
+}
+
+struct Bench {
+    world: World,
+    segment: SegmentId,
+    server: HostId,
+    client: HostId,
+}
+
+fn wire() -> Conditions {
+    Conditions::wire(155_000_000, Duration::from_micros(20), 1_000)
+}
+
+/// The server is a machine with costs, the client one without.
+fn bench(architecture: Architecture, seed: u64, tune: impl FnOnce(&mut Config)) -> Bench {
+    let mut world = World::new(seed);
+    let segment = world.add_segment();
+    let mut config =
+        Config { device_work: DeviceWork::Interrupt, batch_pkts: 1, seed, ..Config::of(architecture) };
+    if architecture == Architecture::Polled {
+        config.device_work = DeviceWork::Polled;
+    }
+    tune(&mut config);
+    let costs = Machine::built_in("sparcstation-20").unwrap().costs(architecture);
+    let port =
+        |address: Ipv4Address| Port::new(segment, IpCidr::new(address.into(), 24)).with_conditions(wire());
+    let server = world.add_host(config, costs, &[port(SERVER)]).unwrap();
+    // Its windows are small: whoever reads slowly has others keep what is sent, not himself.
+    let mut free = Config { seed: seed ^ 1, ..Config::of(Architecture::Polled) };
+    let small = tcp::Config {
+        receive_buffer_initial: 8 << 10,
+        receive_buffer_max: 8 << 10,
+        ..tcp::Config::default()
+    };
+    free.tcp.connection = Arc::new(small);
+    let client_port = Port { ring_pkts: 4_096, ..port(CLIENT) };
+    let client = world.add_host(free, Costs::FREE, &[client_port]).unwrap();
+    Bench { world, segment, server, client }
+}
+
+fn station(host: usize, address: Ipv4Address, port: u16) -> Station {
+    Station { hardware: hardware_address(host, 0), address, port }
+}
+
+impl Bench {
+    /// Frames made by `make` go to the server from the attack on. Now and then the attacker says where its address is, so that answers leave.
+    fn attack(
+        &mut self,
+        rate_pps: u64,
+        mut make: impl FnMut(u64, &mut Rng, Station, Station) -> Vec<u8> + Send + 'static,
+    ) {
+        let (from, to) = (station(200, ATTACKER, 1), station(0, SERVER, 1));
+        let flow = Flow {
+            from,
+            to,
+            payload_bytes: 0,
+            rate_pps,
+            pattern: Pattern::Poisson,
+            start: ATTACK,
+            stop: Instant::NEVER,
+        };
+        self.world.add_source_of(self.segment, flow, wire(), move |number, rng| {
+            if number.is_multiple_of(10_000) {
+                arp_request(from, SERVER)
+            } else {
+                make(number, rng, from, to)
+            }
+        });
+    }
+
+    fn syn_flood(&mut self, port: u16, rate_pps: u64) {
+        self.attack(rate_pps, move |_, rng, from, to| {
+            let options = Options { mss: Some(1460), sack_permitted: true, ..Options::default() };
+            let seq = SeqNumber::new(rng.next_u64() as u32);
+            let syn = Header { seq, flags: Flags::SYN, window: 4096, options, ..Header::default() };
+            let from = Station { port: rng.between(1_024, 65_535) as u16, ..from };
+            segment_frame(from, Station { port, ..to }, syn, b"")
+        });
+    }
+
+    /// Segments with the addresses and ports of live connections, and numbers out of the air: resets, acknowledgments, SYNs, data, and any flags at all.
+    fn garbage(&mut self, port: u16, from_port: u16, rate_pps: u64) {
+        self.attack(rate_pps, move |_, rng, _, to| {
+            let flags = match rng.below(5) {
+                0 => Flags::RST,
+                1 => Flags::ACK,
+                2 => Flags::SYN,
+                3 => Flags::ACK | Flags::PSH,
+                _ => Flags::RST | Flags::ACK,
+            };
+            let header = Header {
+                seq: SeqNumber::new(rng.next_u64() as u32),
+                ack: SeqNumber::new(rng.next_u64() as u32),
+                flags,
+                window: rng.next_u64() as u16,
+                ..Header::default()
+            };
+            let source = station(1, CLIENT, from_port + rng.below(u64::from(CONNECTIONS)) as u16);
+            let payload: &[u8] = if flags.contains(Flags::PSH) { &[0xee; 100] } else { b"" };
+            segment_frame(source, Station { port, ..to }, header, payload)
+        });
+    }
+
+    fn talk(&mut self, port: u16, from: u16) -> (Tally, Log<Unavailable>) {
+        let config = ListenerConfig { syn_queue: 256, ..ListenerConfig::default() };
+        self.world.host_mut(self.server).spawn("echo", 0, Box::new(StreamEcho::new(port, config).0));
+        let (talk, echoed, ended) = Talk::new(port, from);
+        self.world.host_mut(self.client).spawn("talk", 0, Box::new(talk));
+        (echoed, ended)
+    }
+
+    fn server(&self) -> &Host {
+        self.world.host(self.server)
+    }
+
+    /// What came back from the time when all has settled to the end.
+    fn measure(&mut self, echoed: &Tally) -> u64 {
+        self.world.run_until(SETTLED);
+        let before = echoed.get();
+        self.world.run_until(END);
+        echoed.get() - before
+    }
+}
+
+const fn is_lazy(architecture: Architecture) -> bool {
+    matches!(architecture, Architecture::SoftLrp | Architecture::NiLrp)
+}
+
+/// The memory of a host has not grown: its frames are those promised at the beginning, its connections those that were opened.
+fn bounded(host: &Host, frames: usize, connections: usize) {
+    host.check().unwrap();
+    assert_eq!(host.pool().1, frames, "frame buffers");
+    assert!(host.tcp().len() <= connections, "{} connections", host.tcp().len());
+    assert!(host.tcp().buffered() <= host.config().tcp.buffers);
+}
+
+/// What is kept of an undisturbed run's throughput, and the bench for a closer look.
+fn share_kept(architecture: Architecture, attack: impl Fn(&mut Bench)) -> (f64, Bench) {
+    let run = |attacked: bool| {
+        let mut bench = bench(architecture, 1, |_| {});
+        bench.world.host_mut(bench.server).spawn("dummy", 0, Box::<Dummy>::default());
+        let (echoed, ended) = bench.talk(ECHO, FROM);
+        bench.world.run_until(Instant::from_millis(2_000));
+        let frames = bench.server().pool().1;
+        if attacked {
+            attack(&mut bench);
+        }
+        let count = bench.measure(&echoed);
+        assert_eq!(ended.take(), [], "{architecture}: no connection ends");
+        bounded(bench.server(), frames, usize::from(CONNECTIONS));
+        (count, bench)
+    };
+    let ((calm, _), (attacked, bench)) = (run(false), run(true));
+    assert!(calm > 2_000, "{architecture}: {calm}");
+    (attacked as f64 / calm as f64, bench)
+}
+
+#[test]
+fn a_syn_flood_to_another_port_takes_nothing_from_connections_under_lrp_and_all_under_bsd() {
+    for architecture in Architecture::ALL {
+        let (kept, bench) = share_kept(architecture, |bench| bench.syn_flood(DUMMY, 14_000));
+        println!("SYN flood to another port, {architecture}: {kept:.3} kept");
+        if is_lazy(architecture) {
+            assert!(kept >= KEPT, "{architecture}: {kept}");
+        } else if architecture == Architecture::Eager {
+            assert!(kept < 0.2, "{architecture}: {kept}");
+        }
+        let listener = bench.server().tcp().listeners().find(|listener| listener.at.port == DUMMY).unwrap();
+        assert_eq!((listener.half_open, listener.to_accept), (8, 0), "{architecture}: {listener:?}");
+        if is_lazy(architecture) {
+            let dropped = bench.server().tcp_counters().get(Counter::ReqQFullDrop);
+            assert_eq!(dropped, 0, "{architecture}: they die before TCP");
+        }
+    }
+}
+
+#[test]
+fn a_syn_flood_to_their_own_port_takes_nothing_from_connections_under_lrp() {
+    for architecture in Architecture::ALL {
+        let (kept, bench) = share_kept(architecture, |bench| bench.syn_flood(ECHO, 14_000));
+        println!("SYN flood to the same port, {architecture}: {kept:.3} kept");
+        if is_lazy(architecture) {
+            assert!(kept >= KEPT, "{architecture}: {kept}");
+        } else if architecture == Architecture::Eager {
+            assert!(kept < 0.2, "{architecture}: {kept}");
+        }
+        let counters = bench.server().tcp_counters();
+        assert!(
+            counters.get(Counter::SyncookiesSent) > 1_000,
+            "{architecture}: cookies stand in for half-open connections"
+        );
+        let listener = bench.server().tcp().listeners().find(|listener| listener.at.port == ECHO).unwrap();
+        assert!(listener.half_open <= 256, "{architecture}: {listener:?}");
+    }
+}
+
+#[test]
+fn garbage_aimed_at_connections_ends_none_and_costs_little() {
+    for architecture in Architecture::ALL {
+        let (kept, bench) = share_kept(architecture, |bench| bench.garbage(ECHO, FROM, 4_000));
+        println!("garbage to connections, {architecture}: {kept:.3} kept");
+        assert!(kept >= KEPT, "{architecture}: {kept}");
+        let counters = bench.server().tcp_counters();
+        assert_eq!(counters.get(Counter::EstabResets), 0, "{architecture}");
+        // Challenge ACKs are limited for each connection (RFC 5961, 7).
+        let challenges = counters.get(Counter::ChallengeAck);
+        let most = u64::from(CONNECTIONS) * 10 * (1 + END.since(ATTACK).as_secs() / 5);
+        assert!((1..=most).contains(&challenges), "{architecture}: {challenges}");
+    }
+}
+
+/// More garbage than the machine can process: who it is aimed at may suffer, others do not.
+#[test]
+fn a_flood_of_garbage_takes_nothing_from_the_connections_of_others_under_lrp() {
+    for architecture in Architecture::ALL {
+        let run = |attacked: bool| {
+            let mut bench = bench(architecture, 2, |_| {});
+            let (_, victims) = bench.talk(ECHO, FROM);
+            let (echoed, others) = bench.talk(OTHER_ECHO, OTHER_FROM);
+            bench.world.run_until(Instant::from_millis(2_000));
+            let frames = bench.server().pool().1;
+            if attacked {
+                bench.garbage(ECHO, FROM, 18_000);
+            }
+            let count = bench.measure(&echoed);
+            assert_eq!(
+                (victims.take(), others.take()),
+                (vec![], vec![]),
+                "{architecture}: no connection ends"
+            );
+            bounded(bench.server(), frames, 2 * usize::from(CONNECTIONS));
+            count as f64
+        };
+        let kept = run(true) / run(false);
+        println!("garbage to others' connections, {architecture}: {kept:.3} kept");
+        if is_lazy(architecture) {
+            assert!(kept >= KEPT, "{architecture}: {kept}");
+        } else if architecture == Architecture::Eager {
+            assert!(kept < 0.2, "{architecture}: {kept}");
+        }
+    }
+}
+
+/// Asks for documents on many connections and reads nothing of what comes.
+#[derive(Debug)]
+struct SlowReaders {
+    to: Endpoint,
+    left: usize,
+    open: Vec<SocketId>,
+}
+
+impl Program for SlowReaders {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        if self.left > 0 {
+            self.left -= 1;
+            let stream = system.connect(self.to).unwrap();
+            let _ = system.write(stream, b"GET / HTTP/1.0\r\n\r\n");
+            self.open.push(stream);
+            return Step::Sleep(system.now() + Duration::from_micros(1_000));
+        }
+        while system.next_event(events).is_some() {}
+        Step::Wait(events)
+    }
+}
+
+/// The bound of all buffers together, a document, and those who do not read it: all together a gigabyte.
+const BUFFERS: usize = 8 << 20;
+const DOCUMENT: usize = 512 << 10;
+const READERS: usize = 2_000;
+
+#[test]
+fn thousands_of_slow_readers_hold_bounded_memory_and_nobody_up() {
+    for architecture in Architecture::ALL {
+        let run = |readers: usize| {
+            let mut bench = bench(architecture, 3, |config| config.tcp.buffers = BUFFERS);
+            let host = bench.world.host_mut(bench.server);
+            let config = ListenerConfig::default();
+            host.spawn(
+                "slow-httpd",
+                0,
+                Box::new(WebServer::new(HTTP, config.clone(), DOCUMENT, Duration::ZERO).0),
+            );
+            host.spawn(
+                "httpd",
+                0,
+                Box::new(WebServer::new(HTTP + 1, config, 1_300, Duration::from_millis(2)).0),
+            );
+            let to = |port| Endpoint::new(SERVER.into(), port);
+            let (client, counts) = WebClient::new(to(HTTP + 1), 1_300);
+            let host = bench.world.host_mut(bench.client);
+            host.spawn("client", 0, Box::new(client));
+            host.spawn("slow", 0, Box::new(SlowReaders { to: to(HTTP), left: readers, open: Vec::new() }));
+            bench.world.run_until(Instant::from_millis(15_000));
+            let before = counts.fetched.get();
+            bench.world.run_until(Instant::from_millis(25_000));
+            let server = bench.server();
+            server.check().unwrap();
+            let held = server.tcp().len();
+            assert!(held >= readers, "{architecture}: all are connected, {held}");
+            // Two segments for each connection beyond the bound, and by what a buffer grows at a time.
+            let most = BUFFERS + held * 2 * 1_460 + (64 << 10);
+            assert!(server.tcp().buffered() <= most, "{architecture}: {} octets", server.tcp().buffered());
+            println!("{readers} slow readers, {architecture}: {} octets", server.tcp().buffered());
+            assert_eq!(counts.failed.get(), 0, "{architecture}");
+            ((counts.fetched.get() - before) as f64, server.pool().1)
+        };
+        let ((calm, frames), (fetched, frames_with)) = (run(0), run(READERS));
+        // Frames wait in no queues but those of adaptors that demultiplex, which have so many for connections.
+        let Config { connection_rings, channel_pkts, .. } = Config::of(architecture);
+        let rings = if architecture == Architecture::NiLrp { connection_rings * channel_pkts } else { 0 };
+        assert!(frames_with <= frames + rings, "{architecture}: {frames_with} frame buffers");
+        let kept = fetched / calm;
+        println!("slow readers, {architecture}: {kept:.3} kept");
+        assert!(kept >= KEPT, "{architecture}: {kept}");
+    }
+}
