@@ -18,6 +18,9 @@ mod lrp_testbed;
 mod monitor_testbed;
 mod o96_fig3;
 mod o96_fig4;
+mod o96_fig5;
+mod o96_tab1;
+mod o96_tab2;
 pub mod real;
 mod router_setup;
 mod router_testbed;
@@ -32,6 +35,9 @@ pub fn experiments() -> &'static [Experiment] {
     &[
         o96_fig3::EXPERIMENT,
         o96_fig4::EXPERIMENT,
+        o96_fig5::EXPERIMENT,
+        o96_tab1::EXPERIMENT,
+        o96_tab2::EXPERIMENT,
         l97_fig1::EXPERIMENT,
         l97_fig2::EXPERIMENT,
         l97_fig5::EXPERIMENT,

@@ -1,13 +1,20 @@
 //! The machines of the LRP paper, as its experiments use them: SPARCstations on a 155 Mbit/s network.
 
+use std::sync::Arc;
+
 use evenkeel_core::Scheduling;
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::tcp::congestion::Algorithm;
+use evenkeel_core::tcp::recovery::{RecoveryConfig, RtoConfig};
+use evenkeel_core::tcp::{
+    self, EndpointConfig, Flags, Header, ListenerConfig, Options, SeqNumber, TimeWaitConfig,
+};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
-use evenkeel_sim::machine::Machine;
+use evenkeel_sim::machine::{Costs, Machine};
 use evenkeel_sim::net::Conditions;
-use evenkeel_sim::packet::Station;
+use evenkeel_sim::packet::{Station, segment_frame};
 use evenkeel_sim::rng::Ratio;
 use evenkeel_sim::traffic::{Flow, Pattern};
 use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
@@ -20,8 +27,19 @@ const SOCKET_QUEUE_PKTS: usize = 96;
 /// The sender is a process with a timer, behind a switch: what it sends comes one by one or in pairs. With this the IP queue first
 /// overflows where it did in the paper.
 const PATTERN: Pattern = Pattern::Bursts { mean_pkts: Ratio::new(3, 2), gap: Duration::from_micros(20) };
+/// The sender of the SYNs needs no socket call for each, so what is due leaves in longer bursts. With these the IP queue first overflows where it did
+/// in the paper.
+const FLOOD_PATTERN: Pattern =
+    Pattern::Bursts { mean_pkts: Ratio::new(5, 2), gap: Duration::from_micros(35) };
 /// O96.F3.size.
 const PAYLOAD_BYTES: usize = 14;
+
+/// What an experiment has otherwise than the others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tuning {
+    /// Datagrams that a socket queue, or a channel, holds.
+    pub(crate) socket_queue_pkts: Option<usize>,
+}
 
 /// Adds a SPARCstation that runs one of the paper's systems.
 pub(crate) fn add_machine(
@@ -30,22 +48,126 @@ pub(crate) fn add_machine(
     architecture: Architecture,
     address: Ipv4Address,
 ) -> HostId {
+    add_machine_with(world, segment, architecture, address, Tuning::default())
+}
+
+/// Adds a machine that takes no time for anything, to play the part of those that were not measured.
+pub(crate) fn add_free_machine(world: &mut World, segment: SegmentId, address: Ipv4Address) -> HostId {
+    let config = Config { tcp: tcp_of_the_time(), ..Config::of(Architecture::Polled) };
+    let port = Port::new(segment, IpCidr::new(address.into(), 24)).with_conditions(wire());
+    world.add_host(config, Costs::FREE, &[port]).expect("the defaults have room for one interface")
+}
+
+pub(crate) fn add_machine_with(
+    world: &mut World,
+    segment: SegmentId,
+    architecture: Architecture,
+    address: Ipv4Address,
+    tuning: Tuning,
+) -> HostId {
+    let socket_queue_pkts = tuning.socket_queue_pkts.unwrap_or(SOCKET_QUEUE_PKTS);
     let config = Config {
         // As in the paper; polled device work is what evenkeel does by default.
         device_work: DeviceWork::Interrupt,
         feedback: None,
         ip_queue_pkts: IP_QUEUE_PKTS,
-        socket_queue_pkts: SOCKET_QUEUE_PKTS,
-        channel_pkts: SOCKET_QUEUE_PKTS,
+        socket_queue_pkts,
+        channel_pkts: socket_queue_pkts,
         batch_pkts: 1,
+        memory_pkts: 1 << 17,
         scheduler: Scheduling::DecayUsage,
+        tcp: tcp_of_the_time(),
         ..Config::of(architecture)
     };
-    let machine = Machine::built_in("sparcstation-20").expect("a test checks the built-in models");
+    let machine = machine();
     let port = Port::new(segment, IpCidr::new(address.into(), 24)).with_conditions(wire());
     world
         .add_host(config, machine.costs(architecture), &[port])
         .expect("the defaults have room for one interface")
+}
+
+pub(crate) fn machine() -> Machine {
+    Machine::built_in("sparcstation-20").expect("a test checks the built-in models")
+}
+
+/// TCP as 4.4BSD-Lite had it: no SACK, Reno's congestion control from one segment on, timeouts from coarse clocks, buffers of a fixed size.
+/// RFC 1323's options, which it had, are off, so that a segment of the flood is as short as the paper's (O96.F5.t1).
+fn tcp_of_the_time() -> EndpointConfig {
+    let recovery = RecoveryConfig {
+        algorithm: Algorithm::NewReno,
+        hystart: false,
+        initial_window_segments: 1,
+        rto: RtoConfig {
+            initial: Duration::from_secs(3),
+            slack_min: Duration::from_secs(1),
+            max: Duration::from_secs(64),
+        },
+        ..RecoveryConfig::default()
+    };
+    let connection = tcp::Config {
+        send_buffer_initial: SOCKET_BUFFER,
+        send_buffer_max: SOCKET_BUFFER,
+        receive_buffer_initial: SOCKET_BUFFER,
+        receive_buffer_max: SOCKET_BUFFER,
+        window_scaling: false,
+        sack: false,
+        timestamps: false,
+        ack_delay: Duration::from_millis(200),
+        time_wait: TIME_WAIT,
+        recovery: Arc::new(recovery),
+        ..tcp::Config::default()
+    };
+    EndpointConfig {
+        connection: Arc::new(connection),
+        time_wait: TimeWaitConfig { wait: TIME_WAIT, ..TimeWaitConfig::default() },
+        ..EndpointConfig::default()
+    }
+}
+
+/// O96.T1.tcp.
+const SOCKET_BUFFER: usize = 32 << 10;
+/// O96.F5.tw.
+const TIME_WAIT: Duration = Duration::from_millis(500);
+
+/// A listener of the time: no cookies, and as many half-open connections as 4.4BSD lets a backlog have, three halves of it.
+pub(crate) fn listener(backlog: usize) -> ListenerConfig {
+    ListenerConfig {
+        backlog,
+        syn_queue: backlog * 3 / 2,
+        syn_cookies: false,
+        // Given up after 75 seconds or so.
+        syn_ack_retries: 3,
+        syn_ack_timeout: Duration::from_secs(6),
+        window: SOCKET_BUFFER as u16,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: false,
+        ecn: false,
+    }
+}
+
+/// Adds a machine that floods a port of a host with SYNs from `start` on, each from another address that does not exist and another port.
+pub(crate) fn add_syn_flood(
+    world: &mut World,
+    segment: SegmentId,
+    to: (HostId, Ipv4Address, u16),
+    rate_pps: u64,
+    start: Instant,
+) -> evenkeel_sim::world::SourceId {
+    let mut flow = blast(to, rate_pps, start);
+    flow.pattern = FLOOD_PATTERN;
+    let Flow { from, to, .. } = flow;
+    let options = Options { mss: Some(1460), ..Options::default() };
+    world.add_source_of(segment, flow, wire(), move |_, rng| {
+        let station = Station {
+            address: Ipv4Address::new(172, 16, rng.below(256) as u8, rng.between(1, 254) as u8),
+            port: rng.between(1024, 65535) as u16,
+            ..from
+        };
+        let seq = SeqNumber::new(rng.next_u64() as u32);
+        let syn = Header { seq, flags: Flags::SYN, window: 4096, options, ..Header::default() };
+        segment_frame(station, to, syn, b"")
+    })
 }
 
 /// Adds a machine that blasts short datagrams at a port of a host from `start` on, whatever becomes of them.
@@ -56,8 +178,12 @@ pub(crate) fn add_blaster(
     rate_pps: u64,
     start: Instant,
 ) -> evenkeel_sim::world::SourceId {
+    world.add_source(segment, blast(to, rate_pps, start), wire())
+}
+
+fn blast(to: (HostId, Ipv4Address, u16), rate_pps: u64, start: Instant) -> Flow {
     let (host, address, port) = to;
-    let flow = Flow {
+    Flow {
         from: Station {
             hardware: hardware_address(usize::from(BLASTER), 0),
             address: Ipv4Address::new(10, 0, 0, BLASTER),
@@ -69,8 +195,7 @@ pub(crate) fn add_blaster(
         pattern: PATTERN,
         start,
         stop: Instant::NEVER,
-    };
-    world.add_source(segment, flow, wire())
+    }
 }
 
 /// The blaster's place, beyond those of the hosts.

@@ -4,6 +4,8 @@ use evenkeel_lab::{Report, experiments, find};
 
 /// Checks that the model cannot meet, by experiment and name, and why. Any other miss fails the tests, and so does one of these that is met.
 const KNOWN_MISSES: &[(&str, &str, &str)] = &[
+    ("o96-tab1", "ni-lrp: round trip less 300 us (us)", DELIVERY_IN_OVERLOAD),
+    ("o96-tab1", "soft-lrp: round trip less 300 us (us)", DELIVERY_IN_OVERLOAD),
     (
         "l97-fig10",
         "dip below saturation, limit 75 % (points)",
@@ -20,6 +22,9 @@ const KNOWN_MISSES: &[(&str, &str, &str)] = &[
          the paper's own account nothing should be",
     ),
 ];
+
+const DELIVERY_IN_OVERLOAD: &str = "the LRP systems have the 80 us less that LRP saves in two deliveries of figure 3, to whose overload the model's costs are fitted; in \
+                                    the paper it saves nothing at low load, and why that is so it does not say";
 
 fn run(id: &str, seed: u64) -> Report {
     let report = find(id).expect("an experiment of that id").run(seed);
@@ -50,6 +55,21 @@ fn l97_fig1_agrees_with_the_paper() {
 #[test]
 fn o96_fig4_agrees_with_the_paper() {
     run("o96-fig4", 1);
+}
+
+#[test]
+fn o96_fig5_agrees_with_the_paper() {
+    run("o96-fig5", 1);
+}
+
+#[test]
+fn o96_tab1_agrees_with_the_paper() {
+    run("o96-tab1", 1);
+}
+
+#[test]
+fn o96_tab2_agrees_with_the_paper() {
+    run("o96-tab2", 1);
 }
 
 #[test]

@@ -53,7 +53,23 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
         is_whole(&run(id, Place::Cable).unwrap(), variants);
     }
     let in_real_time = list().into_iter().filter(|listed| listed.modes.contains(&Mode::Real));
-    assert_eq!(in_real_time.count(), variants.len());
+    assert_eq!(in_real_time.count(), variants.len() + 1, "and one of another kind");
+}
+
+#[test]
+fn transfers_beside_a_syn_flood_are_measured_for_every_system_and_flood() {
+    let report = run("o96-fig5", Place::Cable).unwrap();
+    assert_eq!(report.mode, Mode::Real);
+    for system in ["eager", "polled", "soft-lrp", "ni-lrp"] {
+        let floods: Vec<f64> =
+            report.outcome.points.iter().filter(|p| p.series == system).map(|p| p.x).collect();
+        assert_eq!(floods, [1.0, 2.0, 5.0, 10.0], "{system}: {}", report.text());
+    }
+    let sum = |of| report.outcome.points.iter().map(|p| p.more[of]).sum::<f64>();
+    assert!(sum("calm_transfers_per_s") > 0.0 && sum("offered_pps") > 0.0, "{}", report.text());
+    let books = report.outcome.checks.iter().find(|c| c.name == "every frame is accounted for");
+    assert!(books.is_some_and(|check| check.ok), "{}", report.text());
+    assert!(run("o96-fig5", Place::Tap).is_err(), "on the cable only");
 }
 
 #[test]

@@ -1,0 +1,372 @@
+//! Figure 5 of the LRP paper in real time: HTTP transfers beside a SYN flood to another port.
+//!
+//! The server's host is on one core. The other has the clients' host and the flood, each on a cable of its own to the server's. Every run has two windows, without
+//! the flood and then with it, so that what the machine does to both cancels out.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use evenkeel::Engine;
+use evenkeel::link::{self, Clock};
+use evenkeel_apps::demo::results::CpuShares;
+use evenkeel_apps::measure::{
+    CoreTime, Generator, Schedule, Sending, Working, drive, opposite, per_second, undisturbed,
+};
+use evenkeel_apps::pace::Pace;
+use evenkeel_core::cable::{self, End};
+use evenkeel_core::drop::{QueueDrop, Reason};
+use evenkeel_core::frame::Pool;
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::interface::Interface as _;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::{Flags, Header, ListenerConfig, Options as TcpOptions, SeqNumber};
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
+use evenkeel_sim::packet::{Station, segment_frame};
+use evenkeel_sim::rng::Rng;
+use evenkeel_sim::web::{WebClient, WebServer};
+
+use super::{Options, Place, Progress};
+use crate::experiment::{Check, Outcome, Point};
+use crate::o96_fig5::{CLIENTS, DOCUMENT, Dummy};
+
+/// The experiment in virtual time.
+pub(super) const ID: &str = "o96-fig5";
+
+const SYSTEMS: [Architecture; 4] =
+    [Architecture::Eager, Architecture::Polled, Architecture::SoftLrp, Architecture::NiLrp];
+/// SYNs of the flood, in SYNs that the server has of its clients at its peak.
+const FLOODS: [u64; 4] = [1, 2, 5, 10];
+/// What `ni-lrp` must keep at ten times the peak's rate of SYNs.
+const KEPT: [f64; 2] = [0.9, 2.0];
+
+/// What the server does for each request: enough for its core to be the one that is saturated, and not the other, which has clients and flood.
+const WORK: Duration = Duration::from_micros(20);
+const HTTP: u16 = 80;
+const DUMMY: u16 = 81;
+const SERVER: [Ipv4Address; 2] = [Ipv4Address::new(10, 77, 0, 2), Ipv4Address::new(10, 78, 0, 2)];
+const CLIENT: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
+const INSIDE: [EthernetAddress; 2] =
+    [EthernetAddress([2, 0, 0, 0, 0, 2]), EthernetAddress([2, 0, 0, 0, 0, 3])];
+const OUTSIDE: [EthernetAddress; 2] =
+    [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 4])];
+const RING_PKTS: usize = 512;
+/// Different SYNs of the flood.
+const SYNS: usize = 4_096;
+/// Frames of the flood at a time.
+const BURST_PKTS: u64 = 64;
+/// Turns of the clients' host and the flood on their core.
+const TURN: Duration = Duration::from_micros(10);
+
+const READY: Duration = Duration::from_millis(20);
+const WARM_UP: Duration = Duration::from_millis(100);
+/// Time in 4.4BSD's TIME-WAIT in the paper.
+const TIME_WAIT: Duration = Duration::from_millis(500);
+/// Runs without a flood of which the best is the peak.
+const CALIBRATIONS: usize = 3;
+
+/// One run: a window without the flood, and one with it.
+#[derive(Debug, Clone)]
+struct Measured {
+    calm: f64,
+    flooded: f64,
+    /// SYNs of the flood a second.
+    offered_pps: f64,
+    cpu: CpuShares,
+    core_share: f64,
+    drops: [(&'static str, u64); 4],
+    failed: u64,
+    conserved: bool,
+}
+
+impl Measured {
+    fn kept(&self) -> f64 {
+        self.flooded / self.calm.max(1.0)
+    }
+}
+
+/// What the server's thread saw.
+struct Observed {
+    cpu: CpuShares,
+    core_share: f64,
+    drops: [(&'static str, u64); 4],
+    conserved: bool,
+}
+
+/// What the other thread did.
+struct Offered {
+    transfers: [f64; 2],
+    offered_pps: f64,
+    core_share: f64,
+    failed: u64,
+}
+
+pub(super) fn measure(
+    options: &Options,
+    progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+) -> io::Result<Outcome> {
+    if options.on != Place::Cable {
+        return Err(io::Error::other("o96-fig5 runs on the cable only"));
+    }
+    let mut peak = 1_000.0_f64;
+    for _ in 0..CALIBRATIONS {
+        peak = peak.max(run(Architecture::NiLrp, 0, options)?.calm);
+    }
+    let rounds = options.repeats.max(1);
+    let all = SYSTEMS.len() * FLOODS.len() * rounds;
+    let (mut done, mut spare) = (0, all);
+    let mut runs: BTreeMap<(usize, usize), Vec<Measured>> = BTreeMap::new();
+    for _ in 0..rounds {
+        for (system, &architecture) in SYSTEMS.iter().enumerate() {
+            for (load, &times) in FLOODS.iter().enumerate() {
+                let rate = times * peak as u64;
+                let measured = undisturbed(
+                    &mut spare,
+                    |run: &Measured| run.core_share,
+                    || run(architecture, rate, options),
+                )?;
+                done += 1;
+                progress(&Progress {
+                    variant: architecture.name(),
+                    offered_pps: measured.offered_pps,
+                    forwarded_pps: measured.flooded,
+                    done: (done, all),
+                });
+                runs.entry((system, load)).or_default().push(measured);
+            }
+        }
+    }
+    Ok(outcome(&runs))
+}
+
+fn outcome(runs: &BTreeMap<(usize, usize), Vec<Measured>>) -> Outcome {
+    let median = |system, load| {
+        let mut of: Vec<&Measured> = runs.get(&(system, load)).into_iter().flatten().collect();
+        of.sort_by(|a, b| a.kept().total_cmp(&b.kept()));
+        of.get(of.len() / 2).copied()
+    };
+    let mut points = Vec::new();
+    for (system, architecture) in SYSTEMS.iter().enumerate() {
+        for (load, &times) in FLOODS.iter().enumerate() {
+            points.extend(median(system, load).map(|run| point(architecture.name(), times, run)));
+        }
+    }
+    let kept = |system: usize| median(system, FLOODS.len() - 1).map_or(f64::NAN, Measured::kept);
+    let of = |architecture| SYSTEMS.iter().position(|&other| other == architecture).map_or(f64::NAN, kept);
+    let every = || runs.values().flatten();
+    let books = if every().all(|run| run.conserved) { "yes" } else { "no" };
+    let checks = vec![
+        Check::within(
+            "ni-lrp: share of the transfers kept at 10 x the peak's SYNs",
+            KEPT,
+            &[of(Architecture::NiLrp)],
+        ),
+        Check::within(
+            "share of their cores that both threads had",
+            [0.9, 1.0],
+            &every().map(|run| run.core_share).collect::<Vec<_>>(),
+        ),
+        Check::equal("every frame is accounted for", "yes", books),
+    ];
+    Outcome { x: "flood (SYNs of the peak)", y: "share of the transfers kept", y_max: None, points, checks }
+}
+
+fn point(series: &str, times: u64, run: &Measured) -> Point {
+    let mut more = BTreeMap::from([
+        ("calm_transfers_per_s", run.calm),
+        ("transfers_per_s", run.flooded),
+        ("offered_pps", run.offered_pps),
+        ("forwarded_pps", run.flooded),
+        ("interrupt", run.cpu.interrupt),
+        ("soft_interrupt", run.cpu.soft_interrupt),
+        ("polling_thread", run.cpu.polling_thread),
+        ("process", run.cpu.process),
+        ("core_share", run.core_share),
+        ("failed", run.failed as f64),
+    ]);
+    more.extend(run.drops.iter().map(|&(place, frames)| (place, frames as f64)));
+    Point { series: series.into(), x: times as f64, y: run.kept(), more }
+}
+
+fn run(architecture: Architecture, rate_pps: u64, options: &Options) -> io::Result<Measured> {
+    let [clients, flood] = [0, 1].map(|link| lay(link, architecture));
+    let clock = Clock::start();
+    let schedule = Schedule { start: clock.now() + READY, warm_up: WARM_UP, window: options.window };
+    let seed = options.seed;
+    let (observed, offered) = opposite(
+        |generator| serve(architecture, [clients.1, flood.1], clock, generator),
+        |sending, server| {
+            fetch(
+                Ends { clients: clients.0, flood: flood.0 },
+                clock,
+                &schedule,
+                (rate_pps, seed),
+                (sending, server),
+            )
+        },
+    )?;
+    let (observed, offered) = (observed?, offered?);
+    let [calm, flooded] = offered.transfers;
+    Ok(Measured {
+        calm,
+        flooded,
+        offered_pps: offered.offered_pps,
+        cpu: observed.cpu,
+        core_share: observed.core_share.min(offered.core_share),
+        drops: observed.drops,
+        failed: offered.failed,
+        conserved: observed.conserved,
+    })
+}
+
+/// A cable: the far end, and the server's, whose adaptor demultiplexes if the architecture wants that.
+fn lay(link: usize, architecture: Architecture) -> (End, End) {
+    let far =
+        cable::Options { address: OUTSIDE[link], ring_pkts: RING_PKTS, ..cable::Options::new("outside", 0) };
+    let near = cable::Options {
+        address: INSIDE[link],
+        ring_pkts: RING_PKTS,
+        demultiplexes: architecture == Architecture::NiLrp,
+        ..cable::Options::new(["in", "flood"][link], 0)
+    };
+    cable::pair(far, near)
+}
+
+/// The server's thread.
+fn serve(
+    architecture: Architecture,
+    ends: [End; 2],
+    clock: Clock,
+    generator: &Generator,
+) -> io::Result<Observed> {
+    let mut config = Config::of(architecture);
+    config.tcp.time_wait.wait = TIME_WAIT;
+    let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
+    let mut interfaces = Vec::new();
+    for (end, address) in ends.into_iter().zip(SERVER) {
+        interfaces.push(engine.add_cable(end, &[IpCidr::new(address.into(), 24)]).map_err(io::Error::other)?);
+    }
+    let host = engine.host_mut();
+    let (httpd, _) = WebServer::new(HTTP, ListenerConfig::default(), DOCUMENT, WORK);
+    host.spawn("httpd", 0, Box::new(httpd));
+    host.spawn("dummy", 0, Box::new(Dummy::new(DUMMY)));
+    let start = CoreTime::of(&engine);
+    let [from, until] = drive(&mut engine, generator, CoreTime::of)?;
+    let host = engine.host_mut();
+    let mut shed = 0;
+    for id in interfaces {
+        let Some(interface) = host.interface_mut(id) else { continue };
+        shed += (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum::<u64>();
+    }
+    let dropped = |reason: QueueDrop| host.ledger().input_drops(Reason::from(reason));
+    Ok(Observed {
+        cpu: until.shares_since(&from),
+        core_share: until.core_share_since(&start),
+        drops: [
+            ("ring_drops", shed),
+            ("ip_queue_drops", dropped(QueueDrop::IpQueue)),
+            ("channel_drops", dropped(QueueDrop::Channel)),
+            ("socket_drops", dropped(QueueDrop::Socket)),
+        ],
+        conserved: host.check().is_ok(),
+    })
+}
+
+struct Ends {
+    clients: End,
+    flood: End,
+}
+
+/// The other thread: clients, and after the first window the flood.
+fn fetch(
+    ends: Ends,
+    clock: Clock,
+    schedule: &Schedule,
+    (rate_pps, seed): (u64, u64),
+    (sending, server): (Sending, &Working),
+) -> io::Result<Offered> {
+    let Ends { clients, mut flood } = ends;
+    let host = Host::new(Config { seed, ..Config::of(Architecture::Polled) }).map_err(io::Error::other)?;
+    let mut engine = Engine::new(host, clock)?;
+    engine.add_cable(clients, &[IpCidr::new(CLIENT.into(), 24)]).map_err(io::Error::other)?;
+    let mut pool = Pool::with_limit(2 * RING_PKTS);
+    flood.attach(&mut pool).map_err(io::Error::other)?;
+    let syns = syns(seed);
+    let mut turn = |engine: &mut Engine, pace: &mut Option<Pace>, next: &mut usize| -> io::Result<()> {
+        let now = clock.now();
+        for _ in 0..pace.as_mut().map_or(0, |pace| pace.take(now)) {
+            flood.send(&syns[*next]);
+            *next = (*next + 1) % syns.len();
+        }
+        flood.flush();
+        engine.run(now + TURN, |_| false).map(|_| ())
+    };
+    clock.spin_until(schedule.start);
+    while !server.has_begun() {
+        clock.spin(TURN);
+    }
+    let to = Endpoint::new(SERVER[0].into(), HTTP);
+    let counts: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let (client, counts) = WebClient::new(to, DOCUMENT);
+            engine.host_mut().spawn("client", 0, Box::new(client));
+            counts
+        })
+        .collect();
+    let fetched = || counts.iter().map(|counts| counts.fetched.get()).sum::<u64>();
+    let (mut pace, mut next) = (None, 0);
+    let mut transfers = [0.0; 2];
+    let mut flooded = 0.0;
+    let (began, ran) = (clock.now(), link::thread_cpu_time() + engine.halted());
+    for (window, transfers) in transfers.iter_mut().enumerate() {
+        if window == 1 && rate_pps > 0 {
+            pace = Some(Pace::new(rate_pps, BURST_PKTS, clock.now()));
+        }
+        let opens = clock.now() + schedule.warm_up;
+        while clock.now() < opens {
+            turn(&mut engine, &mut pace, &mut next)?;
+        }
+        if window == 1 {
+            sending.measuring();
+        }
+        let granted = |pace: &Option<Pace>| pace.as_ref().map_or(0, Pace::granted);
+        let (from, before, syns) = (clock.now(), fetched(), granted(&pace));
+        while clock.now() < from + schedule.window {
+            turn(&mut engine, &mut pace, &mut next)?;
+        }
+        let elapsed = clock.now().since(from);
+        *transfers = per_second(fetched() - before, elapsed);
+        flooded = per_second(granted(&pace) - syns, elapsed);
+    }
+    let (elapsed, used) = (clock.now().since(began), link::thread_cpu_time() + engine.halted());
+    drop(sending);
+    while !server.is_over() {
+        engine.run(clock.now() + TURN, |_| false)?;
+    }
+    Ok(Offered {
+        transfers,
+        offered_pps: flooded,
+        core_share: (used.saturating_sub(ran).as_secs_f64() / elapsed.as_secs_f64()).min(1.0),
+        failed: counts.iter().map(|counts| counts.failed.get()).sum(),
+    })
+}
+
+/// SYNs for the dummy, from addresses that nobody has.
+fn syns(seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = Rng::new(seed);
+    let to = Station { hardware: INSIDE[1], address: SERVER[1], port: DUMMY };
+    let options = TcpOptions { mss: Some(1_460), ..TcpOptions::default() };
+    let syn = |rng: &mut Rng| {
+        let address = Ipv4Address::new(172, 16, rng.below(256) as u8, rng.between(1, 254) as u8);
+        let from = Station { hardware: OUTSIDE[1], address, port: rng.between(1_024, 65_535) as u16 };
+        let seq = SeqNumber::new(rng.next_u64() as u32);
+        segment_frame(
+            from,
+            to,
+            Header { seq, flags: Flags::SYN, window: 4_096, options, ..Header::default() },
+            b"",
+        )
+    };
+    (0..SYNS).map(|_| syn(&mut rng)).collect()
+}
