@@ -1,5 +1,8 @@
-//! Network namespaces and running other people's programs in them, for tests of all crates.
+//! Network namespaces, networks between them, and running other people's programs in them, for tests of all crates.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod bridge;
+mod place;
 
 use std::io::{self, Write as _};
 use std::panic;
@@ -9,6 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use evenkeel_link::Clock;
+
+pub use bridge::{Bridge, Traffic};
+pub use place::Place;
 
 /// A program, and the Debian package that it is in.
 pub type Program = (&'static str, &'static str);
@@ -29,14 +35,19 @@ pub fn in_namespace(programs: &[&[Program]], test: impl FnOnce() + Send + 'stati
         if let Some((program, package)) = programs.iter().find(|(program, _)| !has(program)) {
             return skip(&name, &format!("there is no `{program}`: install {package}"));
         }
-        run("ip link set lo up");
-        // Addresses are usable at once, instead of after a second of looking for somebody else who has them.
-        run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+        settle();
         test();
     });
     if let Err(panic) = isolated.unwrap().join() {
         panic::resume_unwind(panic);
     }
+}
+
+/// What every new namespace wants.
+fn settle() {
+    run("ip link set lo up");
+    // Addresses are usable at once, instead of after a second of looking for somebody else who has them.
+    run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
 }
 
 /// Says that a test did not run: past the test harness, which would keep it to itself.

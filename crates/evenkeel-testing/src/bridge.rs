@@ -1,0 +1,197 @@
+//! A bridge between two devices, in real time, through the emulator of `evenkeel-sim`: what a network does to frames, where the kernel has no `netem`.
+
+use std::io;
+use std::mem;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use evenkeel_core::frame::Pool;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::{Clock, Device, Halt, Notifier};
+use evenkeel_sim::net::{Conditions, Counters, Path};
+use evenkeel_sim::rng::Rng;
+
+/// Frames of a device's buffers, and as many that are on their way out.
+const POOL_PKTS: usize = 4_096;
+/// Taken from one device before the other one has its turn.
+const TURN_PKTS: usize = 64;
+/// A device that takes nothing does not say when it will.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// What went one way, from one device to the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// What the emulator did. What it delivered left by the other device, or was refused.
+    pub emulated: Counters,
+    /// Frames that the other device did not take.
+    pub refused: u64,
+    /// Frames under way.
+    pub flying: usize,
+}
+
+impl Traffic {
+    /// Every frame is somewhere: what came and what was doubled is what left, what was lost, and what is under way.
+    #[must_use]
+    pub const fn adds_up(&self) -> bool {
+        let e = &self.emulated;
+        e.offered + e.duplicated == e.delivered + e.lost + e.overflowed + self.flying as u64
+    }
+}
+
+/// Two devices, connected by a thread for as long as this lives. Then both are closed, and what was made for them goes away.
+#[derive(Debug)]
+pub struct Bridge {
+    shared: Arc<Mutex<Shared>>,
+    notifier: Arc<Notifier>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    traffic: [Traffic; 2],
+    conditions: Option<[Conditions; 2]>,
+    stop: bool,
+}
+
+impl Bridge {
+    /// Connects two devices. The first of `conditions` are those from the first to the second. The same seed gives the same faults to the same frames.
+    ///
+    /// # Errors
+    /// The thread cannot be made.
+    pub fn between(
+        devices: [Box<dyn Device>; 2],
+        conditions: [Conditions; 2],
+        seed: u64,
+    ) -> io::Result<Self> {
+        let mut halt = Halt::new()?;
+        let mut pool = Pool::with_limit(POOL_PKTS);
+        let mut rng = Rng::new(seed);
+        let mut ports = Vec::new();
+        for (mut device, conditions) in devices.into_iter().zip(conditions) {
+            device.attach(&mut pool).map_err(io::Error::other)?;
+            halt.watch(device.fd());
+            ports.push(Port { device, path: Path::new(conditions, rng.fork()), refused: 0 });
+        }
+        pool.grow(POOL_PKTS / 2).map_err(io::Error::other)?;
+        let shared =
+            Arc::new(Mutex::new(Shared { traffic: Default::default(), conditions: None, stop: false }));
+        let notifier = halt.notifier();
+        let mut forwarder =
+            Forwarder { ports, pool, halt, clock: Clock::start(), shared: Arc::clone(&shared) };
+        let thread = thread::Builder::new().name("bridge".into()).spawn(move || forwarder.run())?;
+        Ok(Self { shared, notifier, thread: Some(thread) })
+    }
+
+    /// Other conditions from now on. Frames under way are not affected.
+    ///
+    /// # Panics
+    /// If the thread has.
+    pub fn set_conditions(&self, conditions: [Conditions; 2]) {
+        self.shared.lock().unwrap().conditions = Some(conditions);
+        self.notifier.notify();
+    }
+
+    /// What went from the first device to the second, and from the second to the first.
+    ///
+    /// # Panics
+    /// If the thread has.
+    #[must_use]
+    pub fn traffic(&self) -> [Traffic; 2] {
+        self.shared.lock().unwrap().traffic
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        if let Ok(mut shared) = self.shared.lock() {
+            shared.stop = true;
+        }
+        self.notifier.notify();
+        // If it has failed, it has said so.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// A device, and the way from it to the other one.
+struct Port {
+    device: Box<dyn Device>,
+    path: Path,
+    /// What the other one did not take of this one's frames.
+    refused: u64,
+}
+
+struct Forwarder {
+    ports: Vec<Port>,
+    pool: Pool,
+    halt: Halt,
+    clock: Clock,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Forwarder {
+    fn run(&mut self) {
+        loop {
+            let now = self.clock.now();
+            let full = (0..2).map(|from| self.take_in(from, now)).max() == Some(TURN_PKTS);
+            (0..2).for_each(|from| self.give_out(from, now));
+            if self.report() {
+                return;
+            }
+            // In this order: a device that has nothing now wakes us when it has.
+            if full || self.ports.iter_mut().any(|port| port.device.queue(0).arm() && !port.device.stalled())
+            {
+                continue;
+            }
+            let arrival = self.ports.iter().map(|port| port.path.poll_timeout()).min();
+            let stalled = self.ports.iter().any(|port| port.device.stalled());
+            let again = if stalled { now + AGAIN } else { Instant::NEVER };
+            let deadline = arrival.unwrap_or(Instant::NEVER).min(again);
+            self.halt.until(&self.clock, deadline).unwrap();
+            let Self { ports, halt, .. } = self;
+            halt.readable().for_each(|index| ports[index].device.set_readable());
+        }
+    }
+
+    /// Frames that came by a device enter the network. Says how many.
+    fn take_in(&mut self, from: usize, now: Instant) -> usize {
+        let Port { device, path, .. } = &mut self.ports[from];
+        for taken in 0..TURN_PKTS {
+            let Some(frame) = device.queue(0).take(&mut self.pool) else { return taken };
+            path.handle_frame(now, frame.bytes().to_vec());
+            self.pool.recycle(frame);
+        }
+        TURN_PKTS
+    }
+
+    /// Frames that the network has delivered leave by the other device.
+    fn give_out(&mut self, from: usize, now: Instant) {
+        while let Some(octets) = self.ports[from].path.poll_frame(now) {
+            let to = &mut self.ports[1 - from].device;
+            to.reclaim(&mut self.pool, usize::MAX);
+            let taken = self.pool.take_copy(&octets).map(|frame| to.transmit(frame, &mut self.pool));
+            if let Some(Err(frame)) = taken {
+                self.pool.recycle(frame);
+                self.ports[from].refused += 1;
+            } else if taken.is_none() {
+                self.ports[from].refused += 1;
+            }
+        }
+        let to = &mut self.ports[1 - from].device;
+        to.flush();
+        to.reclaim(&mut self.pool, usize::MAX);
+    }
+
+    /// Says what was done, and hears what is wanted: whether it is to end.
+    fn report(&mut self) -> bool {
+        let mut shared = self.shared.lock().unwrap();
+        for (traffic, port) in shared.traffic.iter_mut().zip(&self.ports) {
+            *traffic =
+                Traffic { emulated: port.path.counters(), refused: port.refused, flying: port.path.flying() };
+        }
+        for (conditions, port) in mem::take(&mut shared.conditions).into_iter().flatten().zip(&mut self.ports)
+        {
+            port.path.set_conditions(conditions);
+        }
+        shared.stop
+    }
+}
