@@ -346,7 +346,9 @@ impl World {
         for held in &self.held {
             let connection = self.endpoint.connection(held.id).expect("the user holds it");
             assert!(held.readable || !connection.is_readable(), "not told: {connection:?}");
-            let writable = connection.state().is_synchronized() && connection.writable() > 0;
+            // Where memory is scarce, room may come from others; what is on its way brings it to light.
+            let waits = self.config.buffers > BUFFERS_FEW || connection.info().send_queue == 0;
+            let writable = connection.state().is_synchronized() && connection.writable() > 0 && waits;
             assert!(held.writable || !writable, "not told: {connection:?}");
         }
     }

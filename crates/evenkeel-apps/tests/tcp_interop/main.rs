@@ -1,0 +1,179 @@
+//! Our TCP and the kernel's: other people's clients and servers against ours, over devices, without and with loss. Needs root; says aloud if it is
+//! skipped.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod kernel;
+mod stand;
+
+use std::fs;
+use std::path::Path;
+
+use evenkeel_apps::http::Document;
+use evenkeel_apps::stream::{Echo, Sink, Web};
+use evenkeel_core::tcp::Counter;
+use evenkeel_testing::{Scratch, run};
+
+use stand::{Stand, Way, in_namespace, lossy};
+
+const MIB: u64 = 1 << 20;
+
+/// Octets of a file for transfers.
+fn made_up(path: &Path, octets: u64) {
+    let mut file = fs::File::create(path).unwrap();
+    let document = Document::new(octets);
+    let mut piece = vec![0; 1 << 20];
+    for start in (0..octets).step_by(piece.len()) {
+        let len = (octets - start).min(piece.len() as u64) as usize;
+        document.read(start, &mut piece[..len]);
+        std::io::Write::write_all(&mut file, &piece[..len]).unwrap();
+    }
+}
+
+fn sha256(path: &Path) -> String {
+    run(&format!("sha256sum {}", path.display())).split(' ').next().unwrap().to_owned()
+}
+
+fn same(one: &Path, other: &Path) {
+    assert_eq!(fs::metadata(one).unwrap().len(), fs::metadata(other).unwrap().len());
+    assert_eq!(sha256(one), sha256(other));
+}
+
+/// curl gets the document, twice over one connection, its head, and the errors.
+fn curl(way: Way, octets: u64) {
+    in_namespace(move || {
+        let files = Scratch::new();
+        let (wanted, got) = (files.file("wanted"), files.file("got"));
+        made_up(&wanted, octets);
+        let mut stand = Stand::new(way, &files);
+        // A connection for each run of curl.
+        let server = stand.serve(Web::new(Document::new(octets)), 80, 8);
+        for host in ["10.77.0.2", "[fd77::2]"] {
+            let curl = |more: &str| run(&format!("curl -sS -g --max-time 120 {more}"));
+            let got = got.display();
+            curl(&format!("-o {got} -o {got}.2 http://{host}/ http://{host}/"));
+            same(&wanted, &files.file("got"));
+            same(&wanted, &files.file("got.2"));
+            let head = curl(&format!("-I http://{host}/"));
+            assert!(head.contains(&format!("Content-Length: {octets}\r\n")), "{head}");
+            assert!(curl(&format!("-i http://{host}/missing")).starts_with("HTTP/1.1 404"));
+            assert!(curl(&format!("-0 -i -o {got} -w %{{http_code}} http://{host}/")).ends_with("200"));
+        }
+        let served = stand.ended(server);
+        assert_eq!((served.accepted, served.failed, served.requests), (8, 0, 10));
+    });
+}
+
+#[test]
+fn curl_over_a_tap() {
+    curl(Way::Tap, 4 * MIB);
+}
+
+#[test]
+fn curl_over_packet_sockets() {
+    curl(Way::Packet, 4 * MIB);
+}
+
+#[test]
+fn curl_over_a_way_that_loses() {
+    curl(Way::Emulated(lossy()), MIB);
+}
+
+/// What is sent comes back, by socat and by nc.
+fn echo(way: Way, octets: u64) {
+    in_namespace(move || {
+        let files = Scratch::new();
+        let (from, back) = (files.file("from"), files.file("back"));
+        made_up(&from, octets);
+        let mut stand = Stand::new(way, &files);
+        let server = stand.serve(Echo::default(), 7, 4);
+        let shell = |line: String| run_shell(&files, &line);
+        for host in ["10.77.0.2", "fd77::2"] {
+            let address =
+                if host.contains(':') { format!("TCP6:[{host}]:7") } else { format!("TCP:{host}:7") };
+            shell(format!("socat -t 60 - {address} < {} > {}", from.display(), back.display()));
+            same(&from, &back);
+            shell(format!("nc -N {host} 7 < {} > {}", from.display(), back.display()));
+            same(&from, &back);
+        }
+        let served = stand.ended(server);
+        assert_eq!((served.accepted, served.failed), (4, 0));
+        assert_eq!((served.octets_in, served.octets_out), (4 * octets, 4 * octets));
+    });
+}
+
+fn run_shell(files: &Scratch, line: &str) {
+    let script = files.write("script", &format!("set -e\n{line}\n"));
+    run(&format!("timeout 300 sh {script}"));
+}
+
+#[test]
+fn echo_over_a_tap() {
+    echo(Way::Tap, 8 * MIB);
+}
+
+#[test]
+fn echo_over_packet_sockets() {
+    echo(Way::Packet, 8 * MIB);
+}
+
+#[test]
+fn echo_over_a_way_that_loses() {
+    echo(Way::Emulated(lossy()), MIB);
+}
+
+/// Octets to us, by nc, and from us, to a server of socat's.
+fn bulk(way: Way, octets: u64) {
+    in_namespace(move || {
+        let files = Scratch::new();
+        let (from, back) = (files.file("from"), files.file("back"));
+        made_up(&from, octets);
+        let mut stand = Stand::new(way, &files);
+        let server = stand.serve(Sink::default(), 9, 2);
+        for host in ["10.77.0.2", "fd77::2"] {
+            run_shell(&files, &format!("nc -N {host} 9 < {}", from.display()));
+        }
+        let served = stand.ended(server);
+        assert_eq!((served.accepted, served.failed, served.octets_in), (2, 0, 2 * octets));
+        println!("{:?}", served.tcp);
+        for host in ["10.77.0.1", "fd77::1"] {
+            let sent = stand.send(&from, host, &back);
+            assert!(sent.complete && sent.octets_out == octets, "{sent:?}");
+            println!("{:?}", sent.tcp);
+            same(&from, &back);
+            assert_eq!(sent.tcp.count(Counter::InErrs), 0);
+        }
+    });
+}
+
+#[test]
+fn bulk_over_a_tap() {
+    bulk(Way::Tap, 64 * MIB);
+}
+
+#[test]
+fn bulk_over_packet_sockets() {
+    bulk(Way::Packet, 64 * MIB);
+}
+
+#[test]
+fn bulk_over_a_way_that_loses() {
+    bulk(Way::Emulated(lossy()), 4 * MIB);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_gigabyte_over_a_tap() {
+    bulk(Way::Tap, 1 << 30);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_gigabyte_over_packet_sockets() {
+    bulk(Way::Packet, 1 << 30);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_gigabyte_over_a_way_that_loses() {
+    bulk(Way::Emulated(lossy()), 1 << 30);
+}

@@ -1,0 +1,210 @@
+//! A host of ours, the kernel, and the way between them.
+
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+
+use evenkeel_apps::site::{Limits, Port, Site};
+use evenkeel_apps::stream::{
+    self, Drain, Errand, Options, Outside, Place as At, Sent, Served, Service, Serving, Source,
+};
+use evenkeel_core::host::Config;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::IpCidr;
+use evenkeel_link::{DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel_sim::net::Conditions;
+use evenkeel_sim::rng::Ratio;
+use evenkeel_testing::{Bridge, Place, Program, Running, Scratch, attempt, run, wait_for, words};
+
+use crate::kernel;
+
+const PROGRAMS: [Program; 8] = [
+    ("ip", "iproute2"),
+    ("ping", "iputils-ping"),
+    ("curl", "curl"),
+    ("nc", "netcat-openbsd"),
+    ("socat", "socat"),
+    ("sha256sum", "coreutils"),
+    ("ss", "iproute2"),
+    ("tshark", "tshark"),
+];
+
+const US: [&str; 2] = ["10.77.0.2/24", "fd77::2/64"];
+const KERNEL: [&str; 2] = ["10.77.0.1/24", "fd77::1/64"];
+
+/// Longer than any test takes.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// How we are connected to the kernel that the test runs on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way {
+    /// A TAP.
+    Tap,
+    /// A veth pair, of which one end is ours through packet sockets.
+    Packet,
+    /// A TAP, and from there through the emulator.
+    Emulated(Conditions),
+}
+
+/// One in fifty frames is lost, one in a hundred late.
+pub(crate) const fn lossy() -> Conditions {
+    Conditions {
+        delay: Duration::from_millis(2),
+        loss: Ratio::percent(2),
+        reordering: Ratio::percent(1),
+        reordering_delay: Duration::from_millis(1),
+        ..Conditions::PERFECT
+    }
+}
+
+/// Runs `test` in a network namespace of its own.
+pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    evenkeel_testing::in_namespace(&[&PROGRAMS], test);
+}
+
+/// Where things are.
+pub(crate) struct Stand {
+    way: Way,
+    /// Where our end is, if not where the kernel's is.
+    there: Option<Place>,
+    bridge: Option<Bridge>,
+    device: DeviceSpec,
+    capture: PathBuf,
+    captures: usize,
+}
+
+fn cidr(text: &str) -> IpCidr {
+    let (address, len) = text.split_once('/').unwrap();
+    let address: std::net::IpAddr = address.parse().unwrap();
+    IpCidr::new(address.into(), len.parse().unwrap())
+}
+
+impl Stand {
+    pub(crate) fn new(way: Way, files: &Scratch) -> Self {
+        let capture = files.file("capture.pcapng");
+        let stand = |device, there, bridge| Self { way, there, bridge, device, capture, captures: 0 };
+        match way {
+            Way::Tap => {
+                run("ip tuntap add e0 mode tap");
+                set_up("e0");
+                stand(DeviceSpec::Tap("e0".into()), None, None)
+            }
+            Way::Packet => {
+                run("ip link add k0 type veth peer name e0");
+                run("sysctl -qw net.ipv6.conf.e0.disable_ipv6=1");
+                run("ip link set e0 up");
+                set_up("k0");
+                stand(DeviceSpec::Packet("e0".into()), None, None)
+            }
+            Way::Emulated(conditions) => {
+                let there = Place::new();
+                // The kernel there has no say in this.
+                there.run("ip tuntap add e0 mode tap");
+                there.run("sysctl -qw net.ipv6.conf.e0.disable_ipv6=1");
+                there.run("ip link set e0 up");
+                let packet = there.here(|| Packet::open("e0", &PacketOptions::default()).unwrap());
+                let options =
+                    TapOptions { kernel_addresses: KERNEL.map(cidr).into(), ..TapOptions::default() };
+                let tap = Tap::open("k0", &options).unwrap();
+                let bridge = Bridge::between([Box::new(packet), Box::new(tap)], [conditions; 2], 1).unwrap();
+                stand(DeviceSpec::Tap("e0".into()), Some(there), Some(bridge))
+            }
+        }
+    }
+
+    /// What our host is, this time: it writes down what comes and goes.
+    fn site(&mut self) -> (Site, Port) {
+        self.captures += 1;
+        self.capture.set_file_name(format!("capture-{}.pcapng", self.captures));
+        let config = Config { seed: self.captures as u64, ..Config::of(Architecture::SoftLrp) };
+        let site = Site { addresses: US.map(cidr).into(), gateways: Vec::new(), config };
+        let port = Port {
+            device: self.device.clone(),
+            kernel_addresses: Vec::new(),
+            dump: Some(self.capture.clone()),
+        };
+        (site, port)
+    }
+
+    fn spawn<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+        match &self.there {
+            Some(there) => there.here(|| thread::spawn(job)),
+            None => thread::spawn(job),
+        }
+    }
+
+    /// Begins to serve: so many connections.
+    pub(crate) fn serve(
+        &mut self,
+        service: impl Service + 'static,
+        port: u16,
+        count: u64,
+    ) -> JoinHandle<Served> {
+        let (site, at) = self.site();
+        let options =
+            Options { port, listener: ListenerConfig::default(), work: Duration::ZERO, count: Some(count) };
+        let serving = Serving { options, capture: None, connections: 0 };
+        let limits = Limits { duration: Some(LIMIT), every: None };
+        let server =
+            self.spawn(move || stream::on_device(&site, &at, service, serving, limits, |_| {}).unwrap());
+        for address in US {
+            let host = address.split('/').next().unwrap();
+            wait_for("our host", || attempt(&format!("ping -c 1 -W 1 {host}")).0);
+        }
+        server
+    }
+
+    /// What was served, when all connections are over; nobody has found anything wrong with it.
+    pub(crate) fn ended(&self, server: JoinHandle<Served>) -> Served {
+        let served = server.join().unwrap();
+        assert!(served.books.conserved, "{:?}", served.books);
+        self.check();
+        served
+    }
+
+    /// Sends a file to the kernel's `host`, where it becomes the file `to`.
+    pub(crate) fn send(&mut self, from: &Path, host: &'static str, to: &Path) -> Sent {
+        let family = if host.contains(':') { "TCP6-LISTEN" } else { "TCP4-LISTEN" };
+        let listen = format!("socat -u {family}:5000,reuseaddr OPEN:{},creat,trunc", to.display());
+        let mut server = Running(words(&listen).spawn().unwrap());
+        wait_for("a server", || run("ss -ltn").contains(":5000"));
+        let (site, at) = self.site();
+        let from = from.to_owned();
+        let client = self.spawn(move || {
+            let outside = Outside::new().unwrap();
+            let input = outside.input(std::fs::File::open(from).unwrap()).unwrap();
+            let address: std::net::IpAddr = host.parse().unwrap();
+            let errand = Errand {
+                to: Endpoint { addr: address.into(), port: 5000 },
+                source: Source::Outside(input),
+                drain: Drain::Count,
+                outside,
+                capture: None,
+            };
+            let limits = Limits { duration: Some(LIMIT), every: None };
+            stream::send(&site, At::Port(at), errand, limits, |_| {}).unwrap()
+        });
+        let sent = client.join().unwrap();
+        assert!(server.0.wait().unwrap().success());
+        self.check();
+        sent
+    }
+
+    fn check(&self) {
+        let loses = self.bridge.as_ref().is_some_and(|bridge| {
+            let traffic = bridge.traffic();
+            assert!(traffic.iter().all(|way| way.adds_up() && way.refused == 0), "{traffic:?}");
+            true
+        });
+        assert_eq!(loses, matches!(self.way, Way::Emulated(_)));
+        kernel::check_counters();
+        kernel::check_capture(&self.capture, loses);
+    }
+}
+
+fn set_up(device: &str) {
+    KERNEL.iter().for_each(|address| _ = run(&format!("ip addr add {address} dev {device}")));
+    run(&format!("ip link set {device} up"));
+}
