@@ -248,9 +248,10 @@ impl Peer {
         // At the same time, another connection can have the same number.
         self.edge = None;
         if self.iss != Some(header.seq) {
-            (self.iss, self.sent) = (Some(header.seq), header.seq + 1);
-            self.offered = Some(self.sent + u32::from(self.syn_window));
+            (self.iss, self.sent, self.offered) = (Some(header.seq), header.seq + 1, None);
         }
+        let edge = header.seq + 1 + u32::from(self.syn_window);
+        self.offered = Some(self.offered.map_or(edge, |offered| offered.max(edge)));
         self.sent = self.sent.max(header.seq + 1);
     }
 
