@@ -103,6 +103,7 @@ counters! {
         ReqQFullDoCookies => "TCPReqQFullDoCookies", "SYNs answered with a cookie because the SYN queue was full";
         ReqQFullDrop => "TCPReqQFullDrop", "SYNs dropped because the SYN queue was full and cookies were off";
         OfoQueue => "TCPOFOQueue", "segments received out of order";
+        OfoPruned => "OfoPruned", "connections whose segments out of order were thrown away because memory was scarce";
         OfoDrop => "TCPOFODrop", "segments received out of order and dropped for want of room";
         ChallengeAck => "TCPChallengeACK", "challenge ACKs sent (RFC 5961)";
         SynChallenge => "TCPSYNChallenge", "challenge ACKs sent in answer to a SYN (RFC 5961, 4)";

@@ -144,6 +144,14 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Forgets what has come out of order. The peer will send it again, whatever SACK has told it (RFC 2018, 8: the receiver is permitted to discard it).
+    pub fn renege(&mut self) {
+        if self.assembly.take().is_some() {
+            self.octets.truncate(self.readable);
+            self.octets.shrink_to_fit();
+        }
+    }
+
     /// Forgets everything: nobody will read it.
     pub fn clear(&mut self) {
         *self = Self::new(self.next);

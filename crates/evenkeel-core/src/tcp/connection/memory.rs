@@ -30,6 +30,19 @@ impl Connection {
         self.snd.buffer.capacity() + self.rcv.buffer.capacity()
     }
 
+    /// Something has come out of order, and takes memory up to where it belongs.
+    #[must_use]
+    pub fn has_holes(&self) -> bool {
+        self.rcv.buffer.has_holes()
+    }
+
+    /// Gives back the memory of what has come out of order: others need it more.
+    pub fn renege(&mut self) {
+        self.tally.note_if(self.has_holes(), Counter::OfoPruned);
+        self.rcv.buffer.renege();
+        self.rcv.dsack = None;
+    }
+
     /// From now on it may take so much more. To be said before every call, if others take of the same memory.
     pub const fn set_allowance(&mut self, allowance: Allowance) {
         self.allowance = allowance;

@@ -223,6 +223,7 @@ impl Endpoint {
             announced: false,
             told: Readiness::default(),
             held: 0,
+            has_holes: false,
             established: false,
             from: self.listeners.id(&at),
             early,

@@ -70,7 +70,7 @@ pub struct EndpointConfig {
     pub connections: usize,
     /// Octets that the buffers of all connections may own together, beside the bounds of each. Default 256 MiB.
     ///
-    /// Once three quarters are taken, buffers get no larger and what comes out of order is dropped; once all is taken, a connection takes one segment to
+    /// Once three quarters are taken, buffers get no larger, and what comes out of order, or came so before, is dropped; once all is taken, a connection takes one segment to
     /// send if it has none, and the next segment that comes if the user has read all before. So each can still go on, and the bound is exceeded by two
     /// segments per connection at most, and by what a buffer grows at a time.
     pub buffers: usize,
@@ -124,6 +124,8 @@ pub struct Endpoint {
     events: VecDeque<Event>,
     fast_open: Option<FastOpenCache>,
     memory: Memory,
+    /// Connections that something came to out of order, in the order in which it did; each once.
+    holes: VecDeque<Id>,
     ports: Ports,
     /// Connections that are no more, if somebody wants to hear of them.
     ended: Option<VecDeque<(Id, FourTuple)>>,
@@ -151,6 +153,8 @@ struct Entry {
     told: Readiness,
     /// Octets of memory that are accounted to it.
     held: usize,
+    /// It is in `holes`.
+    has_holes: bool,
     /// It is counted in [`Counter::CurrEstab`].
     established: bool,
     /// Whose handshake made it.
@@ -186,6 +190,7 @@ impl Endpoint {
             events: VecDeque::new(),
             fast_open: None,
             memory: Memory::new(config.buffers),
+            holes: VecDeque::new(),
             ports: Ports::default(),
             ended: None,
             counters: Counters::new(),
@@ -277,10 +282,8 @@ impl Endpoint {
 
     /// Something has happened to a connection: it may have something to send, and the user something to hear.
     fn touch(&mut self, id: Id) {
+        self.account(id);
         let Some(entry) = self.connections.get_mut(id) else { return };
-        let held = entry.connection.held();
-        let before = core::mem::replace(&mut entry.held, held);
-        self.memory.account(before, held, &mut self.counters);
         self.counters.count_all(entry.connection.take_tally());
         let established = matches!(entry.connection.state(), State::Established | State::CloseWait);
         match (core::mem::replace(&mut entry.established, established), established) {

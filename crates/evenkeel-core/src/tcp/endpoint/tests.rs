@@ -714,6 +714,47 @@ fn slow_readers_fill_no_more_memory_than_there_is_and_everything_comes_in_the_en
     world.assert_empty();
 }
 
+/// Of each window only the last segment arrives: it takes the memory of all. Those who did so first lose it, and in the end everything comes all the same.
+#[test]
+fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
+    const CONNECTIONS: u16 = 200;
+    const BUFFERS: usize = 1 << 20;
+    let config = EndpointConfig { buffers: BUFFERS, ..EndpointConfig::default() };
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
+    world.ends[0].memory = Memory::new(usize::MAX);
+    let ids: Vec<Id> = (0..CONNECTIONS).map(|i| world.connect(20_000 + i)).collect();
+    world.pass(Duration::from_millis(50));
+    let data: Vec<u8> = (0..10_000).map(octet).collect();
+    let mut octets = [0; 2_000];
+    for id in &ids {
+        world.ends[0].write(*id, &data).unwrap();
+        let mut last = 0;
+        while let Some(transmit) = world.ends[0].poll_transmit(world.now, &mut octets) {
+            last = transmit.len;
+        }
+        let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+        world.ends[1].input(&octets[..last], &packet, world.now);
+        assert!(world.ends[1].buffered() <= BUFFERS / 4 * 3, "there is room for others");
+    }
+    let pruned = world.ends[1].counters().get(Counter::OfoPruned);
+    assert!((100..u64::from(CONNECTIONS)).contains(&pruned), "{pruned}");
+    world.wire.clear();
+    let mut streams = BTreeMap::<Id, Stream>::new();
+    for _ in 0..600 {
+        world.pass(Duration::from_millis(20));
+        while let Some(id) = world.ends[1].accept(&HTTP) {
+            streams.insert(id, Stream::default());
+        }
+        for (id, stream) in &mut streams {
+            stream.read(&mut world.ends[1], *id, world.now).unwrap();
+        }
+        assert_accounts_are_right(&world.ends[1]);
+    }
+    assert_eq!(streams.len(), CONNECTIONS.into());
+    assert!(streams.values().all(|stream| stream.read == data.len()), "everything came");
+    assert!(world.ends[1].holes.len() <= usize::from(CONNECTIONS));
+}
+
 #[test]
 fn what_a_connection_held_is_given_back_when_it_is_gone() {
     let mut world =

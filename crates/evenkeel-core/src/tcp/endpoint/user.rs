@@ -176,6 +176,7 @@ impl Endpoint {
             announced: false,
             told: Readiness::default(),
             held: 0,
+            has_holes: false,
             established: false,
             from: None,
             early: false,
