@@ -128,3 +128,31 @@ impl<S: Service> Program for Server<S> {
         if idle { Step::Wait(events) } else { Step::Again }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::host::{Config, Host};
+    use evenkeel_core::socket::ListenError;
+    use evenkeel_core::time::Instant;
+
+    use super::*;
+    use crate::stream::{Echo, Sink};
+
+    #[test]
+    fn a_port_in_use_is_refused_and_the_first_server_keeps_it() {
+        let mut host = Host::new(Config::default()).unwrap();
+        let options =
+            Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
+        let (first, second) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
+        host.spawn("first", 0, Box::new(Server::new(Echo::default(), options, Arc::clone(&first))));
+        host.spawn("second", 0, Box::new(Server::new(Sink::default(), options, Arc::clone(&second))));
+        while let Some(ran) = host.turn(Instant::ZERO) {
+            host.finish(&ran, Instant::ZERO);
+        }
+        assert!(first.listening() && !first.ended() && first.refused().is_none());
+        assert_eq!(
+            (second.listening(), second.ended(), second.refused()),
+            (false, true, Some(ListenError::InUse))
+        );
+    }
+}
