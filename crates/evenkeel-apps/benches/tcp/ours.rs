@@ -58,7 +58,9 @@ pub(crate) fn run(
     // A frame that finds nobody there is lost, and its sender waits for a second.
     let both = Barrier::new(2);
     let host = |end, addresses: &[IpCidr], program: Box<dyn Program>| {
-        let mut engine = Engine::new(Host::new(Config::of(architecture)).unwrap(), Clock::start()).unwrap();
+        // What a ring holds, a channel holds, too: else it is the channel that limits the window.
+        let config = Config { channel_pkts: RING_PKTS, ..Config::of(architecture) };
+        let mut engine = Engine::new(Host::new(config).unwrap(), Clock::start()).unwrap();
         engine.add_cable(end, addresses).unwrap();
         engine.host_mut().spawn("program", 0, program);
         both.wait();

@@ -22,3 +22,17 @@ fn slices(octets: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
         .unwrap_or_default(),
     ]
 }
+
+/// The same, to be written to.
+fn slices_mut(octets: &mut VecDeque<u8>, offset: usize, len: usize) -> [&mut [u8]; 2] {
+    let (front, back) = octets.as_mut_slices();
+    let (start, end) = (offset, offset.saturating_add(len));
+    let middle = front.len();
+    [
+        front.get_mut(start.min(middle)..end.min(middle)).unwrap_or_default(),
+        back.get_mut(
+            start.saturating_sub(middle).min(back.len())..end.saturating_sub(middle).min(back.len()),
+        )
+        .unwrap_or_default(),
+    ]
+}

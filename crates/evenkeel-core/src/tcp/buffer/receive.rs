@@ -118,8 +118,15 @@ impl ReceiveBuffer {
         if self.octets.len() < end {
             self.octets.resize(end, 0);
         }
-        let places = self.octets.range_mut(start..end);
-        places.zip(payload.iter().copied().flatten()).for_each(|(place, octet)| *place = *octet);
+        let mut rest = payload;
+        for mut places in super::slices_mut(&mut self.octets, start, range.len() as usize) {
+            for part in &mut rest {
+                let (octets, left) = part.split_at(part.len().min(places.len()));
+                let (room, after) = places.split_at_mut(octets.len());
+                room.copy_from_slice(octets);
+                (*part, places) = (left, after);
+            }
+        }
     }
 
     /// Moves what can be read to `to`; says how much that was. Gives the memory back when nothing is left.
