@@ -414,7 +414,7 @@ fn a_full_accept_queue_stops_the_listener_until_there_is_room() {
 #[test]
 fn without_cookies_a_full_syn_queue_accepts_no_more_until_a_handshake_is_over() {
     let config = ListenerConfig { syn_queue: 2, syn_cookies: false, ..ListenerConfig::default() };
-    let mut bench = Bench::new(config.clone());
+    let mut bench = Bench::new(config);
     assert!(bench.listener.accepts());
     let syn_acks: Vec<_> = (0..2).map(|n| bench.answer(0, n, plain_syn())).collect();
     assert!(!bench.listener.accepts());
