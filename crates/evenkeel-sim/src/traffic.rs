@@ -56,8 +56,11 @@ pub struct Flow {
     pub stop: Instant,
 }
 
-/// Makes a source's frames one by one, from how many it made before and from dice.
-struct Maker(Box<dyn FnMut(u64, &mut Rng) -> Vec<u8> + Send>);
+/// Makes a frame, from how many were made before and from dice.
+type Make = dyn FnMut(u64, &mut Rng) -> Vec<u8> + Send;
+
+/// Makes a source's frames one by one.
+struct Maker(Box<Make>);
 
 impl fmt::Debug for Maker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

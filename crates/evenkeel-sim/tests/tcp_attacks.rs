@@ -400,11 +400,7 @@ fn thousands_of_slow_readers_hold_bounded_memory_and_nobody_up() {
             let mut bench = bench(architecture, 3, |config| config.tcp.buffers = BUFFERS);
             let host = bench.world.host_mut(bench.server);
             let config = ListenerConfig::default();
-            host.spawn(
-                "slow-httpd",
-                0,
-                Box::new(WebServer::new(HTTP, config.clone(), DOCUMENT, Duration::ZERO).0),
-            );
+            host.spawn("slow-httpd", 0, Box::new(WebServer::new(HTTP, config, DOCUMENT, Duration::ZERO).0));
             host.spawn(
                 "httpd",
                 0,
