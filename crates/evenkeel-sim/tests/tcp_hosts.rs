@@ -1,15 +1,19 @@
 //! TCP between whole hosts, in virtual time, under every receive architecture.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use evenkeel_core::host::{Config, Host};
+use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
+use evenkeel_core::socket::SocketId;
 use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 use evenkeel_sim::machine::Costs;
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::streams::{Outcome, StreamClient, StreamEcho};
+use evenkeel_sim::workload::Log;
 use evenkeel_sim::world::{HostId, Port, World};
 
 const PORT: u16 = 7;
@@ -72,5 +76,66 @@ fn what_is_sent_comes_back_under_every_architecture() {
             );
             assert_eq!(world.host(client).tcp().waiting(), 0);
         }
+    }
+}
+
+/// Asks over one connection after the other, with data from the first segment on; notes how long each answer took.
+#[derive(Debug)]
+struct Eager {
+    to: Endpoint,
+    left: usize,
+    asking: Option<(SocketId, Instant, usize)>,
+    took: Log<Duration>,
+}
+
+const QUESTION: &[u8] = b"something that may be heard twice";
+
+impl Program for Eager {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some((stream, since, mut back)) = self.asking else {
+            if self.left == 0 {
+                return Step::Exit;
+            }
+            self.left -= 1;
+            let (stream, taken) = system.connect_with(self.to, QUESTION).unwrap();
+            assert_eq!(taken, QUESTION.len());
+            self.asking = Some((stream, system.now(), 0));
+            return Step::Again;
+        };
+        let mut room = [0; 100];
+        match system.read(stream, &mut room) {
+            Ok(len) => back += len,
+            Err(Unavailable::NotNow) => return Step::Wait(stream),
+            Err(why) => panic!("{why}"),
+        }
+        self.asking = Some((stream, since, back));
+        if back == QUESTION.len() {
+            self.took.push(system.now().since(since));
+            system.close(stream);
+            self.asking = None;
+        }
+        Step::Again
+    }
+}
+
+#[test]
+fn with_a_cookie_a_connection_saves_a_round_trip() {
+    for architecture in Architecture::ALL {
+        let wire = Conditions { delay: Duration::from_millis(10), ..Conditions::PERFECT };
+        let Pair { mut world, server, client, to } = pair(architecture, wire, false, 1);
+        let (echo, _) = StreamEcho::new(PORT, ListenerConfig { fast_open: 16, ..ListenerConfig::default() });
+        world.host_mut(server).spawn("echo", 0, Box::new(echo));
+        world.run_until(Instant::from_millis(10));
+        let took = Log::default();
+        let eager = Eager { to, left: 4, asking: None, took: took.clone() };
+        world.host_mut(client).spawn("client", 0, Box::new(eager));
+        world.run_until(Instant::from_millis(100_000));
+        let millis: Vec<_> = took.take().into_iter().map(|took| took.as_millis()).collect();
+        // A round trip is 40 ms, two switches included. The first needs one for ARP, one for the handshake and one for the answer.
+        assert_eq!(millis, [120, 40, 40, 40], "{architecture}");
+        let counters = world.host(client).tcp_counters();
+        assert_eq!(counters.get(Counter::FastOpenActive), 3, "{architecture}");
+        settled(world.host(server));
+        settled(world.host(client));
     }
 }

@@ -40,7 +40,7 @@ impl Net {
         })));
         self.tcp.listeners.push(socket);
         if let Err(error) = self.open_listener_channels(socket, at) {
-            self.sockets[socket.0 as usize] = None;
+            self.remove_descriptor(socket);
             self.forget_listener(socket, &at);
             return Err(error);
         }
@@ -82,8 +82,9 @@ impl Net {
         owner: ProcessId,
         local: (Option<IpAddress>, u16),
         to: IpEndpoint,
+        first: Option<&[u8]>,
         now: Instant,
-    ) -> Result<SocketId, ConnectError> {
+    ) -> Result<(SocketId, usize), ConnectError> {
         if !to.addr.is_unicast() || to.port == 0 {
             return Err(ConnectError::NoRoute);
         }
@@ -94,13 +95,17 @@ impl Net {
         };
         let mss = self.stack.mss_to(&to.addr, now).map_err(ConnectError::from)?;
         let tuple = FourTuple::new(IpEndpoint::new(address, local.1), to);
-        let id = self.tcp.endpoint.connect(tuple, mss, now).map_err(|error| match error {
+        let opened = match first {
+            Some(data) => self.tcp.endpoint.connect_with(tuple, mss, data, now),
+            None => self.tcp.endpoint.connect(tuple, mss, now).map(|id| (id, 0)),
+        };
+        let (id, taken) = opened.map_err(|error| match error {
             endpoint::ConnectError::InUse => ConnectError::InUse,
             endpoint::ConnectError::NoPort => ConnectError::NoPort,
             endpoint::ConnectError::Full => ConnectError::Full,
         })?;
         self.tcp.stirred = true;
-        Ok(self.open_stream(id, owner))
+        Ok((self.open_stream(id, owner), taken))
     }
 
     fn open_stream(&mut self, id: Id, owner: ProcessId) -> SocketId {

@@ -111,7 +111,8 @@ impl Endpoint {
             ..*config
         };
         let mut listener = Listener::new(config, self.secret, self.numbers);
-        if let Some(server) = fast_open {
+        let own = || (config.fast_open > 0).then(|| FastOpenServer::new(self.secret, config.fast_open));
+        if let Some(server) = fast_open.or_else(own) {
             listener.enable_fast_open(server);
         }
         self.listeners.insert(at, listener);

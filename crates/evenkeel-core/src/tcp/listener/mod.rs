@@ -48,6 +48,9 @@ pub struct ListenerConfig {
     pub timestamps: bool,
     /// Use ECN if the peer does. On.
     pub ecn: bool,
+    /// Connections that may have said something in their SYN while their handshake is not over (RFC 7413, 5.1). 0: data in SYNs is not taken, because
+    /// whoever serves must not mind to hear it twice (6.1).
+    pub fast_open: usize,
 }
 
 impl Default for ListenerConfig {
@@ -63,6 +66,7 @@ impl Default for ListenerConfig {
             sack_permitted: true,
             timestamps: true,
             ecn: true,
+            fast_open: 0,
         }
     }
 }
