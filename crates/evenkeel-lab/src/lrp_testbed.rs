@@ -143,6 +143,7 @@ pub(crate) fn listener(backlog: usize) -> ListenerConfig {
         sack_permitted: false,
         timestamps: false,
         ecn: false,
+        fast_open: 0,
     }
 }
 
