@@ -125,7 +125,7 @@ pub fn run(
         source: experiment.source,
         mode: Mode::Real,
         seed: options.seed,
-        conditions: Some(conditions(options)),
+        conditions: Some(conditions(experiment.id, options)),
         outcome,
     }))
 }
@@ -136,13 +136,17 @@ pub(crate) fn has(id: &str) -> bool {
 }
 
 /// Under which conditions it was measured, in one line.
-fn conditions(options: &Options) -> String {
+fn conditions(id: &str, options: &Options) -> String {
     let processor = evenkeel_apps::demo::processor().unwrap_or_else(|| "an unnamed processor".to_owned());
+    let work = if id == http::ID {
+        format!("{:?} of work for each request", http::WORK)
+    } else {
+        format!("{:?} of screening for each packet", options.work)
+    };
     format!(
-        "on {}; {processor}, {} cores; {:?} of screening for each packet; medians of {} windows of {:?}",
+        "on {}; {processor}, {} cores; {work}; medians of {} windows of {:?}",
         options.on,
         evenkeel::link::cpus().len(),
-        options.work,
         options.repeats,
         options.window
     )
