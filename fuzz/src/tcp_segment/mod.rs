@@ -433,8 +433,10 @@ impl World {
 
     fn check(&mut self) {
         self.find_places();
-        for held in &self.held {
+        for held in &mut self.held {
             let connection = self.endpoint.connection(held.id).expect("the user holds it");
+            // It looks at what there is room for, and waits if there is none.
+            held.writable &= connection.writable() > 0;
             let info = connection.info();
             let config = &self.config.connection;
             assert!(

@@ -45,11 +45,13 @@ impl Endpoint {
         let tuple = *self.connections.tuple(id)?;
         // Nothing is taken or given back here, but it says how large its window is.
         let allowance = self.memory.allowance();
-        let connection = &mut self.connections.get_mut(id)?.connection;
+        let Entry { connection, told, .. } = self.connections.get_mut(id)?;
         connection.set_allowance(allowance);
         let segment = connection.poll_transmit(now)?;
         let flags = segment.header.flags;
         let transmit = write(&tuple, &segment, to);
+        // The window may have shrunk after a pause (RFC 5681, 4.1), and with it the room to write: the user is to hear when there is some again.
+        told.writable &= connection.writable() > 0;
         let tally = connection.take_tally();
         self.counters.count_all(tally);
         self.count_sent(flags, tally.contains(Counter::RetransSegs));

@@ -980,3 +980,38 @@ fn an_idle_connection_is_small() {
     );
     assert!(octets <= 1_024, "{octets}");
 }
+
+/// Who looks at the room there is, finds none and waits, hears when there is some: also if it was not a write that used it up, but the window that
+/// shrank after a pause.
+#[test]
+fn room_that_a_pause_took_away_is_told_of_when_it_is_back() {
+    let mut world =
+        World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
+    let client = world.connect(40_000);
+    world.pass(Duration::from_millis(50));
+    let server = world.ends[1].accept(&HTTP).unwrap();
+    let room = |world: &World| world.ends[0].connection(client).unwrap().writable();
+    // Read as fast as it comes, the window grows, and with it what may wait to be sent.
+    for _ in 0..2_000 {
+        let _ = world.ends[0].write(client, &[7; 20_000]);
+        world.step();
+        let _ = world.ends[1].read(server, &mut [0; 100_000], world.now);
+    }
+    for _ in 0..100 {
+        world.pass(Duration::from_millis(100));
+        let _ = world.ends[1].read(server, &mut [0; 1_000_000], world.now);
+    }
+    while world.ends[0].poll_event().is_some() {}
+    assert_eq!(world.ends[0].write(client, &[7; 66_000]), Ok(66_000));
+    assert!(room(&world) > 0);
+    world.send();
+    while world.ends[0].poll_event().is_some() {}
+    assert_eq!(room(&world), 0, "the window is that of a beginning");
+    for _ in 0..20 {
+        world.pass(Duration::from_millis(20));
+        let _ = world.ends[1].read(server, &mut [0; 1_000_000], world.now);
+    }
+    assert!(room(&world) > 0);
+    let writable = Readiness { connected: true, writable: true, ..Readiness::default() };
+    assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(client, writable)));
+}
