@@ -32,7 +32,7 @@ pub use pattern::Pattern;
 pub use report::{ConnectionReport, ListenerReport, TcpReport};
 pub use send::{Broken, Drain, Send, Source};
 pub use sending::{Errand, Place, Sent, Way, send};
-pub use serve::{Clients, Served, Serving, on_cable, on_device};
+pub use serve::{Cabled, Clients, Served, Serving, on_cable, on_device};
 pub use server::{Options, Server};
 pub use session::{Progress, Service, Stream};
 pub use sink::Sink;

@@ -103,20 +103,30 @@ pub fn on_device(
     attached.close().map(|()| served)
 }
 
-/// Serves on a cable at whose other end clients do as `load` says, until they have ended. `every` is how often to say how it goes.
+/// A cable, and who is at its other end.
+#[derive(Debug)]
+pub struct Cabled<'a> {
+    /// Receive rings of our end.
+    pub queues: usize,
+    /// Where the host at the other end stands.
+    pub other: &'a Site,
+    /// What its clients do.
+    pub load: Load,
+}
+
+/// Serves on a cable at whose other end clients do as they are told, until they have ended. `every` is how often to say how it goes.
 ///
 /// # Errors
 /// [`SiteError`]
 pub fn on_cable(
     site: &Site,
-    queues: usize,
+    cable: Cabled<'_>,
     service: impl Service + 'static,
     serving: Serving,
-    other: &Site,
-    load: Load,
     every: Option<Duration>,
     watch: impl FnMut(&Served),
 ) -> Result<Served, SiteError> {
+    let Cabled { queues, other, load } = cable;
     let limits = Limits { duration: None, every };
     let clock = Clock::start();
     let (near, far) = pair(site, queues);

@@ -8,7 +8,7 @@ use evenkeel::core::tcp::ListenerConfig;
 use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
 use evenkeel_apps::site::{Limits, Site};
-use evenkeel_apps::stream::{self, Ask, Load, Options, Served, Service, Serving};
+use evenkeel_apps::stream::{self, Ask, Cabled, Load, Options, Served, Service, Serving};
 use serde::Serialize;
 
 use super::show::{self, Moved, Telling};
@@ -106,7 +106,8 @@ impl TcpArguments {
             Place::Cable { queues } => {
                 let (serving, load) = self.with_clients(site, host.duration, serving, task)?;
                 let other = other_end(site)?;
-                Ok(stream::on_cable(site, queues, service, serving, &other, load, every, watch)?)
+                let cable = Cabled { queues, other: &other, load };
+                Ok(stream::on_cable(site, cable, service, serving, every, watch)?)
             }
             Place::Port(port) => {
                 let limits = Limits { duration: host.duration, every };
