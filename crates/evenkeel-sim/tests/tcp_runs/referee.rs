@@ -128,6 +128,10 @@ impl Referee {
         }
         let flow = self.flows.entry(*tuple).or_default();
         let scale = flow.shift.filter(|_| peer_shift.is_some()).unwrap_or(0);
+        if flow.begun.is_empty() {
+            // The peer has begun another connection meanwhile, and with that what was known of this one was forgotten.
+            return Ok(false);
+        }
         if !unclear && !flow.unclear {
             flow.check_acknowledgment(&seen, scale)?;
             flow.check_window(&seen)?;

@@ -26,6 +26,9 @@ use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
 use crate::time::Instant;
 
+/// Of the buffers that are free, one in so many may be held by a connection's channel.
+const SHARE: usize = 8;
+
 /// What a channel of TCP holds segments for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Feed {
@@ -196,10 +199,11 @@ impl Net {
         Some(channel)
     }
 
-    /// There are never more than there are buffers for, because none is empty.
+    /// There are never more than there are buffers for, because none is empty. How much one may hold, [`Net::segments_held_max`] says each time: a
+    /// window is many more frames than a queue of datagrams needs.
     fn make_channel(&mut self) -> ChannelId {
         let id = self.free_channel_id();
-        self.put_channel(id, Channel::growing(self.config.channel_pkts));
+        self.put_channel(id, Channel::growing(self.config.segment_pkts.div_ceil(SHARE)));
         id
     }
 
@@ -214,7 +218,7 @@ impl Net {
     /// queue length thresholds for shared-memory packet switches", Choudhury and Hahne, 1998).
     pub(in crate::net) fn segments_held_max(&self) -> usize {
         let Spare { promised, queued, .. } = &self.tcp.spare;
-        promised.saturating_sub(*queued).div_ceil(8)
+        promised.saturating_sub(*queued).div_ceil(SHARE)
     }
 
     pub(crate) const fn segments_waiting(&self) -> usize {
