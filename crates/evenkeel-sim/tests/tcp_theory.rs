@@ -1,5 +1,4 @@
 //! TCP endpoints against theory: how much gets through a bottleneck, and who gets it.
-#![expect(clippy::print_stdout, reason = "the figures are for people")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! TCP between whole hosts over bad networks: random worlds from a seed, under every receive architecture.
 //!
 //! `EVENKEEL_SEED=n` runs that seed alone; `EVENKEEL_SEEDS=n` runs the first `n`.
-#![expect(clippy::print_stdout, reason = "what happened is for people")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

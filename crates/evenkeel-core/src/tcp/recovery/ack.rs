@@ -136,7 +136,7 @@ impl Recovery {
         }
         // A probe in vain says nothing of reordering.
         if !self.tail_loss.ends_at(end) {
-            self.rack.on_dsack(self.board.una(), self.board.nxt());
+            self.rack.on_dsack(ack, self.board.nxt());
         }
         Some((start, end))
     }
@@ -179,6 +179,7 @@ impl Recovery {
         let Some(rtt) = by_clock.or(by_echo) else { return };
         let per_round = self.board.outstanding().div_ceil(self.window.mss.saturating_mul(2));
         self.rtt.sample(rtt, per_round);
+        self.tail_loss.on_sample();
     }
 
     /// Without SACK a duplicate acknowledgment says that some segment has arrived, not which (RFC 5681, 3.2; RFC 6582).

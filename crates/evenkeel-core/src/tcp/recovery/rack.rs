@@ -61,7 +61,7 @@ impl Rack {
     ) {
         if segment.end() > self.fack {
             self.fack = segment.end();
-        } else if !segment.retransmitted {
+        } else if segment.end() < self.fack && !segment.retransmitted {
             self.reordering_seen = true;
         }
         let rtt = now.since(segment.sent_at);

@@ -13,6 +13,8 @@ pub(super) struct TailLoss {
     pub(super) due: bool,
     /// `TLP.end_seq` and `TLP.is_retrans`.
     episode: Option<(Position, bool)>,
+    /// A probe has left, and no round trip was measured since.
+    unmeasured: bool,
 }
 
 /// What an acknowledgment says of the probe.
@@ -31,7 +33,7 @@ impl TailLoss {
     const PTO_MIN: Duration = Duration::from_millis(2);
 
     pub(super) fn new() -> Self {
-        Self { at: Instant::NEVER, due: false, episode: None }
+        Self { at: Instant::NEVER, due: false, episode: None, unmeasured: false }
     }
 
     /// Section 7.2. `srtt` is smoothed; `alone` if a single segment is on its way, whose acknowledgment may be delayed by `ack_delay`.
@@ -60,6 +62,16 @@ impl TailLoss {
         self.episode.is_some()
     }
 
+    /// Section 7.3: there is no probe under way, and a round trip was measured since the last. Else it is the retransmission timer's turn, which backs off.
+    pub(super) fn may_probe(&self) -> bool {
+        self.episode.is_none() && !self.unmeasured
+    }
+
+    /// A round trip was measured.
+    pub(super) fn on_sample(&mut self) {
+        self.unmeasured = false;
+    }
+
     /// The probe, sent again, ended there.
     pub(super) fn ends_at(&self, end: Position) -> bool {
         self.episode == Some((end, true))
@@ -70,11 +82,12 @@ impl TailLoss {
         self.due = false;
         self.cancel();
         self.episode = Some((nxt, retransmission));
+        self.unmeasured = true;
     }
 
     /// The timer of retransmission expired, or a recovery began: they judge by themselves.
     pub(super) fn forget(&mut self) {
-        *self = Self::new();
+        *self = Self { unmeasured: self.unmeasured, ..Self::new() };
     }
 
     /// Section 7.4.2. `una` is what is acknowledged now, `dsack` the end of the range that arrived twice, `bare` if the acknowledgment repeats the last

@@ -100,6 +100,8 @@ impl Recovery {
         match self.episode.as_ref().map(|episode| episode.kind) {
             // Reduced already for this window of data.
             Some(Kind::FastRecovery) => frto = Frto::Off,
+            // RFC 5682, 3.1, step 1: not in the middle of a recovery from a timeout. That the same segment is overdue again is no progress.
+            Some(Kind::Timeout(_)) if self.timeouts == 1 => frto = Frto::Off,
             Some(Kind::WindowReduced | Kind::Timeout(_)) => {}
             None => {
                 self.undo = Some(Box::new(Undo::new(self.window)));
@@ -149,7 +151,7 @@ impl Recovery {
         let quiet =
             self.episode.is_none() && self.board.sacked_segments() == 0 && self.board.lost_octets() == 0;
         let possible = self.sack && !self.board.is_syn_outstanding() && !self.board.is_empty();
-        if !quiet || !possible || self.tail_loss.in_episode() {
+        if !quiet || !possible || !self.tail_loss.may_probe() {
             return self.tail_loss.cancel();
         }
         let alone = self.board.segments() == 1;

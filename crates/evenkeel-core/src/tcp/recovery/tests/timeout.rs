@@ -183,3 +183,25 @@ fn a_deadline_that_comes_early_does_nothing() {
     assert_eq!(script.recovery.on_deadline(script.now), Expired::Nothing);
     assert_eq!(script.recovery.deadline(), deadline);
 }
+
+/// RFC 5682, 3.1, step 1: "if the TCP sender is already in RTO recovery", F-RTO is not tried again: the old data are sent, not new ones.
+#[test]
+fn a_second_timeout_in_the_middle_of_recovery_is_not_thought_spurious() {
+    let mut script = Script::new();
+    script.write(10);
+    script.available = 100;
+    // The probe, and after it nothing.
+    script.expire();
+    script.probe();
+    assert_eq!(script.expire(), Expired::Timeout);
+    assert_eq!(script.pump(), "R0");
+    script.after(ms(100));
+    // Step 2b: new data now, and then their acknowledgments tell.
+    script.ack(1);
+    assert!(script.pump().starts_with('N'));
+    assert_eq!(script.expire(), Expired::Timeout);
+    assert_eq!(script.pump(), "R1");
+    script.after(ms(100));
+    script.ack(2);
+    assert!(script.pump().starts_with("R2 R3"));
+}
