@@ -96,12 +96,13 @@ pub(crate) struct Referee {
 }
 
 impl Referee {
-    /// A segment leaves; whether it has octets that were never sent before. `written` is how much the sender's user has given so far of `stream`.
+    /// A segment leaves; whether it has octets that were never sent before. It is of one of `streams`, of which its sender's
+    /// user has given so much so far.
     pub(crate) fn sent(
         &mut self,
         tuple: &FourTuple,
         octets: &[u8],
-        stream: Option<(Stream, u64)>,
+        streams: &[(Stream, u64)],
     ) -> Result<bool, String> {
         let seen = Seen::new(octets).ok_or("too short")?;
         let theirs = self.flows.get(&mirrored(tuple));
@@ -136,7 +137,7 @@ impl Referee {
             flow.check_acknowledgment(&seen, scale)?;
             flow.check_window(&seen)?;
         }
-        flow.check_payload(&seen, stream)?;
+        flow.check_payload(&seen, streams)?;
         let is_new =
             !seen.payload.is_empty() && flow.reached.is_none_or(|reached| after(seen.end(), reached));
         if is_new {
@@ -188,11 +189,14 @@ impl Flow {
         Ok(())
     }
 
-    fn check_payload(&self, seen: &Seen<'_>, stream: Option<(Stream, u64)>) -> Result<(), String> {
-        let Some((stream, written)) = stream.filter(|_| !seen.payload.is_empty()) else { return Ok(()) };
+    fn check_payload(&self, seen: &Seen<'_>, streams: &[(Stream, u64)]) -> Result<(), String> {
+        if seen.payload.is_empty() || streams.is_empty() {
+            return Ok(());
+        }
         let right = self.begun.iter().any(|begun| {
             let place = u64::from(seen.seq.wrapping_sub(*begun).wrapping_sub(1));
-            place + seen.payload.len() as u64 <= written && stream.matches(place, seen.payload)
+            let end = place + seen.payload.len() as u64;
+            streams.iter().any(|(stream, written)| end <= *written && stream.matches(place, seen.payload))
         });
         if right { Ok(()) } else { Err(format!("sends what was never written: {seen:?}, {self:?}")) }
     }

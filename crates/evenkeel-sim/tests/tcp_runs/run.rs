@@ -57,7 +57,8 @@ pub(crate) struct Users {
     accept_pause: Option<Duration>,
     accepting: bool,
     by_id: BTreeMap<(usize, Id), (usize, usize)>,
-    by_tuple: BTreeMap<FourTuple, usize>,
+    /// The conversations that a tuple has had, one after the other.
+    by_tuple: BTreeMap<FourTuple, Vec<usize>>,
     pub(crate) referee: Referee,
     pub(crate) violations: Vec<String>,
     /// Connections that were accepted twice: SYN cookies remember nothing.
@@ -158,7 +159,7 @@ impl Users {
                     self.reused += u64::from(reused == Some(port));
                     self.next_port = self.next_port.max(port + 1);
                     self.conversations[number].tuple = Some(tuple);
-                    self.by_tuple.insert(tuple, number);
+                    self.by_tuple.entry(tuple).or_default().push(number);
                     self.begin(network, number, 0, id);
                     break;
                 }
@@ -208,7 +209,7 @@ impl Users {
     fn accept(&mut self, network: &mut Network) {
         while let Some(id) = network.endpoint_mut(0).accept(&HTTP) {
             let Some(&tuple) = network.endpoint(0).tuple(id) else { continue };
-            let number = self.by_tuple.get(&mirrored(&tuple)).copied();
+            let number = self.by_tuple.get(&mirrored(&tuple)).and_then(|numbers| numbers.last()).copied();
             match number.filter(|number| self.conversations[*number].sides[1].id.is_none()) {
                 Some(number) => self.begin(network, number, 1, id),
                 None => {
@@ -404,19 +405,21 @@ impl User for Users {
     }
 
     fn sent(&mut self, network: &Network, node: usize, tuple: &FourTuple, segment: &[u8]) {
-        let first = self.by_tuple.get(tuple).map(|number| (*number, 0));
-        let seat = first.or_else(|| self.by_tuple.get(&mirrored(tuple)).map(|number| (*number, 1)));
-        let stream = seat.map(|(number, side)| {
-            let conversation = &self.conversations[number];
-            (conversation.streams[side], conversation.sides[side].written)
+        let first = self.by_tuple.get(tuple).map(|numbers| (numbers, 0));
+        let seats = first.or_else(|| self.by_tuple.get(&mirrored(tuple)).map(|numbers| (numbers, 1)));
+        // One end may still say what belongs to a conversation that the other has forgotten, and begun another after.
+        let streams: Vec<_> = seats.map_or_else(Vec::new, |(numbers, side)| {
+            let conversations = numbers.iter().map(|number| &self.conversations[*number]);
+            conversations.map(|c| (c.streams[side], c.sides[side].written)).collect()
         });
+        let seat = seats.and_then(|(numbers, side)| Some((*numbers.last()?, side)));
         if self.trace {
             println!("{:?} {tuple}: {}", network.now(), referee::describe(segment));
         }
         if let Some((number, _)) = seat {
             self.conversations[number].segments += 1;
         }
-        match self.referee.sent(tuple, segment, stream) {
+        match self.referee.sent(tuple, segment, &streams) {
             Err(why) => self.violations.push(format!("{:?}: node {node}, {tuple}: {why}", network.now())),
             Ok(is_new) => {
                 if let Some((number, side)) = seat.filter(|_| is_new) {
