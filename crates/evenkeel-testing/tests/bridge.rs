@@ -1,4 +1,5 @@
 //! Two kernels, in a namespace each, and the emulator between them.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{IpAddress, IpCidr};
