@@ -199,7 +199,7 @@ impl Stand {
             true
         });
         assert_eq!(loses, matches!(self.way, Way::Emulated(_)));
-        kernel::check_counters();
+        kernel::check_counters(loses);
         kernel::check_capture(&self.capture, loses);
     }
 }
