@@ -115,6 +115,18 @@ impl TailLoss {
 mod tests {
     use super::*;
 
+    /// Section 7.3: a sender "MUST skip sending a loss probe" unless it has measured a round trip since the last one.
+    #[test]
+    fn after_a_probe_the_next_waits_for_a_round_trip_to_be_measured_whatever_ends_the_episode() {
+        let mut tail = TailLoss::new();
+        assert!(tail.may_probe());
+        tail.on_probe(Position::default(), true);
+        tail.forget();
+        assert!(!tail.in_episode() && !tail.may_probe());
+        tail.on_sample();
+        assert!(tail.may_probe());
+    }
+
     #[test]
     fn on_a_path_of_microseconds_a_probe_waits_for_milliseconds() {
         let (mut tail, now) = (TailLoss::new(), Instant::from_millis(5));

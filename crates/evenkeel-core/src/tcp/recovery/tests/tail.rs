@@ -122,21 +122,3 @@ fn a_lost_probe_ends_in_a_timeout() {
     assert_eq!(script.pump(), "R0");
     assert_eq!(rto, ms(300));
 }
-
-/// Section 7.3: a sender "MUST skip sending a loss probe" unless it has measured a round trip since the last one.
-#[test]
-fn after_a_probe_that_measured_nothing_the_next_tail_waits_for_the_timeout() {
-    let mut script = Script::new();
-    script.write(5);
-    assert_eq!(script.expire(), Expired::TailLossProbe);
-    script.probe();
-    script.at(400);
-    // The probe was a segment sent again: which transmission is acknowledged nobody knows (Karn's algorithm).
-    script.ack(5);
-    script.write(2);
-    assert_eq!(script.recovery.deadline(), Some(script.now + script.recovery.info().rto));
-    script.at(500);
-    script.ack(7);
-    script.write(2);
-    assert_eq!(script.expire(), Expired::TailLossProbe, "a round trip was measured again");
-}
