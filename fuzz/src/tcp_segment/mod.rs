@@ -357,7 +357,10 @@ impl World {
 
     fn hold(&mut self, id: Id) {
         let tuple = self.endpoint.tuple(id).expect("it is there");
-        let peer = self.peers.iter().position(|peer| peer.tuple == *tuple).expect("one of the peers");
+        let Some(peer) = self.peers.iter().position(|peer| peer.tuple == *tuple) else {
+            // Of somebody who is no peer, by Fast Open with a peer's address.
+            return self.endpoint.abort(id);
+        };
         let written = 0;
         self.held.push(Held { id, peer, place: None, written, readable: false, writable: false });
         self.find_places();
