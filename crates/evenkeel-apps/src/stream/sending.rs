@@ -161,7 +161,7 @@ fn run(
     let over = || tally.ended() || done();
     let mut elapsed = hosted.drive(limits, over, |engine, elapsed| watch(&report(engine, elapsed)))?;
     let last = report(&mut hosted.engine, elapsed);
-    elapsed += farewell(&mut hosted.engine, process)?;
+    elapsed += farewell(&mut hosted.engine, process, tally.ended())?;
     hosted.drain()?;
     let Sent { tcp, books, .. } = report(&mut hosted.engine, elapsed);
     let Outcome { input, output, .. } = core::mem::take(&mut *tally.outcome());

@@ -27,6 +27,8 @@ use crate::site::{Limits, PATIENCE, Port, Site, SiteError, drive, run_dry};
 const PATIENT: Duration = Duration::from_secs(5);
 /// How long the last words of connections may take, when their program has ended.
 const FAREWELL: Duration = Duration::from_millis(100);
+/// The same of a program that has ended because all was done: what it wrote last is still to arrive, also over a network that loses.
+const DELIVERY: Duration = Duration::from_secs(10);
 
 /// What a server has done.
 #[derive(Debug, Clone, Serialize)]
@@ -224,19 +226,20 @@ impl Running {
             return Err(error.into());
         }
         let last = report(&mut hosted.engine, elapsed);
-        elapsed += farewell(&mut hosted.engine, process)?;
+        elapsed += farewell(&mut hosted.engine, process, tally.ended())?;
         hosted.drain()?;
         let Served { tcp, books, .. } = served(&mut hosted.engine, interface, &tally, elapsed);
         Ok(Served { tcp, books, capture: hosted.finish()?, ..last })
     }
 }
 
-/// Ends a program, if it has not ended, and lets its connections say so; says how long that took.
-pub(super) fn farewell(engine: &mut Engine, process: ProcessId) -> Result<Duration, SiteError> {
+/// Ends a program, if it has not ended, and lets its connections say so, with patience if all was `done`; says how long that took.
+pub(super) fn farewell(engine: &mut Engine, process: ProcessId, done: bool) -> Result<Duration, SiteError> {
     engine.ignore_stop();
     let begin = engine.clock().now();
     engine.host_mut().kill(process, begin);
-    engine.run(begin + FAREWELL, |host| host.tcp().is_empty())?;
+    let patience = if done { DELIVERY } else { FAREWELL };
+    engine.run(begin + patience, |host| host.tcp().is_empty())?;
     let elapsed = engine.clock().now().since(begin);
     Ok(elapsed + run_dry(engine)?)
 }
