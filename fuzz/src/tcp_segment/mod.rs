@@ -392,7 +392,11 @@ impl World {
         let Some(held) = picked.and_then(|place| self.held.get_mut(place)) else { return };
         let data: Vec<u8> = (held.written..held.written + len).map(octet).collect();
         match self.endpoint.write(held.id, &data) {
-            Ok(taken) => held.written += taken as u32,
+            Ok(taken) => {
+                held.written += taken as u32;
+                // Until it hears that there is no room it knows that it is to go on.
+                held.writable = true;
+            }
             Err(Unavailable::NotNow) => held.writable = false,
             Err(_) => {}
         }
