@@ -7,7 +7,7 @@ use evenkeel_link::{Device, Tap, TapOptions};
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::rng::Ratio;
 use evenkeel_testing::{
-    Bridge, Place, Program, Running, Scratch, Traffic, in_namespace, pause, run, wait_for, words,
+    Bridge, Place, Program, Running, Scratch, Traffic, attempt, in_namespace, pause, run, wait_for, words,
 };
 
 const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("socat", "socat")];
@@ -119,10 +119,11 @@ fn a_way_that_is_closed_lets_nothing_through_until_it_is_opened_and_afterwards_n
         run("ping -c 1 -W 5 10.0.0.2");
         let closed = Conditions { loss: Ratio::percent(100), ..Conditions::PERFECT };
         bridge.set_conditions([closed, Conditions::PERFECT]);
-        assert!(!evenkeel_testing::attempt("ping -c 2 -i 0.1 -W 1 10.0.0.2").0);
-        assert!(bridge.traffic()[0].emulated.lost >= 2);
+        // The bridge hears of it at its next turn.
+        wait_for("the end of the way", || !attempt("ping -c 1 -W 1 10.0.0.2").0);
+        assert!(bridge.traffic()[0].emulated.lost >= 1);
         bridge.set_conditions([Conditions::PERFECT; 2]);
-        run("ping -c 1 -W 5 10.0.0.2");
+        wait_for("the way", || attempt("ping -c 1 -W 1 10.0.0.2").0);
         drop(bridge);
         assert!(!run("ip link").contains("k0") && !there.run("ip link").contains("k0"));
     });
