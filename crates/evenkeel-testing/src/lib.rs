@@ -97,14 +97,14 @@ pub fn pause(time: Duration) {
     thread::sleep(time);
 }
 
-/// Waits until `come`, ten seconds at most.
+/// Waits until `come`, a minute at most: machines may be busy.
 ///
 /// # Panics
 /// If it did not come.
 pub fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
     let clock = Clock::start();
     while !come() {
-        assert!(clock.now().as_secs_f64() < 10.0, "{what} did not come");
+        assert!(clock.now().as_secs_f64() < 60.0, "{what} did not come");
         pause(Duration::from_millis(20));
     }
 }

@@ -98,6 +98,6 @@ fn is_fair(line: &str, loses: bool) -> bool {
 /// The last argument has blanks.
 fn tshark(arguments: &str, last: &str) -> String {
     let output = evenkeel_testing::words(&format!("tshark {arguments}")).arg(last).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
