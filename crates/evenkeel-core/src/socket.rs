@@ -322,7 +322,7 @@ pub enum ConnectError {
     NoRoute,
     /// The destination is this host itself; nothing loops back here.
     Loopback,
-    /// There are too many connections.
+    /// There are too many connections, or the memory limit does not allow their channels.
     Full,
 }
 

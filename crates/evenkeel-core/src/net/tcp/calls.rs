@@ -94,6 +94,8 @@ impl Net {
             None => self.stack.source_to(&to.addr).map_err(ConnectError::from)?,
         };
         let mss = self.stack.mss_to(&to.addr, now).map_err(ConnectError::from)?;
+        // Without them no segment of the peer's would ever find room.
+        self.promise_segments().map_err(|_| ConnectError::Full)?;
         let tuple = FourTuple::new(IpEndpoint::new(address, local.1), to);
         let opened = match first {
             Some(data) => self.tcp.endpoint.connect_with(tuple, mss, data, now),

@@ -126,8 +126,8 @@ impl Net {
     }
 
     /// The buffers of all channels of connections, promised when the first socket needs them.
-    fn promise_segments(&mut self) -> Result<(), ListenError> {
-        if self.tcp.spare.promised == 0 && self.plan.device != DeviceWork::None {
+    pub(super) fn promise_segments(&mut self) -> Result<(), ListenError> {
+        if self.tcp.spare.promised == 0 && self.plan.is_lazy() && self.plan.device != DeviceWork::None {
             let pkts = self.config.segment_pkts;
             self.pool.grow(pkts).map_err(ListenError::NoMemory)?;
             self.tcp.spare.promised = pkts;
@@ -138,8 +138,6 @@ impl Net {
     /// A ring for a connection on each adaptor that demultiplexes, if there are any to spare. Without one its segments come by its listener's.
     pub(super) fn open_connection_ring(&mut self, id: Id) {
         if self.plan.device != DeviceWork::None {
-            // If the memory limit forbids it, the first segment will find no room, and be sent again in vain: better to say so at once.
-            let _ = self.promise_segments();
             return;
         }
         let Some(&tuple) = self.tcp.endpoint.tuple(id) else { return };
@@ -199,7 +197,7 @@ impl Net {
         Some(channel)
     }
 
-    /// There are never more than there are buffers for, because none is empty. How much one may hold, [`Net::segments_held_max`] says each time: a
+    /// There are about as many as there are buffers for: all but those that found none left hold something. How much one may hold, [`Net::segments_held_max`] says each time: a
     /// window is many more frames than a queue of datagrams needs.
     fn make_channel(&mut self) -> ChannelId {
         let id = self.free_channel_id();
