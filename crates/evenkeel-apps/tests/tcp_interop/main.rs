@@ -161,20 +161,25 @@ fn bulk_over_a_way_that_loses() {
     bulk(Way::Emulated(lossy()), 4 * MIB);
 }
 
+/// Takes minutes: `EVENKEEL_LONG=1 cargo test -p evenkeel-apps --test tcp_interop gigabyte`.
+fn gigabyte(test: &str, way: impl FnOnce() -> Way) {
+    if std::env::var_os("EVENKEEL_LONG").is_none() {
+        return evenkeel_testing::skip(test, "takes minutes; EVENKEEL_LONG=1 runs it");
+    }
+    bulk(way(), 1 << 30);
+}
+
 #[test]
-#[ignore = "takes minutes"]
 fn a_gigabyte_over_a_tap() {
-    bulk(Way::Tap, 1 << 30);
+    gigabyte("a_gigabyte_over_a_tap", || Way::Tap);
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn a_gigabyte_over_packet_sockets() {
-    bulk(Way::Packet, 1 << 30);
+    gigabyte("a_gigabyte_over_packet_sockets", || Way::Packet);
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn a_gigabyte_over_a_way_that_loses() {
-    bulk(Way::Emulated(lossy()), 1 << 30);
+    gigabyte("a_gigabyte_over_a_way_that_loses", || Way::Emulated(lossy()));
 }
