@@ -77,16 +77,17 @@ impl Connection {
             (true, false) if first => Flags::ECE | Flags::CWR,
             _ => Flags::NONE,
         };
-        let header = Header {
-            window: self.config.syn_window(),
-            options,
-            ..self.plain(self.snd.iss, Flags::SYN | ecn)
-        };
+        let header = Header { options, ..self.plain(self.snd.iss, Flags::SYN | ecn) };
         if !answers {
-            return Header { ack: SeqNumber::default(), ..header };
+            return Header { ack: SeqNumber::default(), window: self.config.syn_window(), ..header };
         }
         self.acknowledged();
-        Header { flags: header.flags | Flags::ACK, ..header }
+        Header { flags: header.flags | Flags::ACK, window: self.syn_ack_window(), ..header }
+    }
+
+    /// Not scaled (RFC 7323, 2.2). What came with the SYN (RFC 7413, 4.2.2) has taken of the room, and the right edge is where it would be without.
+    fn syn_ack_window(&self) -> u16 {
+        u16::try_from(self.rcv.edge.since(self.rcv.nxt())).unwrap_or(u16::MAX)
     }
 
     /// The header of a reset. Without ACK it acknowledges nothing.
