@@ -22,8 +22,8 @@ use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::recovery::RecoveryConfig;
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::tcp::{
-    Counters, Ecn, Endpoint, EndpointConfig, Flags, FourTuple, ListenerConfig, Secret, Segment, SeqNumber,
-    State, TimeWaitConfig,
+    Counter, Counters, Ecn, Endpoint, EndpointConfig, Flags, FourTuple, ListenerConfig, Secret, Segment,
+    SeqNumber, State, TimeWaitConfig,
 };
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpEndpoint};
@@ -240,16 +240,23 @@ impl World {
         };
         self.peers[peer].note_given(&segment);
         let before = self.stand(peer);
-        let connections = self.endpoint.len();
+        let (connections, cookies) = (self.endpoint.len(), self.cookies());
         self.endpoint.input(octets, &packet, self.now);
-        if self.endpoint.len() > connections && segment.header.flags.contains(Flags::ACK) {
+        if self.cookies() > cookies {
             let syn_window = self.config.connection.syn_window();
-            self.peers[peer].note_established(&segment.header, syn_window);
+            self.peers[peer].note_cookie(&segment.header, syn_window);
+        } else if self.endpoint.len() > connections && segment.header.flags.contains(Flags::ACK) {
+            self.peers[peer].note_established(&segment.header);
         }
         if let Some(before) = before {
             self.report.given_in.push(before.state);
             self.check_input(peer, &before, &segment);
         }
+    }
+
+    /// How many cookies have come back, or were taken for it.
+    fn cookies(&self) -> u64 {
+        self.endpoint.counters().get(Counter::SyncookiesRecv)
     }
 
     /// An ICMP error quotes a segment to a peer, or what somebody takes for one.

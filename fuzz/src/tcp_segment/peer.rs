@@ -27,6 +27,8 @@ const OFF: [u32; 16] = [
     (1 << 31) - 1,
     7,
 ];
+/// RFC 7323, 2.3.
+const WINDOW_MAX: u32 = 1 << 30;
 const LENGTHS: [u16; 8] = [0, 1, 10, 100, 536, 1_000, 1_460, 9_000];
 const WINDOWS: [u16; 8] = [65_535, 0, 1, 100, 1_000, 3_000, 10_000, 60_000];
 const MSS: [Option<u16>; 8] =
@@ -210,13 +212,19 @@ impl Peer {
         }
     }
 
-    /// The endpoint has taken an acknowledgment for the end of a handshake: perhaps one whose SYN-ACK was none of the last, and whose options were made up. `syn_window` is
-    /// what every SYN-ACK says.
-    pub(super) fn note_established(&mut self, header: &Header, syn_window: u16) {
-        (self.iss, self.edge) = (Some(header.ack - 1), Some(header.seq + u32::from(syn_window)));
-        self.shift_max = 14;
+    /// The endpoint has taken an acknowledgment for the end of a handshake that it remembered: that of its last SYN-ACK, which has said how far we may send. The segment itself
+    /// may begin anywhere in the window, or before it.
+    pub(super) fn note_established(&self, header: &Header) {
+        assert_eq!(self.iss, Some(header.ack - 1), "{header:?} acknowledges no SYN of the endpoint's");
+    }
+
+    /// The endpoint has taken an acknowledgment for a cookie's: perhaps one that it never gave, and with options made up. All it knows of the connection is what this says;
+    /// `syn_window` is what every SYN-ACK does.
+    pub(super) fn note_cookie(&mut self, header: &Header, syn_window: u16) {
+        (self.iss, self.sent) = (Some(header.ack - 1), header.ack);
         self.given.push(SeqRange::at(header.seq - 1, 1));
-        self.sent = self.sent.max(header.ack);
+        self.edge = Some(header.seq + u32::from(syn_window));
+        self.shift_max = 14;
         self.offered = Some(header.ack + (u32::from(header.window) << self.shift_max));
     }
 
@@ -245,11 +253,13 @@ impl Peer {
     fn hear_syn(&mut self, segment: &Segment<'_>) {
         let header = &segment.header;
         assert!(segment.is_empty() && !header.flags.contains(Flags::FIN));
-        // At the same time, another connection can have the same number.
-        self.edge = None;
         if self.iss != Some(header.seq) {
-            (self.iss, self.sent, self.offered) = (Some(header.seq), header.seq + 1, None);
+            (self.iss, self.sent, self.offered, self.edge) = (Some(header.seq), header.seq + 1, None, None);
         }
+        // At the same time, another connection can have the same number. What was let in reaches beyond what this one acknowledges, or was for the other.
+        let acknowledges = header.flags.contains(Flags::ACK);
+        let reaches = |edge: &SeqNumber| SeqRange::at(header.ack, WINDOW_MAX).contains(*edge);
+        self.edge = self.edge.filter(|edge| acknowledges && reaches(edge));
         let edge = header.seq + 1 + u32::from(self.syn_window);
         self.offered = Some(self.offered.map_or(edge, |offered| offered.max(edge)));
         self.sent = self.sent.max(header.seq + 1);
@@ -281,8 +291,8 @@ impl Peer {
         );
         let shift = if header.flags.contains(Flags::SYN) { 0 } else { shift };
         if let Some(edge) = self.edge {
-            // A FIN takes no room: it is let in right behind the window, as everybody does.
-            assert!(ack.at_or_before(edge + 1), "{ack:?} is beyond what was let in, {edge:?}");
+            // A FIN takes room like an octet.
+            assert!(ack.at_or_before(edge), "{ack:?} is beyond what was let in, {edge:?}");
         }
         let edge = ack + (u32::from(header.window) << shift);
         self.edge = Some(self.edge.map_or(edge, |before| before.max(edge)));
