@@ -61,14 +61,16 @@ impl Connection {
     /// The header of a SYN or SYN-ACK; `first` if it was not sent before.
     pub(super) fn syn_header(&mut self, first: bool, now: Instant) -> Header {
         let answers = self.state == State::SynReceived;
-        let cookie = self.snd.fast_open.as_ref().and_then(|fast_open| fast_open.cookie);
+        let fast_open = self.snd.fast_open.as_ref();
+        let repeated = fast_open.is_some_and(|fast_open| fast_open.again);
+        let cookie = fast_open.and_then(|fast_open| fast_open.cookie);
         let options = Options {
             mss: Some(self.rcv.mss),
             window_scale: self.scaling.then_some(self.rcv.shift),
             sack_permitted: self.sack,
             timestamps: self.clock.as_ref().map(|clock| clock.option(now)),
-            // What went unanswered once may have been dropped for its options (RFC 7413, 4.1.3.1).
-            fast_open: cookie.filter(|_| first || answers),
+            // What went unanswered may have been dropped for its options: a SYN once (RFC 7413, 4.1.3.1), a SYN-ACK twice.
+            fast_open: cookie.filter(|_| first || answers && !repeated),
             ..Options::default()
         };
         // RFC 3168, 6.1.1; 6.1.1.1: a SYN that went unanswered may have been dropped for asking.

@@ -24,6 +24,8 @@ use crate::time::{Duration, Instant};
 const WINDOW_SCALE_MAX: u8 = 14;
 /// The wait doubles with each SYN-ACK; after this many it would be minutes.
 const RETRIES_MAX: u8 = 8;
+/// A SYN-ACK gives a Fast Open cookie when it is sent so often, not after.
+const COOKIE_SENT_MAX: u8 = 2;
 
 /// Bounds of a listener, and what it offers. See [`Listener`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -352,7 +354,9 @@ impl Listener {
 
     fn syn_ack(&self, id: Id, now: Instant) -> Option<Header> {
         let (entry, tuple) = (self.half_open.get(id)?, self.half_open.tuple(id)?);
-        let cookie = if entry.wants_cookie { self.fast_open_cookie(tuple) } else { None };
+        // SYN-ACKs that go unanswered again and again may be dropped for their options.
+        let gives = entry.wants_cookie && entry.retries < COOKIE_SENT_MAX;
+        let cookie = if gives { self.fast_open_cookie(tuple) } else { None };
         Some(self.syn_ack_of(&entry.handshake(tuple), self.timestamps(entry, tuple, now), cookie))
     }
 
