@@ -4,8 +4,10 @@
 //! said by a [`User`], who also sees every segment that leaves and arrives. The same seed and the same user give the same run; a digest of all
 //! segments and their times tells.
 
+mod middlebox;
 mod network;
 mod packet;
 
+pub use middlebox::Middlebox;
 pub use network::{Change, Direction, Network, Stuck, User};
 pub use packet::Packet;

@@ -7,6 +7,7 @@ use evenkeel_core::tcp::{Counter, Ecn, Endpoint, EndpointConfig, FourTuple, Secr
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpEndpoint};
 
+use super::middlebox::Middlebox;
 use super::packet::{Content, Packet};
 use crate::event::Events;
 use crate::net::{Conditions, Counters, Path};
@@ -47,6 +48,8 @@ pub enum Change {
     Hole(bool),
     /// Every so many packets are marked instead of let through unchanged, if they are ECN-capable.
     Mark(Ratio),
+    /// Something does not like Fast Open, or no longer.
+    Middlebox(Option<Middlebox>),
 }
 
 /// A run cannot go on.
@@ -72,6 +75,7 @@ struct Way {
     tells: bool,
     hole: bool,
     mark: Ratio,
+    middlebox: Option<Middlebox>,
 }
 
 struct Link {
@@ -145,6 +149,7 @@ impl Network {
             tells: true,
             hole: false,
             mark: Ratio::ZERO,
+            middlebox: None,
         });
         self.links.push(Link { ways });
         self.neighbors[a].push((b, Direction { link, back: false }));
@@ -302,6 +307,7 @@ impl Network {
             Change::Mtu(mtu, tells) => (way.mtu, way.tells) = (mtu, tells),
             Change::Hole(hole) => way.hole = hole,
             Change::Mark(mark) => way.mark = mark,
+            Change::Middlebox(middlebox) => way.middlebox = middlebox,
         }
     }
 
@@ -409,7 +415,11 @@ impl Network {
         }
         let marked = ecn == Ecn::Capable && self.rng.chance(way.mark);
         let ecn = if marked { Ecn::Experienced } else { ecn };
-        let content = Content::Segment(octets.to_vec(), ecn);
+        let mut octets = octets.to_vec();
+        if way.middlebox.is_some_and(|middlebox| !middlebox.handle(&mut octets)) {
+            return;
+        }
+        let content = Content::Segment(octets, ecn);
         way.path.handle_frame(self.now, Packet { source, destination, content, damaged: false });
     }
 }

@@ -31,6 +31,14 @@ pub(crate) struct Tally {
     ghosts: u64,
     challenges: u64,
     paws: u64,
+    fast_opened: u64,
+    fast_passive: u64,
+    fast_refused: u64,
+    fast_vanished: u64,
+    fast_overflows: u64,
+    wrong_cookies: u64,
+    old_cookies: u64,
+    heard_twice: u64,
 }
 
 impl Tally {
@@ -55,6 +63,14 @@ impl Tally {
         self.ghosts += other.ghosts;
         self.challenges += other.challenges;
         self.paws += other.paws;
+        self.fast_opened += other.fast_opened;
+        self.fast_passive += other.fast_passive;
+        self.fast_refused += other.fast_refused;
+        self.fast_vanished += other.fast_vanished;
+        self.fast_overflows += other.fast_overflows;
+        self.wrong_cookies += other.wrong_cookies;
+        self.old_cookies += other.old_cookies;
+        self.heard_twice += other.heard_twice;
     }
 
     /// A test of the tests: worlds in which nothing goes wrong show nothing.
@@ -62,6 +78,16 @@ impl Tally {
         let rare =
             [self.refused, self.reset, self.timed_out, self.cookies, self.overflows, self.reused, self.paws];
         assert!(rare.iter().all(|count| *count > 0), "{self:?}");
+        let fast_open = [
+            self.fast_refused,
+            self.fast_vanished,
+            self.fast_overflows,
+            self.wrong_cookies,
+            self.old_cookies,
+            self.heard_twice,
+        ];
+        assert!(fast_open.iter().all(|count| *count > 0), "{self:?}");
+        assert!(self.fast_opened.min(self.fast_passive) > self.connections / 50, "{self:?}");
         let common =
             [self.left, self.damaged, self.retransmitted, self.timeouts, self.probes, self.out_of_order];
         assert!(common.iter().all(|count| *count > self.worlds / 10), "{self:?}");
@@ -126,6 +152,7 @@ fn tally(network: &Network, users: &Users) -> Tally {
         damaged: network.damaged(),
         reused: users.reused,
         ghosts: users.ghosts,
+        heard_twice: users.heard_twice,
         ..Tally::default()
     };
     for side in users.conversations.iter().flat_map(|c| &c.sides) {
@@ -150,6 +177,13 @@ fn tally(network: &Network, users: &Users) -> Tally {
         tally.overflows += counters.get(Counter::ListenOverflows);
         tally.challenges += counters.get(Counter::ChallengeAck);
         tally.paws += counters.get(Counter::PawsEstab);
+        tally.fast_opened += counters.get(Counter::FastOpenActive);
+        tally.fast_passive += counters.get(Counter::FastOpenPassive);
+        tally.fast_refused += counters.get(Counter::FastOpenActiveFail);
+        tally.fast_vanished += counters.get(Counter::FastOpenBlackhole);
+        tally.fast_overflows += counters.get(Counter::FastOpenListenOverflow);
+        tally.wrong_cookies += counters.get(Counter::FastOpenPassiveFail);
+        tally.old_cookies += counters.get(Counter::FastOpenPassiveAltKey);
     }
     tally
 }

@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "what happened is for people")]
 
+mod early;
 mod judge;
 mod plan;
 mod program;

@@ -9,7 +9,7 @@ use evenkeel_core::tcp::{EndpointConfig, ListenerConfig, TimeWaitConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::rng::{Ratio, Rng};
-use evenkeel_sim::tcp::{Change, Direction};
+use evenkeel_sim::tcp::{Change, Direction, Middlebox};
 
 use crate::program::{Ending, Program};
 
@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) listener: ListenerConfig,
     /// How long the server takes to accept.
     pub(crate) accept_pause: Option<Duration>,
+    /// The server gets another key for its Fast Open cookies then, and knows the one before or not.
+    pub(crate) rekey: Option<(Duration, bool)>,
     pub(crate) connections: Vec<Opening>,
     /// No connection whose users are orderly may fail.
     pub(crate) gentle: bool,
@@ -36,6 +38,8 @@ pub(crate) struct Opening {
     /// At this time, or so long after the connection before, if that is of the same client.
     pub(crate) after: Duration,
     pub(crate) when: When,
+    /// What is there to be sent is given to the call that opens.
+    pub(crate) early: bool,
     /// The opener's, the other's.
     pub(crate) programs: [Program; 2],
 }
@@ -118,6 +122,7 @@ impl Plan {
             changes: Vec::new(),
             listener: ListenerConfig::default(),
             accept_pause: None,
+            rekey: None,
             connections: Vec::new(),
             gentle,
         };
@@ -133,6 +138,14 @@ impl Plan {
     }
 
     fn listen(&mut self, dice: &mut Dice, clients: usize) {
+        if dice.chance(50) {
+            self.listener.fast_open = dice.magnitude(1, 16) as usize;
+            if dice.chance(25) {
+                self.rekey = Some((dice.micros(10_000, 8_000_000), dice.chance(50)));
+                // What waits to be accepted then is reset.
+                self.gentle = false;
+            }
+        }
         if dice.chance(50) {
             return;
         }
@@ -167,6 +180,14 @@ impl Plan {
                     Change::Mark(Ratio::percent(dice.between(0, percent) as u32)),
                 ));
             }
+            if dice.chance(10) {
+                let middlebox =
+                    dice.one_of(&[Middlebox::EatsData, Middlebox::EatsOption, Middlebox::StripsOption]);
+                self.changes.push((at(dice), way, Change::Middlebox(Some(middlebox))));
+                if dice.chance(50) {
+                    self.changes.push((at(dice), way, Change::Middlebox(None)));
+                }
+            }
             if dice.chance(15) {
                 let tells = dice.chance(70);
                 self.changes.push((at(dice), way, Change::Mtu(dice.between(700, 1_499) as u16, tells)));
@@ -195,6 +216,7 @@ impl Plan {
         let clients = self.links.len();
         let most = if clients > 8 { 4 } else { 8 };
         let sequential = dice.chance(50);
+        let early = dice.chance(50);
         for n in 0..dice.magnitude(1, most) {
             let programs = programs(dice, huge && n == 0);
             let when = match n {
@@ -203,7 +225,7 @@ impl Plan {
                 _ => When::Beginning,
             };
             let after = if dice.chance(30) { Duration::ZERO } else { dice.micros(100, 4_000_000) };
-            self.connections.push(Opening { client, ipv6: dice.chance(40), after, when, programs });
+            self.connections.push(Opening { client, ipv6: dice.chance(40), after, when, early, programs });
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use evenkeel_core::tcp::FourTuple;
 
+use crate::early::Early;
 use crate::program::Stream;
 
 /// What is known of one direction of one pair of sockets.
@@ -27,13 +28,13 @@ struct Flow {
 
 /// A header, as far as it matters here.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
-    seq: u32,
-    ack: u32,
+pub(crate) struct Seen<'a> {
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
     flags: u8,
-    window: u16,
-    options: &'a [u8],
-    payload: &'a [u8],
+    pub(crate) window: u16,
+    pub(crate) options: &'a [u8],
+    pub(crate) payload: &'a [u8],
 }
 
 impl fmt::Debug for Seen<'_> {
@@ -45,9 +46,9 @@ impl fmt::Debug for Seen<'_> {
 }
 
 const FIN: u8 = 1;
-const SYN: u8 = 2;
+pub(crate) const SYN: u8 = 2;
 const RST: u8 = 4;
-const ACK: u8 = 16;
+pub(crate) const ACK: u8 = 16;
 
 impl<'a> Seen<'a> {
     fn new(octets: &'a [u8]) -> Option<Self> {
@@ -63,7 +64,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    const fn has(&self, flag: u8) -> bool {
+    pub(crate) const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
@@ -71,15 +72,29 @@ impl<'a> Seen<'a> {
         self.seq.wrapping_add(self.payload.len() as u32 + u32::from(self.has(SYN)) + u32::from(self.has(FIN)))
     }
 
+    /// Where its payload begins.
+    fn text(&self) -> u32 {
+        self.seq.wrapping_add(u32::from(self.has(SYN)))
+    }
+
     fn shift(&self) -> Option<u8> {
+        self.option(3)?.first().copied()
+    }
+
+    /// What an option says.
+    pub(crate) fn option(&self, kind: u8) -> Option<&'a [u8]> {
         let mut rest = self.options;
         loop {
             rest = match rest {
-                [3, 3, shift, ..] => return Some(*shift),
                 [1, rest @ ..] => rest,
-                [0, ..] | [] => return None,
-                [_, len, ..] => rest.get(usize::from(*len).max(2)..)?,
-                [_] => return None,
+                [0, ..] | [] | [_] => return None,
+                [this, len, ..] => {
+                    let (option, rest) = rest.split_at_checked(usize::from(*len).max(2))?;
+                    if *this == kind {
+                        return option.get(2..);
+                    }
+                    rest
+                }
             };
         }
     }
@@ -93,6 +108,7 @@ const fn after(a: u32, b: u32) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Referee {
     flows: BTreeMap<FourTuple, Flow>,
+    pub(crate) early: Early,
 }
 
 impl Referee {
@@ -113,6 +129,9 @@ impl Referee {
             (flow.offered, flow.acked) = (None, None);
             return Ok(false);
         }
+        if seen.has(SYN) && !seen.has(ACK) {
+            self.early.syn_sent(tuple, &seen, flow.begun.last() == Some(&seen.seq))?;
+        }
         if seen.has(SYN) {
             let begins = !seen.has(ACK) && flow.begun.last() != Some(&seen.seq);
             if begins && !core::mem::take(flow).begun.is_empty() {
@@ -125,6 +144,11 @@ impl Referee {
                 flow.begun.push(seen.seq);
                 flow.shift = seen.shift();
                 (flow.offered, flow.acked) = (None, None);
+            }
+            if seen.has(ACK)
+                && let Some(edge) = self.early.syn_ack_sent(tuple, &seen)?
+            {
+                flow.grant(edge);
             }
         }
         let flow = self.flows.entry(*tuple).or_default();
@@ -148,27 +172,39 @@ impl Referee {
 
     /// A segment has arrived at its receiver, to whom `tuple` belongs.
     pub(crate) fn arrived(&mut self, tuple: &FourTuple, octets: &[u8]) {
-        let Some(seen) = Seen::new(octets).filter(|seen| seen.has(ACK) && !seen.has(RST)) else { return };
+        let Some(seen) = Seen::new(octets).filter(|seen| !seen.has(RST)) else { return };
+        self.early.arrived(tuple, &seen);
+        if !seen.has(ACK) {
+            return;
+        }
         let theirs = self.flows.get(&mirrored(tuple)).and_then(|flow| flow.shift);
         let Some(flow) = self.flows.get_mut(tuple) else { return };
         let scale = if seen.has(SYN) { 0 } else { theirs.filter(|_| flow.shift.is_some()).unwrap_or(0) };
         let edge = seen.ack.wrapping_add(u32::from(seen.window) << scale);
-        if flow.granted.is_none_or(|granted| after(edge, granted)) {
-            flow.granted = Some(edge);
-        }
+        flow.grant(edge);
     }
 }
 
 impl Flow {
+    /// The peer takes octets up to there.
+    fn grant(&mut self, edge: u32) {
+        if self.granted.is_none_or(|granted| after(edge, granted)) {
+            self.granted = Some(edge);
+        }
+    }
+
     /// What was acknowledged stays acknowledged, and what was promised is kept (RFC 9293, 3.8.6: "shrinking the window" is discouraged).
     fn check_acknowledgment(&mut self, seen: &Seen<'_>, scale: u8) -> Result<(), String> {
-        if !seen.has(ACK) || seen.has(SYN) {
+        if !seen.has(ACK) {
             return Ok(());
         }
         if self.acked.is_some_and(|acked| after(acked, seen.ack)) {
             return Err(format!("acknowledges less than before: {seen:?}, {self:?}"));
         }
         self.acked = Some(seen.ack);
+        if seen.has(SYN) {
+            return Ok(());
+        }
         let edge = seen.ack.wrapping_add(u32::from(seen.window) << scale);
         let coarse = (1u32 << scale) - 1;
         if self.offered.is_some_and(|offered| after(offered, edge.wrapping_add(coarse))) {
@@ -194,7 +230,7 @@ impl Flow {
             return Ok(());
         }
         let right = self.begun.iter().any(|begun| {
-            let place = u64::from(seen.seq.wrapping_sub(*begun).wrapping_sub(1));
+            let place = u64::from(seen.text().wrapping_sub(*begun).wrapping_sub(1));
             let end = place + seen.payload.len() as u64;
             streams.iter().any(|(stream, written)| end <= *written && stream.matches(place, seen.payload))
         });

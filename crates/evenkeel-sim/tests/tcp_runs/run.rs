@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::tcp::endpoint::{ConnectError, Event, ListenAt};
+use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::table::Id;
-use evenkeel_core::tcp::{FourTuple, State};
+use evenkeel_core::tcp::{FourTuple, ListenerConfig, Secret, State};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::tcp::{Network, User};
 
@@ -40,9 +41,11 @@ enum Wake {
     Write,
     End,
     Accept,
+    Rekey,
 }
 
-const WAKES: [Wake; 6] = [Wake::Open, Wake::OpenToo, Wake::Read, Wake::Write, Wake::End, Wake::Accept];
+const WAKES: [Wake; 7] =
+    [Wake::Open, Wake::OpenToo, Wake::Read, Wake::Write, Wake::End, Wake::Accept, Wake::Rekey];
 
 const fn token(wake: Wake, conversation: usize, side: usize) -> u64 {
     (conversation as u64) << 8 | (side as u64) << 4 | wake as u64
@@ -54,6 +57,9 @@ pub(crate) struct Users {
     pub(crate) gentle: bool,
     /// An opener that says nothing may never be heard of: its one ACK is lost, and the server has forgotten the SYN (RFC 4987, 3.6).
     pub(crate) forgets: bool,
+    listener: ListenerConfig,
+    /// The server's next key for Fast Open cookies comes together with the one before.
+    keeps_key: bool,
     accept_pause: Option<Duration>,
     accepting: bool,
     by_id: BTreeMap<(usize, Id), (usize, usize)>,
@@ -63,6 +69,8 @@ pub(crate) struct Users {
     pub(crate) violations: Vec<String>,
     /// Connections that were accepted twice: SYN cookies remember nothing.
     pub(crate) ghosts: u64,
+    /// Those that brought data, of a SYN that came again (RFC 7413, 6.1).
+    pub(crate) heard_twice: u64,
     pub(crate) reused: u64,
     buffer: Vec<u8>,
     /// Segments are printed.
@@ -81,7 +89,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Tally, String> {
     for &(at, way, change) in &plan.changes {
         network.change(at, way, change);
     }
-    network.endpoint_mut(0).listen(HTTP, &plan.listener, None).map_err(|why| why.to_string())?;
+    network
+        .endpoint_mut(0)
+        .listen(HTTP, &plan.listener, fast_open(&plan.listener))
+        .map_err(|why| why.to_string())?;
+    if let Some((after, _)) = plan.rekey {
+        network.wake(after, token(Wake::Rekey, 0, 0));
+    }
     let mut users = Users::new(plan);
     for (number, conversation) in users.conversations.iter().enumerate() {
         if !matches!(conversation.opening.when, When::Before { .. }) {
@@ -97,6 +111,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Tally, String> {
     judge::judge(&network, &users)
 }
 
+const KEYS: [Secret; 2] = [Secret::new([1; 16]), Secret::new([2; 16])];
+
+/// The server's side of Fast Open, with its first key.
+fn fast_open(config: &ListenerConfig) -> Option<FastOpenServer> {
+    (config.fast_open > 0).then(|| FastOpenServer::new(KEYS[0], config.fast_open))
+}
+
 impl Users {
     fn new(plan: &Plan) -> Self {
         let conversation = |(number, opening): (usize, &Opening)| Conversation {
@@ -110,6 +131,8 @@ impl Users {
             conversations: plan.connections.iter().enumerate().map(conversation).collect(),
             gentle: plan.gentle,
             forgets: plan.listener.syn_queue < 100,
+            listener: plan.listener,
+            keeps_key: plan.rekey.is_some_and(|(_, keeps)| keeps),
             accept_pause: plan.accept_pause,
             accepting: false,
             by_id: BTreeMap::new(),
@@ -117,6 +140,7 @@ impl Users {
             referee: Referee::default(),
             violations: Vec::new(),
             ghosts: 0,
+            heard_twice: 0,
             reused: 0,
             buffer: vec![0; 1 << 17],
             trace: std::env::var_os("EVENKEEL_TRACE").is_some(),
@@ -154,7 +178,7 @@ impl Users {
         let there = (0, if together.is_some() { 4_000 + number as u16 } else { HTTP.port });
         for port in ports.by_ref() {
             let tuple = network.tuple((client, port), there, ipv6);
-            match network.endpoint_mut(client).connect(tuple, Network::mss(ipv6), now) {
+            match self.connect(network, number, 0, tuple, now) {
                 Ok(id) => {
                     self.reused += u64::from(reused == Some(port));
                     self.next_port = self.next_port.max(port + 1);
@@ -187,11 +211,37 @@ impl Users {
     /// The other end of a connection that both open.
     fn open_too(&mut self, network: &mut Network, number: usize) {
         let Some(tuple) = self.conversations[number].tuple else { return };
-        let (now, ipv6) = (network.now(), self.conversations[number].opening.ipv6);
-        match network.endpoint_mut(0).connect(mirrored(&tuple), Network::mss(ipv6), now) {
+        let now = network.now();
+        match self.connect(network, number, 1, mirrored(&tuple), now) {
             Ok(id) => self.begin(network, number, 1, id),
             Err(why) => self.wrong(number, 1, &format!("cannot open: {why}")),
         }
+    }
+
+    /// Opens a connection, with what there is to say or without.
+    fn connect(
+        &mut self,
+        network: &mut Network,
+        number: usize,
+        side: usize,
+        tuple: FourTuple,
+        now: Instant,
+    ) -> Result<Id, ConnectError> {
+        let (node, mss) = (self.node(number, side), Network::mss(self.conversations[number].opening.ipv6));
+        let conversation = &mut self.conversations[number];
+        let program = &conversation.opening.programs[side];
+        if !conversation.opening.early {
+            return network.endpoint_mut(node).connect(tuple, mss, now);
+        }
+        let data = &mut self.buffer[..program.octets.min(program.write_chunk as u64) as usize];
+        conversation.streams[side].fill(0, data);
+        let (id, taken) = network.endpoint_mut(node).connect_with(tuple, mss, data, now)?;
+        conversation.sides[side].written = taken as u64;
+        if let Some(pause) = program.write_pause {
+            conversation.sides[side].write_paused = true;
+            network.wake(pause, token(Wake::Write, number, side));
+        }
+        Ok(id)
     }
 
     fn begin(&mut self, network: &mut Network, number: usize, side: usize, id: Id) {
@@ -212,10 +262,7 @@ impl Users {
             let number = self.by_tuple.get(&mirrored(&tuple)).and_then(|numbers| numbers.last()).copied();
             match number.filter(|number| self.conversations[*number].sides[1].id.is_none()) {
                 Some(number) => self.begin(network, number, 1, id),
-                None => {
-                    self.ghosts += 1;
-                    network.endpoint_mut(0).abort(id);
-                }
+                None => self.dismiss(network, id, &tuple),
             }
             if let Some(pause) = self.accept_pause {
                 self.accepting = true;
@@ -223,6 +270,35 @@ impl Users {
             }
         }
         self.accepting = false;
+    }
+
+    /// A connection that nobody has opened just now: a SYN or an ACK came once more. If it has data, somebody did write them.
+    fn dismiss(&mut self, network: &mut Network, id: Id, tuple: &FourTuple) {
+        self.ghosts += 1;
+        let now = network.now();
+        let taken = network.endpoint_mut(0).read(id, &mut self.buffer, now).unwrap_or_default();
+        let data = &self.buffer[..taken];
+        let numbers = self.by_tuple.get(&mirrored(tuple)).map_or(&[][..], Vec::as_slice);
+        let written = numbers.iter().any(|number| self.conversations[*number].streams[0].matches(0, data));
+        if !written {
+            self.violations.push(format!("{tuple} is opened again with {taken} octets that nobody wrote"));
+        }
+        self.heard_twice += u64::from(taken > 0);
+        network.endpoint_mut(0).abort(id);
+    }
+
+    /// The server starts again, with another key for its Fast Open cookies.
+    fn rekey(&mut self, network: &mut Network) {
+        network.endpoint_mut(0).unlisten(&HTTP);
+        let room = self.listener.fast_open;
+        let mut server = FastOpenServer::new(KEYS[usize::from(!self.keeps_key)], room);
+        if self.keeps_key {
+            server.rotate(KEYS[1]);
+        }
+        self.referee.early.rekey(self.keeps_key);
+        if let Err(why) = network.endpoint_mut(0).listen(HTTP, &self.listener, Some(server)) {
+            self.violations.push(format!("cannot listen again: {why}"));
+        }
     }
 
     /// The user does what it can.
@@ -401,6 +477,7 @@ impl User for Users {
                 self.leave(network, number, side, abort);
             }
             Wake::Accept => self.accept(network),
+            Wake::Rekey => self.rekey(network),
         }
     }
 
