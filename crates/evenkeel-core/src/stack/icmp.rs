@@ -109,9 +109,6 @@ impl Problem {
 const QUOTE_V4: usize = 576 - 20 - 8;
 /// Over IPv6: within the minimum MTU (RFC 4443 2.4 c).
 const QUOTE_V6: usize = 1280 - 40 - 8;
-/// A path MTU below these is not believed (RFC 791 3.2, RFC 8200 5).
-const PATH_MTU_MIN_V4: usize = 576;
-const PATH_MTU_MIN_V6: usize = 1280;
 
 /// A packet about which an error may be sent.
 #[derive(Debug, Clone, Copy)]
@@ -320,8 +317,7 @@ impl Stack {
             return;
         };
         if self.owns_v4(source) && destination.is_unicast() {
-            let mtu = usize::from(mtu).max(PATH_MTU_MIN_V4);
-            self.path_mtus.learn(destination, mtu, io.now, self.config.path_mtus);
+            self.path_mtus.learn(destination, mtu.into(), io.now, self.config.path_mtus);
         }
     }
 
@@ -334,7 +330,7 @@ impl Stack {
             return;
         };
         if self.owns_v6(source, packet.interface) && destination.is_unicast() {
-            let mtu = usize::try_from(mtu).unwrap_or(usize::MAX).max(PATH_MTU_MIN_V6);
+            let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
             self.path_mtus.learn(destination, mtu, io.now, self.config.path_mtus);
         }
     }

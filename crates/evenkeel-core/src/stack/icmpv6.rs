@@ -2,6 +2,7 @@
 
 use super::address::Cast;
 use super::checksum::Checksum;
+use super::path_mtu::MIN_V6;
 use super::tcp::Trouble;
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
@@ -25,6 +26,13 @@ impl Stack {
             && !(message.is_ndisc() || message.is_mld() || MLD_V1.contains(&kind))
         {
             io.drop_payload(packet.payload, IpDrop::Martian);
+            return None;
+        }
+        // A link that takes less does not exist: to be discarded (RFC 8201 4).
+        if message == Icmpv6Message::PktTooBig
+            && usize::try_from(u32::from_be_bytes([a, b, c, d])).is_ok_and(|mtu| mtu < MIN_V6)
+        {
+            io.consume(packet.payload);
             return None;
         }
         if !self.config.forward_only

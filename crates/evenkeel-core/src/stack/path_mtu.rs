@@ -9,6 +9,11 @@ use crate::wire::IpAddress;
 /// How long a reduced path MTU is believed (RFC 8201 5.3, RFC 1191 6.3).
 const PATH_MTU_LIFE: Duration = Duration::from_secs(600);
 
+/// Every host takes packets of so many octets (RFC 791 3.2), so nobody need send less.
+const MIN_V4: usize = 576;
+/// Every link takes these (RFC 8200 5).
+pub(super) const MIN_V6: usize = 1280;
+
 /// Path MTUs that routers have reported, a few, the oldest forgotten first.
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
@@ -16,11 +21,14 @@ pub(crate) struct PathMtus {
 }
 
 impl PathMtus {
+    /// Less than every link takes is not believed: old routers say zero (RFC 1191 5).
     pub(crate) fn learn(&mut self, destination: IpAddress, mtu: usize, now: Instant, limit: usize) {
         self.known.retain(|(known, _, until)| *known != destination && *until > now);
         if limit == 0 {
             return;
         }
+        let least = if matches!(destination, IpAddress::Ipv4(_)) { MIN_V4 } else { MIN_V6 };
+        let mtu = mtu.max(least);
         while self.known.len() >= limit {
             self.known.pop_front();
         }
@@ -47,5 +55,7 @@ mod tests {
         assert_eq!(mtus.get(&host(5), Instant::ZERO), None);
         assert_eq!(mtus.get(&host(9), Instant::from_millis(599_000)), Some(1309));
         assert_eq!(mtus.get(&host(9), Instant::from_millis(601_000)), None);
+        mtus.learn(host(1), 0, Instant::ZERO, 4);
+        assert_eq!(mtus.get(&host(1), Instant::ZERO), Some(576));
     }
 }
