@@ -27,7 +27,7 @@ impl Listener {
         // The same SYN again: our SYN-ACK was lost.
         if header.seq == entry.irs && flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST)
         {
-            return self.repeat_syn_ack(id, now, counters);
+            return self.repeat_syn_ack(id, header, now, counters);
         }
         if flags.contains(Flags::RST) {
             return self.handle_reset(id, &entry, arrival, counters);
@@ -135,12 +135,14 @@ impl Listener {
         }
     }
 
-    fn repeat_syn_ack(&mut self, id: Id, now: Instant, counters: &mut Counters) -> Reaction {
+    fn repeat_syn_ack(&mut self, id: Id, syn: &Header, now: Instant, counters: &mut Counters) -> Reaction {
         if !self.may_answer(id, now, counters) {
             return Reaction::Nothing;
         }
         if let Some(entry) = self.half_open.get_mut(id) {
             entry.sent_twice = true;
+            // RFC 3168, 6.1.1 and 6.1.1.1: whoever has asked for ECN in vain, and now does not, gets none.
+            entry.ecn &= syn.flags.contains(Flags::ECE | Flags::CWR);
         }
         counters.count(Counter::SynRetrans);
         counters.count(Counter::RetransSegs);

@@ -170,6 +170,17 @@ fn what_both_ends_have_is_agreed_on() {
     assert_eq!(agreed.ts_recent, Some(510));
 }
 
+/// RFC 3168, 6.1.1.1: something on the way may have dropped the first SYN because it asked.
+#[test]
+fn a_peer_that_does_not_ask_for_ecn_again_does_not_get_it() {
+    let mut bench = Bench::new(ListenerConfig::default());
+    assert!(bench.answer(0, 1, full_syn()).flags.contains(Flags::ECE));
+    let again = Header { flags: Flags::SYN, ..full_syn() };
+    let syn_ack = bench.answer(1_000, 1, again);
+    assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK);
+    assert!(!bench.established(1_010, 1, ack_of(&syn_ack)).ecn);
+}
+
 #[test]
 fn what_we_do_not_want_is_not_agreed_on() {
     let none = ListenerConfig {
