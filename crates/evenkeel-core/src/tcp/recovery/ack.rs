@@ -102,7 +102,8 @@ impl Recovery {
         self.end_episode_if_over();
         acked.newly_lost = self.detect_losses(info.now);
         acked.cwr = self.react(&before, &acked, info);
-        acked.cwr |= self.judge_probe(&before, dsack, &acked);
+        let bare = arrived.acked == 0 && !info.payload && !info.window_update && info.sack.is_empty();
+        acked.cwr |= self.judge_probe(&before, dsack, bare);
         self.adjust_window(&before, &arrived, acked.newly_lost, info.now);
         self.set_timers_after_ack(arrived.acked > 0, info.now);
         acked
@@ -404,8 +405,8 @@ impl Recovery {
     }
 
     /// Did the tail loss probe hide a loss? Then the window is reduced as if it had been seen (RFC 8985, 7.4).
-    fn judge_probe(&mut self, before: &Before, dsack: Option<(Position, Position)>, acked: &Acked) -> bool {
-        let verdict = self.tail_loss.on_ack(self.board.una(), dsack.map(|(_, end)| end), acked.duplicate);
+    fn judge_probe(&mut self, before: &Before, dsack: Option<(Position, Position)>, bare: bool) -> bool {
+        let verdict = self.tail_loss.on_ack(self.board.una(), dsack.map(|(_, end)| end), bare);
         if verdict != Verdict::Repaired || self.episode.is_some() {
             return false;
         }

@@ -91,7 +91,7 @@ impl TailLoss {
     }
 
     /// Section 7.4.2. `una` is what is acknowledged now, `dsack` the end of the range that arrived twice, `bare` if the acknowledgment repeats the last
-    /// one and brings no selective one.
+    /// one, with nothing else in it; that nothing is outstanding any more makes no difference here.
     pub(super) fn on_ack(&mut self, una: Position, dsack: Option<Position>, bare: bool) -> Verdict {
         let Some((end, retransmission)) = self.episode else { return Verdict::Open };
         if una < end {

@@ -98,6 +98,22 @@ fn without_sack_a_bare_duplicate_says_so() {
 }
 
 #[test]
+fn a_bare_duplicate_when_nothing_is_outstanding_any_more_says_so() {
+    let mut script = Script::new();
+    script.write(5);
+    script.expire();
+    script.probe();
+    script.at(400);
+    script.ack(5);
+    // The probe came after its original, to a receiver that reports nothing that comes twice.
+    script.ack(5);
+    script.write(1);
+    script.at(500);
+    assert!(!script.ack(6).cwr);
+    assert_eq!(script.cwnd(), 10);
+}
+
+#[test]
 fn while_something_arrived_out_of_order_there_is_no_probe() {
     let mut script = Script::new();
     script.write(5);
