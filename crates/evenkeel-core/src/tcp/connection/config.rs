@@ -167,7 +167,7 @@ impl Agreement {
 
 /// Where the listener has got with a peer when a connection is made of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handshake {
+pub struct SynReceived {
     /// The number of the peer's SYN.
     pub irs: SeqNumber,
     /// The window in it, which is not scaled.

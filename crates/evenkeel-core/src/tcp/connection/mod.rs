@@ -32,7 +32,7 @@ mod user;
 use core::fmt;
 use std::sync::Arc;
 
-pub use config::{Agreement, Config, FastOpened, Handshake, Keepalive, Open, SynAck};
+pub use config::{Agreement, Config, FastOpened, Keepalive, Open, SynAck, SynReceived};
 pub use memory::Allowance;
 pub use timers::Timer;
 pub use user::Unavailable;

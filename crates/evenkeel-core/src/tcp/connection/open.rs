@@ -11,8 +11,8 @@ use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::{Event, State};
 use super::timers::Timers;
 use super::{
-    Agreement, Allowance, Clock, Config, Connection, Counts, Due, Error, FastOpen, FastOpened, Handshake,
-    Open, ReceiveSide, SendSide, SynAck,
+    Agreement, Allowance, Clock, Config, Connection, Counts, Due, Error, FastOpen, FastOpened, Open,
+    ReceiveSide, SendSide, SynAck, SynReceived,
 };
 use crate::time::Instant;
 
@@ -43,15 +43,15 @@ impl Connection {
 
     /// Makes a connection in SYN-RECEIVED of what a listener has agreed on with a peer. The segment that acknowledges our SYN is given to it next.
     #[must_use]
-    pub fn accept(config: &Arc<Config>, open: &Open, handshake: &Handshake, now: Instant) -> Self {
+    pub fn accept(config: &Arc<Config>, open: &Open, received: &SynReceived, now: Instant) -> Self {
         let mut connection = Self::new(config, open, now);
         connection.step(Event::PassiveOpen);
         connection.step(Event::Syn);
-        connection.receive_from(handshake.irs);
-        connection.agree(&handshake.agreement, now);
-        connection.first_window(handshake.window, handshake.irs);
+        connection.receive_from(received.irs);
+        connection.agree(&received.agreement, now);
+        connection.first_window(received.window, received.irs);
         let syn = SeqRange::at(open.iss, 1);
-        match handshake.syn_ack {
+        match received.syn_ack {
             SynAck::Due(cookie) => {
                 connection.snd.fast_open = Some(FastOpen::new(cookie, now));
                 connection.due.syn = true;

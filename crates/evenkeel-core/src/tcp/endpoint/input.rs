@@ -1,6 +1,6 @@
 //! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293, 3.10.7).
 
-use super::super::connection::{Connection, Counts, Handshake, SynAck};
+use super::super::connection::{Connection, Counts, SynAck, SynReceived};
 use super::super::counters::Counter;
 use super::super::listener::{self, Arrival, Reaction};
 use super::super::options::Cookie;
@@ -200,7 +200,7 @@ impl Endpoint {
     }
 
     fn accepted(&self, agreed: &listener::Handshake, syn_ack: SynAck, arrival: &Arrival<'_>) -> Connection {
-        let progress = Handshake { syn_ack, ..agreed.progress() };
+        let progress = SynReceived { syn_ack, ..agreed.progress() };
         let open = agreed.open(&self.numbers);
         let mut connection = Connection::accept(&self.config.connection, &open, &progress, arrival.now);
         connection.set_allowance(self.memory.allowance());

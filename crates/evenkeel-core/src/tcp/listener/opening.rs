@@ -36,8 +36,8 @@ impl Handshake {
     /// Where the connection then stands, after [`Reaction::Establish`](super::Reaction::Establish); after
     /// [`Reaction::FastOpen`](super::Reaction::FastOpen) the SYN-ACK is [`SynAck::Due`] instead.
     #[must_use]
-    pub fn progress(&self) -> connection::Handshake {
-        connection::Handshake {
+    pub fn progress(&self) -> connection::SynReceived {
+        connection::SynReceived {
             irs: self.irs,
             window: self.window,
             agreement: Agreement {
@@ -176,7 +176,7 @@ mod tests {
         let Reaction::FastOpen(handshake, new) = listen(&mut listener, tuple, &syn[0], at(10)) else {
             panic!()
         };
-        let progress = connection::Handshake { syn_ack: SynAck::Due(new), ..handshake.progress() };
+        let progress = connection::SynReceived { syn_ack: SynAck::Due(new), ..handshake.progress() };
         let mut server = Connection::accept(&config(), &handshake.open(&numbers()), &progress, at(10));
         server.on_early_data(&Segment { header: syn[0].0, payload: [&syn[0].1, b""] }, at(10));
         assert_eq!((server.state(), read(&mut server, at(10))), (State::SynReceived, b"hello".to_vec()));

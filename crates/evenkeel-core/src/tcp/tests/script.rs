@@ -27,7 +27,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::tcp::connection::{
-    Agreement, Allowance, Config, Connection, Handshake, Keepalive, Open, SynAck, Unavailable,
+    Agreement, Allowance, Config, Connection, Keepalive, Open, SynAck, SynReceived, Unavailable,
 };
 use crate::tcp::{
     Cookie, Counter, Counters, Ecn, Flags, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange,
@@ -217,9 +217,9 @@ impl Runner {
         Ok(())
     }
 
-    fn handshake(&self, options: &Options, syn_ack: SynAck, ecn: Flags) -> Handshake {
+    fn handshake(&self, options: &Options, syn_ack: SynAck, ecn: Flags) -> SynReceived {
         let agreement = Agreement::on_syn(&self.config, options, Flags::SYN | ecn);
-        Handshake { irs: IRS, window: u16::MAX, agreement, syn_ack }
+        SynReceived { irs: IRS, window: u16::MAX, agreement, syn_ack }
     }
 
     fn call(&mut self, call: &str, rest: &str) -> Result<(), String> {
