@@ -51,7 +51,9 @@ impl Connection {
             now,
         });
         self.count_ack(segment, state, acked.undone);
-        self.snd.cwr |= acked.cwr && self.ecn;
+        if acked.cwr {
+            self.tell_reduction();
+        }
         self.snd.una = header.ack;
         self.forget_acknowledged(header.ack);
         // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293, 3.8.6.1); unless our user is gone, for then nobody

@@ -109,6 +109,8 @@ struct SendSide {
     small: SeqNumber,
     /// The next new data carry CWR.
     cwr: bool,
+    /// New data may be marked as capable of ECN: every SYN of ours asked for it (RFC 3168, 6.1.1).
+    ect: bool,
     /// When the peer last moved things forward while something waited for it.
     progress: Instant,
     fast_open: Option<Box<FastOpen>>,

@@ -84,6 +84,7 @@ impl Connection {
             fin: false,
             small: iss,
             cwr: false,
+            ect: true,
             progress: now,
             fast_open: None,
             narrow: None,

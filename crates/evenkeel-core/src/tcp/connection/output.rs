@@ -61,6 +61,7 @@ impl Connection {
             return None;
         }
         let header = self.syn_header(first, now);
+        self.snd.ect &= header.flags.contains(Flags::ECE);
         if let Some(fast_open) = &mut self.snd.fast_open {
             fast_open.again = !first;
         }
@@ -192,7 +193,7 @@ impl Connection {
         self.recovery.on_sent(range, again, now);
         self.snd.nxt = self.snd.nxt.max(range.end);
         // RFC 3168, 6.1.4 and 6.1.5: only new data is marked as capable.
-        let ecn = if self.ecn && is_new { Ecn::Capable } else { Ecn::NotCapable };
+        let ecn = if self.ecn && self.snd.ect && is_new { Ecn::Capable } else { Ecn::NotCapable };
         Some((Header { ecn, ..self.header(range.start, flags, now) }, octets))
     }
 

@@ -113,12 +113,23 @@ impl Connection {
                 self.tally.note(Counter::Timeouts);
                 self.suspect_path(now);
             }
-            Expired::Reordering { .. } | Expired::Nothing => {}
+                self.tell_reduction();
+            Expired::Reordering { reduced, .. } => {
+                if reduced {
+                    self.tell_reduction();
+                }
+            }
+            Expired::Nothing => {}
         }
     }
 
     /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window found closed, without a sign of the peer.
     fn patience_ends(&self) -> Instant {
+    /// The congestion window is smaller, for whatever reason: the next new data say so (RFC 3168, 6.1.2).
+    pub(super) const fn tell_reduction(&mut self) {
+        self.snd.cwr |= self.ecn && self.state.is_synchronized();
+    }
+
         let waits = !self.recovery.is_empty() || self.timers.persist != Instant::NEVER;
         let patience =
             if self.state.is_synchronized() { self.config.user_timeout } else { self.config.connect_timeout };

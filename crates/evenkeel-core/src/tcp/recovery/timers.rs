@@ -15,6 +15,8 @@ pub enum Expired {
     Reordering {
         /// Newly lost.
         lost: u32,
+        /// The window is being reduced because of it.
+        reduced: bool,
     },
     /// One segment must leave now, whatever [`Recovery::send_allowance`] says: new data, or [`Recovery::probe_range`] again.
     TailLossProbe,
@@ -50,12 +52,12 @@ impl Recovery {
         if lost == 0 {
             return Expired::Nothing;
         }
-        self.reduce(Kind::FastRecovery, &before, false);
+        let reduced = self.reduce(Kind::FastRecovery, &before, false);
         if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = self.episode.as_deref_mut() {
             let delivery = Delivery { delivered: 0, in_flight: self.board.pipe(), safe: false };
             self.window.cwnd = prr.window(delivery, self.window.ssthresh, self.window.mss);
         }
-        Expired::Reordering { lost }
+        Expired::Reordering { lost, reduced }
     }
 
     fn on_probe_due(&mut self, now: Instant) -> Expired {

@@ -154,7 +154,7 @@ impl Sender {
             Expired::Timeout => {
                 assert!(self.recovery.next_retransmission(1).is_some_and(|range| range.start == self.una))
             }
-            Expired::Reordering { lost } => assert!(lost > 0),
+            Expired::Reordering { lost, .. } => assert!(lost > 0),
             Expired::Nothing => {}
         }
     }

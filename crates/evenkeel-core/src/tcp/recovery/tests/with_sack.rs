@@ -128,7 +128,7 @@ fn when_the_time_for_reordering_is_over_the_segment_is_lost() {
     script.write(10);
     script.at(200);
     script.sack(0, &[(1, 3)]);
-    assert_eq!(script.expire(), Expired::Reordering { lost: MSS });
+    assert_eq!(script.expire(), Expired::Reordering { lost: MSS, reduced: true });
     assert_eq!((script.millis(), script.pump().as_str()), (225, "R0"));
     assert_eq!(script.recovery.info().ssthresh, 7 * MSS);
 }
@@ -143,7 +143,7 @@ fn after_reordering_was_seen_three_early_segments_are_no_loss() {
     assert!(script.recovery.info().reordering_seen);
     script.sack(2, &[(3, 8)]);
     assert_eq!(script.recovery.info().lost_octets, 0);
-    assert_eq!(script.expire(), Expired::Reordering { lost: MSS });
+    assert_eq!(script.expire(), Expired::Reordering { lost: MSS, reduced: true });
     assert_eq!(script.millis(), 225);
 }
 
@@ -168,7 +168,7 @@ fn a_receiver_that_reports_duplicates_is_given_more_time() {
     script.write(10);
     script.at(500);
     script.sack(10, &[(11, 13)]);
-    assert_eq!(script.expire(), Expired::Reordering { lost: MSS });
+    assert_eq!(script.expire(), Expired::Reordering { lost: MSS, reduced: true });
     assert_eq!(script.millis(), 550);
 }
 
