@@ -92,9 +92,11 @@ impl Connection {
         u16::try_from(self.rcv.edge.since(self.rcv.nxt())).unwrap_or(u16::MAX)
     }
 
-    /// The header of a reset. Without ACK it acknowledges nothing.
-    pub(super) fn reset_header(&self, seq: SeqNumber, flags: Flags) -> Header {
-        let header = self.plain(seq, flags);
+    /// The header of a reset. Without ACK it acknowledges nothing. It should have a timestamp if there are any (RFC 7323, 3.2).
+    pub(super) fn reset_header(&self, seq: SeqNumber, flags: Flags, now: Instant) -> Header {
+        let agreed = self.clock.as_ref().filter(|_| self.state != State::SynSent);
+        let options = Options { timestamps: agreed.map(|clock| clock.option(now)), ..Options::default() };
+        let header = Header { options, ..self.plain(seq, flags) };
         Header { ack: if flags.contains(Flags::ACK) { header.ack } else { SeqNumber::default() }, ..header }
     }
 

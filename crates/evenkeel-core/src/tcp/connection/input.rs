@@ -2,6 +2,7 @@
 
 use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Header, Segment};
+use super::super::seq::SeqRange;
 use super::super::state::State;
 use super::{Config, Connection, Error};
 use crate::time::Instant;
@@ -46,7 +47,11 @@ impl Connection {
         if flags.contains(Flags::RST) {
             return self.on_reset(&segment.header, now);
         }
-        if self.is_old(segment, now) || !self.is_acceptable(segment) {
+        if self.lacks_timestamp(&segment.header) {
+            self.counts.paws += 1;
+            return;
+        }
+        if self.is_old(&segment.header, now) || !self.is_acceptable(segment) {
             return self.answer_unacceptable(segment, now);
         }
         if flags.contains(Flags::SYN) {
@@ -59,10 +64,11 @@ impl Connection {
             self.due.syn |= self.state == State::SynReceived && segment.payload_len() == 0;
             return;
         }
-        self.hear_timestamp(segment, now);
         if !self.on_ack(segment, now) {
             return;
         }
+        // Not before: a stranger who does not know what to acknowledge could make us take the peer's segments for old.
+        self.hear_timestamp(&segment.header, now);
         self.restart_keepalive(now);
         self.note_congestion(segment);
         // URG means nothing here: what it points to stays in its place in the stream. See `Connection::read`.
@@ -70,10 +76,16 @@ impl Connection {
         self.on_fin(segment, now);
     }
 
-    /// PAWS (RFC 7323, 5.3, R1); and a segment without the timestamp that was agreed on (3.2: it should be dropped).
-    fn is_old(&mut self, segment: &Segment<'_>, now: Instant) -> bool {
-        let Some(clock) = &self.clock else { return false };
-        let old = segment.header.options.timestamps.is_none_or(|clocks| clock.is_old(clocks.value, now));
+    /// Timestamps were agreed on, so every segment has one but resets; others should be dropped silently (RFC 7323, 3.2). Not a SYN: a peer that has begun
+    /// anew must hear of it (RFC 5961, 4.2).
+    const fn lacks_timestamp(&self, header: &Header) -> bool {
+        self.clock.is_some() && header.options.timestamps.is_none() && !header.flags.contains(Flags::SYN)
+    }
+
+    /// PAWS (RFC 7323, 5.3, R1).
+    fn is_old(&mut self, header: &Header, now: Instant) -> bool {
+        let (Some(clock), Some(clocks)) = (&self.clock, header.options.timestamps) else { return false };
+        let old = clock.is_old(clocks.value, now);
         self.counts.paws += u32::from(old);
         self.tally.note_if(old, Counter::PawsEstab);
         old
@@ -102,7 +114,9 @@ impl Connection {
         if segment.range().start.before(nxt) {
             self.counts.duplicates += 1;
             self.tally.note(Counter::DelayedAckLost);
-            self.rcv.dsack = Some(super::SeqRange::at(segment.header.seq, segment.payload_len() as u32));
+            // An old one may reach beyond what has come.
+            let end = segment.header.seq + segment.payload_len() as u32;
+            self.rcv.dsack = Some(SeqRange::new(segment.header.seq, end.min(nxt)));
         }
         self.due.ack = true;
     }
@@ -141,11 +155,9 @@ impl Connection {
     }
 
     /// Keeps the timestamp to echo: of the segment that the last ACK called for (RFC 7323, 4.3).
-    fn hear_timestamp(&mut self, segment: &Segment<'_>, now: Instant) {
-        let (Some(clock), Some(clocks)) = (&mut self.clock, segment.header.options.timestamps) else {
-            return;
-        };
-        if segment.header.seq.at_or_before(self.rcv.acked) {
+    fn hear_timestamp(&mut self, header: &Header, now: Instant) {
+        let (Some(clock), Some(clocks)) = (&mut self.clock, header.options.timestamps) else { return };
+        if header.seq.at_or_before(self.rcv.acked) {
             clock.hear(clocks.value, now);
         }
     }

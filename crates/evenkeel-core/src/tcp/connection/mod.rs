@@ -263,7 +263,7 @@ pub struct Counts {
     pub out_of_order: u32,
     /// Segments with nothing that had not come before (`DelayedACKLost`).
     pub duplicates: u32,
-    /// Segments whose timestamp was too old (`PAWSEstab`).
+    /// Segments whose timestamp was too old (`PAWSEstab`), or missing.
     pub paws: u32,
     /// Answers to segments out of place (`TCPChallengeACK`).
     pub challenge_acks: u32,

@@ -27,7 +27,7 @@ impl Connection {
     /// The next segment to send, if there is one. It counts as sent.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment<'_>> {
         let (header, range) = match self.due.reset.take() {
-            Some((seq, flags)) => (self.reset_header(seq, flags), SeqRange::default()),
+            Some((seq, flags)) => (self.reset_header(seq, flags, now), SeqRange::default()),
             None => self.next_segment(now)?,
         };
         let payload = self.snd.buffer.get(range);
