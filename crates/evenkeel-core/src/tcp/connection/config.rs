@@ -29,7 +29,7 @@ pub struct Config {
     pub ecn: bool,
     /// Hold back small segments while one is on its way (RFC 9293, 3.7.4). Default yes.
     pub nagle: bool,
-    /// How long an acknowledgment may wait for company. Default 40 ms, as in Linux; at most 500 ms (RFC 9293, 3.8.6.3).
+    /// How long an acknowledgment may wait for company. Default 40 ms, as in Linux; more than [`Config::ACK_DELAY_MAX`] is taken for that.
     pub ack_delay: Duration,
     /// Ask idle peers whether they are still there (RFC 9293, 3.8.4). Default no, as the RFC demands.
     pub keepalive: Option<Keepalive>,
@@ -93,6 +93,8 @@ impl Default for Config {
 impl Config {
     /// The period of the limit on challenge ACKs.
     pub const CHALLENGE_PERIOD: Duration = Duration::from_secs(5);
+    /// The longest an acknowledgment may wait: less than half a second (RFC 9293, 3.8.6.3, MUST-40).
+    pub const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
     /// The largest shift there is (RFC 7323, 2.3).
     pub const WINDOW_SHIFT_MAX: u8 = 14;
 
@@ -165,7 +167,7 @@ impl Agreement {
     }
 }
 
-/// Where the listener has got with a peer when a connection is made of it.
+/// Where the listener has got with a peer when a connection is made of it: what a connection in SYN-RECEIVED begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SynReceived {
     /// The number of the peer's SYN.

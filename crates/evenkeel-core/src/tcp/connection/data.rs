@@ -4,7 +4,7 @@ use super::super::counters::Counter;
 use super::super::segment::{Flags, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::{Event, State};
-use super::Connection;
+use super::{Config, Connection};
 use crate::time::Instant;
 
 /// A peer's full segment is taken to be at least this: it may have sent only small ones so far.
@@ -58,7 +58,8 @@ impl Connection {
         if self.rcv.nxt().since(self.rcv.acked) >= full.saturating_mul(2) || self.config.ack_delay.is_zero() {
             self.due.ack = true;
         } else if self.rcv.nxt() != self.rcv.acked {
-            self.timers.delayed_ack = self.timers.delayed_ack.min(now + self.config.ack_delay);
+            let delay = self.config.ack_delay.min(Config::ACK_DELAY_MAX);
+            self.timers.delayed_ack = self.timers.delayed_ack.min(now + delay);
         }
     }
 
