@@ -6,7 +6,7 @@ use crate::process::ProcessId;
 use crate::screen::Verdict;
 use crate::socket::{BindError, ConnectError, Event, ListenError, SocketId};
 use crate::stack::{Datagram, Endpoint, SendError, Transit};
-use crate::tcp::connection::{Info, Unavailable};
+use crate::tcp::connection::{Info, Keepalive, Unavailable};
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::{self, FourTuple, ListenerConfig};
 use crate::time::{Duration, Instant};
@@ -261,6 +261,23 @@ impl System<'_> {
         self.net.work.add(Work::SystemCall);
         if self.owns(stream) {
             self.net.with_stream(stream, |endpoint, id| endpoint.set_nagle(id, nagle));
+        }
+    }
+
+    /// How long what was sent, or a closed window, may go without a sign of the peer before the stream fails. At first as configured for all.
+    pub fn set_user_timeout(&mut self, stream: SocketId, timeout: Duration) {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(stream) {
+            self.net.with_stream(stream, |endpoint, id| endpoint.set_user_timeout(id, timeout));
+        }
+    }
+
+    /// Whether, and when, an idle peer is asked whether it is still there. At first as configured for all: not.
+    pub fn set_keepalive(&mut self, stream: SocketId, keepalive: Option<Keepalive>) {
+        self.net.work.add(Work::SystemCall);
+        let now = self.now;
+        if self.owns(stream) {
+            self.net.with_stream(stream, |endpoint, id| endpoint.set_keepalive(id, keepalive, now));
         }
     }
 

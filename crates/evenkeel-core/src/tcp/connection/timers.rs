@@ -1,9 +1,11 @@
 //! The deadlines of a connection: what passes without a segment.
 
+use std::sync::Arc;
+
 use super::super::counters::Counter;
 use super::super::recovery::Expired;
 use super::super::state::{Event, State};
-use super::{Connection, Error};
+use super::{Connection, Error, Keepalive};
 use crate::time::{Duration, Instant};
 
 /// When each is due; [`Instant::NEVER`] if it does not run. Loss recovery keeps its own.
@@ -111,9 +113,9 @@ impl Connection {
             Expired::TailLossProbe => self.due.tail_loss_probe = true,
             Expired::Timeout => {
                 self.tally.note(Counter::Timeouts);
+                self.tell_reduction();
                 self.suspect_path(now);
             }
-                self.tell_reduction();
             Expired::Reordering { reduced, .. } => {
                 if reduced {
                     self.tell_reduction();
@@ -123,13 +125,13 @@ impl Connection {
         }
     }
 
-    /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window found closed, without a sign of the peer.
-    fn patience_ends(&self) -> Instant {
     /// The congestion window is smaller, for whatever reason: the next new data say so (RFC 3168, 6.1.2).
     pub(super) const fn tell_reduction(&mut self) {
         self.snd.cwr |= self.ecn && self.state.is_synchronized();
     }
 
+    /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window found closed, without a sign of the peer.
+    fn patience_ends(&self) -> Instant {
         let waits = !self.recovery.is_empty() || self.timers.persist != Instant::NEVER;
         let patience =
             if self.state.is_synchronized() { self.config.user_timeout } else { self.config.connect_timeout };
@@ -165,6 +167,20 @@ impl Connection {
             self.timers.keepalive = now + keepalive.idle;
             self.timers.keepalive_probes = 0;
         }
+    }
+
+    /// Whether, and when, an idle peer is asked whether it is still there (RFC 9293, 3.8.4, MUST-24), from now on.
+    pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
+        Arc::make_mut(&mut self.config).keepalive = keepalive;
+        self.timers.keepalive = Instant::NEVER;
+        if self.state.is_synchronized() {
+            self.restart_keepalive(now);
+        }
+    }
+
+    /// How long sent data, or a closed window, may go without a sign of the peer: R2 of RFC 9293, 3.8.3 (MUST-21).
+    pub fn set_user_timeout(&mut self, timeout: Duration) {
+        Arc::make_mut(&mut self.config).user_timeout = timeout;
     }
 
     /// RFC 9293, 3.8.4: only while nothing else asks the peer for an answer.

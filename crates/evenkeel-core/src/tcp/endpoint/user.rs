@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::super::connection::{Connection, Unavailable};
+use super::super::connection::{Connection, Keepalive, Unavailable};
 use super::super::counters::Counter;
 use super::super::fast_open::{FastOpenOffer, FastOpenServer};
 use super::super::listener::{Listener, ListenerConfig};
@@ -11,7 +11,7 @@ use super::super::table::{Id, Refused};
 use super::super::tuple::FourTuple;
 use super::ports::Free;
 use super::{Endpoint, Entry, Holder, ListenAt};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// What the user is told. Told once: a connection is mentioned again when it is ready for more than it was when last seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,6 +218,16 @@ impl Endpoint {
     /// As [`Connection::set_nagle`].
     pub fn set_nagle(&mut self, id: Id, nagle: bool) {
         self.call(id, |connection| connection.set_nagle(nagle));
+    }
+
+    /// As [`Connection::set_user_timeout`].
+    pub fn set_user_timeout(&mut self, id: Id, timeout: Duration) {
+        self.call(id, |connection| connection.set_user_timeout(timeout));
+    }
+
+    /// As [`Connection::set_keepalive`].
+    pub fn set_keepalive(&mut self, id: Id, keepalive: Option<Keepalive>, now: Instant) {
+        self.call(id, |connection| connection.set_keepalive(keepalive, now));
     }
 
     /// As [`Connection::close`]. The name means nothing any more.

@@ -13,7 +13,7 @@
 //! | `early cookie 0a0b0c0d 50 <mss 1000>` | passive open by a SYN with a right cookie and 50 octets; the SYN-ACK is due |
 //! | `established <mss 1000>` | active open with a peer whose SYN-ACK has these options and a window of 65535; 10 ms pass, and our ACK leaves |
 //! | `write 1000`, `write 1000 takes 10`, `read 100`, `end` | the user's calls: all is written, all is read, the stream is at its end |
-//! | `shutdown`, `close`, `abort`, `nagle off` | likewise |
+//! | `shutdown`, `close`, `abort`, `nagle off`, `user-timeout 1s`, `keepalive 10s 1s 3`, `keepalive off` | likewise |
 //! | `state X`, `error X`, `readable n`, `writable n`, `cwnd n`, `mss n` | what must hold now |
 //! | `memory scarce`, `memory left 1000`, `memory plenty` | of what all connections share |
 //! | `count TCPWinProbe 2` | so much was counted up to now |
@@ -97,11 +97,7 @@ fn configure(config: &mut Config, text: &str) -> Result<(), String> {
         ["user-timeout", time] => config.user_timeout = parse_time(time)?,
         ["challenges", max] => config.challenge_acks_max = parse(max)? as u8,
         ["keepalive", idle, interval, probes] => {
-            config.keepalive = Some(Keepalive {
-                idle: parse_time(idle)?,
-                interval: parse_time(interval)?,
-                probes_max: parse(probes)? as u8,
-            });
+            config.keepalive = Some(parse_keepalive(idle, interval, probes)?);
         }
         _ => return Err("cannot read this".into()),
     }
@@ -251,6 +247,11 @@ impl Runner {
             ("close", []) => connection.close(now),
             ("abort", []) => connection.abort(),
             ("nagle", [on]) => connection.set_nagle(*on == "on"),
+            ("user-timeout", [time]) => connection.set_user_timeout(parse_time(time)?),
+            ("keepalive", ["off"]) => connection.set_keepalive(None, now),
+            ("keepalive", [idle, interval, probes]) => {
+                connection.set_keepalive(Some(parse_keepalive(idle, interval, probes)?), now);
+            }
             ("too-big", [seq, "mss", mss]) => {
                 connection.on_packet_too_big(ISS + parse(seq)?, parse(mss)? as u16, now);
             }
@@ -367,6 +368,11 @@ fn octet(place: u32) -> u8 {
 
 fn parse(number: &str) -> Result<u32, String> {
     number.parse().map_err(|_| format!("no number: {number}"))
+}
+
+fn parse_keepalive(idle: &str, interval: &str, probes: &str) -> Result<Keepalive, String> {
+    let (idle, interval) = (parse_time(idle)?, parse_time(interval)?);
+    Ok(Keepalive { idle, interval, probes_max: parse(probes)? as u8 })
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
