@@ -4,7 +4,7 @@
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::{ConnectError, SocketId};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
@@ -137,5 +137,52 @@ fn with_a_cookie_a_connection_saves_a_round_trip() {
         assert_eq!(counters.get(Counter::FastOpenActive), 3, "{architecture}");
         settled(world.host(server));
         settled(world.host(client));
+    }
+}
+
+/// Tries to open a connection, and notes what it was told.
+#[derive(Debug)]
+struct Tries {
+    to: Endpoint,
+    has_tried: bool,
+    answer: Log<Option<ConnectError>>,
+}
+
+impl Program for Tries {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        if std::mem::replace(&mut self.has_tried, true) {
+            return Step::Exit;
+        }
+        self.answer.push(system.connect(self.to).err());
+        Step::Sleep(system.now() + Duration::from_millis(10))
+    }
+}
+
+#[test]
+fn a_connection_that_the_memory_limit_leaves_no_buffers_for_is_refused_at_once() {
+    let room = 4_096;
+    for architecture in Architecture::ALL {
+        for segment_pkts in [room / 4, room] {
+            let mut world = World::new(1);
+            let segment = world.add_segment();
+            let config = Config { memory_pkts: room, segment_pkts, ..Config::of(architecture) };
+            let port = Port::new(segment, cidr(1, false));
+            let client = world.add_host(config, Costs::FREE, &[port]).unwrap();
+            let answer = Log::default();
+            let to = Endpoint::new(cidr(2, false).address(), PORT);
+            world.host_mut(client).spawn(
+                "tries",
+                0,
+                Box::new(Tries { to, has_tried: false, answer: answer.clone() }),
+            );
+            world.run_until(Instant::from_millis(1));
+            // Elsewhere segments wait in queues and rings that are there anyway.
+            let needs_them = architecture == Architecture::SoftLrp;
+            let refused = (needs_them && segment_pkts == room).then_some(ConnectError::Full);
+            assert_eq!(answer.take(), [refused], "{architecture}, {segment_pkts}");
+            assert_eq!(world.host(client).tcp().is_empty(), refused.is_some(), "{architecture}");
+            world.run_until(Instant::from_millis(1_000_000));
+            settled(world.host(client));
+        }
     }
 }
