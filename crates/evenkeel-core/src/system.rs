@@ -281,6 +281,14 @@ impl System<'_> {
         }
     }
 
+    /// How routers are to treat what a stream sends from now on: the Differentiated Services codepoint, of which six bits count. At first 0.
+    pub fn set_dscp(&mut self, stream: SocketId, dscp: u8) {
+        self.net.work.add(Work::SystemCall);
+        if self.owns(stream) {
+            self.net.with_stream(stream, |endpoint, id| endpoint.set_dscp(id, dscp));
+        }
+    }
+
     /// Between whom a stream is, and its figures.
     #[must_use]
     pub fn stream_info(&self, stream: SocketId) -> Option<(FourTuple, Info)> {

@@ -35,6 +35,8 @@ pub(super) struct Header {
     pub(super) hop_limit: u8,
     /// Asks routers to look at it (IGMP, MLD).
     pub(super) router_alert: bool,
+    /// How it is to be treated on the way: the six bits of RFC 2474.
+    pub(super) dscp: u8,
     /// What it says about congestion.
     pub(super) ecn: Ecn,
     /// Routers are to say that it is too big rather than fragment it. Of IPv4; IPv6 packets never are fragmented by routers.
@@ -102,6 +104,7 @@ impl Header {
             protocol,
             hop_limit,
             router_alert: false,
+            dscp: 0,
             ecn: Ecn::NotCapable,
             dont_fragment: false,
         }
@@ -145,7 +148,7 @@ impl Header {
         let mut packet = Ipv4Packet::new_unchecked(bytes);
         packet.set_version(4);
         packet.set_header_len(self.len() as u8);
-        packet.set_dscp(0);
+        packet.set_dscp(self.dscp);
         packet.set_ecn(self.ecn.to_bits());
         packet.set_total_len((self.len() + part.len) as u16);
         packet.set_ident(part.identification as u16);
@@ -164,7 +167,7 @@ impl Header {
         let header_len = if part.fragmented { self.fragment_len() } else { self.len() };
         let mut packet = Ipv6Packet::new_unchecked(bytes);
         packet.set_version(6);
-        packet.set_traffic_class(self.ecn.to_bits());
+        packet.set_traffic_class(self.dscp << 2 | self.ecn.to_bits());
         packet.set_flow_label(0);
         packet.set_payload_len((header_len - IPV6 + part.len) as u16);
         packet.set_hop_limit(self.hop_limit);

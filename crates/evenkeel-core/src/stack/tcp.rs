@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::address::Cast;
 use super::ipv6::upper_of;
-use super::output::{Header, Next};
+use super::output::{Header, Next, Path};
 use super::packet::Payload;
 use super::{InterfaceId, Io, Packet, SendError, Stack};
 use crate::drop::{IpDrop, TcpDrop};
@@ -150,16 +150,24 @@ impl Stack {
         Some(TcpPacket { interface, source, destination, ecn, payload })
     }
 
+    /// The way to a single host: connections are opened to no others (RFC 9293 3.9.1.1, MUST-46).
+    fn path_to_one(&self, destination: &IpAddress) -> Result<Path, SendError> {
+        if destination.is_multicast() || self.is_broadcast(destination) {
+            return Err(SendError::NoRoute);
+        }
+        self.path_to(destination, None)
+    }
+
     /// The address of ours from which a connection to `destination` is opened.
     pub(crate) fn source_to(&self, destination: &IpAddress) -> Result<IpAddress, SendError> {
-        let path = self.path_to(destination, None)?;
+        let path = self.path_to_one(destination)?;
         let next = if let Next::Neighbor(neighbor) = path.next { neighbor } else { *destination };
         self.source_for(destination, &next, path.interface).ok_or(SendError::NoAddress)
     }
 
     /// Octets that a segment to `destination` may have behind the 20 octets of its header, options included.
     pub(crate) fn mss_to(&self, destination: &IpAddress, now: Instant) -> Result<u16, SendError> {
-        let path = self.path_to(destination, None)?;
+        let path = self.path_to_one(destination)?;
         let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
         let mtu = self.path_mtus.get(destination, now).map_or(mtu, |known| known.min(mtu));
         Ok(segment_max(mtu, destination))
@@ -170,7 +178,7 @@ impl Stack {
         segment_max(self.attachment(interface).map_or(0, |attachment| attachment.mtu), peer)
     }
 
-    /// Sends the segment in `frame`. Routers are not to fragment it (RFC 1191 3).
+    /// Sends the segment in `frame`. Routers are not to fragment it (RFC 1191 3); how else they are to treat it, the second argument but one says.
     ///
     /// # Errors
     /// [`SendError`]; the segment is lost, and counted as dropped.
@@ -178,12 +186,13 @@ impl Stack {
         &mut self,
         frame: Frame,
         tuple: &FourTuple,
-        ecn: Ecn,
+        (dscp, ecn): (u8, Ecn),
         io: &mut Io<'_>,
     ) -> Result<(), SendError> {
         let (source, destination) = (tuple.local.addr, tuple.remote.addr);
         let protocol = IpProtocol::Tcp;
         let header = Header {
+            dscp,
             ecn,
             dont_fragment: true,
             ..Header::new(source, destination, protocol, self.config.hop_limit)

@@ -104,7 +104,8 @@ impl Net {
             let _ = frame.resize(sent.len);
             self.work.add(Work::SegmentOutput);
             // A segment that cannot be sent is lost, as in the network: it is counted, and sent again.
-            let _ = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent.tuple, sent.ecn, io));
+            let class = (sent.dscp, sent.ecn);
+            let _ = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent.tuple, class, io));
         }
         false
     }

@@ -7,6 +7,7 @@ mod groups;
 mod hearsay;
 mod hostile;
 mod neighbors;
+mod tcp;
 mod udp;
 
 use std::collections::VecDeque;

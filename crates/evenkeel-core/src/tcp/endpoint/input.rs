@@ -225,6 +225,7 @@ impl Endpoint {
             held: 0,
             has_holes: false,
             established: false,
+            dscp: 0,
             from: self.listeners.id(&at),
             early,
         };

@@ -157,6 +157,8 @@ struct Entry {
     has_holes: bool,
     /// It is counted in [`Counter::CurrEstab`].
     established: bool,
+    /// The Differentiated Services codepoint of what it sends.
+    dscp: u8,
     /// Whose handshake made it.
     from: Option<ListenerId>,
     /// Its listener waits to hear that the handshake is over (RFC 7413, 5.1).

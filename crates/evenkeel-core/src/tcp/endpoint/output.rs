@@ -14,6 +14,8 @@ pub struct Transmit {
     pub tuple: FourTuple,
     /// Octets written, from the TCP header on.
     pub len: usize,
+    /// How routers are to treat it: the Differentiated Services codepoint for the IP header, six bits.
+    pub dscp: u8,
     /// What the IP header is to say about congestion.
     pub ecn: Ecn,
 }
@@ -25,7 +27,7 @@ impl Endpoint {
     pub fn poll_transmit(&mut self, now: Instant, to: &mut [u8]) -> Option<Transmit> {
         while let Some(Answer { tuple, header, again }) = self.answers.pop_front() {
             self.count_sent(header.flags, again);
-            if let Some(transmit) = write(&tuple, &Segment::bare(header), to) {
+            if let Some(transmit) = write(&tuple, &Segment::bare(header), 0, to) {
                 return Some(transmit);
             }
         }
@@ -45,11 +47,11 @@ impl Endpoint {
         let tuple = *self.connections.tuple(id)?;
         // Nothing is taken or given back here, but it says how large its window is.
         let allowance = self.memory.allowance();
-        let Entry { connection, told, .. } = self.connections.get_mut(id)?;
+        let Entry { connection, told, dscp, .. } = self.connections.get_mut(id)?;
         connection.set_allowance(allowance);
         let segment = connection.poll_transmit(now)?;
         let flags = segment.header.flags;
-        let transmit = write(&tuple, &segment, to);
+        let transmit = write(&tuple, &segment, *dscp, to);
         // The window may have shrunk after a pause (RFC 5681, 4.1), and with it the room to write: the user is to hear when there is some again.
         told.writable &= connection.writable() > 0;
         let tally = connection.take_tally();
@@ -158,7 +160,7 @@ impl Endpoint {
     }
 }
 
-fn write(tuple: &FourTuple, segment: &Segment<'_>, to: &mut [u8]) -> Option<Transmit> {
+fn write(tuple: &FourTuple, segment: &Segment<'_>, dscp: u8, to: &mut [u8]) -> Option<Transmit> {
     let len = segment.emit(to, &tuple.local.addr, &tuple.remote.addr)?;
-    Some(Transmit { tuple: *tuple, len, ecn: segment.header.ecn })
+    Some(Transmit { tuple: *tuple, len, dscp, ecn: segment.header.ecn })
 }

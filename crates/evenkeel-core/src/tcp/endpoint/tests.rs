@@ -137,6 +137,20 @@ fn octet(place: usize) -> u8 {
     (place * 7 % 251) as u8
 }
 
+#[test]
+fn what_a_connection_sends_bears_the_codepoint_that_its_user_chose() {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    let id = world.connect(1);
+    world.connect(2);
+    world.ends[0].set_dscp(id, 46);
+    let mut octets = [0; 2_000];
+    let codepoints: Vec<(u16, u8)> =
+        core::iter::from_fn(|| world.ends[0].poll_transmit(world.now, &mut octets))
+            .map(|transmit| (transmit.tuple.local.port, transmit.dscp))
+            .collect();
+    assert_eq!(codepoints, [(1, 46), (2, 0)]);
+}
+
 /// Writes a stream of `len` octets, reads the one that comes back, and checks it.
 #[derive(Default)]
 struct Stream {

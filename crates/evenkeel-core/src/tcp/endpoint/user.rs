@@ -179,6 +179,7 @@ impl Endpoint {
             held: 0,
             has_holes: false,
             established: false,
+            dscp: 0,
             from: None,
             early: false,
         };
@@ -228,6 +229,14 @@ impl Endpoint {
     /// As [`Connection::set_keepalive`].
     pub fn set_keepalive(&mut self, id: Id, keepalive: Option<Keepalive>, now: Instant) {
         self.call(id, |connection| connection.set_keepalive(keepalive, now));
+    }
+
+    /// How routers are to treat what the connection sends from now on: the Differentiated Services codepoint, of which six bits count (RFC 9293, 3.9.1.9,
+    /// MUST-48; RFC 2474). At first 0, the default. Not what TIME-WAIT or a listener answers.
+    pub fn set_dscp(&mut self, id: Id, dscp: u8) {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.dscp = dscp & 0x3f;
+        }
     }
 
     /// As [`Connection::close`]. The name means nothing any more.
