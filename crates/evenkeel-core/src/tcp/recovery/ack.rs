@@ -104,7 +104,7 @@ impl Recovery {
         acked.cwr = self.react(&before, &acked, info);
         let bare = arrived.acked == 0 && !info.payload && !info.window_update && info.sack.is_empty();
         acked.cwr |= self.judge_probe(&before, dsack, bare);
-        self.adjust_window(&before, &arrived, acked.newly_lost, info.now);
+        self.adjust_window(&before, &arrived, acked.newly_lost, info);
         self.set_timers_after_ack(arrived.acked > 0, info.now);
         acked
     }
@@ -418,7 +418,7 @@ impl Recovery {
     }
 
     /// Growth, or proportional reduction.
-    fn adjust_window(&mut self, before: &Before, arrived: &Arrived, lost: u32, now: Instant) {
+    fn adjust_window(&mut self, before: &Before, arrived: &Arrived, lost: u32, info: &AckInfo<'_>) {
         match self.episode.as_deref_mut() {
             Some(episode) if !matches!(episode.kind, Kind::Timeout(_)) => {
                 let safe = arrived.acked > 0 && lost == 0;
@@ -426,8 +426,10 @@ impl Recovery {
                 let delivery = Delivery { delivered: arrived.delivered, in_flight, safe };
                 self.window.cwnd = episode.prr.window(delivery, self.window.ssthresh, self.window.mss);
             }
-            // RFC 5681, 3.1: the acknowledgment of the SYN does not open the window.
-            _ if arrived.acked > 0 && !before.syn_outstanding => self.grow(before, arrived, now),
+            // The acknowledgment of the SYN does not open the window (RFC 5681, 3.1), nor does one that tells of congestion (RFC 3168, 6.1.2).
+            _ if arrived.acked > 0 && !before.syn_outstanding && !info.ece => {
+                self.grow(before, arrived, info.now);
+            }
             _ => {}
         }
     }

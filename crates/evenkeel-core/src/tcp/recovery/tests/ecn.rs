@@ -1,7 +1,7 @@
 //! Explicit congestion notification (RFC 3168, 6.1.2).
 
-use super::script::{MSS, Script};
-use crate::tcp::recovery::RecoveryState;
+use super::script::{MSS, Script, ms};
+use crate::tcp::recovery::{Expired, RecoveryState};
 
 #[test]
 fn an_echo_reduces_the_window_once_for_a_window_of_data() {
@@ -39,6 +39,23 @@ fn a_loss_in_a_marked_window_of_data_reduces_no_further() {
         (script.recovery.info().state, script.recovery.info().ssthresh),
         (RecoveryState::Recovery, ssthresh)
     );
+}
+
+/// RFC 3168, 6.1.2: it SHOULD NOT.
+#[test]
+fn an_acknowledgment_with_an_echo_does_not_open_the_window_after_a_timeout_either() {
+    let mut script = Script::new();
+    script.write(10);
+    script.expire();
+    script.probe();
+    assert_eq!(script.expire(), Expired::Timeout);
+    script.pump();
+    script.after(ms(100));
+    let before = script.recovery.cwnd();
+    script.ack_with_ece(1);
+    assert_eq!(script.recovery.cwnd(), before);
+    script.ack(2);
+    assert!(script.recovery.cwnd() > before);
 }
 
 #[test]
