@@ -95,9 +95,14 @@ impl Connection {
     /// The header of a reset. Without ACK it acknowledges nothing. It should have a timestamp if there are any (RFC 7323, 3.2).
     pub(super) fn reset_header(&self, seq: SeqNumber, flags: Flags, now: Instant) -> Header {
         let agreed = self.clock.as_ref().filter(|_| self.state != State::SynSent);
-        let options = Options { timestamps: agreed.map(|clock| clock.option(now)), ..Options::default() };
-        let header = Header { options, ..self.plain(seq, flags) };
-        Header { ack: if flags.contains(Flags::ACK) { header.ack } else { SeqNumber::default() }, ..header }
+        let timestamps = agreed.map(|clock| clock.option(now));
+        let header = self.plain(seq, flags);
+        if flags.contains(Flags::ACK) {
+            return Header { options: Options { timestamps, ..Options::default() }, ..header };
+        }
+        let timestamps = timestamps.map(|clocks| Timestamps { echo: 0, ..clocks });
+        let options = Options { timestamps, ..Options::default() };
+        Header { ack: SeqNumber::default(), options, ..header }
     }
 
     fn plain(&self, seq: SeqNumber, flags: Flags) -> Header {
