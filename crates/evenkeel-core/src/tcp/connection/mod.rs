@@ -282,6 +282,8 @@ pub struct Info {
     pub counts: Counts,
     /// Why it is over, if it failed.
     pub error: Option<Error>,
+    /// The network says that the peer cannot be reached, and the peer has not shown the contrary since (RFC 9293, 3.9.2.2, SHLD-25). It may pass.
+    pub unreachable: bool,
     /// SND.WND, scaled.
     pub send_window: u32,
     /// Octets written and not acknowledged.
@@ -346,6 +348,7 @@ impl Connection {
             recovery: self.recovery.info(),
             counts: self.counts,
             error: self.error,
+            unreachable: self.soft_error,
             send_window: self.snd.wnd,
             send_queue: self.snd.buffer.len(),
             unsent: self.snd.unsent(),

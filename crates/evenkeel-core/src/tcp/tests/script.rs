@@ -14,7 +14,7 @@
 //! | `established <mss 1000>` | active open with a peer whose SYN-ACK has these options and a window of 65535; 10 ms pass, and our ACK leaves |
 //! | `write 1000`, `write 1000 takes 10`, `read 100`, `end` | the user's calls: all is written, all is read, the stream is at its end |
 //! | `shutdown`, `close`, `abort`, `nagle off`, `user-timeout 1s`, `keepalive 10s 1s 3`, `keepalive off` | likewise |
-//! | `state X`, `error X`, `readable n`, `writable n`, `cwnd n`, `mss n` | what must hold now |
+//! | `state X`, `error X`, `reachable no`, `readable n`, `writable n`, `cwnd n`, `mss n` | what must hold now |
 //! | `memory scarce`, `memory left 1000`, `memory plenty` | of what all connections share |
 //! | `count TCPWinProbe 2` | so much was counted up to now |
 //! | `too-big 1001 mss 1200`, `unreachable 1 hard` | ICMP about the segment with this number |
@@ -146,7 +146,9 @@ impl Runner {
                 self.connection()?.on_segment(&Segment { header, payload: [a, b] }, now);
             }
             "count" => return self.check_count(rest),
-            "state" | "error" | "readable" | "writable" | "cwnd" | "mss" => return self.check(first, rest),
+            "state" | "error" | "readable" | "writable" | "cwnd" | "mss" | "reachable" => {
+                return self.check(first, rest);
+            }
             _ => self.call(first, rest)?,
         }
         self.drain();
@@ -286,6 +288,7 @@ impl Runner {
             "readable" => connection.readable().to_string(),
             "writable" => connection.writable().to_string(),
             "cwnd" => info.recovery.cwnd.to_string(),
+            "reachable" => if info.unreachable { "no" } else { "yes" }.into(),
             _ => info.mss.to_string(),
         };
         same(what, is.as_str(), wanted)
