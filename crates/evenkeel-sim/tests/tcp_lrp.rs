@@ -191,6 +191,27 @@ fn connections_in_time_wait_have_no_channels_and_are_answered_all_the_same() {
     }
 }
 
+/// A connection takes a channel when its first segment comes; if that finds no buffer left, the channel is another's.
+#[test]
+fn connections_whose_segments_found_no_room_keep_no_channel() {
+    let machine = Machine::built_in("sparcstation-20").unwrap();
+    let config = Config { segment_pkts: 4, ..Config::of(Architecture::SoftLrp) };
+    let (mut world, client, server_host) = pair(&config, machine.costs(config.architecture), LAN);
+    let (echo, _) = StreamEcho::new(PORT, ListenerConfig::default());
+    spawn(&mut world, server_host, echo);
+    world.run_until(Instant::from_millis(10));
+    let before = world.host(server_host).channel_count();
+    let (asks, outcomes) = StreamClient::new(server(), 1_000, 100, 3_000);
+    spawn(&mut world, client, asks);
+    world.run_until(Instant::from_millis(300_000));
+    assert_eq!(outcomes.take().len(), 1_000);
+    let host = world.host(server_host);
+    assert!(host.tcp().is_empty() && host.tcp_counters().get(Counter::RetransSegs) > 0);
+    // As many as there are buffers for, and one that was asked for while they were taken.
+    assert!(host.channel_count() <= before + 5, "{} channels more", host.channel_count() - before);
+    host.check().unwrap();
+}
+
 #[test]
 fn a_killed_program_leaves_its_connections_to_be_ended_properly() {
     for architecture in Architecture::ALL {

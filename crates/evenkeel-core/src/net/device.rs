@@ -314,8 +314,14 @@ impl Net {
         };
         self.work.add(Work::Enqueue);
         let feed = channel.feed;
-        if matches!(feed, Some(Feed::Connection(_))) && channel.queued() >= shared {
+        if let Some(Feed::Connection(connection)) = feed
+            && channel.queued() >= shared
+        {
             channel.refuse();
+            if channel.is_empty() && !channel.listed {
+                // It was taken for this frame.
+                self.give_back(id, connection);
+            }
             return self.drop_input(frame, QueueDrop::Channel);
         }
         let pushed = channel.push(port.interface, frame);

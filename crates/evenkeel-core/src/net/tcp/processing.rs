@@ -197,8 +197,8 @@ impl Net {
         Some(channel)
     }
 
-    /// There are about as many as there are buffers for: all but those that found none left hold something. How much one may hold, [`Net::segments_held_max`] says each time: a
-    /// window is many more frames than a queue of datagrams needs.
+    /// There are about as many as there are buffers for: all that have a connection hold something. How much one may hold, [`Net::segments_held_max`] says each
+    /// time: a window is many more frames than a queue of datagrams needs.
     fn make_channel(&mut self) -> ChannelId {
         let id = self.free_channel_id();
         self.put_channel(id, Channel::growing(self.config.segment_pkts.div_ceil(SHARE)));
@@ -312,7 +312,7 @@ impl Net {
     }
 
     /// A connection's channel is empty. One on an adaptor stays with its connection.
-    fn give_back(&mut self, channel: ChannelId, connection: Id) {
+    pub(in crate::net) fn give_back(&mut self, channel: ChannelId, connection: Id) {
         if self.channel(channel).is_some_and(Channel::has_rings) {
             return;
         }
