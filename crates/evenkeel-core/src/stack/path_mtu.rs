@@ -21,14 +21,15 @@ pub(crate) struct PathMtus {
 }
 
 impl PathMtus {
-    /// Less than every link takes is not believed: old routers say zero (RFC 1191 5).
+    /// A router says so. Less than every link takes is not believed, for old ones say zero (RFC 1191 5), nor that the path takes more than was thought
+    /// (RFC 8201 4): only time tells that.
     pub(crate) fn learn(&mut self, destination: IpAddress, mtu: usize, now: Instant, limit: usize) {
-        self.known.retain(|(known, _, until)| *known != destination && *until > now);
-        if limit == 0 {
-            return;
-        }
         let least = if matches!(destination, IpAddress::Ipv4(_)) { MIN_V4 } else { MIN_V6 };
         let mtu = mtu.max(least);
+        if limit == 0 || self.get(&destination, now).is_some_and(|known| known < mtu) {
+            return;
+        }
+        self.known.retain(|(known, _, until)| *known != destination && *until > now);
         while self.known.len() >= limit {
             self.known.pop_front();
         }
@@ -44,6 +45,17 @@ impl PathMtus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// RFC 8201 4, RFC 1191 3: the contents of a report never make the estimate larger. Time does.
+    #[test]
+    fn a_report_makes_no_path_wider() {
+        let (mut mtus, host) = (PathMtus::default(), IpAddress::v4(10, 0, 0, 1));
+        mtus.learn(host, 1300, Instant::ZERO, 4);
+        mtus.learn(host, 1400, Instant::from_millis(300_000), 4);
+        assert_eq!(mtus.get(&host, Instant::from_millis(599_000)), Some(1300));
+        mtus.learn(host, 1400, Instant::from_millis(601_000), 4);
+        assert_eq!(mtus.get(&host, Instant::from_millis(602_000)), Some(1400));
+    }
 
     #[test]
     fn path_mtus_age_and_are_bounded() {
