@@ -302,7 +302,7 @@ pub struct Info {
     pub held: usize,
     /// Octets of payload in a full segment.
     pub mss: u16,
-    /// Selective acknowledgments, timestamps and ECN are in use.
+    /// Selective acknowledgments are in use.
     pub sack: bool,
     /// Timestamps are in use.
     pub timestamps: bool,

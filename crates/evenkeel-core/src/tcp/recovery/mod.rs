@@ -173,7 +173,7 @@ impl Recovery {
     }
 
     /// Segments carry `mss` octets from now on. What is on its way in larger ones is too big for the path: it is to be sent again, and that is no sign
-    /// of congestion (RFC 1191, 6.5).
+    /// of congestion (RFC 1191, 6.4).
     ///
     /// The window keeps its octets, unless it is the initial one.
     pub fn set_mss(&mut self, mss: u16) {
