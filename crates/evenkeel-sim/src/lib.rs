@@ -13,6 +13,7 @@ pub mod net;
 pub mod packet;
 pub mod rng;
 pub mod rpc;
+pub mod seeds;
 pub mod streams;
 pub mod tcp;
 pub mod timeline;

@@ -76,6 +76,14 @@ impl Rng {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
+    /// A number from `low` to `high`, each order of magnitude about as likely as any other.
+    pub fn magnitude(&mut self, low: u64, high: u64) -> u64 {
+        let low = low.max(1);
+        let doublings = (high / low).max(1).ilog2();
+        let base = low << self.between(0, u64::from(doublings));
+        self.between(base, (base * 2).min(high).max(base))
+    }
+
     /// True with probability `ratio`.
     pub fn chance(&mut self, ratio: Ratio) -> bool {
         ratio.numerator > 0 && self.below(u64::from(ratio.denominator)) < u64::from(ratio.numerator)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::socket::{ConnectError, Event, SocketId};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::tcp::connection::Unavailable;
@@ -103,6 +103,8 @@ pub enum Outcome {
     Failed(Unavailable),
     /// No connection was opened.
     NotOpened,
+    /// The client left before all had come back.
+    Left,
     /// Something else came back than was sent.
     Wrong {
         /// How many octets had come back rightly before.
@@ -119,9 +121,19 @@ pub struct StreamClient {
     /// Connections at the same time.
     abreast: usize,
     octets: usize,
+    manners: Manners,
     pause: Duration,
     streams: BTreeMap<SocketId, Asking>,
     outcomes: Log<Outcome>,
+}
+
+/// How a [`StreamClient`] begins and ends its connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Manners {
+    /// Gives its first octets to the call that opens the connection (RFC 7413).
+    pub early: bool,
+    /// Leaves every second connection once so many octets have come back, if not all have: it aborts one and closes the next.
+    pub leaves_after: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -140,12 +152,25 @@ impl StreamClient {
     /// A client that opens `connections` of `octets` each to `to`, `abreast` at a time; and what became of each.
     #[must_use]
     pub fn new(to: Endpoint, connections: usize, abreast: usize, octets: usize) -> (Self, Log<Outcome>) {
+        Self::with_manners(to, connections, abreast, octets, Manners::default())
+    }
+
+    /// The same, in its own way.
+    #[must_use]
+    pub fn with_manners(
+        to: Endpoint,
+        connections: usize,
+        abreast: usize,
+        octets: usize,
+        manners: Manners,
+    ) -> (Self, Log<Outcome>) {
         let outcomes = Log::default();
         let client = Self {
             to,
             left: connections,
             abreast,
             octets,
+            manners,
             pause: Duration::from_millis(10),
             streams: BTreeMap::new(),
             outcomes: outcomes.clone(),
@@ -157,9 +182,9 @@ impl StreamClient {
     fn open(&mut self, system: &mut System<'_>) -> bool {
         while self.left > 0 && self.streams.len() < self.abreast {
             self.left -= 1;
-            match system.connect(self.to) {
-                Ok(stream) => {
-                    self.streams.insert(stream, Asking { number: self.left, sent: 0, back: 0 });
+            match self.connect(self.left, system) {
+                Ok((stream, sent)) => {
+                    self.streams.insert(stream, Asking { number: self.left, sent, back: 0 });
                 }
                 Err(_) => {
                     self.outcomes.push(Outcome::NotOpened);
@@ -168,6 +193,24 @@ impl StreamClient {
             }
         }
         true
+    }
+
+    /// Opens a connection; says how much of what it is to carry was taken.
+    fn connect(&self, number: usize, system: &mut System<'_>) -> Result<(SocketId, usize), ConnectError> {
+        if !self.manners.early {
+            return system.connect(self.to).map(|stream| (stream, 0));
+        }
+        let data: Vec<u8> = (0..self.octets.min(CHUNK)).map(|place| octet(number, place)).collect();
+        let (stream, taken) = system.connect_with(self.to, &data)?;
+        if taken == self.octets {
+            system.shutdown(stream);
+        }
+        Ok((stream, taken))
+    }
+
+    /// Whether it has had enough.
+    fn leaves(&self, asking: &Asking) -> bool {
+        asking.number % 2 == 1 && self.manners.leaves_after.is_some_and(|enough| asking.back >= enough)
     }
 
     /// Moves what can be moved; says what became of the stream once that is known.
@@ -195,6 +238,12 @@ impl StreamClient {
                             return Some(Outcome::Wrong { after: asking.back });
                         }
                         asking.back += 1;
+                    }
+                    if self.leaves(asking) && asking.back < self.octets {
+                        if asking.number % 4 == 1 {
+                            system.abort(stream);
+                        }
+                        return Some(Outcome::Left);
                     }
                 }
                 Err(Unavailable::NotNow) => return None,

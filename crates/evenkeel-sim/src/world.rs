@@ -327,6 +327,17 @@ impl World {
         })
     }
 
+    /// Changes the conditions of a host's wires from now on: to the switch and from it. Frames under way are not affected, and an adaptor with a
+    /// transmit ring goes on sending at its rate.
+    ///
+    /// # Panics
+    /// If there is no such host, or if it has no such interface.
+    pub fn set_wires(&mut self, host: HostId, interface: usize, up: Conditions, down: Conditions) {
+        let attachment = self.attachment_mut(host.0, interface).expect("the host has the interface");
+        attachment.up.set_conditions(up);
+        attachment.down.set_conditions(down);
+    }
+
     /// Ends all faults: from now on every wire keeps its rate and delay, and loses, changes, doubles and overtakes nothing.
     pub fn stop_faults(&mut self) {
         for attachment in self.segments.iter_mut().flat_map(|s| &mut s.attachments) {
@@ -430,11 +441,15 @@ impl World {
     }
 
     fn depart(&mut self, host: usize, interface: usize, frame: Vec<u8>) {
-        let (now, attachments) = (self.now, self.segments.iter_mut().flat_map(|s| &mut s.attachments));
-        let is_it = |a: &&mut Attachment| matches!(a.who, Who::Host { host: h, interface: i } if (h, i) == (host, interface));
-        if let Some(attachment) = attachments.into_iter().find(is_it) {
+        let now = self.now;
+        if let Some(attachment) = self.attachment_mut(host, interface) {
             attachment.up.handle_frame(now, frame);
         }
+    }
+
+    fn attachment_mut(&mut self, host: usize, interface: usize) -> Option<&mut Attachment> {
+        let is_it = |a: &&mut Attachment| matches!(a.who, Who::Host { host: h, interface: i } if (h, i) == (host, interface));
+        self.segments.iter_mut().flat_map(|segment| &mut segment.attachments).find(is_it)
     }
 }
 

@@ -73,11 +73,8 @@ impl Dice {
         self.0.between(low, high)
     }
 
-    /// Each order of magnitude as likely as any other, roughly.
     fn magnitude(&mut self, low: u64, high: u64) -> u64 {
-        let doublings = (high / low.max(1)).max(1).ilog2();
-        let base = low.max(1) << self.between(0, u64::from(doublings));
-        self.between(base, (base * 2).min(high).max(base))
+        self.0.magnitude(low, high)
     }
 
     fn micros(&mut self, low: u64, high: u64) -> Duration {

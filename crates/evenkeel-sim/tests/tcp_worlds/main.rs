@@ -1,0 +1,50 @@
+//! TCP between whole hosts over bad networks: random worlds from a seed, under every receive architecture.
+//!
+//! `EVENKEEL_SEED=n` runs that seed alone and says what it is; `EVENKEEL_SEEDS=n` runs the first `n`, each five times.
+
+mod plan;
+mod run;
+mod tally;
+
+use evenkeel_core::receive::Architecture;
+use evenkeel_sim::seeds::{self, Seeds};
+use plan::Plan;
+use tally::Tally;
+
+/// Seeds run unless the environment says otherwise: about half a minute.
+const SEEDS: u64 = 300;
+/// One seed of so many is run twice.
+const TWICE: u64 = 16;
+
+/// Runs a seed under every architecture; what happened, or what is wrong.
+fn run(seed: u64) -> Result<Tally, String> {
+    let plan = Plan::random(seed);
+    let mut sum = Tally::default();
+    for architecture in Architecture::ALL {
+        let wrong = |why| format!("under {architecture}: {why}");
+        let tally = run::run(&plan, architecture).map_err(wrong)?;
+        if seed.is_multiple_of(TWICE) && run::run(&plan, architecture).map_err(wrong)? != tally {
+            return Err(wrong("run again it is another".to_string()));
+        }
+        sum.add(&tally);
+    }
+    Ok(sum)
+}
+
+#[test]
+fn every_octet_comes_back_or_an_error_is_reported_and_nothing_is_left() {
+    let seeds = match Seeds::asked_for(SEEDS) {
+        Seeds::UpTo(seeds) => seeds,
+        Seeds::One(seed) => {
+            println!("{:#?}", Plan::random(seed));
+            println!("{}", run(seed).unwrap());
+            return;
+        }
+    };
+    let mut sum = Tally::default();
+    seeds::run_all("tcp_worlds", seeds, run).for_each(|tally| sum.add(&tally));
+    println!("{sum}");
+    if seeds >= SEEDS {
+        sum.assert_everything_happened();
+    }
+}
