@@ -535,7 +535,8 @@ impl Host {
             Unit::Process(process) => self.step(process, now)?,
             Unit::Idle => self.net.idle_input(now),
         }
-        self.net.stir_tcp(now);
+        self.net.tell_programs();
+        self.send_segments(unit, now);
         self.net.transmit(now);
         self.wake(now);
         let (level, process) = (unit.level(), if let Unit::Process(p) = unit { Some(p) } else { None });
@@ -546,6 +547,24 @@ impl Host {
         };
         let protocol = process.and_then(|p| self.process(p)).is_some_and(|p| p.protocol.stepping);
         Some(Ran { level, process, payer, limited: self.is_limited(unit), protocol })
+    }
+
+    /// What TCP has to send leaves, unless it may soon leave together with more.
+    ///
+    /// Protocol processing that wakes its own program is followed by that program's step, which will often answer, or close, or make room in its window:
+    /// the acknowledgment then goes with it (RFC 9293 3.8.6.3, RFC 1122 4.2.3.2). It waits for one unit, whichever that is, interrupts aside.
+    fn send_segments(&mut self, unit: Unit, now: Instant) {
+        match unit {
+            Unit::Process(process) if self.has_woken_itself(process) => self.net.hold_segments(),
+            Unit::Device(_) | Unit::ChannelInterrupt if self.net.holds_segments() => {}
+            _ => self.net.send_tcp(now),
+        }
+    }
+
+    /// Whether a process that slept has done protocol processing which ends its sleep.
+    fn has_woken_itself(&self, id: ProcessId) -> bool {
+        let asleep = self.process(id).is_some_and(|p| p.protocol.stepping && p.sleep.is_some());
+        asleep && self.net.wakeups.contains(&id)
     }
 
     /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
@@ -779,7 +798,8 @@ impl Host {
             self.net.close(socket, now);
         }
         self.net.end_processing(id);
-        self.net.stir_tcp(now);
+        self.net.tell_programs();
+        self.net.send_tcp(now);
         self.net.transmit(now);
         self.scheduler.retire(id);
         if let Some(process) = self.processes.get_mut(id.0 as usize) {

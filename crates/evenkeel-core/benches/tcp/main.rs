@@ -1,4 +1,4 @@
-//! What TCP alone costs on a real core: two endpoints with memory between them, without IP, links or a scheduler.
+//! What TCP costs on a real core: alone, as two endpoints with memory between them, without IP, links or a scheduler; and as part of two hosts on a cable.
 //!
 //! `cargo bench -p evenkeel-core --bench tcp` prints the table; `-- WORD` only the scenarios with that word in their names; `-- --profile NAME` just runs
 //! one, for a profiler.
@@ -11,10 +11,13 @@
 mod bulk;
 mod calls;
 mod ends;
+mod hosts;
 mod meter;
 
 use std::process::ExitCode;
 
+use evenkeel_core::receive::Architecture;
+use hosts::{Conversation, Hosts};
 use meter::{Meter, Scenario, count_instructions};
 
 /// Turns of each scenario in a round.
@@ -43,6 +46,14 @@ fn scenarios() -> Vec<(String, Make)> {
         all.push((format!("bulk{beside}"), Box::new(move || Box::new(bulk::Bulk::new(idle)))));
         all.push((format!("request{beside}"), Box::new(move || Box::new(calls::Requests::new(idle)))));
         all.push((format!("connection{beside}"), Box::new(move || Box::new(calls::Connections::new(idle)))));
+    }
+    for architecture in [Architecture::SoftLrp, Architecture::Eager] {
+        for (what, conversation) in
+            [("request", Conversation::Request), ("connection", Conversation::Connection)]
+        {
+            let name = format!("{what}, hosts with {architecture}");
+            all.push((name, Box::new(move || Box::new(Hosts::new(architecture, conversation)))));
+        }
     }
     all
 }

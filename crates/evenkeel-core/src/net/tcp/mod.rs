@@ -33,6 +33,8 @@ pub(crate) struct Tcp {
     listeners: Vec<SocketId>,
     /// There may be segments to send, or something to tell.
     stirred: bool,
+    /// They wait until a program has had its turn.
+    held: bool,
     /// When the endpoint has something to do. As of the last time it was stirred.
     deadline: Instant,
     /// Of each process.
@@ -80,6 +82,7 @@ impl Tcp {
             holders: Vec::new(),
             listeners: Vec::new(),
             stirred: false,
+            held: false,
             deadline: Instant::NEVER,
             processing: Vec::new(),
             called: Vec::new(),

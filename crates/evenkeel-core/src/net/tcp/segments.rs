@@ -61,11 +61,11 @@ impl Net {
 
     /// Whether TCP has segments left to send that the last unit had no time for.
     pub(crate) fn has_segments_to_send(&self) -> bool {
-        self.tcp.stirred && self.has_room_to_send()
+        self.tcp.stirred && !self.tcp.held && self.has_room_to_send()
     }
 
-    /// What follows from whatever TCP was told in this unit: programs hear of it, and segments leave. To be called at the end of every unit.
-    pub(crate) fn stir_tcp(&mut self, now: Instant) {
+    /// Programs hear of whatever TCP was told in this unit. To be called at the end of every unit.
+    pub(crate) fn tell_programs(&mut self) {
         if !self.tcp.stirred {
             return;
         }
@@ -75,12 +75,29 @@ impl Net {
                 Event::Connection(id, ready) => self.tell_stream(id, ready),
             }
         }
+        self.resume_listeners();
+    }
+
+    /// Segments leave that follow from this unit. To be called at the end of every unit, or of a later one if they are [held](Self::hold_segments).
+    pub(crate) fn send_tcp(&mut self, now: Instant) {
+        if !self.tcp.stirred {
+            return;
+        }
+        self.tcp.held = false;
         self.tcp.stirred = !self.send_segments(now);
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
         self.tcp.deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
-        self.resume_listeners();
+    }
+
+    /// What there is to send waits for a unit: it may leave together with what a program has to say to it.
+    pub(crate) const fn hold_segments(&mut self) {
+        self.tcp.held = true;
+    }
+
+    pub(crate) const fn holds_segments(&self) -> bool {
+        self.tcp.held
     }
 
     /// Sends what there is to send; says whether that was all.
