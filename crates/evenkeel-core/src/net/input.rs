@@ -35,9 +35,15 @@ impl Net {
 
     /// IP input of one frame, to completion.
     pub(super) fn input(&mut self, interface: InterfaceId, frame: Frame, fed_by: Sources, now: Instant) {
-        match self.input_frame(interface, frame, now) {
+        let received = self.input_frame(interface, frame, now);
+        self.take_up(received, fed_by, now);
+    }
+
+    /// What IP input has left to do.
+    pub(super) fn take_up(&mut self, received: Option<Received>, fed_by: Sources, now: Instant) {
+        match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
-            Some(Received::Segment(packet)) => self.input_segment(packet, now),
+            Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
             Some(Received::Trouble(trouble)) => self.input_trouble(trouble, now),
             Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
             None => {}

@@ -162,7 +162,7 @@ impl Net {
                 Some(Received::Transit(transit)) => return Some(transit),
                 // Its destination became ours while it waited.
                 Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),
-                Some(Received::Segment(packet)) => self.input_segment(packet, now),
+                Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
                 Some(Received::Trouble(trouble)) => self.input_trouble(trouble, now),
                 None => {}
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::address::Cast;
 use super::ipv6::upper_of;
-use super::output::{Header, Next, Path};
+use super::output::{Header, Next};
 use super::packet::Payload;
 use super::{InterfaceId, Io, Packet, SendError, Stack};
 use crate::drop::{IpDrop, TcpDrop};
@@ -150,27 +150,23 @@ impl Stack {
         Some(TcpPacket { interface, source, destination, ecn, payload })
     }
 
-    /// The way to a single host: connections are opened to no others (RFC 9293 3.9.1.1, MUST-46).
-    fn path_to_one(&self, destination: &IpAddress) -> Result<Path, SendError> {
-        if destination.is_multicast() || self.is_broadcast(destination) {
+    /// The address of ours from which a connection to `destination` is opened if its user names none, and the octets that a segment to there may have behind
+    /// the 20 octets of its header, options included. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
+    pub(crate) fn open_to(
+        &self,
+        source: Option<IpAddress>,
+        destination: &IpAddress,
+        now: Instant,
+    ) -> Result<(IpAddress, u16), SendError> {
+        let path = self.path_to(destination, None)?;
+        let Next::Neighbor(next) = path.next else { return Err(SendError::NoRoute) };
+        if self.is_broadcast(destination) {
             return Err(SendError::NoRoute);
         }
-        self.path_to(destination, None)
-    }
-
-    /// The address of ours from which a connection to `destination` is opened.
-    pub(crate) fn source_to(&self, destination: &IpAddress) -> Result<IpAddress, SendError> {
-        let path = self.path_to_one(destination)?;
-        let next = if let Next::Neighbor(neighbor) = path.next { neighbor } else { *destination };
-        self.source_for(destination, &next, path.interface).ok_or(SendError::NoAddress)
-    }
-
-    /// Octets that a segment to `destination` may have behind the 20 octets of its header, options included.
-    pub(crate) fn mss_to(&self, destination: &IpAddress, now: Instant) -> Result<u16, SendError> {
-        let path = self.path_to_one(destination)?;
+        let source = source.or_else(|| self.source_for(destination, &next, path.interface));
         let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
         let mtu = self.path_mtus.get(destination, now).map_or(mtu, |known| known.min(mtu));
-        Ok(segment_max(mtu, destination))
+        Ok((source.ok_or(SendError::NoAddress)?, segment_max(mtu, destination)))
     }
 
     /// The same for a neighbour's segment that came by `interface`: what can come that way.

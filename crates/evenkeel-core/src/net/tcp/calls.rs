@@ -88,12 +88,10 @@ impl Net {
         if !to.addr.is_unicast() || to.port == 0 {
             return Err(ConnectError::NoRoute);
         }
-        let address = match local.0 {
-            Some(address) if !self.stack.is_local(&address) => return Err(ConnectError::NotLocal),
-            Some(address) => address,
-            None => self.stack.source_to(&to.addr).map_err(ConnectError::from)?,
-        };
-        let mss = self.stack.mss_to(&to.addr, now).map_err(ConnectError::from)?;
+        if local.0.is_some_and(|address| !self.stack.is_local(&address)) {
+            return Err(ConnectError::NotLocal);
+        }
+        let (address, mss) = self.stack.open_to(local.0, &to.addr, now).map_err(ConnectError::from)?;
         // Without them no segment of the peer's would ever find room.
         self.promise_segments().map_err(|_| ConnectError::Full)?;
         let tuple = FourTuple::new(IpEndpoint::new(address, local.1), to);

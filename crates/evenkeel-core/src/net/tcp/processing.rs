@@ -20,7 +20,7 @@ use crate::poll::{Gate, Sources};
 use crate::process::ProcessId;
 use crate::receive::DeviceWork;
 use crate::socket::{Descriptor, ListenError, SocketId};
-use crate::stack::InterfaceId;
+use crate::stack::{InterfaceId, Received};
 use crate::tcp::FourTuple;
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
@@ -270,10 +270,21 @@ impl Net {
             match self.next_segment(id, now) {
                 Some((interface, frame)) => {
                     self.processing_of(process).active.push_back(id);
-                    self.input(interface, frame, Sources::NONE, now);
+                    self.input_from(id, interface, frame, now);
                 }
                 None => self.settle_channel(id),
             }
+        }
+    }
+
+    /// Protocol input of a frame from a channel of TCP's: a connection's channel says whose segment it is.
+    fn input_from(&mut self, channel: ChannelId, interface: InterfaceId, frame: Frame, now: Instant) {
+        let feed = self.channel(channel).and_then(|channel| channel.feed);
+        match (self.input_frame(interface, frame, now), feed) {
+            (Some(Received::Segment(packet)), Some(Feed::Connection(id))) => {
+                self.input_segment(packet, Some(id), now);
+            }
+            (received, _) => self.take_up(received, Sources::NONE, now),
         }
     }
 

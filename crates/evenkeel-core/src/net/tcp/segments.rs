@@ -13,8 +13,8 @@ use crate::work::Work;
 const SEGMENTS_PER_UNIT: usize = OUTPUT_PKTS / 2;
 
 impl Net {
-    /// TCP input of a segment.
-    pub(in crate::net) fn input_segment(&mut self, packet: TcpPacket, now: Instant) {
+    /// TCP input of a segment, which was in the channel of the connection `expected`, or in none's.
+    pub(in crate::net) fn input_segment(&mut self, packet: TcpPacket, expected: Option<Id>, now: Instant) {
         self.work.add(Work::Segment);
         let of = Packet {
             source: packet.source,
@@ -26,7 +26,7 @@ impl Net {
         if opens(&octets) {
             self.work.add(Work::Open);
         }
-        let fate = self.tcp.endpoint.input(&octets, &of, now);
+        let fate = self.tcp.endpoint.input_expected(expected, &octets, &of, now);
         self.tcp.stirred = true;
         match fate {
             Fate::Data => packet.deliver(&mut self.ledger, &mut self.pool),

@@ -59,6 +59,17 @@ impl Fate {
 impl Endpoint {
     /// A packet has brought `octets`, from the TCP header on. Says what became of them.
     pub fn input(&mut self, octets: &[u8], packet: &Packet, now: Instant) -> Fate {
+        self.input_expected(None, octets, packet, now)
+    }
+
+    /// The same, for who believes that they are for the connection `expected`, and can do without a look into the table then.
+    pub(crate) fn input_expected(
+        &mut self,
+        expected: Option<Id>,
+        octets: &[u8],
+        packet: &Packet,
+        now: Instant,
+    ) -> Fate {
         self.counters.count(Counter::InSegs);
         let segment = match Segment::parse(octets, &packet.source, &packet.destination, packet.ecn) {
             Ok(segment) => segment,
@@ -67,6 +78,9 @@ impl Endpoint {
         let header = &segment.header;
         let local = IpEndpoint::new(packet.destination, header.destination);
         let tuple = FourTuple::new(local, IpEndpoint::new(packet.source, header.source));
+        if let Some(id) = expected.filter(|&id| self.connections.tuple(id) == Some(&tuple)) {
+            return self.deliver(id, &segment, now);
+        }
         let hash = self.connections.hash(&tuple);
         if let Some(id) = self.connections.find_hashed(hash, &tuple) {
             return self.deliver(id, &segment, now);
