@@ -79,6 +79,54 @@ fn what_is_sent_comes_back_under_every_architecture() {
     }
 }
 
+/// Asks once it is connected, and closes with the answer.
+#[derive(Debug)]
+struct Patient {
+    to: Endpoint,
+    stream: Option<SocketId>,
+    asked: bool,
+}
+
+impl Program for Patient {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(stream) = self.stream else {
+            let stream = system.connect(self.to).unwrap();
+            self.stream = Some(stream);
+            return Step::Wait(stream);
+        };
+        if !core::mem::replace(&mut self.asked, true) {
+            system.write(stream, b"?").unwrap();
+        }
+        match system.read(stream, &mut [0; 10]) {
+            Err(Unavailable::NotNow) => Step::Wait(stream),
+            answer => {
+                assert_eq!(answer, Ok(1));
+                system.close(stream);
+                Step::Exit
+            }
+        }
+    }
+}
+
+/// Under the lazy architectures a process does its protocol processing itself, and so knows that its program is about to answer: the last ACK of a handshake
+/// goes with the first data, and that of a FIN with the FIN of a program that closes, too.
+#[test]
+fn acknowledgments_go_with_what_the_program_says_to_what_came() {
+    for architecture in Architecture::ALL {
+        let wire = Conditions { delay: Duration::from_micros(50), ..Conditions::PERFECT };
+        let Pair { mut world, server, client, to } = pair(architecture, wire, false, 1);
+        let (echo, _) = StreamEcho::new(PORT, ListenerConfig::default());
+        world.host_mut(server).spawn("echo", 0, Box::new(echo));
+        world.run_until(Instant::from_millis(10));
+        let asks = Patient { to, stream: None, asked: false };
+        world.host_mut(client).spawn("client", 0, Box::new(asks));
+        world.run_until(Instant::from_millis(70_000));
+        let sent = [client, server].map(|host| world.host(host).tcp_counters().get(Counter::OutSegs));
+        let lazy = matches!(architecture, Architecture::SoftLrp | Architecture::NiLrp);
+        assert_eq!(sent, if lazy { [4, 3] } else { [5, 4] }, "{architecture}");
+    }
+}
+
 /// Asks over one connection after the other, with data from the first segment on; notes how long each answer took.
 #[derive(Debug)]
 struct Eager {
