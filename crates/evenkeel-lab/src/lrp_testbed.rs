@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use evenkeel_core::Scheduling;
+use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::recovery::{RecoveryConfig, RtoConfig};
-use evenkeel_core::tcp::{
-    self, EndpointConfig, Flags, Header, ListenerConfig, Options, SeqNumber, TimeWaitConfig,
-};
+use evenkeel_core::tcp::{self, EndpointConfig, ListenerConfig, TimeWaitConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::machine::{Costs, Machine};
 use evenkeel_sim::net::Conditions;
-use evenkeel_sim::packet::{Station, segment_frame};
+use evenkeel_sim::packet::{Station, address_of_nobody, flood_syn};
 use evenkeel_sim::rng::Ratio;
 use evenkeel_sim::traffic::{Flow, Pattern};
 use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
@@ -158,16 +157,9 @@ pub(crate) fn add_syn_flood(
     let mut flow = blast(to, rate_pps, start);
     flow.pattern = FLOOD_PATTERN;
     let Flow { from, to, .. } = flow;
-    let options = Options { mss: Some(1460), ..Options::default() };
     world.add_source_of(segment, flow, wire(), move |_, rng| {
-        let station = Station {
-            address: Ipv4Address::new(172, 16, rng.below(256) as u8, rng.between(1, 254) as u8),
-            port: rng.between(1024, 65535) as u16,
-            ..from
-        };
-        let seq = SeqNumber::new(rng.next_u64() as u32);
-        let syn = Header { seq, flags: Flags::SYN, window: 4096, options, ..Header::default() };
-        segment_frame(station, to, syn, b"")
+        let address = address_of_nobody(rng);
+        flood_syn(Station { address, ..from }, to, rng)
     })
 }
 
@@ -205,4 +197,34 @@ const BLASTER: u8 = 200;
 /// 155 Mbit/s (O96.m.net), through a switch.
 fn wire() -> Conditions {
     Conditions::wire(155_000_000, Duration::from_micros(5), 1000)
+}
+
+/// Packets that a machine has lost so far, by where it lost them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lost {
+    pub(crate) ip_queue: u64,
+    pub(crate) socket: u64,
+    pub(crate) channel: u64,
+    pub(crate) ring: u64,
+}
+
+impl Lost {
+    /// By `host`. What found no room in an adaptor of any host counts as its loss, too.
+    pub(crate) fn by(world: &World, host: HostId) -> Self {
+        let (host, shed) = (world.host(host), world.arrivals_shed());
+        let drops = |reason: Reason| host.ledger().input_drops(reason);
+        // An adaptor that demultiplexes sheds what finds its channel full; any other sheds at its receive ring.
+        let (at_channel, at_ring) =
+            if host.config().architecture == Architecture::NiLrp { (shed, 0) } else { (0, shed) };
+        Self {
+            ip_queue: drops(QueueDrop::IpQueue.into()),
+            socket: drops(QueueDrop::Socket.into()),
+            channel: drops(QueueDrop::Channel.into()) + at_channel,
+            ring: drops(LinkDrop::RingFull.into()) + at_ring,
+        }
+    }
+
+    pub(crate) const fn everywhere(self) -> u64 {
+        self.ip_queue + self.socket + self.channel + self.ring
+    }
 }

@@ -2,7 +2,6 @@
 //!
 //! One host receives 14-byte UDP datagrams in a process that discards them; what it receives is plotted over what is sent to it.
 
-use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::Ipv4Address;
@@ -10,7 +9,7 @@ use evenkeel_sim::workload::{Sink, Tally};
 use evenkeel_sim::world::{HostId, SourceId, World};
 
 use crate::experiment::{Check, Experiment, Outcome, Point};
-use crate::lrp_testbed::{add_blaster, add_machine};
+use crate::lrp_testbed::{Lost, add_blaster, add_machine};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "o96-fig3",
@@ -61,10 +60,7 @@ struct Bench {
 struct Snapshot {
     sent: u64,
     received: u64,
-    ip_queue: u64,
-    socket: u64,
-    channel: u64,
-    ring: u64,
+    lost: Lost,
 }
 
 impl Bench {
@@ -79,18 +75,10 @@ impl Bench {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let host = self.world.host(self.host);
-        let drops = |reason: Reason| host.ledger().input_drops(reason);
-        let shed = self.world.arrivals_shed();
-        let ni = host.config().architecture == Architecture::NiLrp;
         Snapshot {
             sent: self.world.sent(self.source),
             received: self.received.get(),
-            ip_queue: drops(QueueDrop::IpQueue.into()),
-            socket: drops(QueueDrop::Socket.into()),
-            // An adaptor that demultiplexes sheds what finds its channel full; any other sheds at its receive ring.
-            channel: drops(QueueDrop::Channel.into()) + if ni { shed } else { 0 },
-            ring: drops(LinkDrop::RingFull.into()) + if ni { 0 } else { shed },
+            lost: Lost::by(&self.world, self.host),
         }
     }
 
@@ -105,11 +93,11 @@ impl Bench {
         Measured {
             offered_pps: per_s(|s| s.sent),
             delivered_pps: per_s(|s| s.received),
-            lost: per_s(|s| s.ip_queue + s.socket + s.channel + s.ring),
-            ip_queue: per_s(|s| s.ip_queue),
-            socket: per_s(|s| s.socket),
-            channel: per_s(|s| s.channel),
-            ring: per_s(|s| s.ring),
+            lost: per_s(|s| s.lost.everywhere()),
+            ip_queue: per_s(|s| s.lost.ip_queue),
+            socket: per_s(|s| s.lost.socket),
+            channel: per_s(|s| s.lost.channel),
+            ring: per_s(|s| s.lost.ring),
         }
     }
 }

@@ -3,21 +3,18 @@
 //! Eight clients on one machine fetch a document of 1300 octets from a server that they saturate. Another machine sends SYNs to a listener on the server's
 //! machine that nobody accepts from, and that has no cookies. NI-LRP is our addition; the paper has 4.4BSD and SOFT-LRP.
 
-use evenkeel_core::drop::{LinkDrop, QueueDrop};
-use evenkeel_core::host::{Host, System};
-use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::SocketId;
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::Counter;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::Ipv4Address;
+use evenkeel_sim::streams::StreamDummy;
 use evenkeel_sim::web::{WebClient, WebServer};
 use evenkeel_sim::workload::Tally;
 use evenkeel_sim::world::{HostId, SourceId, World};
 
 use crate::experiment::{Check, Experiment, Outcome, Point};
-use crate::lrp_testbed::{add_machine, add_syn_flood, listener, machine};
+use crate::lrp_testbed::{Lost, add_machine, add_syn_flood, listener, machine};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "o96-fig5",
@@ -48,7 +45,7 @@ const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
 const HTTP: u16 = 80;
 const DUMMY: u16 = 81;
 /// The listen backlog of programs of the time.
-const DUMMY_BACKLOG: usize = 5;
+pub(crate) const DUMMY_BACKLOG: usize = 5;
 /// More than there are clients.
 const HTTP_BACKLOG: usize = 16;
 
@@ -57,27 +54,6 @@ const FLOOD_START: Instant = Instant::from_millis(1_000);
 /// Connections that the flood broke have long been tried again.
 const WARM_UP: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_secs(10);
-
-/// Listens, and accepts nothing.
-#[derive(Debug)]
-pub(crate) struct Dummy {
-    port: u16,
-    socket: Option<SocketId>,
-}
-
-impl Dummy {
-    pub(crate) const fn new(port: u16) -> Self {
-        Self { port, socket: None }
-    }
-}
-
-impl Program for Dummy {
-    fn step(&mut self, system: &mut System<'_>) -> Step {
-        let listen = || system.listen(None, self.port, &listener(DUMMY_BACKLOG)).expect("the port is free");
-        let socket = self.socket.get_or_insert_with(listen);
-        Step::Wait(*socket)
-    }
-}
 
 /// One point of a curve.
 #[derive(Debug, Clone, Copy)]
@@ -105,9 +81,7 @@ struct Bench {
 struct Snapshot {
     flood: u64,
     transfers: u64,
-    ip_queue: u64,
-    channel: u64,
-    ring: u64,
+    lost: Lost,
     in_tcp: u64,
     sent_again: u64,
 }
@@ -121,7 +95,7 @@ impl Bench {
         let compute = machine().program("httpd").expect("the model has it");
         let (httpd, _) = WebServer::new(HTTP, listener(HTTP_BACKLOG), DOCUMENT, compute);
         world.host_mut(server).spawn("httpd", 0, Box::new(httpd));
-        world.host_mut(server).spawn("dummy", 0, Box::new(Dummy::new(DUMMY)));
+        world.host_mut(server).spawn("dummy", 0, Box::new(StreamDummy::new(DUMMY, listener(DUMMY_BACKLOG))));
         let to = Endpoint::new(SERVER.into(), HTTP);
         let fetched = (0..CLIENTS).map(|_| {
             let (program, counts) = WebClient::new(to, DOCUMENT);
@@ -136,16 +110,10 @@ impl Bench {
 
     fn snapshot(&self) -> Snapshot {
         let (server, client) = (self.world.host(self.server), self.world.host(self.client));
-        let shed = self.world.arrivals_shed();
-        let ni = server.config().architecture == Architecture::NiLrp;
-        let drops = |host: &Host, reason: QueueDrop| host.ledger().input_drops(reason);
         Snapshot {
             flood: self.flood.map_or(0, |flood| self.world.sent(flood)),
             transfers: self.fetched.iter().map(Tally::get).sum(),
-            ip_queue: drops(server, QueueDrop::IpQueue),
-            // An adaptor that demultiplexes sheds what finds its channel full; any other sheds at its receive ring.
-            channel: drops(server, QueueDrop::Channel) + if ni { shed } else { 0 },
-            ring: server.ledger().input_drops(LinkDrop::RingFull) + if ni { 0 } else { shed },
+            lost: Lost::by(&self.world, self.server),
             in_tcp: server.tcp_counters().get(Counter::ListenDrops),
             sent_again: client.tcp_counters().get(Counter::RetransSegs),
         }
@@ -162,9 +130,9 @@ impl Bench {
         Measured {
             flood_pps: per_s(|s| s.flood),
             transfers: per_s(|s| s.transfers),
-            ip_queue: per_s(|s| s.ip_queue),
-            channel: per_s(|s| s.channel),
-            ring: per_s(|s| s.ring),
+            ip_queue: per_s(|s| s.lost.ip_queue),
+            channel: per_s(|s| s.lost.channel),
+            ring: per_s(|s| s.lost.ring),
             in_tcp: per_s(|s| s.in_tcp),
             sent_again: per_s(|s| s.sent_again),
         }

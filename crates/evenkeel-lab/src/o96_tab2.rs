@@ -3,7 +3,6 @@
 //! The worker computes for 11.5 seconds in answer to one call; meanwhile a client on another machine calls the two servers as often as they can answer, evenly
 //! spread over time, so that they never block. The client's machine is not measured, and takes no time here.
 
-use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use evenkeel_sim::rpc::{OUTSTANDING_MAX, RpcClient, RpcServer, Worker};
 use evenkeel_sim::world::World;
 
 use crate::experiment::{Check, Experiment, Outcome, Point};
-use crate::lrp_testbed::{Tuning, add_free_machine, add_machine_with, machine};
+use crate::lrp_testbed::{Lost, Tuning, add_free_machine, add_machine_with, machine};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "o96-tab2",
@@ -87,11 +86,7 @@ fn run(architecture: Architecture, program: &str, seed: u64) -> Measured {
     let (calls, answered, worked) = RpcClient::new(at(WORKER_PORT), &RPC_PORTS.map(at), START);
     world.host_mut(client).spawn("rpc-client", 0, Box::new(calls));
     world.run_until(START);
-    let lost = |world: &World| {
-        let ledger = world.host(server).ledger();
-        let dropped = [QueueDrop::IpQueue, QueueDrop::Socket, QueueDrop::Channel];
-        dropped.map(|at| ledger.input_drops(at)).iter().sum::<u64>() + world.arrivals_shed()
-    };
+    let lost = |world: &World| Lost::by(world, server).everywhere();
     let (before, lost_before) = (answered.get(), lost(&world));
     let elapsed = loop {
         let step = world.now() + Duration::from_millis(100);

@@ -1,10 +1,12 @@
 //! Frames: UDP datagrams, which traffic sources make once and then only number, TCP segments, and ARP requests.
 
-use evenkeel_core::tcp::{Header, Segment};
+use evenkeel_core::tcp::{Flags, Header, Options, Segment, SeqNumber};
 use evenkeel_core::wire::{
     ArpHardware, ArpOperation, ArpPacket, EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol,
     Ipv4Address, Ipv4Packet, UdpPacket,
 };
+
+use crate::rng::Rng;
 
 /// One end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,25 @@ pub fn segment_frame(from: Station, to: Station, header: Header, payload: &[u8])
         let _ = segment.emit(room, &from.address.into(), &to.address.into());
     }
     bytes
+}
+
+/// A SYN as floods have them: of any port of `from`'s, with any number.
+#[must_use]
+pub fn flood_syn(from: Station, to: Station, rng: &mut Rng) -> Vec<u8> {
+    let from = Station { port: rng.between(1_024, 65_535) as u16, ..from };
+    let seq = SeqNumber::new(rng.next_u64() as u32);
+    let options = Options { mss: Some(1_460), ..Options::default() };
+    segment_frame(
+        from,
+        to,
+        Header { seq, flags: Flags::SYN, window: 4_096, options, ..Header::default() },
+        b"",
+    )
+}
+
+/// Any address of 172.16.0.0/16: nobody has it, and nobody answers a SYN-ACK that goes there.
+pub fn address_of_nobody(rng: &mut Rng) -> Ipv4Address {
+    Ipv4Address::new(172, 16, rng.below(256) as u8, rng.between(1, 254) as u8)
 }
 
 /// A frame that asks everybody for the hardware address of `to`: who has it notes that of `from` (RFC 826).

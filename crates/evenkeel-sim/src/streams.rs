@@ -1,4 +1,4 @@
-//! Programs with TCP streams, for simulated hosts: an echo server and clients that check every octet.
+//! Programs with TCP streams, for simulated hosts: an echo server, clients that check every octet, and a listener that does nothing.
 
 use std::collections::BTreeMap;
 
@@ -91,6 +91,32 @@ impl Program for StreamEcho {
             }
         }
         Step::Again
+    }
+}
+
+/// Listens, and accepts nothing.
+#[derive(Debug)]
+pub struct StreamDummy {
+    port: u16,
+    config: ListenerConfig,
+    listener: Option<SocketId>,
+}
+
+impl StreamDummy {
+    /// A listener on `port`.
+    #[must_use]
+    pub const fn new(port: u16, config: ListenerConfig) -> Self {
+        Self { port, config, listener: None }
+    }
+}
+
+impl Program for StreamDummy {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let listen = || match system.listen(None, self.port, &self.config) {
+            Ok(listener) => listener,
+            Err(error) => panic!("cannot listen: {error}"),
+        };
+        Step::Wait(*self.listener.get_or_insert_with(listen))
     }
 }
 

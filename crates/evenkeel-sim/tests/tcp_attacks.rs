@@ -10,14 +10,14 @@ use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::{Event, SocketId};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::connection::Unavailable;
-use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, Options, SeqNumber};
+use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::machine::{Costs, Machine};
 use evenkeel_sim::net::Conditions;
-use evenkeel_sim::packet::{Station, arp_request, segment_frame};
+use evenkeel_sim::packet::{Station, arp_request, flood_syn, segment_frame};
 use evenkeel_sim::rng::Rng;
-use evenkeel_sim::streams::StreamEcho;
+use evenkeel_sim::streams::{StreamDummy, StreamEcho};
 use evenkeel_sim::traffic::{Flow, Pattern};
 use evenkeel_sim::web::{WebClient, WebServer};
 use evenkeel_sim::workload::{Log, Tally};
@@ -112,16 +112,9 @@ impl Program for Talk {
 }
 
 /// Listens without cookies, and accepts nothing.
-#[derive(Debug, Default)]
-struct Dummy(Option<SocketId>);
-
-impl Program for Dummy {
-    fn step(&mut self, system: &mut System<'_>) -> Step {
-        let config =
-            ListenerConfig { backlog: 5, syn_queue: 8, syn_cookies: false, ..ListenerConfig::default() };
-        let socket = *self.0.get_or_insert_with(|| system.listen(None, DUMMY, &config).unwrap());
-        Step::Wait(socket)
-    }
+fn dummy() -> StreamDummy {
+    let config = ListenerConfig { backlog: 5, syn_queue: 8, syn_cookies: false, ..ListenerConfig::default() };
+    StreamDummy::new(DUMMY, config)
 }
 
 struct Bench {
@@ -193,13 +186,7 @@ impl Bench {
     }
 
     fn syn_flood(&mut self, port: u16, rate_pps: u64) {
-        self.attack(rate_pps, move |_, rng, from, to| {
-            let options = Options { mss: Some(1460), sack_permitted: true, ..Options::default() };
-            let seq = SeqNumber::new(rng.next_u64() as u32);
-            let syn = Header { seq, flags: Flags::SYN, window: 4096, options, ..Header::default() };
-            let from = Station { port: rng.between(1_024, 65_535) as u16, ..from };
-            segment_frame(from, Station { port, ..to }, syn, b"")
-        });
+        self.attack(rate_pps, move |_, rng, from, to| flood_syn(from, Station { port, ..to }, rng));
     }
 
     /// Segments with the addresses and ports of live connections, and numbers out of the air: resets, acknowledgments, SYNs, data, and any flags at all.
@@ -262,7 +249,7 @@ fn bounded(host: &Host, frames: usize, connections: usize) {
 fn share_kept(architecture: Architecture, attack: impl Fn(&mut Bench)) -> (f64, Bench) {
     let run = |attacked: bool| {
         let mut bench = bench(architecture, 1, |_| {});
-        bench.world.host_mut(bench.server).spawn("dummy", 0, Box::<Dummy>::default());
+        bench.world.host_mut(bench.server).spawn("dummy", 0, Box::new(dummy()));
         let (echoed, ended) = bench.talk(ECHO, FROM);
         bench.world.run_until(Instant::from_millis(2_000));
         let frames = bench.server().pool().1;

@@ -20,16 +20,18 @@ use evenkeel_core::host::{Config, Host};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::{Flags, Header, ListenerConfig, Options as TcpOptions, SeqNumber};
+use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
-use evenkeel_sim::packet::{Station, segment_frame};
+use evenkeel_sim::packet::{Station, address_of_nobody, flood_syn};
 use evenkeel_sim::rng::Rng;
+use evenkeel_sim::streams::StreamDummy;
 use evenkeel_sim::web::{WebClient, WebServer};
 
 use super::{Options, Place, Progress};
 use crate::experiment::{Check, Outcome, Point};
-use crate::o96_fig5::{CLIENTS, DOCUMENT, Dummy};
+use crate::lrp_testbed::listener;
+use crate::o96_fig5::{CLIENTS, DOCUMENT, DUMMY_BACKLOG};
 
 /// The experiment in virtual time.
 pub(super) const ID: &str = "o96-fig5";
@@ -255,7 +257,7 @@ fn serve(
     let host = engine.host_mut();
     let (httpd, _) = WebServer::new(HTTP, ListenerConfig::default(), DOCUMENT, WORK);
     host.spawn("httpd", 0, Box::new(httpd));
-    host.spawn("dummy", 0, Box::new(Dummy::new(DUMMY)));
+    host.spawn("dummy", 0, Box::new(StreamDummy::new(DUMMY, listener(DUMMY_BACKLOG))));
     // An adaptor that demultiplexes drops SYNs for a port at which nobody listens yet, and their senders would wait for a second.
     engine.run(clock.now() + SETTLE, |_| false)?;
     let start = CoreTime::of(&engine);
@@ -363,17 +365,9 @@ fn fetch(
 fn syns(seed: u64) -> Vec<Vec<u8>> {
     let mut rng = Rng::new(seed);
     let to = Station { hardware: INSIDE[1], address: SERVER[1], port: DUMMY };
-    let options = TcpOptions { mss: Some(1_460), ..TcpOptions::default() };
     let syn = |rng: &mut Rng| {
-        let address = Ipv4Address::new(172, 16, rng.below(256) as u8, rng.between(1, 254) as u8);
-        let from = Station { hardware: OUTSIDE[1], address, port: rng.between(1_024, 65_535) as u16 };
-        let seq = SeqNumber::new(rng.next_u64() as u32);
-        segment_frame(
-            from,
-            to,
-            Header { seq, flags: Flags::SYN, window: 4_096, options, ..Header::default() },
-            b"",
-        )
+        let from = Station { hardware: OUTSIDE[1], address: address_of_nobody(rng), port: 0 };
+        flood_syn(from, to, rng)
     };
     (0..SYNS).map(|_| syn(&mut rng)).collect()
 }
