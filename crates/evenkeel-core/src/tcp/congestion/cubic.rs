@@ -30,7 +30,7 @@ struct Before {
 /// A stage of congestion avoidance.
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
-    /// `t_epoch`, later by the time during which the connection had nothing to send.
+    /// `t_epoch`, later by the time in which the window was not in use.
     start: Instant,
     /// `K`, in microseconds: how long until the window is at `origin`.
     k: u64,
@@ -166,7 +166,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    /// Section 4.2: `t` does not count the time in which the application, not the network, was the limit.
+    /// Section 4.2: `t` MUST NOT count the time in which the application, not the network, was the limit.
     fn on_idle(&mut self, idle: Duration) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start += idle;

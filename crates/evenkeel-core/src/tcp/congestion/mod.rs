@@ -83,7 +83,7 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// The last congestion or timeout was none: `window` is again what it was before.
     fn on_undo(&mut self, window: &Window);
 
-    /// For so long the connection had nothing to send.
+    /// For so long, up to now, congestion was not what limited the connection: it had nothing to send, or less than the window.
     fn on_idle(&mut self, _idle: Duration) {}
 }
 

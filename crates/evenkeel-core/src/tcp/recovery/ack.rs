@@ -75,7 +75,6 @@ impl Recovery {
             return Acked::default();
         }
         if self.has_nothing_to_learn(ack, info) {
-            self.idle_since = info.now;
             return Acked::default();
         }
         let before = self.before();
@@ -445,7 +444,11 @@ impl Recovery {
                 now,
             };
             self.control.on_arrival(&mut self.window, &arrival);
+        } else {
+            // The user, or the peer's window, was the limit.
+            self.control.on_idle(now.since(self.told_at));
         }
+        self.told_at = now;
         if self.board.una() >= self.round_end {
             self.round_end = self.board.nxt();
             self.flight_max = before.in_flight;

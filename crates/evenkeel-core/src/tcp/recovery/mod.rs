@@ -116,7 +116,8 @@ pub struct Recovery {
     flight_max: u32,
     round_end: Position,
     last_sent: Instant,
-    idle_since: Instant,
+    /// Since then congestion control has not heard what time it is.
+    told_at: Instant,
     /// There once one of them is not zero.
     totals: Option<Box<Totals>>,
 }
@@ -162,7 +163,7 @@ impl Recovery {
             reordering_at: Instant::NEVER,
             flight_max: 0,
             last_sent: Instant::ZERO,
-            idle_since: Instant::ZERO,
+            told_at: Instant::ZERO,
             totals: None,
         }
     }
@@ -236,7 +237,8 @@ impl Recovery {
         if !self.board.is_empty() || self.board.is_syn_outstanding() {
             return;
         }
-        self.control.on_idle(now.since(self.idle_since));
+        self.control.on_idle(now.since(self.told_at));
+        self.told_at = now;
         if now.since(self.last_sent) > self.rto() {
             self.window.cwnd = self.window.cwnd.min(self.initial_window());
         }

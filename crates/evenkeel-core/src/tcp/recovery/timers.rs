@@ -134,7 +134,6 @@ impl Recovery {
             self.retransmission_at = Instant::NEVER;
             self.reordering_at = Instant::NEVER;
             self.tail_loss.cancel();
-            self.idle_since = now;
         } else if advanced {
             // RFC 6298, 5.3
             self.retransmission_at = now + self.rto();

@@ -73,22 +73,55 @@ fn after_a_pause_longer_than_the_timeout_the_window_is_the_initial_one() {
 
 #[test]
 fn pauses_between_windows_do_not_make_the_window_grow_faster() {
-    let run = |pause: u64| {
-        let mut script = Script::new();
-        script.write(10);
-        script.after(ms(100));
-        script.ack_with_ece(1);
-        script.ack(10);
+    let run = |pause: u64, heard: bool| {
+        let mut script = in_congestion_avoidance();
         for _ in 0..60 {
             script.write(script.cwnd());
             script.after(ms(100));
             script.ack(script.next());
-            script.after(ms(pause));
+            script.after(ms(pause / 2));
+            if heard {
+                // The peer sends us something meanwhile.
+                script.ack(script.next());
+            }
+            script.after(ms(pause / 2));
         }
         assert_eq!(script.recovery.info().timeouts, 0);
         script.recovery.info().cwnd
     };
-    assert_eq!(run(0), run(190), "CUBIC's clock stands still while there is nothing to send");
+    assert_eq!(run(0, false), run(190, false), "CUBIC's clock stands still while there is nothing to send");
+    assert_eq!(run(0, false), run(190, true), "whatever is received");
+}
+
+/// RFC 9438, 4.2: "the elapsed time t MUST NOT include periods during which cwnd has not been updated due to application-limited behavior".
+#[test]
+fn time_in_which_the_user_was_the_limit_does_not_make_the_window_grow_faster() {
+    let run = |full: u32, small: u32| {
+        let mut script = in_congestion_avoidance();
+        for round in 0..full {
+            script.write(script.cwnd());
+            script.after(ms(100));
+            script.ack(script.next());
+            for _ in 0..if round == 20 { small } else { 0 } {
+                script.write(1);
+                script.after(ms(100));
+                script.ack(script.next());
+            }
+        }
+        script.recovery.info().cwnd
+    };
+    // The use of a window is known a round trip later.
+    assert!(run(60, 600) <= run(63, 0), "{} {}", run(60, 600), run(63, 0));
+}
+
+/// The window was reduced once; ten segments were acknowledged.
+fn in_congestion_avoidance() -> Script {
+    let mut script = Script::new();
+    script.write(10);
+    script.after(ms(100));
+    script.ack_with_ece(1);
+    script.ack(10);
+    script
 }
 
 #[test]
