@@ -30,7 +30,10 @@ impl SlowStart {
     /// Grows the window. To be called while it is in slow start.
     pub(super) fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) {
         let octets = arrival.octets.min(Self::SEGMENTS_PER_ACK.saturating_mul(window.mss));
-        if matches!(self.hystart, Watch::Ready) {
+        if window.ssthresh != Window::UNKNOWN {
+            // It has ended slow start before, and has found out where.
+            self.over();
+        } else if matches!(self.hystart, Watch::Ready) {
             self.hystart = Watch::On(Box::default());
         }
         let divisor = match &mut self.hystart {
@@ -41,7 +44,7 @@ impl SlowStart {
         window.grow(u64::from((octets / divisor).min(room)));
     }
 
-    /// Congestion ends the first slow start, and HyStart++ with it: section 4.3 advises it for that one only.
+    /// The first slow start is over, and HyStart++ with it: section 4.3 advises it for that one only.
     pub(super) fn over(&mut self) {
         self.hystart = Watch::Off;
     }
@@ -187,6 +190,24 @@ mod tests {
         }
         round(&mut slow_start, &mut window, &mut una, 57);
         assert!(!window.in_slow_start() && window.ssthresh <= window.cwnd);
+    }
+
+    /// RFC 9406, 4.3: HyStart++ is for the first slow start only; the others know where to end.
+    #[test]
+    fn once_it_has_ended_slow_start_a_later_one_is_an_ordinary_one() {
+        let (mut slow_start, mut window, mut una) = (SlowStart::new(true), window(), 0);
+        round(&mut slow_start, &mut window, &mut una, 50);
+        round(&mut slow_start, &mut window, &mut una, 50);
+        while window.in_slow_start() {
+            round(&mut slow_start, &mut window, &mut una, 57);
+        }
+        // After a pause (RFC 5681, 4.1).
+        window.cwnd = 10 * MSS;
+        for expected in [20, 40] {
+            round(&mut slow_start, &mut window, &mut una, 57);
+            assert_eq!(window.cwnd, expected * MSS);
+        }
+        assert!(window.in_slow_start());
     }
 
     #[test]
