@@ -49,11 +49,12 @@ impl Endpoint {
         let allowance = self.memory.allowance();
         let Entry { connection, told, dscp, .. } = self.connections.get_mut(id)?;
         connection.set_allowance(allowance);
-        let segment = connection.poll_transmit(now)?;
-        let flags = segment.header.flags;
-        let transmit = write(&tuple, &segment, *dscp, to);
-        // The window may have shrunk after a pause (RFC 5681, 4.1), and with it the room to write: the user is to hear when there is some again.
+        let segment = connection.poll_transmit(now);
+        let left = segment.map(|segment| (segment.header.flags, write(&tuple, &segment, *dscp, to)));
+        // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the room to write, though nothing leaves: the user is to
+        // hear when there is some again.
         told.writable &= connection.writable() > 0;
+        let (flags, transmit) = left?;
         let tally = connection.take_tally();
         self.counters.count_all(tally);
         self.count_sent(flags, tally.contains(Counter::RetransSegs));

@@ -1029,3 +1029,25 @@ fn room_that_a_pause_took_away_is_told_of_when_it_is_back() {
     let writable = Readiness { connected: true, writable: true, ..Readiness::default() };
     assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(client, writable)));
 }
+
+/// The same where a write has taken all the memory that others left, and nothing can leave: the next acknowledgment says that they have given it back.
+#[test]
+fn room_that_others_took_is_told_of_when_it_is_back() {
+    let config = EndpointConfig { buffers: 40_000, ..EndpointConfig::default() };
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
+    let [client, other] = [40_000, 40_001].map(|port| world.connect(port));
+    world.pass(Duration::from_millis(50));
+    let room = |world: &World| world.ends[0].connection(client).unwrap().writable();
+    assert_eq!(world.ends[0].write(other, &[7; 10_000]), Ok(10_000));
+    assert_eq!(world.ends[0].write(client, &[7; 14_480]), Ok(14_480));
+    world.send();
+    assert!(world.ends[0].write(client, &[7; 40_000]).unwrap() < 20_000);
+    world.send();
+    while world.ends[0].poll_event().is_some() {}
+    assert_eq!(room(&world), 0, "the window is full, and so is the memory");
+    world.ends[0].abort(other);
+    world.pass(Duration::from_millis(25));
+    assert!(room(&world) > 0);
+    let writable = Readiness { connected: true, writable: true, ..Readiness::default() };
+    assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(client, writable)));
+}
