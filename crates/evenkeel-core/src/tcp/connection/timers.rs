@@ -132,7 +132,8 @@ impl Connection {
 
     /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window found closed, without a sign of the peer.
     fn patience_ends(&self) -> Instant {
-        let waits = !self.recovery.is_empty() || self.timers.persist != Instant::NEVER;
+        let probes = self.timers.persist != Instant::NEVER || self.due.window_probe && self.snd.unsent() > 0;
+        let waits = !self.recovery.is_empty() || probes;
         let patience =
             if self.state.is_synchronized() { self.config.user_timeout } else { self.config.connect_timeout };
         if waits { self.snd.progress + patience } else { Instant::NEVER }
