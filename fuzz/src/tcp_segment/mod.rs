@@ -241,16 +241,24 @@ impl World {
         self.peers[peer].note_given(&segment);
         let before = self.stand(peer);
         let (connections, cookies) = (self.endpoint.len(), self.cookies());
+        let taken = before.as_ref().and_then(|before| self.peers[peer].must_take(&segment, before.next));
         self.endpoint.input(octets, &packet, self.now);
+        let connection = &self.config.connection;
         if self.cookies() > cookies {
-            let syn_window = self.config.connection.syn_window();
-            self.peers[peer].note_cookie(&segment.header, syn_window);
+            let shift = connection.window_scaling.then(|| connection.window_shift());
+            self.peers[peer].note_cookie(&segment.header, connection.syn_window(), shift);
         } else if self.endpoint.len() > connections && segment.header.flags.contains(Flags::ACK) {
             self.peers[peer].note_established(&segment.header);
         }
         if let Some(before) = before {
             self.report.given_in.push(before.state);
             self.check_input(peer, &before, &segment);
+            self.check_taken(&before, taken);
+            let after = self.stand(peer).map_or(State::Closed, |after| after.state);
+            if before.state == State::SynSent && !matches!(after, State::SynSent | State::Closed) {
+                let syn_window = self.config.connection.syn_window();
+                self.peers[peer].note_answered(&segment.header, syn_window);
+            }
         }
     }
 
@@ -271,11 +279,27 @@ impl World {
         }
     }
 
-    /// Where the connection with a peer stands that the user holds.
+    /// Where the connection with a peer stands that the user holds: the one that lives, if there is one.
     fn stand(&self, peer: usize) -> Option<Stand> {
-        let held = self.held.iter().find(|held| held.peer == peer)?;
-        let connection = self.endpoint.connection(held.id)?;
-        Some(Stand { id: held.id, state: connection.state(), next: connection.rcv_nxt() })
+        let mut stands = self.held.iter().filter(|held| held.peer == peer).filter_map(|held| {
+            let connection = self.endpoint.connection(held.id)?;
+            let (state, next) = (connection.state(), connection.rcv_nxt());
+            Some(Stand { id: held.id, state, next, refused: refused(connection) })
+        });
+        let first = stands.next()?;
+        Some(if first.lives() { first } else { stands.find(Stand::lives).unwrap_or(first) })
+    }
+
+    /// What was let in is taken, as far as it had to be, unless the segment counts for nothing. Where memory is scarce it may be dropped.
+    fn check_taken(&self, before: &Stand, reach: Option<SeqNumber>) {
+        use State::{Established, FinWait1, FinWait2};
+        let Some(reach) = reach.filter(|_| self.config.buffers > BUFFERS_FEW) else { return };
+        let Some(connection) = self.endpoint.connection(before.id) else { panic!("the user holds it") };
+        let open = matches!(connection.state(), Established | FinWait1 | FinWait2);
+        if open && refused(connection) == before.refused {
+            let next = connection.rcv_nxt();
+            assert!(next.at_or_after(reach), "{next:?}, and not {reach:?}, which was let in: {connection:?}");
+        }
     }
 
     fn check_input(&self, peer: usize, before: &Stand, segment: &Segment<'_>) {
@@ -324,7 +348,6 @@ impl World {
     }
 
     fn drain(&mut self) {
-        let shift = self.config.connection.window_shift();
         let mut octets = [0; 2_000];
         for _ in 0..SEGMENTS_MAX {
             let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut octets) else { return };
@@ -335,7 +358,7 @@ impl World {
             assert!(segment.payload_len() + segment.header.options.len() <= usize::from(MSS));
             self.report.sent += segment.payload_len() as u64;
             if let Some(peer) = self.peers.iter_mut().find(|peer| peer.tuple == transmit.tuple) {
-                peer.hear(&segment, shift);
+                peer.hear(&segment);
             }
         }
         panic!("no end of segments");
@@ -533,6 +556,20 @@ struct Stand {
     id: Id,
     state: State,
     next: SeqNumber,
+    /// How many segments counted for nothing up to then.
+    refused: u32,
+}
+
+impl Stand {
+    fn lives(&self) -> bool {
+        self.state != State::Closed
+    }
+}
+
+/// How many segments counted for nothing.
+fn refused(connection: &Connection) -> u32 {
+    let counts = connection.info().counts;
+    counts.paws + counts.challenge_acks
 }
 
 fn listen(endpoint: &mut Endpoint, port: u16) {

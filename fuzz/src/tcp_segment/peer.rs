@@ -27,8 +27,6 @@ const OFF: [u32; 16] = [
     (1 << 31) - 1,
     7,
 ];
-/// RFC 7323, 2.3.
-const WINDOW_MAX: u32 = 1 << 30;
 const LENGTHS: [u16; 8] = [0, 1, 10, 100, 536, 1_000, 1_460, 9_000];
 const WINDOWS: [u16; 8] = [65_535, 0, 1, 100, 1_000, 3_000, 10_000, 60_000];
 const MSS: [Option<u16>; 8] =
@@ -65,6 +63,14 @@ pub(super) struct Peer {
     given: Vec<SeqRange>,
     /// How far the endpoint has let us send, at most.
     edge: Option<SeqNumber>,
+    /// It has let us send as far as that, and not less: all is known that was agreed on.
+    exact: bool,
+    /// What its last SYN acknowledged.
+    greeted: Option<SeqNumber>,
+    /// What its last SYN wants windows shifted by: if `None`, those of neither end are.
+    shift: Option<u8>,
+    /// We have sent a FIN, or what looked like one.
+    fin: bool,
     /// How far we have let the endpoint send, at most.
     offered: Option<SeqNumber>,
     syn_window: u16,
@@ -82,6 +88,10 @@ impl Peer {
             cookie: Cookie::REQUEST,
             given: Vec::new(),
             edge: None,
+            exact: false,
+            greeted: None,
+            shift: None,
+            fin: false,
             offered: None,
             syn_window: 0,
             shift_max: 0,
@@ -200,6 +210,7 @@ impl Peer {
     pub(super) fn note_given(&mut self, segment: &Segment<'_>) {
         let header = &segment.header;
         self.given.push(segment.range());
+        self.fin |= header.flags.contains(Flags::FIN);
         if header.flags.contains(Flags::SYN) {
             self.syn_window = self.syn_window.max(header.window);
             self.shift_max = self.shift_max.max(header.options.window_scale.unwrap_or_default().min(14));
@@ -207,7 +218,8 @@ impl Peer {
         // Further back than a window can be it would not be taken.
         if header.flags.contains(Flags::ACK) && self.sent.to_u32().wrapping_sub(header.ack.to_u32()) < 1 << 29
         {
-            let edge = header.ack + (u32::from(header.window) << self.shift_max);
+            let shift = self.shift.map_or(0, |_| self.shift_max);
+            let edge = header.ack + (u32::from(header.window) << shift);
             self.offered = Some(self.offered.map_or(edge, |offered| offered.max(edge)));
         }
     }
@@ -219,19 +231,33 @@ impl Peer {
     }
 
     /// The endpoint has taken an acknowledgment for a cookie's: perhaps one that it never gave, and with options made up. All it knows of the connection is what this says;
-    /// `syn_window` is what every SYN-ACK does.
-    pub(super) fn note_cookie(&mut self, header: &Header, syn_window: u16) {
+    /// `syn_window` and `shift` are what it does in every such case.
+    pub(super) fn note_cookie(&mut self, header: &Header, syn_window: u16, shift: Option<u8>) {
         (self.iss, self.sent) = (Some(header.ack - 1), header.ack);
         self.given.push(SeqRange::at(header.seq - 1, 1));
-        self.edge = Some(header.seq + u32::from(syn_window));
-        self.shift_max = 14;
+        (self.edge, self.exact) = (Some(header.seq + u32::from(syn_window)), false);
+        (self.shift, self.shift_max) = (shift, 14);
         self.offered = Some(header.ack + (u32::from(header.window) << self.shift_max));
+    }
+
+    /// The endpoint has opened the connection, and has taken our SYN. Its own has said how much room there is behind it.
+    pub(super) fn note_answered(&mut self, header: &Header, syn_window: u16) {
+        self.edge = Some(header.seq + 1 + u32::from(syn_window));
+        self.exact = self.iss.is_some_and(|iss| self.sent == iss + 1);
+        self.shift = self.shift.filter(|_| header.options.window_scale.is_some());
+    }
+
+    /// How far a segment reaches that the endpoint has to take, as it has let it in, and expects what is in it next: `None` if it need not.
+    pub(super) fn must_take(&self, segment: &Segment<'_>, next: SeqNumber) -> Option<SeqNumber> {
+        let (header, plain) = (&segment.header, [Flags::ACK, Flags::ACK | Flags::PSH]);
+        let known = self.exact && !self.fin && plain.contains(&header.flags) && header.seq == next;
+        self.edge.filter(|_| known && header.ack == self.sent).map(|edge| edge.min(segment.range().end))
     }
 
     // --- What it hears ---
 
-    /// A segment of the endpoint has come. `shift` is what the endpoint shifts its windows by, if it does.
-    pub(super) fn hear(&mut self, segment: &Segment<'_>, shift: u8) {
+    /// A segment of the endpoint has come.
+    pub(super) fn hear(&mut self, segment: &Segment<'_>) {
         let header = &segment.header;
         if header.flags.contains(Flags::RST) {
             assert!(segment.is_empty() && !header.flags.contains(Flags::SYN));
@@ -246,20 +272,24 @@ impl Peer {
             self.hear_data(segment);
         }
         if header.flags.contains(Flags::ACK) {
-            self.hear_ack(header, shift);
+            self.hear_ack(header);
         }
     }
 
     fn hear_syn(&mut self, segment: &Segment<'_>) {
         let header = &segment.header;
         assert!(segment.is_empty() && !header.flags.contains(Flags::FIN));
-        if self.iss != Some(header.seq) {
-            (self.iss, self.sent, self.offered, self.edge) = (Some(header.seq), header.seq + 1, None, None);
+        let greeted = header.flags.contains(Flags::ACK).then_some(header.ack);
+        // At the same time, another connection can have the same number, and then what was let in may be less than before.
+        let known = self.iss == Some(header.seq);
+        let again = known && greeted.is_some() && self.greeted == greeted;
+        let edge = header.ack + u32::from(header.window);
+        self.exact = greeted.is_some() && (!known || again && self.exact && self.edge == Some(edge));
+        self.edge = self.edge.filter(|_| again);
+        if !known {
+            (self.iss, self.sent, self.offered, self.fin) = (Some(header.seq), header.seq + 1, None, false);
         }
-        // At the same time, another connection can have the same number. What was let in reaches beyond what this one acknowledges, or was for the other.
-        let acknowledges = header.flags.contains(Flags::ACK);
-        let reaches = |edge: &SeqNumber| SeqRange::at(header.ack, WINDOW_MAX).contains(*edge);
-        self.edge = self.edge.filter(|edge| acknowledges && reaches(edge));
+        (self.greeted, self.shift) = (greeted, header.options.window_scale);
         let edge = header.seq + 1 + u32::from(self.syn_window);
         self.offered = Some(self.offered.map_or(edge, |offered| offered.max(edge)));
         self.sent = self.sent.max(header.seq + 1);
@@ -281,20 +311,23 @@ impl Peer {
         }
     }
 
-    /// Only what was sent is acknowledged, and no more than was let in.
-    fn hear_ack(&mut self, header: &Header, shift: u8) {
+    /// Only what was sent is acknowledged, and no more than was let in. What was let in stays so, but for what a window cannot say (RFC 7323, 2.4).
+    fn hear_ack(&mut self, header: &Header) {
         let ack = header.ack;
         let last = ack - 1;
         assert!(
             self.given.iter().any(|range| last.within(range.start, range.len())),
             "{ack:?} acknowledges what was never sent"
         );
-        let shift = if header.flags.contains(Flags::SYN) { 0 } else { shift };
-        if let Some(edge) = self.edge {
-            // A FIN takes room like an octet.
-            assert!(ack.at_or_before(edge), "{ack:?} is beyond what was let in, {edge:?}");
-        }
+        let syn = header.flags.contains(Flags::SYN);
+        let shift = self.shift.filter(|_| !syn).unwrap_or_default();
         let edge = ack + (u32::from(header.window) << shift);
+        if let Some(before) = self.edge {
+            // A FIN takes room like an octet.
+            assert!(ack.at_or_before(before), "{ack:?} is beyond what was let in, {before:?}");
+            let kept = syn || !self.exact || (edge + (1 << shift)).after(before);
+            assert!(kept, "what was let in, {before:?}, no longer is: {edge:?}");
+        }
         self.edge = Some(self.edge.map_or(edge, |before| before.max(edge)));
         self.next = ack;
     }
