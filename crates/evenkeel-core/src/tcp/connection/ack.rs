@@ -39,13 +39,16 @@ impl Connection {
         let before = self.snd.wnd;
         self.update_window(segment);
         let echo = header.options.timestamps.filter(|_| advances).map(|clocks| clocks.echo);
+        let age = self.clock.as_ref().and_then(|clock| clock.age(echo?, now));
+        // Nothing is under way for so long: the echo was made up, and the pacer would wait as long for the next segment.
+        let age = age.filter(|age| *age <= self.config.recovery.rto.max);
         let state = self.recovery.state();
         let acked = self.recovery.on_ack(&AckInfo {
             ack: header.ack,
             sack: if self.sack { header.options.sack } else { SackBlocks::default() }.as_slice(),
             window_update: self.snd.wnd != before,
             payload: segment.seq_len() > 0,
-            rtt_echo: self.clock.as_ref().and_then(|clock| clock.age(echo?, now)),
+            rtt_echo: age,
             ece: self.ecn && header.flags.contains(Flags::ECE),
             unsent: self.snd.unsent() > 0 && self.snd.usable() > 0,
             now,
