@@ -340,6 +340,8 @@ impl Listener {
     fn wait_longer(&mut self, id: Id, now: Instant) -> bool {
         let Some(entry) = self.half_open.get_mut(id) else { return false };
         entry.retries += 1;
+        // A SYN that is repeated at the same time needs no second answer.
+        entry.answered_at = millis(now);
         let Some(queue) = self.by_retries.get_mut(usize::from(entry.retries)) else { return false };
         queue.push(&mut self.half_open, id, now);
         true

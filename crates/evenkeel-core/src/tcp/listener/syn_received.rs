@@ -144,9 +144,19 @@ impl Listener {
             // RFC 3168, 6.1.1 and 6.1.1.1: whoever has asked for ECN in vain, and now does not, gets none.
             entry.ecn &= syn.flags.contains(Flags::ECE | Flags::CWR);
         }
+        self.take_place_of_timer(id, now);
         counters.count(Counter::SynRetrans);
         counters.count(Counter::RetransSegs);
         self.syn_ack(id, now).map_or(Reaction::Nothing, Reaction::Send)
+    }
+
+    /// What a repeated SYN calls for is what the timer would send next, about now: a peer that gets both has to wonder about the second (RFC 5961, 4.2).
+    fn take_place_of_timer(&mut self, id: Id, now: Instant) {
+        let Some(retries) = self.half_open.get(id).map(|entry| usize::from(entry.retries)) else { return };
+        if retries + 1 < self.by_retries.len() {
+            self.leave_queue(id);
+            self.wait_longer(id, now);
+        }
     }
 
     fn acknowledge_seldom(

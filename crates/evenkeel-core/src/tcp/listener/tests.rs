@@ -297,6 +297,30 @@ fn a_syn_that_comes_again_is_answered_again_but_not_at_once() {
     );
 }
 
+/// A peer that gets a second SYN-ACK after it has answered the first must challenge it (RFC 5961, 4.2).
+#[test]
+fn a_syn_repeated_when_the_timer_expires_gets_one_syn_ack_not_two() {
+    let mut bench = Bench::new(ListenerConfig::default());
+    let first = bench.answer(0, 0, plain_syn());
+    assert_eq!(bench.answer(999, 0, plain_syn()), first, "before the timer");
+    assert_eq!(bench.listener.poll_transmit(at(1_000), &mut bench.counters), None);
+    assert_eq!(bench.listener.next_deadline(), Some(at(999 + 2_000)));
+    assert!(bench.listener.poll_transmit(at(2_999), &mut bench.counters).is_some());
+    assert_eq!(bench.input(3_001, 0, plain_syn()), Reaction::Nothing, "behind the timer");
+    assert_eq!(bench.answer(3_499, 0, plain_syn()), first);
+    assert_eq!(bench.count(Counter::SynRetrans), 3);
+}
+
+#[test]
+fn without_retries_a_repeated_syn_does_not_prolong_anything() {
+    let mut bench = Bench::new(ListenerConfig { syn_ack_retries: 0, ..ListenerConfig::default() });
+    let first = bench.answer(0, 0, plain_syn());
+    assert_eq!(bench.answer(600, 0, plain_syn()), first);
+    assert_eq!(bench.listener.next_deadline(), Some(at(1_000)));
+    assert_eq!(bench.listener.poll_transmit(at(1_000), &mut bench.counters), None);
+    assert_eq!(bench.listener.syn_queue_len(), 0);
+}
+
 #[test]
 fn the_round_trip_is_not_taken_from_a_syn_ack_sent_again() {
     let mut bench = Bench::new(ListenerConfig::default());
