@@ -59,6 +59,22 @@ fn every_architecture_answers_arp() {
     }
 }
 
+/// Whether or not the host has run before.
+#[test]
+fn a_syn_for_a_port_where_nobody_listens_is_refused_at_once() {
+    const RST: u8 = 0x04;
+    for (architecture, has_run) in Architecture::ALL.into_iter().flat_map(|a| [(a, true), (a, false)]) {
+        let mut bench = Bench::new(Config::of(architecture));
+        if has_run {
+            bench.settle();
+        }
+        assert_eq!(bench.send(&[arp_request(), syn(1000, 80), syn(1001, 80)]), 3, "{architecture}");
+        bench.settle();
+        let is_reset = |f: &&Vec<u8>| f[..6] == PEER_MAC.0 && f[23] == 6 && f[14 + 20 + 13] & RST != 0;
+        assert_eq!(bench.sent().iter().filter(is_reset).count(), 2, "{architecture}, {has_run}");
+    }
+}
+
 #[test]
 fn work_is_done_at_the_levels_that_the_architecture_says() {
     let levels = |architecture| {

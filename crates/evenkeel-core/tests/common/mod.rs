@@ -15,6 +15,7 @@ use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::SocketId;
+use evenkeel_core::tcp::{Flags, Header, Segment};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr,
@@ -236,6 +237,26 @@ pub(crate) fn udp_between(
     let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
     ip.emit(&mut packet, &Default::default());
     packet.payload_mut().copy_from_slice(&segment);
+    frame
+}
+
+/// A SYN from `from` to `port`.
+pub(crate) fn syn(from: u16, port: u16) -> Vec<u8> {
+    let header = Header { source: from, destination: port, flags: Flags::SYN, ..Header::default() };
+    let mut segment = [0; 20];
+    let len = Segment::bare(header).emit(&mut segment, &PEER.into(), &HOST.into()).unwrap();
+    let ip = Ipv4Repr {
+        src_addr: PEER,
+        dst_addr: HOST,
+        next_header: IpProtocol::Tcp,
+        payload_len: len,
+        hop_limit: 64,
+    };
+    let mut frame = vec![0; 14 + 20 + len];
+    ethernet(&mut frame, HOST_MAC, EthernetProtocol::Ipv4);
+    let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
+    ip.emit(&mut packet, &Default::default());
+    packet.payload_mut().copy_from_slice(&segment[..len]);
     frame
 }
 
