@@ -5,6 +5,7 @@
 
 mod kernel;
 mod stand;
+mod trace;
 
 use std::fs;
 use std::path::Path;

@@ -10,7 +10,7 @@ use evenkeel_apps::stream::{
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
@@ -18,7 +18,8 @@ use evenkeel_sim::net::Conditions;
 use evenkeel_sim::rng::Ratio;
 use evenkeel_testing::{Bridge, Place, Program, Running, Scratch, attempt, run, wait_for, words};
 
-use crate::kernel;
+use crate::kernel::{self, Network};
+use crate::trace;
 
 const PROGRAMS: [Program; 8] = [
     ("ip", "iproute2"),
@@ -73,6 +74,8 @@ pub(crate) struct Stand {
     device: DeviceSpec,
     capture: PathBuf,
     captures: usize,
+    /// Of all captures so far, as the kernel's counters are.
+    syn_acks_again: u64,
 }
 
 fn cidr(text: &str) -> IpCidr {
@@ -84,7 +87,15 @@ fn cidr(text: &str) -> IpCidr {
 impl Stand {
     pub(crate) fn new(way: Way, files: &Scratch) -> Self {
         let capture = files.file("capture.pcapng");
-        let stand = |device, there, bridge| Self { way, there, bridge, device, capture, captures: 0 };
+        let stand = |device, there, bridge| Self {
+            way,
+            there,
+            bridge,
+            device,
+            capture,
+            captures: 0,
+            syn_acks_again: 0,
+        };
         match way {
             Way::Tap => {
                 run("ip tuntap add e0 mode tap");
@@ -157,10 +168,10 @@ impl Stand {
     }
 
     /// What was served, when all connections are over; nobody has found anything wrong with it.
-    pub(crate) fn ended(&self, server: JoinHandle<Served>) -> Served {
+    pub(crate) fn ended(&mut self, server: JoinHandle<Served>) -> Served {
         let served = server.join().unwrap();
         assert!(served.books.conserved, "{:?}", served.books);
-        self.check();
+        self.check(served.tcp.count(Counter::RetransSegs));
         served
     }
 
@@ -188,18 +199,25 @@ impl Stand {
         });
         let sent = client.join().unwrap();
         assert!(server.0.wait().unwrap().success());
-        self.check();
+        self.check(sent.tcp.count(Counter::RetransSegs));
         sent
     }
 
-    fn check(&self) {
-        let loses = self.bridge.as_ref().is_some_and(|bridge| {
-            let traffic = bridge.traffic();
+    /// Nobody has found anything wrong with what we sent, of which we say that so many segments were sent again.
+    fn check(&mut self, sent_again: u64) {
+        let traffic = self.bridge.as_ref().map(Bridge::traffic);
+        if let Some(traffic) = &traffic {
             assert!(traffic.iter().all(|way| way.adds_up() && way.refused == 0), "{traffic:?}");
-            true
-        });
+        }
+        let loses = traffic.is_some();
         assert_eq!(loses, matches!(self.way, Way::Emulated(_)));
-        kernel::check_counters(loses);
+        let findings = trace::read(&self.capture);
+        assert_eq!(findings.retransmissions, sent_again, "{findings:?}");
+        self.syn_acks_again += findings.syn_acks_again;
+        kernel::check_counters(&Network {
+            held_back: traffic.map_or(0, |[to_kernel, _]| to_kernel.emulated.reordered),
+            syn_acks_again: self.syn_acks_again,
+        });
         kernel::check_capture(&self.capture, loses);
     }
 }
