@@ -83,6 +83,8 @@ struct Entry {
     proven: bool,
     used: Instant,
     waiting: VecDeque<Waiting>,
+    /// Of these, how many have come since it was last asked: the youngest.
+    unasked: usize,
 }
 
 /// A packet that waits for a neighbour.
@@ -230,12 +232,16 @@ impl Neighbors {
         }
         let Some(entry) = self.entry(slot) else { return give_up(waiting, io) };
         entry.waiting.push_back(waiting);
+        entry.unasked += 1;
         self.waiting += 1;
         self.arrivals.push_back(slot);
     }
 
     fn drop_oldest(&mut self, slot: usize, io: &mut Io<'_>) {
-        if let Some(oldest) = self.entry(slot).and_then(|entry| entry.waiting.pop_front()) {
+        let Some(entry) = self.entry(slot) else { return };
+        let oldest = entry.waiting.pop_front();
+        entry.unasked = entry.unasked.min(entry.waiting.len());
+        if let Some(oldest) = oldest {
             self.waiting -= 1;
             if let Some(arrival) = self.arrivals.iter().position(|arrival| *arrival == slot) {
                 self.arrivals.remove(arrival);
@@ -317,22 +323,46 @@ impl Neighbors {
 
     /// Does what one timer that is due asks for. `None` when none is left.
     ///
-    /// A neighbour that did not answer is forgotten.
+    /// A neighbour that did not answer is forgotten, unless something has come for it since it was last asked: for that it is asked anew. (A SYN is
+    /// repeated after one and three seconds. The second time is just when what has waited from the beginning is given up.)
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Due> {
         let slot = self.timers.first().filter(|(due, _)| *due <= now)?.1;
         let entry = self.entry(slot)?;
         let (key, hardware) = (entry.key, entry.hardware);
-        let (asked, next) = match entry.state {
+        let unasked = core::mem::take(&mut entry.unasked);
+        let state = entry.state;
+        let (asked, next) = match state {
             State::Incomplete { asked } => (asked, State::Incomplete { asked: asked + 1 }),
             State::Probe { asked } => (asked, State::Probe { asked: asked + 1 }),
             State::Delay | State::Known { .. } | State::Static => (0, State::Probe { asked: 1 }),
         };
         if asked >= SOLICITATIONS {
-            return Some(Due::GaveUp(self.take(slot)));
+            let asks_anew = unasked > 0 && matches!(state, State::Incomplete { .. });
+            return Some(Due::GaveUp(if asks_anew {
+                self.ask_anew(slot, unasked, now)
+            } else {
+                self.take(slot)
+            }));
         }
         self.enter(slot, next, now + RETRANSMIT);
         let ask_it = matches!(next, State::Probe { .. });
         Some(Due::Ask(Solicitation { key, hardware: ask_it.then_some(hardware) }))
+    }
+
+    /// Nobody has answered yet. Begins again for the youngest packets that wait; returns the others.
+    fn ask_anew(&mut self, slot: usize, youngest: usize, now: Instant) -> VecDeque<Waiting> {
+        self.enter(slot, State::Incomplete { asked: 0 }, now);
+        let Some(entry) = self.entry(slot) else { return VecDeque::new() };
+        let rest = entry.waiting.split_off(entry.waiting.len().saturating_sub(youngest));
+        let given_up = core::mem::replace(&mut entry.waiting, rest);
+        self.waiting -= given_up.len();
+        let mut left = given_up.len();
+        self.arrivals.retain(|arrival| {
+            let stays = *arrival != slot || left == 0;
+            left -= usize::from(!stays);
+            stays
+        });
+        given_up
     }
 
     /// Makes an entry that stays as it is. Returns the frames that waited for it.
@@ -392,8 +422,16 @@ impl Neighbors {
             self.slots.len() - 1
         });
         let due = Instant::NEVER;
-        let entry =
-            Entry { key, state, hardware, due, proven: false, used: io.now, waiting: VecDeque::new() };
+        let entry = Entry {
+            key,
+            state,
+            hardware,
+            due,
+            proven: false,
+            used: io.now,
+            waiting: VecDeque::new(),
+            unasked: 0,
+        };
         if state != State::Static {
             self.order.insert(entry.rank(slot));
         }
@@ -420,7 +458,9 @@ impl Neighbors {
     }
 
     fn release(&mut self, slot: usize) -> VecDeque<Waiting> {
-        let frames = self.entry(slot).map(|entry| core::mem::take(&mut entry.waiting)).unwrap_or_default();
+        let Some(entry) = self.entry(slot) else { return VecDeque::new() };
+        entry.unasked = 0;
+        let frames = core::mem::take(&mut entry.waiting);
         self.left(slot, frames.len());
         frames
     }

@@ -105,6 +105,30 @@ fn a_neighbor_is_asked_for_three_times_and_then_given_up() {
     }
 }
 
+/// A SYN is repeated after one and three seconds, the second time just before those that wait are given up.
+#[test]
+fn for_what_came_after_the_last_question_a_neighbor_is_asked_for_anew() {
+    for address in [v4(1), v6(1)] {
+        let mut node = Node::quiet(2);
+        let drops = |node: &Node| node.ledger.output_drops(IpDrop::Unresolved);
+        node.send(address, b"first").unwrap();
+        node.send(address, b"second").unwrap();
+        node.sent();
+        for second in 1..3 {
+            assert_eq!(node.tick_at(Instant::from_millis(second * 1000)).len(), 1);
+        }
+        node.send(address, b"late").unwrap();
+        for second in 3..6 {
+            assert_eq!(node.tick_at(Instant::from_millis(second * 1000)).len(), 1, "{second}");
+            assert_eq!((node.stack.held(), drops(&node)), (1, 2));
+            node.check();
+        }
+        assert_eq!(node.tick_at(Instant::from_millis(6000)).len(), 0);
+        assert_eq!((node.stack.held(), drops(&node), node.stack.neighbors.len()), (0, 3, 0));
+        node.check();
+    }
+}
+
 #[test]
 fn too_many_waiting_frames_drop_the_oldest() {
     let limits =
