@@ -1,4 +1,4 @@
-//! The page on conformance names tests; they must exist.
+//! The page on conformance names tests, and files of packet scripts; they must exist.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::fs;
@@ -27,7 +27,12 @@ fn every_test_that_the_page_names_exists() {
     for row in rows {
         let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
         for test in shown_by.split(", ").map(|t| t.trim_matches('`')) {
-            assert!(text.contains(&format!("fn {test}(")), "no test is called `{test}`: {row}");
+            let exists = if test.ends_with(".txt") {
+                root.join("src/tcp/tests/scripts").join(test).exists()
+            } else {
+                text.contains(&format!("fn {test}("))
+            };
+            assert!(exists, "no test is called `{test}`: {row}");
         }
     }
 }
