@@ -56,7 +56,7 @@ impl Hosts {
             host
         };
         let mut hosts = Self {
-            server: host(far, SERVER, Box::new(Server::default())),
+            server: host(far, SERVER, Box::<Server>::default()),
             client: host(near, CLIENT, Box::new(Client::new(conversation))),
             now: Instant::ZERO,
             conversation,
