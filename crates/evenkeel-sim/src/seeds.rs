@@ -1,6 +1,6 @@
 //! Tests over many seeds, on all cores.
 //!
-//! `EVENKEEL_SEED=n` asks for that seed alone, `EVENKEEL_SEEDS=n` for the first `n`.
+//! `EVENKEEL_SEED=n` asks for that seed alone, `EVENKEEL_SEEDS=n` for the first `n`. A long run says how far it is, and what fails when it fails.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +32,8 @@ impl Seeds {
     }
 }
 
+/// After so many seeds a run says how far it is.
+const PROGRESS: u64 = 10_000;
 /// Failures that are shown in words.
 const SHOWN: usize = 10;
 
@@ -56,6 +58,7 @@ pub fn run_all<T: Send>(
                     }
                     let result = catch_unwind(AssertUnwindSafe(|| run(seed)));
                     let result = result.unwrap_or_else(|_| Err("it panics: see above".to_string()));
+                    tell(test, seed, seeds, result.as_ref().err());
                     results.lock().unwrap_or_else(PoisonError::into_inner).insert(seed, result);
                 }
             });
@@ -74,6 +77,16 @@ pub fn run_all<T: Send>(
         );
     }
     results.into_values().filter_map(Result::ok)
+}
+
+#[expect(clippy::print_stderr, reason = "for whoever waits")]
+fn tell(test: &str, seed: u64, seeds: u64, failure: Option<&String>) {
+    if let Some(why) = failure {
+        eprintln!("{test}: seed {seed} fails: {why}");
+    }
+    if seed.is_multiple_of(PROGRESS) {
+        eprintln!("{test}: {seed} of {seeds}");
+    }
 }
 
 #[cfg(test)]
