@@ -40,7 +40,10 @@ const OF_FAST: u8 = 5;
 const SERVER: u8 = 6;
 const SERVER_V6: u8 = 7;
 
+const OCTET: u8 = 1;
 const HUNDRED: u8 = 3;
+const MINIMUM: u8 = 4;
+const THOUSAND: u8 = 5;
 const FULL: u8 = 6;
 
 fn segment(peer: u8, kind: u8, seq: u8, ack: u8, len: u8) -> Bytes {
@@ -441,6 +444,39 @@ fn transfers() -> Vec<(&'static str, Vec<Bytes>)> {
                     segment(FIRST, URG, RIGHT, RIGHT, 7),
                     tens_of_ms(5),
                     read(0, 3),
+                ],
+            ),
+        ),
+        (
+            "before-the-window",
+            script(
+                [0, 1],
+                &[
+                    segment(FIRST, SYN, RIGHT, RIGHT, 0),
+                    segment(FIRST, PSH, LESS_100, RIGHT, MINIMUM),
+                    accept(0),
+                    tens_of_ms(5),
+                    segment(FIRST, PSH, RIGHT, RIGHT, FULL),
+                    tens_of_ms(5),
+                    data(FIRST),
+                    tens_of_ms(5),
+                    [segment(FIRST, PSH, RIGHT, RIGHT, OCTET), tens_of_ms(5)].concat().repeat(5),
+                    read(0, 0),
+                    acks(FIRST),
+                ],
+            ),
+        ),
+        (
+            "up-to-the-window",
+            script(
+                [0, 1],
+                &[
+                    connected(SERVER),
+                    segment(SERVER, PSH, RIGHT, RIGHT, THOUSAND),
+                    tens_of_ms(5),
+                    segment(SERVER, PSH, RIGHT, RIGHT, THOUSAND),
+                    tens_of_ms(5),
+                    read(0, 0),
                 ],
             ),
         ),
