@@ -76,6 +76,9 @@ enum Weather {
 /// Programs begin here.
 pub(crate) const BEGIN: Instant = Instant::from_millis(10);
 
+/// So long a host waits for an answer about an address before it drops what waits for it (RFC 4861, 10): on a slower Ethernet no address is ever resolved.
+const RESOLUTION: Duration = Duration::from_secs(3);
+
 struct Dice(Rng);
 
 impl Dice {
@@ -141,7 +144,19 @@ impl Plan {
 
     /// The connections of this client may not fail.
     pub(crate) fn must_work(&self, client: &Client) -> bool {
-        self.gentle && !self.hosts[client.host].cut_off && !self.hosts[client.server].cut_off
+        let ends = [client.host, client.server];
+        let round_trip = ends.map(|host| self.slowest(host)).into_iter().fold(Duration::ZERO, |a, b| a + b);
+        self.gentle && round_trip < RESOLUTION && !ends.iter().any(|host| self.hosts[*host].cut_off)
+    }
+
+    /// What the wires of a host add to a round trip at their worst.
+    fn slowest(&self, host: usize) -> Duration {
+        let changes = self.changes.iter().filter(|change| change.host == host).map(|change| change.wires);
+        let both = |wires: [Conditions; 2]| {
+            let one = |wire: Conditions| wire.delay + wire.jitter + wire.reordering_delay;
+            one(wires[0]) + one(wires[1])
+        };
+        changes.chain([self.hosts[host].wires]).map(both).max().unwrap_or_default()
     }
 
     fn station(&mut self, dice: &mut Dice, weather: Weather, serves: bool, slow: bool) -> Station {
