@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{command, in_namespace, pause, run, succeeds, wait_for};
+use evenkeel_testing::uninterrupted;
 
 fn start(arguments: &[&str]) -> Child {
     command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -19,7 +20,7 @@ fn converse(from: &str, to: &str) {
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     socket.send_to(b"hello", (to, 7)).unwrap();
     let mut heard = [0; 10];
-    assert_eq!(socket.recv(&mut heard).unwrap(), 5);
+    assert_eq!(uninterrupted(|| socket.recv(&mut heard)).unwrap(), 5);
     assert_eq!(heard[..5], *b"hello");
 }
 

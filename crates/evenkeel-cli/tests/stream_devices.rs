@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{command, in_namespace, pause, run, wait_for};
+use evenkeel_testing::uninterrupted;
 use serde_json::Value;
 
 /// How long anything may take; nothing here is about speed.
@@ -124,7 +125,7 @@ fn the_kernels_programs_talk_to_echo_on_a_tap() {
         assert_eq!((&connection["state"], &connection["octets_in"]), (&"ESTABLISHED".into(), &10.into()));
         assert_eq!(connection["local"], "[fd77::2]:7", "{result}");
         // Its end was said to the peer.
-        assert_eq!(open.read(&mut heard).unwrap(), 0);
+        assert_eq!(uninterrupted(|| open.read(&mut heard)).unwrap(), 0);
     });
 }
 
@@ -138,7 +139,7 @@ fn a_peer_that_does_not_read_is_stopped_and_others_are_not() {
         deaf.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
         let mut written = 0;
         let stopped = loop {
-            match deaf.write(&[7; 65_536]) {
+            match uninterrupted(|| deaf.write(&[7; 65_536])) {
                 Ok(octets) => written += octets,
                 Err(error) => break error.kind(),
             }
@@ -150,7 +151,7 @@ fn a_peer_that_does_not_read_is_stopped_and_others_are_not() {
         deaf.shutdown(Shutdown::Write).unwrap();
         let (mut back, mut buffer) = (0, vec![0; 65_536]);
         loop {
-            let read = deaf.read(&mut buffer).unwrap();
+            let read = uninterrupted(|| deaf.read(&mut buffer)).unwrap();
             if read == 0 {
                 break;
             }

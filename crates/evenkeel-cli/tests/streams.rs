@@ -47,6 +47,25 @@ fn what_is_sent_comes_back_over_every_architecture_and_both_families() {
     }
 }
 
+/// What does not fit into the SYN follows, as always.
+#[test]
+fn with_fast_open_the_first_octets_go_along_with_the_syn_of_a_second_connection() {
+    for (octets, architecture) in [("0", "soft-lrp"), ("900", "soft-lrp"), ("3M", "eager"), ("3M", "ni-lrp")]
+    {
+        let fixed = ["send", "cable", "--fast-open", "--duration", PATIENCE, "--json"];
+        let result = json(&[&fixed[..], &["--octets", octets, "--architecture", architecture]].concat());
+        assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
+        assert_eq!(result["octets_in"], result["octets_out"], "{result}");
+        let counters = |side: &Value, name: &str| side["tcp"]["counters"][name].as_u64().unwrap_or(0);
+        let server = &result["server"];
+        assert_eq!((&server["accepted"], &server["failed"]), (&2.into(), &0.into()), "{result}");
+        assert_eq!(counters(server, "TCPFastOpenCookieReqd"), 1, "{result}");
+        assert_eq!(counters(server, "TCPFastOpenPassive"), 1, "{result}");
+        assert_eq!(counters(&result, "TCPFastOpenActive"), 1, "{result}");
+        conserved(&result, "server");
+    }
+}
+
 #[test]
 fn a_sink_gives_nothing_back() {
     let result = json(&[

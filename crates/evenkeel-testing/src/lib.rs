@@ -109,6 +109,19 @@ pub fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
     }
 }
 
+/// Calls again what was interrupted: a call with a timeout is, when the machine was stopped meanwhile (signal(7)).
+///
+/// # Errors
+/// Those of the call.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 /// A child that does not outlive its test.
 #[derive(Debug)]
 pub struct Running(pub Child);

@@ -120,6 +120,7 @@ impl Tally {
 #[derive(Debug)]
 pub struct Send {
     to: Endpoint,
+    opening: Opening,
     stream: Option<SocketId>,
     source: Source,
     /// Of the source, read and not yet written: a piece, and how much of it is.
@@ -139,6 +140,17 @@ pub struct Send {
     tally: Arc<Tally>,
 }
 
+/// How the connection comes to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// As always.
+    Plainly,
+    /// With Fast Open (RFC 7413): first one that says nothing, for the server's cookie.
+    ForCookie(Option<SocketId>),
+    /// Then one whose SYN has the first octets.
+    WithData,
+}
+
 /// Whether something goes on at once, or when it is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -147,11 +159,12 @@ enum Next {
 }
 
 impl Send {
-    /// A client that tells `tally` what it does.
+    /// A client that tells `tally` what it does. With `fast_open` the first octets go along with the SYN.
     #[must_use]
-    pub fn new(to: Endpoint, source: Source, drain: Drain, tally: Arc<Tally>) -> Self {
+    pub fn new(to: Endpoint, fast_open: bool, source: Source, drain: Drain, tally: Arc<Tally>) -> Self {
         Self {
             to,
+            opening: if fast_open { Opening::ForCookie(None) } else { Opening::Plainly },
             stream: None,
             source,
             piece: (Vec::new(), 0),
@@ -166,18 +179,63 @@ impl Send {
         }
     }
 
+    /// Opens the connection, or does what has to be done before.
+    fn open(&mut self, system: &mut System<'_>) -> Result<Step, Broken> {
+        match self.opening {
+            Opening::Plainly => self.stream = Some(system.connect(self.to)?),
+            Opening::ForCookie(None) => {
+                self.opening = Opening::ForCookie(Some(system.connect_with(self.to, &[])?.0));
+            }
+            Opening::ForCookie(Some(first)) => {
+                let events = system.events();
+                while system.next_event(events).is_some() {}
+                if !system.stream_info(first).is_some_and(|(_, info)| info.state.is_synchronized()) {
+                    // It has failed, or it is not there yet.
+                    return system.room(first).map(|_| Step::Wait(events)).map_err(Broken::from);
+                }
+                system.close(first);
+                self.opening = Opening::WithData;
+            }
+            Opening::WithData => return self.open_with_data(system),
+        }
+        Ok(Step::Again)
+    }
+
+    fn open_with_data(&mut self, system: &mut System<'_>) -> Result<Step, Broken> {
+        if self.unwritten().is_empty() && self.next_piece() == Next::Wait {
+            return Ok(Step::Wait(system.events()));
+        }
+        let (stream, taken) = system.connect_with(self.to, self.unwritten())?;
+        self.wrote(taken);
+        self.stream = Some(stream);
+        if self.shut {
+            system.shutdown(stream);
+        }
+        Ok(Step::Again)
+    }
+
+    /// What is at hand to be written next.
+    fn unwritten(&self) -> &[u8] {
+        match &self.source {
+            Source::Outside(_) => self.piece.0.get(self.piece.1..).unwrap_or_default(),
+            Source::Pattern { pattern, octets } => {
+                let (from, rest) = (self.tally.written(), octets - self.tally.written());
+                let run = pattern.from(from);
+                &run[..run.len().min(usize::try_from(rest).unwrap_or(usize::MAX))]
+            }
+        }
+    }
+
+    fn wrote(&mut self, octets: usize) {
+        self.piece.1 += octets;
+        self.tally.written.add(octets as u64);
+    }
+
     /// Writes what there is room for, up to a turn.
     fn write(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, Unavailable> {
         let mut left = TURN;
         while left > 0 && !self.shut {
-            let data = match &self.source {
-                Source::Outside(_) => self.piece.0.get(self.piece.1..).unwrap_or_default(),
-                Source::Pattern { pattern, octets } => {
-                    let (from, rest) = (self.tally.written(), octets - self.tally.written());
-                    let run = pattern.from(from);
-                    &run[..run.len().min(usize::try_from(rest).unwrap_or(usize::MAX))]
-                }
-            };
+            let data = self.unwritten();
             if data.is_empty() {
                 if self.next_piece() == Next::Wait {
                     return Ok(Next::Wait);
@@ -188,8 +246,7 @@ impl Send {
                 continue;
             }
             let Some(taken) = now(system.write(stream, data))? else { return Ok(Next::Wait) };
-            self.piece.1 += taken;
-            self.tally.written.add(taken as u64);
+            self.wrote(taken);
             left = left.saturating_sub(taken as u64);
         }
         Ok(if self.shut { Next::Wait } else { Next::Again })
@@ -308,13 +365,7 @@ impl Send {
 impl Program for Send {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(stream) = self.stream else {
-            return match system.connect(self.to) {
-                Ok(stream) => {
-                    self.stream = Some(stream);
-                    Step::Again
-                }
-                Err(error) => self.end(Some(error.into())),
-            };
+            return self.open(system).unwrap_or_else(|error| self.end(Some(error)));
         };
         match self.go_on(stream, system) {
             Ok(Step::Exit) => self.end(self.cut_off.map(Broken::from)),

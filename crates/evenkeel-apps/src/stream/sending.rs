@@ -85,6 +85,8 @@ pub enum Place {
 pub struct Errand {
     /// Where to.
     pub to: Endpoint,
+    /// The first octets go along with the SYN (RFC 7413), once a first connection, which says nothing, has brought the server's cookie.
+    pub fast_open: bool,
     /// What.
     pub source: Source,
     /// Where what comes back goes.
@@ -145,13 +147,13 @@ fn run(
     done: impl Fn() -> bool,
     mut watch: impl FnMut(&Sent),
 ) -> Result<Sent, SiteError> {
-    let Errand { to, source, drain, outside, capture } = errand;
+    let Errand { to, fast_open, source, drain, outside, capture } = errand;
     let compares = matches!(source, Source::Pattern { .. });
     let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;
     let tally = Arc::new(Tally::default());
     let engine = &mut hosted.engine;
-    let process =
-        engine.host_mut().spawn("send", 0, Box::new(Send::new(to, source, drain, Arc::clone(&tally))));
+    let program = Send::new(to, fast_open, source, drain, Arc::clone(&tally));
+    let process = engine.host_mut().spawn("send", 0, Box::new(program));
     engine.attend(outside.bell.fd(), move |host, now| {
         if outside.bell.heard() {
             host.wake_process(process, now);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use evenkeel_apps::service::{Options, Service, Tally};
 use evenkeel_core::process::Program;
 use evenkeel_core::receive::Architecture;
+use evenkeel_testing::uninterrupted;
 
 use crate::captured::{Capture, judge};
 use crate::names::{ADDRESS, PORT, Responder};
@@ -135,7 +136,7 @@ fn ports_without_a_socket_are_refused() {
         socket.connect((to, 9)).unwrap();
         for payload in [&b"anybody?"[..], &[0; 20_000]] {
             socket.send(payload).unwrap();
-            let error = socket.recv(&mut [0; 10]).unwrap_err();
+            let error = uninterrupted(|| socket.recv(&mut [0; 10])).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{to}");
         }
     }
@@ -172,7 +173,8 @@ fn datagrams_of_every_kind_of_length_come_back() {
         for len in lengths {
             let sent = payload(len, len);
             socket.send_to(&sent, (to, ECHO)).unwrap();
-            let (got, sender) = socket.recv_from(&mut heard).unwrap_or_else(|e| panic!("{to}, {len}: {e}"));
+            let (got, sender) =
+                uninterrupted(|| socket.recv_from(&mut heard)).unwrap_or_else(|e| panic!("{to}, {len}: {e}"));
             assert_eq!(got, len, "{to}");
             assert!(heard[..got] == sent, "{to}: {len} octets came back changed");
             assert_eq!(sender, SocketAddr::new(to.parse().unwrap(), ECHO));
@@ -187,7 +189,8 @@ fn ten_thousand_datagrams_come_and_go() {
         for number in 0..5000 {
             let sent = payload(8 + number % 1400, number);
             socket.send_to(&sent, (to, ECHO)).unwrap();
-            let len = socket.recv(&mut heard).unwrap_or_else(|e| panic!("{to}, number {number}: {e}"));
+            let len = uninterrupted(|| socket.recv(&mut heard))
+                .unwrap_or_else(|e| panic!("{to}, number {number}: {e}"));
             assert!(heard[..len] == sent, "{to}, number {number}");
         }
     }
@@ -205,7 +208,8 @@ fn groups_are_heard(device: &str) {
             let sent = payload(len, 1);
             socket.send_to(&sent, to).unwrap();
             let mut heard = vec![0; 1 << 16];
-            let (got, sender) = socket.recv_from(&mut heard).unwrap_or_else(|e| panic!("{to}, {len}: {e}"));
+            let (got, sender) =
+                uninterrupted(|| socket.recv_from(&mut heard)).unwrap_or_else(|e| panic!("{to}, {len}: {e}"));
             assert!(heard[..got] == sent, "{to}, {len} octets");
             assert_eq!(sender, SocketAddr::new(us.parse().unwrap(), ECHO), "an answer comes from no group");
         }

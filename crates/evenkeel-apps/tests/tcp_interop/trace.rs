@@ -74,13 +74,18 @@ impl<'a> Segment<'a> {
         }
     }
 
+    /// Where its octets begin: a SYN may have some (RFC 7413).
+    fn start(&self) -> u64 {
+        self.seq + u64::from(self.has(SYN))
+    }
+
     fn has(&self, flags: u16) -> bool {
         self.flags & flags == flags
     }
 
     /// Where its FIN stands, if it has one.
     fn fin(&self) -> Option<u64> {
-        self.has(FIN).then_some(self.seq + self.len)
+        self.has(FIN).then_some(self.start() + self.len)
     }
 
     /// The octets that it says have come twice: the first block, if it is acknowledged already or within the second (RFC 2883, 4).
@@ -149,7 +154,7 @@ impl Conversation {
 
     fn see_theirs(&mut self, segment: &Segment<'_>) {
         self.answered |= !segment.has(SYN);
-        let (start, end) = (segment.seq, segment.seq + segment.len);
+        let (start, end) = (segment.start(), segment.start() + segment.len);
         if segment.len > 0 {
             self.came.within(start, end).iter().for_each(|&(from, to)| self.came_twice.insert(from, to));
             self.came.insert(start, end);

@@ -24,6 +24,9 @@ Examples:
 as root, in two terminals:
   evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G
   curl -o document http://10.77.0.2/
+the same with TCP Fast Open, where the second request comes with its SYN:
+  evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --fast-open
+  curl --tcp-fastopen http://10.77.0.2/; curl --tcp-fastopen http://10.77.0.2/
 
 Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments.")]
 pub(crate) struct Arguments {

@@ -18,6 +18,9 @@ use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::terminal;
 
+/// Connections that may have said something before their handshake is over, if Fast Open is wanted.
+pub(super) const FAST_OPEN_WAITING: u32 = 256;
+
 /// What servers of streams take besides.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TCP")]
@@ -28,6 +31,11 @@ pub(crate) struct TcpArguments {
     /// Connections that may wait to be accepted [default: 4096]. While so many do, SYNs are left where they are.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     backlog: Option<u32>,
+    /// Take data that come with a SYN, from clients that have a cookie of ours (TCP Fast Open, RFC 7413), on at most N connections whose handshake is
+    /// not over [default: none; 256 without N]. A client's first connection gives it the cookie. Such data may come twice.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    fast_open: Option<u32>,
     /// On cable: connections that the other end has open at a time, 128 of them at most at work [default: 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: Option<u32>,
@@ -52,6 +60,7 @@ impl TcpArguments {
         let options = [
             (self.connections.is_some(), "--connections"),
             (self.backlog.is_some(), "--backlog"),
+            (self.fast_open.is_some(), "--fast-open"),
             (self.clients.is_some(), "--clients"),
         ];
         options.into_iter().find_map(|(given, name)| given.then_some(name))
@@ -61,7 +70,8 @@ impl TcpArguments {
     fn serving(&self, task: &Task, capture: Option<Inside>) -> Serving {
         let defaults = ListenerConfig::default();
         let backlog = self.backlog.map_or(defaults.backlog, |backlog| backlog as usize);
-        let listener = ListenerConfig { backlog, ..defaults };
+        let fast_open = self.fast_open.map_or(defaults.fast_open, |waiting| waiting as usize);
+        let listener = ListenerConfig { backlog, fast_open, ..defaults };
         let Task { port, work, count, .. } = *task;
         Serving {
             options: Options { port, listener, work, count },

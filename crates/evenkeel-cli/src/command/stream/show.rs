@@ -13,7 +13,7 @@ use crate::terminal::Progress;
 const OFTEN: Duration = Duration::from_millis(250);
 
 /// Counters that say how well it went, with what they are called in a sentence.
-const TELLING: [(Counter, &str); 11] = [
+const TELLING: [(Counter, &str); 14] = [
     (Counter::RetransSegs, "retransmitted"),
     (Counter::Timeouts, "timeouts"),
     (Counter::OutRsts, "resets sent"),
@@ -22,6 +22,9 @@ const TELLING: [(Counter, &str); 11] = [
     (Counter::ListenDrops, "dropped by the listener"),
     (Counter::ListenOverflows, "with the accept queue full"),
     (Counter::SyncookiesSent, "SYN cookies sent"),
+    (Counter::FastOpenActive, "opened with data in the SYN"),
+    (Counter::FastOpenPassive, "accepted with data in the SYN"),
+    (Counter::FastOpenBlackhole, "Fast Open given up"),
     (Counter::OfoQueue, "out of order"),
     (Counter::ChallengeAck, "challenge ACKs"),
     (Counter::InErrs, "in error"),
