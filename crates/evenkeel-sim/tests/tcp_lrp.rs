@@ -157,7 +157,9 @@ fn a_transfer_goes_on_while_its_receiver_computes_and_the_receiver_pays_for_it()
         // The buffer holds 64 KiB. Without acknowledgments between two looks, the sender's initial window of ten segments would be all that came.
         let most = read.iter().map(|&(_, len)| len).max().unwrap();
         assert!(most > 60_000, "{architecture}: {most} octets at a time");
-        assert!(total > 5 * 60_000, "{architecture}: {total} octets in all");
+        // Seven looks. One finds the window hardly open again, and one what slow start after a pause has let through by then: it ends where HyStart++ ended
+        // the first, which took the queue at the receiver for one of the network's.
+        assert!(total > 4 * 60_000 + 2 * 14_480, "{architecture}: {total} octets in all");
         let bill = world.host(server_host).bill(receiver).unwrap();
         let computed = computes * (read.len() as u32 - 1);
         assert!(
