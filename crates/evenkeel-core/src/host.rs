@@ -124,7 +124,7 @@ pub struct Config {
     /// Limits of TCP, and what its connections have in common.
     pub tcp: EndpointConfig,
     /// Segments that may wait in channels of connections, all together, under the lazy architectures. Default 4096; of use only once there are TCP
-    /// sockets.
+    /// sockets. Under `soft-lrp` each connection may have half of those that are free, and no window is larger than that: 2.9 MB.
     pub segment_pkts: usize,
     /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64. Others share that of the listener that they
     /// came by.

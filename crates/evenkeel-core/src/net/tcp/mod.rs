@@ -10,6 +10,8 @@ mod calls;
 mod processing;
 mod segments;
 
+use std::sync::Arc;
+
 use super::Net;
 use crate::channel::ChannelId;
 use crate::host::Config;
@@ -17,7 +19,7 @@ use crate::process::ProcessId;
 use crate::receive::{DeviceWork, Plan};
 use crate::socket::SocketId;
 use crate::tcp::table::Id;
-use crate::tcp::{Endpoint, Secret};
+use crate::tcp::{Endpoint, EndpointConfig, Secret};
 use crate::time::Instant;
 
 pub(crate) use processing::Feed;
@@ -73,8 +75,9 @@ impl Net {
 impl Tcp {
     pub(crate) fn new(config: &Config) -> Self {
         let secret = config.secret.unwrap_or_else(|| Secret::of_seed(config.seed));
-        let mut endpoint = Endpoint::new(config.tcp.clone(), secret);
-        if Plan::of(config.architecture, config.device_work).device == DeviceWork::None {
+        let plan = Plan::of(config.architecture, config.device_work);
+        let mut endpoint = Endpoint::new(endpoint_config(config, plan), secret);
+        if plan.device == DeviceWork::None {
             endpoint.report_ends();
         }
         Self {
@@ -112,6 +115,19 @@ impl Tcp {
             self.set_holder(holder);
         }
     }
+}
+
+/// Under `soft-lrp` a window is no larger than what a channel holds: all of it may come before the process has its turn, and what the peer was told to send
+/// is not to be dropped.
+fn endpoint_config(config: &Config, plan: Plan) -> EndpointConfig {
+    let mut tcp = config.tcp.clone();
+    if plan.is_lazy() && plan.device != DeviceWork::None {
+        let most = processing::window_held_max(config.segment_pkts);
+        let connection = Arc::make_mut(&mut tcp.connection);
+        connection.receive_buffer_max = connection.receive_buffer_max.min(most);
+        connection.receive_buffer_initial = connection.receive_buffer_initial.min(most);
+    }
+    tcp
 }
 
 /// A [`Holder`] in 20 octets: there may be very many.

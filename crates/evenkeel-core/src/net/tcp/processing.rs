@@ -27,7 +27,15 @@ use crate::tcp::table::Id;
 use crate::time::Instant;
 
 /// Of the buffers that are free, one in so many may be held by a connection's channel.
-const SHARE: usize = 8;
+const SHARE: usize = 2;
+
+/// Octets of payload in one buffer: a little less than fits Ethernet. A peer that sends smaller segments may have some dropped.
+const PAYLOAD_OCTETS: usize = 1_400;
+
+/// Octets of a window all of which a connection's channel can hold, if no other does; two segments at least.
+pub(super) fn window_held_max(segment_pkts: usize) -> usize {
+    segment_pkts.div_ceil(SHARE).max(2).saturating_mul(PAYLOAD_OCTETS)
+}
 
 /// What a channel of TCP holds segments for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +220,7 @@ impl Net {
 
     /// Segments that a channel of a connection may hold.
     ///
-    /// They share their buffers: each may have an eighth of those that are free, so that when several are flooded there is room left for others ("Dynamic
+    /// They share their buffers: each may have half of those that are free, so that one can take a whole window, and when several are flooded there is room left for others ("Dynamic
     /// queue length thresholds for shared-memory packet switches", Choudhury and Hahne, 1998).
     pub(in crate::net) fn segments_held_max(&self) -> usize {
         let Spare { promised, queued, .. } = &self.tcp.spare;
