@@ -1,6 +1,6 @@
 //! What we sent, segment by segment: the proof of whatever the other checks excuse.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::kernel::tshark;
@@ -197,7 +197,7 @@ pub(crate) fn read(capture: &Path) -> Findings {
     // Only TCP: to guess what its octets might mean takes minutes.
     let options = format!("-o tcp.desegment_tcp_streams:false -T fields {fields} -Y");
     let said = tshark(&format!("-r {} {options}", capture.display()), "tcp");
-    let (mut conversations, mut findings) = (HashMap::<&str, Conversation>::new(), Findings::default());
+    let (mut conversations, mut findings) = (BTreeMap::<&str, Conversation>::new(), Findings::default());
     for line in said.lines() {
         let segment = Segment::parse(line);
         conversations.entry(segment.stream).or_default().see(&segment, &mut findings);
