@@ -258,7 +258,7 @@ fn serve(
     let (httpd, _) = WebServer::new(HTTP, ListenerConfig::default(), DOCUMENT, WORK);
     host.spawn("httpd", 0, Box::new(httpd));
     host.spawn("dummy", 0, Box::new(StreamDummy::new(DUMMY, listener(DUMMY_BACKLOG))));
-    // An adaptor that demultiplexes drops SYNs for a port at which nobody listens yet, and their senders would wait for a second.
+    // A SYN that comes before anybody listens is refused.
     engine.run(clock.now() + SETTLE, |_| false)?;
     let start = CoreTime::of(&engine);
     let [from, until] = drive(&mut engine, generator, CoreTime::of)?;
