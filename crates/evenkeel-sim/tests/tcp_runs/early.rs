@@ -89,7 +89,8 @@ impl Early {
         let arrived = self.arrived.get(tuple).map_or(&[][..], Vec::as_slice);
         let data = |syn: &&Arrived| seen.ack.wrapping_sub(syn.seq).wrapping_sub(1);
         let allowed = |syn: &&Arrived| data(syn) <= if syn.good { syn.data } else { 0 };
-        let Some(syn) = arrived.iter().rev().find(allowed) else {
+        // The SYN may have come again, without its cookie, before it was answered.
+        let Some(syn) = arrived.iter().filter(allowed).max_by_key(|syn| syn.good) else {
             return Err(format!(
                 "acknowledges what no SYN with a good cookie brought: {seen:?}, {arrived:?}"
             ));
