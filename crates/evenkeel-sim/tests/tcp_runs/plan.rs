@@ -198,7 +198,8 @@ impl Plan {
             let ways: &[bool] = dice.one_of(&[&[false][..], &[true][..], &[false, true][..]]);
             let start = at(dice);
             let heals = dice.chance(85);
-            self.gentle &= heals;
+            // Without cookies all who try again after it at the same time contend for the few places of the SYN queue, and not all get one in time.
+            self.gentle &= heals && self.listener.syn_cookies;
             let end = start + dice.micros(10_000, 30_000_000);
             for &back in ways {
                 self.changes.push((start, Direction { link, back }, Change::Hole(true)));
