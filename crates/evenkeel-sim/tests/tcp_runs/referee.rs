@@ -198,13 +198,15 @@ impl Flow {
         if !seen.has(ACK) {
             return Ok(());
         }
+        if seen.has(SYN) {
+            // A SYN that comes once more when all is over may get the same SYN cookie as the first.
+            self.acked.get_or_insert(seen.ack);
+            return Ok(());
+        }
         if self.acked.is_some_and(|acked| after(acked, seen.ack)) {
             return Err(format!("acknowledges less than before: {seen:?}, {self:?}"));
         }
         self.acked = Some(seen.ack);
-        if seen.has(SYN) {
-            return Ok(());
-        }
         let edge = seen.ack.wrapping_add(u32::from(seen.window) << scale);
         let coarse = (1u32 << scale) - 1;
         if self.offered.is_some_and(|offered| after(offered, edge.wrapping_add(coarse))) {
