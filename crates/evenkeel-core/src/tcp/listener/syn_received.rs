@@ -150,12 +150,15 @@ impl Listener {
         self.syn_ack(id, now).map_or(Reaction::Nothing, Reaction::Send)
     }
 
-    /// What a repeated SYN calls for is what the timer would send next, about now: a peer that gets both has to wonder about the second (RFC 5961, 4.2).
+    /// What a repeated SYN calls for is what the timer would send next, about now: a peer that gets both has to wonder about the second (RFC 5961, 4.2). Where
+    /// there is no next, the last wait begins anew: who is answered is to have the time to acknowledge it.
     fn take_place_of_timer(&mut self, id: Id, now: Instant) {
         let Some(retries) = self.half_open.get(id).map(|entry| usize::from(entry.retries)) else { return };
+        self.leave_queue(id);
         if retries + 1 < self.by_retries.len() {
-            self.leave_queue(id);
             self.wait_longer(id, now);
+        } else if let Some(last) = self.by_retries.last_mut() {
+            last.push(&mut self.half_open, id, now);
         }
     }
 

@@ -312,12 +312,19 @@ fn a_syn_repeated_when_the_timer_expires_gets_one_syn_ack_not_two() {
 }
 
 #[test]
-fn without_retries_a_repeated_syn_does_not_prolong_anything() {
+fn a_syn_repeated_during_the_last_wait_is_answered_and_begins_it_anew() {
     let mut bench = Bench::new(ListenerConfig { syn_ack_retries: 0, ..ListenerConfig::default() });
     let first = bench.answer(0, 0, plain_syn());
-    assert_eq!(bench.answer(600, 0, plain_syn()), first);
-    assert_eq!(bench.listener.next_deadline(), Some(at(1_000)));
-    assert_eq!(bench.listener.poll_transmit(at(1_000), &mut bench.counters), None);
+    assert_eq!(bench.answer(999, 0, plain_syn()), first);
+    // Its ACK comes after the first wait would have been over.
+    assert_eq!(bench.listener.next_deadline(), Some(at(1_999)));
+    bench.established(1_100, 0, ack_of(&first));
+    // Or it does not come.
+    bench.answer(2_000, 1, plain_syn());
+    bench.answer(2_999, 1, plain_syn());
+    assert_eq!(bench.listener.poll_transmit(at(3_998), &mut bench.counters), None);
+    assert_eq!(bench.listener.syn_queue_len(), 1);
+    assert_eq!(bench.listener.poll_transmit(at(3_999), &mut bench.counters), None);
     assert_eq!(bench.listener.syn_queue_len(), 0);
 }
 
