@@ -112,11 +112,17 @@ struct Busy {
     listener: Option<SocketId>,
     stream: Option<SocketId>,
     computes: Duration,
+    /// It has read. What follows is a step of its own: what a step has to send leaves at its end.
+    has_read: bool,
     read: Log<(Instant, usize)>,
 }
 
 impl Program for Busy {
     fn step(&mut self, system: &mut System<'_>) -> Step {
+        if core::mem::take(&mut self.has_read) {
+            system.compute(self.computes);
+            return Step::Again;
+        }
         let config = ListenerConfig::default();
         let listener = *self.listener.get_or_insert_with(|| system.listen(None, PORT, &config).unwrap());
         let Some(stream) = self.stream else {
@@ -131,7 +137,7 @@ impl Program for Busy {
             Err(Unavailable::NotNow) => return Step::Wait(stream),
             Err(why) => panic!("{why}"),
         }
-        system.compute(self.computes);
+        self.has_read = true;
         Step::Again
     }
 }
@@ -146,7 +152,7 @@ fn a_transfer_goes_on_while_its_receiver_computes_and_the_receiver_pays_for_it()
             pair(&Config::of(architecture), machine.costs(architecture), wire);
         let read = Log::default();
         let computes = Duration::from_millis(400);
-        let busy = Busy { listener: None, stream: None, computes, read: read.clone() };
+        let busy = Busy { listener: None, stream: None, computes, has_read: false, read: read.clone() };
         let receiver = spawn(&mut world, server_host, busy);
         world.run_until(Instant::from_millis(10));
         let (asks, _) = StreamClient::new(server(), 1, 1, 4_000_000);
@@ -157,9 +163,8 @@ fn a_transfer_goes_on_while_its_receiver_computes_and_the_receiver_pays_for_it()
         // The buffer holds 64 KiB. Without acknowledgments between two looks, the sender's initial window of ten segments would be all that came.
         let most = read.iter().map(|&(_, len)| len).max().unwrap();
         assert!(most > 60_000, "{architecture}: {most} octets at a time");
-        // Seven looks. One finds the window hardly open again, and one what slow start after a pause has let through by then: it ends where HyStart++ ended
-        // the first, which took the queue at the receiver for one of the network's.
-        assert!(total > 4 * 60_000 + 2 * 14_480, "{architecture}: {total} octets in all");
+        // The first look finds the first segment, each of the six others nearly a whole window.
+        assert!(total > 6 * 60_000, "{architecture}: {total} octets in all");
         let bill = world.host(server_host).bill(receiver).unwrap();
         let computed = computes * (read.len() as u32 - 1);
         assert!(
