@@ -15,6 +15,7 @@ mod icmp;
 mod icmpv6;
 mod ipv4;
 mod ipv6;
+mod lately;
 mod multicast;
 mod multipath;
 mod ndp;
@@ -46,6 +47,7 @@ pub use forward::Transit;
 pub use hearsay::Hearsay;
 use hearsay::News;
 use icmp::Problem;
+use lately::Lately;
 use multicast::Groups;
 pub use multipath::{Multipath, NextHop};
 use neighbor::Neighbors;
@@ -195,6 +197,7 @@ pub struct Stack {
     config: Config,
     attachments: Vec<Attachment>,
     routes: Routes,
+    lately: Lately,
     path_mtus: PathMtus,
     neighbors: Neighbors,
     news: News,
@@ -219,6 +222,7 @@ impl Stack {
         Self {
             attachments: Vec::new(),
             routes: Routes::default(),
+            lately: Lately::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config),
             news: News::new(config.news),
@@ -273,6 +277,7 @@ impl Stack {
         if !removed {
             return false;
         }
+        self.lately.forget();
         if !attachment.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
         }
@@ -300,6 +305,7 @@ impl Stack {
         if !new {
             return;
         }
+        self.lately.forget();
         self.routes.add_on_link(cidr, interface);
         if let IpAddress::Ipv6(address) = cidr.address() {
             let group = IpAddress::Ipv6(solicited_node(address));

@@ -52,7 +52,7 @@ pub(super) enum Next {
 }
 
 /// The first hop of a packet's way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) interface: InterfaceId,
     pub(super) next: Next,

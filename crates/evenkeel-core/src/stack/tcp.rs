@@ -153,12 +153,12 @@ impl Stack {
     /// The address of ours from which a connection to `destination` is opened if its user names none, and the octets that a segment to there may have behind
     /// the 20 octets of its header, options included. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
     pub(crate) fn open_to(
-        &self,
+        &mut self,
         source: Option<IpAddress>,
         destination: &IpAddress,
         now: Instant,
     ) -> Result<(IpAddress, u16), SendError> {
-        let path = self.path_to(destination, None)?;
+        let path = self.path_lately_to(destination)?;
         let Next::Neighbor(next) = path.next else { return Err(SendError::NoRoute) };
         if self.is_broadcast(destination) {
             return Err(SendError::NoRoute);
@@ -193,7 +193,7 @@ impl Stack {
             dont_fragment: true,
             ..Header::new(source, destination, protocol, self.config.hop_limit)
         };
-        let path = match self.path_to(&destination, None) {
+        let path = match self.path_lately_to(&destination) {
             Ok(path) => path,
             Err(error) => {
                 let reason = if error == SendError::Loopback { IpDrop::Martian } else { IpDrop::NoRoute };

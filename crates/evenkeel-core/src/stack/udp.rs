@@ -178,7 +178,10 @@ impl Stack {
         if len > PACKET_MAX {
             return Err(SendError::TooBig);
         }
-        let path = self.path_to(&to.addr, source.interface)?;
+        let path = match source.interface {
+            None => self.path_lately_to(&to.addr)?,
+            interface => self.path_to(&to.addr, interface)?,
+        };
         let address = self.choose_source(source, &to.addr, path.interface)?;
         let head = head(address, source.port, to, len, payload);
         let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };

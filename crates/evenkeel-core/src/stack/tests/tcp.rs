@@ -4,7 +4,7 @@ use super::*;
 use crate::tcp::{Ecn, FourTuple};
 
 /// Octets that a segment may have on a connection opened to `destination`.
-fn mss_to(node: &Node, destination: &IpAddress) -> Result<u16, SendError> {
+fn mss_to(node: &mut Node, destination: &IpAddress) -> Result<u16, SendError> {
     node.stack.open_to(None, destination, Instant::ZERO).map(|(_, mss)| mss)
 }
 
@@ -27,11 +27,11 @@ fn a_segment_bears_the_codepoint_and_what_it_says_of_congestion() {
 /// RFC 9293 3.9.1.1, MUST-46.
 #[test]
 fn there_is_no_way_to_open_a_connection_to_several_hosts() {
-    let node = Node::quiet(1);
+    let mut node = Node::quiet(1);
     for to in [IpAddress::v4(255, 255, 255, 255), v4(255), v4(0), IpAddress::v4(224, 0, 0, 1)] {
-        assert_eq!(mss_to(&node, &to), Err(SendError::NoRoute), "{to}");
+        assert_eq!(mss_to(&mut node, &to), Err(SendError::NoRoute), "{to}");
     }
-    assert_eq!(mss_to(&node, &v4(2)), Ok(1460));
+    assert_eq!(mss_to(&mut node, &v4(2)), Ok(1460));
 }
 
 /// RFC 1191 5: there are routers that do not say how large a packet may be.
@@ -40,6 +40,6 @@ fn a_path_said_to_take_nothing_takes_what_every_path_does() {
     let mut node = Node::quiet(1);
     node.stack.learn_path_mtu(v4(2), 0, Instant::ZERO);
     node.stack.learn_path_mtu(v6(2), 0, Instant::ZERO);
-    assert_eq!(mss_to(&node, &v4(2)), Ok(536));
-    assert_eq!(mss_to(&node, &v6(2)), Ok(1220));
+    assert_eq!(mss_to(&mut node, &v4(2)), Ok(536));
+    assert_eq!(mss_to(&mut node, &v6(2)), Ok(1220));
 }
