@@ -8,7 +8,7 @@ use core::hash::Hasher;
 
 use siphasher::sip::{SipHasher13, SipHasher24};
 
-use super::tuple::{FourTuple, OCTETS_MAX};
+use super::tuple::{FourTuple, octets_of};
 use crate::wire::IpAddress;
 
 /// 128 random bits. Whoever makes the host draws them anew at each start, and nobody else may learn them.
@@ -50,18 +50,12 @@ impl Secret {
 
     /// For tables, where a collision costs time only: SipHash-1-3.
     pub(super) fn table_hash(&self, tuple: &FourTuple) -> u64 {
-        let mut buffer = [0; OCTETS_MAX];
-        let len = tuple.octets(&mut buffer);
-        let mut hasher = SipHasher13::new_with_key(&self.0);
-        hasher.write(&buffer[..len]);
-        hasher.finish()
+        tuple.hash_with(|octets| SipHasher13::new_with_key(&self.0).hash(octets))
     }
 
     /// For what travels over the network, where it must not be guessed: SipHash-2-4.
     pub(super) fn tuple_hash(&self, purpose: Purpose, tuple: &FourTuple, more: u64) -> u64 {
-        let mut buffer = [0; OCTETS_MAX];
-        let len = tuple.octets(&mut buffer);
-        self.hash(purpose, &buffer[..len], more)
+        tuple.hash_with(|octets| self.hash(purpose, octets, more))
     }
 
     /// The same for a pair of addresses.
@@ -79,13 +73,6 @@ impl Secret {
         hasher.write_u64(more << 8 | purpose as u64);
         hasher.write(octets);
         hasher.finish()
-    }
-}
-
-fn octets_of(address: &IpAddress) -> [u8; 16] {
-    match address {
-        IpAddress::Ipv4(address) => address.to_ipv6_mapped().octets(),
-        IpAddress::Ipv6(address) => address.octets(),
     }
 }
 

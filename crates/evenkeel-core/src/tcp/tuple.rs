@@ -14,9 +14,6 @@ pub struct FourTuple {
     pub remote: IpEndpoint,
 }
 
-/// The longest form of [`FourTuple::octets`].
-pub(super) const OCTETS_MAX: usize = 36;
-
 impl FourTuple {
     /// Both ends.
     #[must_use]
@@ -29,21 +26,38 @@ impl FourTuple {
         Header { source: self.local.port, destination: self.remote.port, ..Header::default() }
     }
 
-    /// The tuple as a string of octets, to be hashed: 12 for IPv4, 36 for IPv6.
-    pub(super) fn octets(&self, buffer: &mut [u8; OCTETS_MAX]) -> usize {
-        let mut len = 0;
-        let mut append = |octets: &[u8]| {
-            buffer[len..len + octets.len()].copy_from_slice(octets);
-            len += octets.len();
-        };
-        for end in [&self.local, &self.remote] {
-            match &end.addr {
-                IpAddress::Ipv4(address) => append(&address.octets()),
-                IpAddress::Ipv6(address) => append(&address.octets()),
-            }
-            append(&end.port.to_be_bytes());
+    /// Gives `hash` the tuple as a string of octets: 12 for IPv4, 36 for IPv6.
+    pub(super) fn hash_with<T>(&self, hash: impl FnOnce(&[u8]) -> T) -> T {
+        let [local, remote] = [self.local, self.remote].map(|end| end.port.to_be_bytes());
+        if let (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) = (self.local.addr, self.remote.addr) {
+            return hash(&joined::<4, 12>(from.octets(), local, to.octets(), remote));
         }
-        len
+        let [from, to] = [self.local, self.remote].map(|end| octets_of(&end.addr));
+        hash(&joined::<16, 36>(from, local, to, remote))
+    }
+}
+
+/// Of lengths that the compiler knows, so that a few moves do.
+#[inline]
+fn joined<const A: usize, const ALL: usize>(
+    from: [u8; A],
+    local: [u8; 2],
+    to: [u8; A],
+    remote: [u8; 2],
+) -> [u8; ALL] {
+    let mut all = [0; ALL];
+    all[..A].copy_from_slice(&from);
+    all[A..A + 2].copy_from_slice(&local);
+    all[A + 2..2 * A + 2].copy_from_slice(&to);
+    all[2 * A + 2..2 * A + 4].copy_from_slice(&remote);
+    all
+}
+
+/// Of IPv4 as mapped into IPv6 (RFC 4291, 2.5.5.2).
+pub(super) fn octets_of(address: &IpAddress) -> [u8; 16] {
+    match address {
+        IpAddress::Ipv4(address) => address.to_ipv6_mapped().octets(),
+        IpAddress::Ipv6(address) => address.octets(),
     }
 }
 
@@ -85,10 +99,9 @@ pub(super) mod tests {
     fn octets_tell_every_tuple_from_every_other() {
         let mut all: Vec<_> = (0..2_000)
             .map(|n| {
-                let mut buffer = [0; OCTETS_MAX];
-                let len = tuple(n).octets(&mut buffer);
-                assert_eq!(len, if n % 2 == 1 { 36 } else { 12 });
-                (len, buffer)
+                let octets = tuple(n).hash_with(<[u8]>::to_vec);
+                assert_eq!(octets.len(), if n % 2 == 1 { 36 } else { 12 });
+                octets
             })
             .collect();
         all.sort_unstable();
