@@ -141,16 +141,29 @@ impl<V> Table<V> {
 
     /// Takes an entry out.
     pub fn remove(&mut self, id: Id) -> Option<V> {
+        let value = self.slot_mut(id)?.value.take()?;
+        self.vacate(id);
+        Some(value)
+    }
+
+    /// The same, for who has no use for it. Large ones are dropped where they lie.
+    pub(super) fn discard(&mut self, id: Id) {
+        if let Some(slot) = self.slot_mut(id).filter(|slot| slot.value.is_some()) {
+            slot.value = None;
+            self.vacate(id);
+        }
+    }
+
+    /// The value of an entry has been taken: its place is free.
+    fn vacate(&mut self, id: Id) {
         let free = self.free;
-        let slot = self.slot_mut(id)?;
-        let value = slot.value.take()?;
+        let Some(slot) = self.slot_mut(id) else { return };
         slot.generation = slot.generation.wrapping_add(1);
         let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, free));
         self.free = id.index;
         if let Ok(place) = self.places.find_entry(hash.spread(), |&place| place == id.index) {
             place.remove();
         }
-        Some(value)
     }
 
     /// What is kept under this name.

@@ -4,6 +4,7 @@ use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
+use super::listeners::ListenerId;
 use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 
@@ -105,15 +106,18 @@ impl Endpoint {
     /// A connection leaves the table, and what it counted stays.
     pub(super) fn forget(&mut self, id: Id) -> Option<FourTuple> {
         let tuple = *self.connections.tuple(id)?;
-        let entry = self.connections.remove(id)?;
+        let &Entry { holder, from, held, established, .. } = self.connections.get(id)?;
+        self.connections.discard(id);
         if let Some(ended) = &mut self.ended {
             ended.push_back((id, tuple));
         }
         self.wheel.cancel(id.index());
         self.ports.gone += 1;
-        self.withdraw(&entry);
-        self.memory.account(entry.held, 0, &mut self.counters);
-        if entry.established {
+        if holder == Holder::Listener {
+            self.withdraw(from);
+        }
+        self.memory.account(held, 0, &mut self.counters);
+        if established {
             self.counters.lower(Counter::CurrEstab);
         }
         Some(tuple)
@@ -152,10 +156,8 @@ impl Endpoint {
     }
 
     /// It was to be accepted, and will not be.
-    fn withdraw(&mut self, entry: &Entry) {
-        if entry.holder == Holder::Listener
-            && let Some(listener) = entry.from.and_then(|from| self.listeners.by_id(from))
-        {
+    fn withdraw(&mut self, from: Option<ListenerId>) {
+        if let Some(listener) = from.and_then(|from| self.listeners.by_id(from)) {
             listener.withdraw(|id| self.connections.get(id).is_some());
         }
     }

@@ -186,6 +186,9 @@ impl Scoreboard {
         if len == 0 {
             return;
         }
+        if self.segments.capacity() == 0 {
+            self.segments.reserve_exact(1);
+        }
         let fate = Fate::InFlight;
         self.segments.push_back(Segment {
             start: self.nxt,
@@ -288,9 +291,11 @@ impl Scoreboard {
         }
     }
 
-    /// An idle connection owns no memory here.
+    /// An idle connection owns no memory here, or that of one segment: many never have more on their way.
     fn release(&mut self) {
-        self.segments = VecDeque::new();
+        if self.segments.capacity() > 1 {
+            self.segments = VecDeque::new();
+        }
         self.repairs = None;
     }
 
