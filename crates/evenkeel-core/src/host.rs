@@ -552,19 +552,23 @@ impl Host {
     /// What TCP has to send leaves, unless it may soon leave together with more.
     ///
     /// Protocol processing that wakes its own program is followed by that program's step, which will often answer, or close, or make room in its window:
-    /// the acknowledgment then goes with it (RFC 9293 3.8.6.3, RFC 1122 4.2.3.2). It waits for one unit, whichever that is, interrupts aside.
+    /// the acknowledgment then goes with it (RFC 9293 3.8.6.3, RFC 1122 4.2.3.2). It waits for that step, if it comes within a few units.
     fn send_segments(&mut self, unit: Unit, now: Instant) {
-        match unit {
-            Unit::Process(process) if self.has_woken_itself(process) => self.net.hold_segments(),
-            Unit::Device(_) | Unit::ChannelInterrupt if self.net.holds_segments() => {}
-            _ => self.net.send_tcp(now),
+        if self.may_be_answered_soon(unit) && self.net.may_hold_segments() {
+            self.net.hold_segments();
+        } else {
+            self.net.send_tcp(now);
         }
     }
 
-    /// Whether a process that slept has done protocol processing which ends its sleep.
-    fn has_woken_itself(&self, id: ProcessId) -> bool {
-        let asleep = self.process(id).is_some_and(|p| p.protocol.stepping && p.sleep.is_some());
-        asleep && self.net.wakeups.contains(&id)
+    /// Whether a process has done protocol processing that ends its own sleep, and its program has not had a step since.
+    fn may_be_answered_soon(&self, unit: Unit) -> bool {
+        let held = self.net.holds_segments();
+        let Unit::Process(id) = unit else { return held };
+        let Some(process) = self.process(id).filter(|process| process.protocol.stepping) else {
+            return false;
+        };
+        held || process.sleep.is_some() && self.net.wakeups.contains(&id)
     }
 
     /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then

@@ -35,8 +35,8 @@ pub(crate) struct Tcp {
     listeners: Vec<SocketId>,
     /// There may be segments to send, or something to tell.
     stirred: bool,
-    /// They wait until a program has had its turn.
-    held: bool,
+    /// For so many units they have waited for a program to have its turn.
+    held: u8,
     /// When the endpoint has something to do. As of the last time it was stirred.
     deadline: Instant,
     /// Of each process.
@@ -85,7 +85,7 @@ impl Tcp {
             holders: Vec::new(),
             listeners: Vec::new(),
             stirred: false,
-            held: false,
+            held: 0,
             deadline: Instant::NEVER,
             processing: Vec::new(),
             called: Vec::new(),

@@ -11,6 +11,8 @@ use crate::work::Work;
 
 /// Segments that one unit of work sends at most, so that nothing waits long for it.
 const SEGMENTS_PER_UNIT: usize = OUTPUT_PKTS / 2;
+/// Units that segments wait for a program to have its turn: it has to be soon, or they are better sent now.
+const UNITS_HELD_MAX: u8 = 8;
 
 impl Net {
     /// TCP input of a segment, which was in the channel of the connection `expected`, or in none's.
@@ -61,7 +63,7 @@ impl Net {
 
     /// Whether TCP has segments left to send that the last unit had no time for.
     pub(crate) fn has_segments_to_send(&self) -> bool {
-        self.tcp.stirred && !self.tcp.held && self.has_room_to_send()
+        self.tcp.stirred && self.tcp.held == 0 && self.has_room_to_send()
     }
 
     /// Programs hear of whatever TCP was told in this unit. To be called at the end of every unit.
@@ -83,7 +85,7 @@ impl Net {
         if !self.tcp.stirred {
             return;
         }
-        self.tcp.held = false;
+        self.tcp.held = 0;
         self.tcp.stirred = !self.send_segments(now);
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
@@ -93,11 +95,16 @@ impl Net {
 
     /// What there is to send waits for a unit: it may leave together with what a program has to say to it.
     pub(crate) const fn hold_segments(&mut self) {
-        self.tcp.held = true;
+        self.tcp.held += 1;
     }
 
     pub(crate) const fn holds_segments(&self) -> bool {
-        self.tcp.held
+        self.tcp.held > 0
+    }
+
+    /// Whether they have not waited for long.
+    pub(crate) const fn may_hold_segments(&self) -> bool {
+        self.tcp.held < UNITS_HELD_MAX
     }
 
     /// Sends what there is to send; says whether that was all.
