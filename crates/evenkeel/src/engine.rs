@@ -16,9 +16,14 @@ use evenkeel_link::{self as link, Clock, Device, Halt, Standing, Status, Stop, W
 /// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are readable.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
 
+/// A core that has nothing to do looks for more work for so long before it halts: about as long as it would take to halt, be woken and go on. Who waits
+/// that long loses at most as much again as if it had known how long the pause would be (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive
+/// spinning for a shared-memory multiprocessor", SOSP 1991).
+const LINGER: Duration = Duration::from_micros(20);
+
 /// Runs a [`Host`] in real time.
 ///
-/// The calling thread runs units in order of level as fast as it can; when nothing is pending it halts on the host's
+/// The calling thread runs units in order of level as fast as it can; when nothing has been pending for 20 µs it halts on the host's
 /// interfaces, which is what "interrupts enabled" means here. There is no other thread and no lock.
 #[derive(Debug)]
 pub struct Engine {
@@ -32,6 +37,9 @@ pub struct Engine {
     next_look: Instant,
     look_period: Duration,
     gather: Duration,
+    linger: Duration,
+    /// Until then the core does not halt.
+    lingers_until: Instant,
     /// Nothing was done since frames were last left to gather.
     gathered: bool,
     halted: Duration,
@@ -99,6 +107,8 @@ impl Engine {
             next_look: Instant::ZERO,
             look_period: LOOK_PERIOD,
             gather: Duration::ZERO,
+            linger: LINGER,
+            lingers_until: Instant::ZERO,
             gathered: false,
             halted: Duration::ZERO,
         })
@@ -130,9 +140,10 @@ impl Engine {
     }
 
     /// When everything is done that there was, lets frames gather for this long before it looks for more. Waking up costs as much as dozens of
-    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes.
+    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes, and at once.
     pub fn gather(&mut self, time: Duration) {
         self.gather = time;
+        self.linger = Duration::ZERO;
     }
 
     /// Looks this often, while the host is busy, at what is else looked at every 20 µs: a system call each time.
@@ -213,6 +224,10 @@ impl Engine {
             }
             now = match self.turn(now) {
                 Some(end) => end,
+                None if now < self.lingers_until => {
+                    core::hint::spin_loop();
+                    self.clock.now()
+                }
                 None if self.host.halt(now) => {
                     if let Some(ended) = self.ended(until, now, &mut done) {
                         return Ok(ended);
@@ -233,6 +248,7 @@ impl Engine {
         let end = if compute.is_zero() { self.clock.now() } else { self.clock.spin(compute) };
         self.host.charge(&ran, end.since(now));
         self.host.finish(&ran, end);
+        self.lingers_until = end + self.linger;
         Some(end)
     }
 
