@@ -1,7 +1,7 @@
 //! TCP between two processors: two of our hosts on a cable, two of smoltcp on the same cable, the kernel's loopback.
 //!
 //! `cargo bench -p evenkeel-apps --bench tcp` prints the table; `-- --rounds 5` for more rounds, `-- WORD` only contenders with that word in their names.
-//! `-- --profile NAME WORKLOAD` just runs one of them, for a profiler. As root, with `ip` and `ethtool`, for the kernel's part: it has a network namespace
+//! `-- --profile NAME WORKLOAD SECONDS` just runs one of them, for a profiler. As root, with `ip` and `ethtool`, for the kernel's part: it has a network namespace
 //! of its own, whose loopback is also measured with an MTU of 1500 octets and without segmentation offload, as the others are.
 //!
 //! Client and server have a processor each. They take turns, so that a noisy minute hits all, and what is shown is the median; the ratios are what counts.
@@ -78,12 +78,12 @@ fn main() -> ExitCode {
         println!("SKIPPED (needs root, `ip` and `ethtool`): the kernel's loopback");
     }
     let mut contenders = contenders(kernel);
-    if let [flag, name, workload] = &arguments[..]
+    if let [flag, name, workload, seconds] = &arguments[..]
         && flag == "--profile"
     {
         let contender = contenders.iter().find(|contender| contender.name == *name).unwrap();
         let workload = *Workload::ALL.iter().find(|known| known.name() == workload).unwrap();
-        println!("{}", measure(workload, 5.0, &*contender.run));
+        println!("{}", measure(workload, seconds.parse().unwrap(), &*contender.run));
         return ExitCode::SUCCESS;
     }
     let (rounds, words) = match &arguments[..] {
