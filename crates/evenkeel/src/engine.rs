@@ -16,15 +16,16 @@ use evenkeel_link::{self as link, Clock, Device, Halt, Standing, Status, Stop, W
 /// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are readable.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
 
-/// A core that has nothing to do looks for more work for so long before it halts: about as long as it would take to halt, be woken and go on. Who waits
-/// that long loses at most as much again as if it had known how long the pause would be (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive
-/// spinning for a shared-memory multiprocessor", SOSP 1991).
+/// A core with a cable that has nothing to do looks for more work for so long before it halts: about as long as it would take to halt, be woken by the core at
+/// the other end, which has a system call to make for that, and go on. Who waits that long loses at most as much again as if it had known how long the pause
+/// would be (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991). The kernel wakes whoever
+/// waits for its devices, and may need this very core to do so: there the core halts at once.
 const LINGER: Duration = Duration::from_micros(20);
 
 /// Runs a [`Host`] in real time.
 ///
-/// The calling thread runs units in order of level as fast as it can; when nothing has been pending for 20 µs it halts on the host's
-/// interfaces, which is what "interrupts enabled" means here. There is no other thread and no lock.
+/// The calling thread runs units in order of level as fast as it can; when nothing is pending it halts on the host's
+/// interfaces, which is what "interrupts enabled" means here; with a cable, when nothing has been for 20 µs. There is no other thread and no lock.
 #[derive(Debug)]
 pub struct Engine {
     host: Host,
@@ -37,7 +38,8 @@ pub struct Engine {
     next_look: Instant,
     look_period: Duration,
     gather: Duration,
-    linger: Duration,
+    /// What comes is seen without a system call, so it pays to look for it before halting.
+    lingers: bool,
     /// Until then the core does not halt.
     lingers_until: Instant,
     /// Nothing was done since frames were last left to gather.
@@ -107,7 +109,7 @@ impl Engine {
             next_look: Instant::ZERO,
             look_period: LOOK_PERIOD,
             gather: Duration::ZERO,
-            linger: LINGER,
+            lingers: false,
             lingers_until: Instant::ZERO,
             gathered: false,
             halted: Duration::ZERO,
@@ -143,7 +145,6 @@ impl Engine {
     /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes, and at once.
     pub fn gather(&mut self, time: Duration) {
         self.gather = time;
-        self.linger = Duration::ZERO;
     }
 
     /// Looks this often, while the host is busy, at what is else looked at every 20 µs: a system call each time.
@@ -178,6 +179,7 @@ impl Engine {
     /// [`AddInterfaceError`]
     pub fn add_cable(&mut self, end: End, addresses: &[IpCidr]) -> Result<InterfaceId, AddInterfaceError> {
         end.set_waker(self.halt.waker());
+        self.lingers = true;
         self.host.add_interface(Box::new(end), addresses, self.clock.now())
     }
 
@@ -248,7 +250,9 @@ impl Engine {
         let end = if compute.is_zero() { self.clock.now() } else { self.clock.spin(compute) };
         self.host.charge(&ran, end.since(now));
         self.host.finish(&ran, end);
-        self.lingers_until = end + self.linger;
+        if self.lingers && self.gather.is_zero() {
+            self.lingers_until = end + LINGER;
+        }
         Some(end)
     }
 
