@@ -97,7 +97,7 @@ fn veth() {
 /// Starts a monitor of `near` and waits until it listens.
 fn monitor(arguments: &[&str]) -> Running {
     let child = Running::start(command(&["monitor", "packet:near"]).args(arguments));
-    wait_for("grep -q 0003 /proc/thread-self/net/packet");
+    wait_for("grep -qw 0003 /proc/thread-self/net/packet");
     child
 }
 
@@ -367,7 +367,7 @@ fn a_full_disk_is_survived() {
             .spawn()
             .map(Running)
             .unwrap();
-        wait_for("grep -q 0003 /proc/thread-self/net/packet");
+        wait_for("grep -qw 0003 /proc/thread-self/net/packet");
         blast(60_000, "100k");
         wait_for(&format!("grep -q No.space.left.on.device {told}"));
         assert!(
