@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{command, in_namespace, pause, run, succeeds, wait_for};
+use common::{command, in_namespace, pause, run, signal, succeeds, wait_for};
 use evenkeel_testing::uninterrupted;
 
 fn start(arguments: &[&str]) -> Child {
@@ -25,15 +25,15 @@ fn converse(from: &str, to: &str) {
 }
 
 /// Interrupts it; it must end at once, with its books balanced.
-fn interrupt(mut child: Child, signal: &str) -> serde_json::Value {
-    run(&format!("kill -{signal} {}", child.id()));
+fn interrupt(mut child: Child, with: &str) -> serde_json::Value {
+    signal(&child, with);
     let ended = (0..40).any(|_| {
         child.try_wait().unwrap().is_some() || {
             pause();
             false
         }
     });
-    assert!(ended, "it goes on for 2 s after SIG{signal}");
+    assert!(ended, "it goes on for 2 s after SIG{with}");
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()

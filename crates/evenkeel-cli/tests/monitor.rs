@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use evenkeel::core::frame::Pool;
 use evenkeel::link::{Clock, DeviceSpec};
 
-use common::{command, evenkeel, in_namespace, json, pause, run, skip, wait_for};
+use common::{command, evenkeel, in_namespace, json, pause, run, signal, skip, wait_for};
 use serde_json::Value;
 
 /// A directory that goes away with the test.
@@ -64,7 +64,7 @@ impl Running {
 
     /// Interrupts it, and gives what it has printed to standard output and standard error.
     fn stop(mut self) -> (String, String) {
-        self.signal("INT");
+        signal(&self.0, "INT");
         let mut text = [String::new(), String::new()];
         self.0.stdout.take().unwrap().read_to_string(&mut text[0]).unwrap();
         if let Some(mut stderr) = self.0.stderr.take() {

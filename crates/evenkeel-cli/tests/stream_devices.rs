@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{command, in_namespace, pause, run, wait_for};
+use common::{command, in_namespace, pause, run, signal, wait_for};
 use evenkeel_testing::uninterrupted;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ impl Running {
 
     /// Interrupts it. It must end by itself, with its books balanced, and print JSON.
     fn interrupt(self) -> Value {
-        run(&format!("kill -INT {}", self.0.as_ref().unwrap().id()));
+        signal(self.0.as_ref().unwrap(), "INT");
         let (status, result, said) = self.end();
         assert_eq!(status, Some(0), "{said}");
         assert_eq!(result["books"]["conserved"], true, "{result}");

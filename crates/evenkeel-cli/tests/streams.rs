@@ -6,7 +6,7 @@ mod common;
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
-use common::{command, evenkeel, json, run};
+use common::{command, evenkeel, json, signal};
 use serde_json::Value;
 
 const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"];
@@ -252,7 +252,7 @@ fn ctrl_c_ends_a_server_and_a_client_with_their_books_balanced() {
         let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         common::pause();
         common::pause();
-        run(&format!("kill -INT {}", child.id()));
+        signal(&child, "INT");
         let ended = (0..200).any(|_| {
             child.try_wait().unwrap().is_some() || {
                 common::pause();

@@ -2,8 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::fs;
 use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -74,6 +75,29 @@ pub fn wait_for(line: &str) {
         }),
         "{line}"
     );
+}
+
+/// Sends SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell starts in the background ignores SIGINT at first.
+pub fn signal(child: &Child, signal: &str) {
+    // signal(7): of SIGINT, which is 2, the mask has the bit 1.
+    let bit = match signal {
+        "INT" => 1,
+        "TERM" => 14,
+        _ => panic!("{signal}?"),
+    };
+    let caught = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() >> bit & 1 == 1
+    };
+    assert!(
+        (0..200).any(|_| caught() || {
+            pause();
+            false
+        }),
+        "SIG{signal} is not caught"
+    );
+    run(&format!("kill -{signal} {}", child.id()));
 }
 
 #[expect(
