@@ -10,6 +10,7 @@ use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::{Event, SocketId};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::tcp::state::State;
 use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
@@ -212,6 +213,16 @@ impl Bench {
         });
     }
 
+    /// Data for connections that are no more, from long ago.
+    fn strays(&mut self, port: u16, from_port: u16, rate_pps: u64) {
+        self.attack(rate_pps, move |_, rng, _, to| {
+            let seq = SeqNumber::new(rng.next_u64() as u32);
+            let header = Header { seq, flags: Flags::ACK, window: 1_000, ..Header::default() };
+            let source = station(1, CLIENT, from_port + rng.below(u64::from(CONNECTIONS)) as u16);
+            segment_frame(source, Station { port, ..to }, header, &[0xee; 100])
+        });
+    }
+
     fn talk(&mut self, port: u16, from: u16) -> (Tally, Log<Unavailable>) {
         let config = ListenerConfig { syn_queue: 256, ..ListenerConfig::default() };
         self.world.host_mut(self.server).spawn("echo", 0, Box::new(StreamEcho::new(port, config).0));
@@ -350,6 +361,81 @@ fn a_flood_of_garbage_takes_nothing_from_the_connections_of_others_under_lrp() {
             assert!(kept < 0.2, "{architecture}: {kept}");
         }
     }
+}
+
+/// Fetches a document over each of some connections, then over a new one at every tick.
+#[derive(Debug)]
+struct Visits {
+    to: Endpoint,
+    port: u16,
+    next: Instant,
+    fetched: Tally,
+}
+
+impl Program for Visits {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events();
+        if system.now() >= self.next {
+            let stream = system.connect_from(None, self.port, self.to).unwrap();
+            let _ = system.write(stream, b"GET / HTTP/1.0\r\n\r\n");
+            self.port += 1;
+            self.next = if self.port < FROM + CONNECTIONS { self.next } else { self.next + TICK };
+        }
+        match system.next_event(events) {
+            Some(Event::Stream(stream, _)) => {
+                while system.read(stream, &mut [0; 4_096]).is_ok_and(|len| len > 0) {}
+                if system.stream_info(stream).is_some_and(|(_, info)| info.state == State::CloseWait) {
+                    self.fetched.add_one();
+                    system.close(stream);
+                }
+            }
+            Some(Event::Acceptable(_)) => {}
+            None => return Step::WaitUntil(events, self.next),
+        }
+        Step::Again
+    }
+}
+
+/// Connections in TIME-WAIT are nobody's: not those who will have others from the same port pay for what comes for them, but the daemon.
+#[test]
+fn a_flood_for_connections_in_time_wait_leaves_new_ones_alone() {
+    let run = |attacked: bool| {
+        let mut bench = bench(Architecture::SoftLrp, 4, |_| {});
+        let (server, _) = WebServer::new(HTTP, ListenerConfig::default(), 1_300, Duration::ZERO);
+        let process = bench.world.host_mut(bench.server).spawn("httpd", 0, Box::new(server));
+        let fetched = Tally::default();
+        let (to, next) = (Endpoint::new(SERVER.into(), HTTP), Instant::from_millis(50));
+        let visits = Visits { to, port: FROM, next, fetched: fetched.clone() };
+        bench.world.host_mut(bench.client).spawn("visits", 0, Box::new(visits));
+        bench.world.run_until(Instant::from_millis(2_000));
+        assert!(bench.server().tcp().waiting() > usize::from(CONNECTIONS), "the server closes first");
+        let frames = bench.server().pool().1;
+        if attacked {
+            bench.strays(HTTP, FROM, 14_000);
+        }
+        let count = bench.measure(&fetched);
+        bounded(bench.server(), frames, usize::from(CONNECTIONS));
+        let used = |process| bench.server().bill(process).unwrap().used;
+        let daemon = bench.server().processes().find(|(_, name, _)| *name == "icmpd").unwrap().0;
+        (
+            count as f64,
+            used(process),
+            used(daemon),
+            bench.server().tcp_counters().get(Counter::AckSkippedTimeWait),
+        )
+    };
+    let ((calm, paid_calm, ..), (fetched, paid, daemon, skipped)) = (run(false), run(true));
+    println!(
+        "a flood for connections in TIME-WAIT: {:.3} kept, {paid:?} paid instead of {paid_calm:?}, {daemon:?} by the daemon",
+        fetched / calm
+    );
+    assert!(calm > 300.0, "{calm}");
+    assert!(fetched / calm >= KEPT, "{}", fetched / calm);
+    assert!(skipped > 1_000, "{skipped}: they are what was flooded");
+    assert!(
+        paid < paid_calm * 3 / 2 && daemon > paid_calm,
+        "{paid:?} instead of {paid_calm:?}, {daemon:?} by the daemon"
+    );
 }
 
 /// Asks for documents on many connections and reads nothing of what comes.

@@ -302,7 +302,7 @@ impl Net {
                 self.table.note_fragment(key, id);
                 id
             }
-            Class::Segment { tuple, channel, .. } => match self.segment_channel(&tuple, channel) {
+            Class::Segment { tuple, opens, channel } => match self.segment_channel(&tuple, opens, channel) {
                 Some(id) => id,
                 None => return self.drop_input(frame, TcpDrop::NoSocket),
             },

@@ -5,9 +5,10 @@
 //! processor falls behind, its channels fill up, and the excess dies there.
 //!
 //! A listener has two channels. SYNs have one of their own, which is left alone while the listener can take no more connections: a flood of them then ends
-//! there. Whatever else comes for its port (the last ACK of a handshake, an answer to a connection in TIME-WAIT) has the other. A connection has a
-//! channel while segments wait for it; with an adaptor that demultiplexes, from when it has a socket until it ends, if the adaptor has one to spare, or else its
-//! listener's. What is for nobody is left to the daemon for control traffic.
+//! there. Whatever else comes for its port (the last ACK of a handshake) has the other. A connection has a channel while segments wait for it; with an
+//! adaptor that demultiplexes, from when it has a socket until it ends, if the adaptor has one to spare, or else its listener's. All connections in
+//! TIME-WAIT have one channel together: they are nobody's any more, so the daemon for control traffic minds it. An adaptor does not know them, and has what
+//! comes for them go where other segments for nobody go: to the listener of the port, or else to that daemon.
 
 use std::collections::VecDeque;
 
@@ -16,6 +17,7 @@ use super::Holder;
 use crate::channel::{Channel, ChannelId};
 use crate::demux::{Binding, Change};
 use crate::frame::Frame;
+use crate::host::Config;
 use crate::poll::{Gate, Sources};
 use crate::process::ProcessId;
 use crate::receive::DeviceWork;
@@ -46,6 +48,8 @@ pub(crate) enum Feed {
     Handshakes(SocketId),
     /// A connection.
     Connection(Id),
+    /// All connections in TIME-WAIT.
+    TimeWait,
 }
 
 /// The protocol processing that a process has to do.
@@ -69,6 +73,8 @@ pub(super) struct Spare {
     queued: usize,
     /// On adaptors: how many channels were made.
     rings: usize,
+    /// The one of all connections in TIME-WAIT.
+    time_wait: Option<ChannelId>,
 }
 
 impl Net {
@@ -133,12 +139,17 @@ impl Net {
         }
     }
 
-    /// The buffers of all channels of connections, promised when the first socket needs them.
+    /// The buffers of all channels of connections, and of those in TIME-WAIT, promised when the first socket needs them.
     pub(super) fn promise_segments(&mut self) -> Result<(), ListenError> {
         if self.tcp.spare.promised == 0 && self.plan.is_lazy() && self.plan.device != DeviceWork::None {
-            let pkts = self.config.segment_pkts;
-            self.pool.grow(pkts).map_err(ListenError::NoMemory)?;
-            self.tcp.spare.promised = pkts;
+            let Config { segment_pkts, channel_pkts, .. } = self.config;
+            self.pool.grow(segment_pkts + channel_pkts).map_err(ListenError::NoMemory)?;
+            self.tcp.spare.promised = segment_pkts;
+            let mut channel = Channel::new(channel_pkts, Gate::open());
+            channel.feed = Some(Feed::TimeWait);
+            let id = self.free_channel_id();
+            self.put_channel(id, channel);
+            self.tcp.spare.time_wait = Some(id);
         }
         Ok(())
     }
@@ -178,13 +189,18 @@ impl Net {
         self.tcp.spare.channels.push(channel);
     }
 
-    /// The channel of a segment: its connection's, or where the demultiplexing table says that others go.
+    /// The channel of a segment: its connection's, or where the demultiplexing table says that others go. A SYN for a connection in TIME-WAIT
+    /// may open another (RFC 6191), so it is one for the listener.
     pub(in crate::net) fn segment_channel(
         &mut self,
         tuple: &FourTuple,
+        opens: bool,
         otherwise: Option<ChannelId>,
     ) -> Option<ChannelId> {
-        let Some(id) = self.tcp.endpoint.find(tuple) else { return otherwise };
+        let Some(id) = self.tcp.endpoint.find(tuple) else {
+            let waits = !opens && self.tcp.endpoint.is_waiting(tuple);
+            return if waits { self.tcp.spare.time_wait } else { otherwise };
+        };
         let holder = match self.tcp.holder(id) {
             Some(holder) => holder,
             None => {
@@ -255,13 +271,14 @@ impl Net {
         self.tcp.called.push(process);
     }
 
-    /// Whose business a channel is. When a process has ended, the daemon for control traffic minds what is left of its connections.
+    /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that has ended, the daemon for control traffic minds.
     fn process_for(&mut self, feed: Feed) -> ProcessId {
         let process = match feed {
             Feed::Syns(socket) | Feed::Handshakes(socket) => {
                 self.descriptor(socket).and_then(Descriptor::owner)
             }
             Feed::Connection(id) => self.tcp.holder(id).and_then(|holder| holder.process),
+            Feed::TimeWait => None,
         };
         process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.caretaker())
     }

@@ -224,6 +224,12 @@ impl Endpoint {
         self.time_wait.len()
     }
 
+    /// Whether the connection between these two ends is one of them: for early demultiplexing.
+    #[must_use]
+    pub fn is_waiting(&self, tuple: &FourTuple) -> bool {
+        !self.time_wait.is_empty() && self.time_wait.find(tuple).is_some()
+    }
+
     /// A connection.
     #[must_use]
     pub fn connection(&self, id: Id) -> Option<&Connection> {
