@@ -242,21 +242,26 @@ pub(crate) fn udp_between(
 
 /// A SYN from `from` to `port`.
 pub(crate) fn syn(from: u16, port: u16) -> Vec<u8> {
-    let header = Header { source: from, destination: port, flags: Flags::SYN, ..Header::default() };
-    let mut segment = [0; 20];
-    let len = Segment::bare(header).emit(&mut segment, &PEER.into(), &HOST.into()).unwrap();
+    tcp(Header { source: from, destination: port, flags: Flags::SYN, ..Header::default() }, b"")
+}
+
+/// A segment from the peer to the host.
+pub(crate) fn tcp(header: Header, payload: &[u8]) -> Vec<u8> {
+    let segment = Segment { header, payload: [payload, b""] };
+    let mut octets = vec![0; segment.len()];
+    segment.emit(&mut octets, &PEER.into(), &HOST.into()).unwrap();
     let ip = Ipv4Repr {
         src_addr: PEER,
         dst_addr: HOST,
         next_header: IpProtocol::Tcp,
-        payload_len: len,
+        payload_len: octets.len(),
         hop_limit: 64,
     };
-    let mut frame = vec![0; 14 + 20 + len];
+    let mut frame = vec![0; 14 + 20 + octets.len()];
     ethernet(&mut frame, HOST_MAC, EthernetProtocol::Ipv4);
     let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
     ip.emit(&mut packet, &Default::default());
-    packet.payload_mut().copy_from_slice(&segment[..len]);
+    packet.payload_mut().copy_from_slice(&octets);
     frame
 }
 
