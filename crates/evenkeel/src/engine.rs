@@ -318,9 +318,13 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use evenkeel_core::cable::{Options, pair};
+    use evenkeel_core::frame::Pool;
     use evenkeel_core::host::{Config, System};
+    use evenkeel_core::interface::Interface as _;
     use evenkeel_core::process::{Program, Step};
     use evenkeel_core::tcp::ListenerConfig;
+    use evenkeel_link::capture::{Replay, ReplayOptions};
 
     use super::*;
 
@@ -400,5 +404,94 @@ mod tests {
     #[test]
     fn what_is_attended_is_served_while_the_core_is_busy() {
         attended_while(true);
+    }
+
+    fn engine() -> Engine {
+        Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap()
+    }
+
+    /// Gives the engine one end of a cable, and the test the other.
+    fn plug_in(engine: &mut Engine) -> End {
+        let (mut wire, end) = pair(Options::new("wire", 1), Options::new("host", 2));
+        wire.attach(&mut Pool::with_limit(1_024)).unwrap();
+        engine.add_cable(end, &[]).unwrap();
+        wire
+    }
+
+    /// A device of the operating system that needs no privilege, and brings nothing.
+    fn silent_device(name: &str) -> Replay {
+        let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}.pcap", std::process::id()));
+        let header = [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 65_535, 1].map(u32::to_be_bytes);
+        std::fs::write(&path, header.as_flattened()).unwrap();
+        let device = Replay::open(&path, &ReplayOptions::default(), Clock::start());
+        std::fs::remove_file(&path).unwrap();
+        device.unwrap()
+    }
+
+    #[test]
+    fn a_core_with_a_cable_lingers_for_a_while_after_every_unit() {
+        let mut engine = engine();
+        let _wire = plug_in(&mut engine);
+        engine.add_device(Box::new(silent_device("beside-a-cable")), &[]).unwrap();
+        assert_eq!(engine.lingers_until, Instant::ZERO);
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        for _ in 0..3 {
+            let end = engine.turn(engine.clock.now()).unwrap();
+            assert_eq!(engine.lingers_until, end + LINGER);
+        }
+    }
+
+    #[test]
+    fn a_core_without_a_cable_and_one_that_lets_frames_gather_do_not_linger() {
+        let with_device = |engine: &mut Engine| {
+            engine.add_device(Box::new(silent_device("alone")), &[]).unwrap();
+        };
+        let gathering = |engine: &mut Engine| {
+            plug_in(engine);
+            engine.gather(Duration::from_micros(50));
+        };
+        for equip in [with_device, gathering] {
+            let mut engine = engine();
+            equip(&mut engine);
+            engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+            assert!(engine.turn(engine.clock.now()).is_some());
+            assert_eq!(engine.lingers_until, Instant::ZERO);
+        }
+    }
+
+    /// It looks whether it is done as often as it can; at the second look a frame comes.
+    #[test]
+    fn what_comes_while_a_core_lingers_is_served_without_halting() {
+        let mut engine = engine();
+        let mut wire = plug_in(&mut engine);
+        while engine.turn(engine.clock.now()).is_some() {}
+        // However long the operating system may keep this thread from its core, the while is not over.
+        engine.lingers_until = Instant::NEVER;
+        engine.look_every(Duration::ZERO);
+        let mut asked = 0;
+        let until = engine.clock().now() + Duration::from_secs(10);
+        let ended = engine.run(until, |host| {
+            asked += 1;
+            if asked == 2 {
+                assert!(wire.send(&[0; 60]));
+                wire.flush();
+            }
+            host.ledger().received == 1
+        });
+        assert_eq!((ended.unwrap(), engine.halted()), (Ended::Done, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_core_that_has_lingered_halts() {
+        let mut engine = engine();
+        let _wire = plug_in(&mut engine);
+        engine.host_mut().spawn("listens", 0, Box::new(Listens));
+        // The operating system may keep this thread from its core for all of such a time, but not again and again.
+        let halts = (0..2_000).any(|_| {
+            let until = engine.clock().now() + Duration::from_millis(1);
+            assert_eq!(engine.run(until, |_| false).unwrap(), Ended::Time);
+            !engine.halted().is_zero()
+        });
+        assert!(halts && engine.lingers_until > Instant::ZERO);
     }
 }
