@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::connection::{Config, Connection, Error, Keepalive, Unavailable};
-use evenkeel_core::tcp::endpoint::{Event, ListenAt, Packet};
+use evenkeel_core::tcp::endpoint::{Event, Lane, ListenAt, Packet};
 use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::recovery::RecoveryConfig;
 use evenkeel_core::tcp::table::Id;
@@ -226,7 +226,7 @@ impl World {
     fn input(&mut self, peer: usize, octets: &[u8], ecn: Ecn) {
         let tuple = self.peers[peer].tuple;
         let (source, destination) = (tuple.remote.addr, tuple.local.addr);
-        let packet = Packet { source, destination, ecn, mss: MSS };
+        let packet = Packet { source, destination, ecn, mss: MSS, lane: Lane::default() };
         let Ok(segment) = Segment::parse(octets, &source, &destination, ecn) else {
             self.endpoint.input(octets, &packet, self.now);
             return;

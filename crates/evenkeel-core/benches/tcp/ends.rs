@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::tcp::endpoint::{ListenAt, Packet};
+use evenkeel_core::tcp::endpoint::{Lane, ListenAt, Packet};
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::tcp::{
     Config, Ecn, Endpoint, EndpointConfig, FourTuple, ListenerConfig, Secret, TimeWaitConfig,
@@ -76,6 +76,7 @@ impl Cable {
                 destination: tuple.remote.addr,
                 ecn: Ecn::NotCapable,
                 mss: MSS,
+                lane: Lane::default(),
             };
             endpoint.input(&self.octets[n * ROOM..][..len], &packet, now);
             after(endpoint);

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::{Net, QueueId, STALL_PERIOD};
+use super::{Net, OUTPUT_PKTS, QueueId, STALL_PERIOD};
 use crate::drop::{LinkDrop, QueueDrop};
 use crate::frame::{Frame, Pool};
 use crate::interface::Interface;
 use crate::poll::{Gate, Sources};
 use crate::socket::{Descriptor, SocketId};
 use crate::stack::{Endpoint, InterfaceId, Io, SendError, Source};
+use crate::tcp::endpoint::Lanes;
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -166,12 +167,20 @@ impl Net {
         self.poller.enqueued(QueueId::Output(id), &mut outlet.gate, waiting, Sources::ALL, now);
     }
 
-    /// Whether every output queue has room for what may still come in this unit. One whose interface cannot send at all does not count: it would hold up the
-    /// others.
-    pub(super) fn output_has_room(&self) -> bool {
-        self.outlets.iter().zip(&self.interfaces).all(|(outlet, interface)| {
-            outlet.len() + self.out.len() < outlet.limit_pkts * 3 / 4 || interface.stalled()
-        })
+    /// The interfaces whose output queues have no room for what may still come in this unit; `None` if all have not. One that cannot send at all is not among
+    /// them: what is sent there is lost, so that connections find out and fail in time, rather than wait for it without end.
+    pub(super) fn full_lanes(&self) -> Option<Lanes> {
+        let coming = self.out.len();
+        let mut has_room = false;
+        let mut full = Lanes::NONE;
+        for ((outlet, interface), id) in self.outlets.iter().zip(&self.interfaces).zip(0..) {
+            if outlet.len() + coming < outlet.limit_pkts * 3 / 4 || interface.stalled() {
+                has_room = true;
+            } else {
+                full = full.union(Lanes::one(InterfaceId(id).lane()));
+            }
+        }
+        (has_room && coming < OUTPUT_PKTS).then_some(full)
     }
 
     fn is_output_full(&self, id: InterfaceId) -> bool {

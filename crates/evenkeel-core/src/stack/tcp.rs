@@ -150,14 +150,14 @@ impl Stack {
         Some(TcpPacket { interface, source, destination, ecn, payload })
     }
 
-    /// The address of ours from which a connection to `destination` is opened if its user names none, and the octets that a segment to there may have behind
-    /// the 20 octets of its header, options included. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
+    /// The address of ours from which a connection to `destination` is opened if its user names none, the octets that a segment to there may have behind the 20
+    /// octets of its header, options included, and by which interface it leaves. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
     pub(crate) fn open_to(
         &mut self,
         source: Option<IpAddress>,
         destination: &IpAddress,
         now: Instant,
-    ) -> Result<(IpAddress, u16), SendError> {
+    ) -> Result<(IpAddress, u16, InterfaceId), SendError> {
         let path = self.path_lately_to(destination)?;
         let Next::Neighbor(next) = path.next else { return Err(SendError::NoRoute) };
         if self.is_broadcast(destination) {
@@ -166,7 +166,7 @@ impl Stack {
         let source = source.or_else(|| self.source_for(destination, &next, path.interface));
         let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
         let mtu = self.path_mtus.get(destination, now).map_or(mtu, |known| known.min(mtu));
-        Ok((source.ok_or(SendError::NoAddress)?, segment_max(mtu, destination)))
+        Ok((source.ok_or(SendError::NoAddress)?, segment_max(mtu, destination), path.interface))
     }
 
     /// The same for a neighbour's segment that came by `interface`: what can come that way.
@@ -175,6 +175,7 @@ impl Stack {
     }
 
     /// Sends the segment in `frame`. Routers are not to fragment it (RFC 1191 3); how else they are to treat it, the second argument but one says.
+    /// Says by which interface it leaves.
     ///
     /// # Errors
     /// [`SendError`]; the segment is lost, and counted as dropped.
@@ -184,7 +185,7 @@ impl Stack {
         tuple: &FourTuple,
         (dscp, ecn): (u8, Ecn),
         io: &mut Io<'_>,
-    ) -> Result<(), SendError> {
+    ) -> Result<InterfaceId, SendError> {
         let (source, destination) = (tuple.local.addr, tuple.remote.addr);
         let protocol = IpProtocol::Tcp;
         let header = Header {
@@ -201,7 +202,7 @@ impl Stack {
                 return Err(error);
             }
         };
-        self.send_whole(header, path, frame, io)
+        self.send_whole(header, path, frame, io).map(|()| path.interface)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use evenkeel_core::tcp::endpoint::{Event, Packet as Arrival};
+use evenkeel_core::tcp::endpoint::{Event, Lane, Packet as Arrival};
 use evenkeel_core::tcp::{Counter, Ecn, Endpoint, EndpointConfig, FourTuple, Secret, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpEndpoint};
@@ -329,7 +329,7 @@ impl Network {
             user.arrived(self, number, &tuple, &octets);
         }
         let ipv6 = matches!(source, IpAddress::Ipv6(_));
-        let arrival = Arrival { source, destination, ecn, mss: Self::mss(ipv6) };
+        let arrival = Arrival { source, destination, ecn, mss: Self::mss(ipv6), lane: Lane::default() };
         let node = &mut self.nodes[number];
         node.touched = true;
         let before = node.endpoint.counters().get(Counter::InErrs);

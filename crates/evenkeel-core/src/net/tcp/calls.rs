@@ -91,7 +91,8 @@ impl Net {
         if local.0.is_some_and(|address| !self.stack.is_local(&address)) {
             return Err(ConnectError::NotLocal);
         }
-        let (address, mss) = self.stack.open_to(local.0, &to.addr, now).map_err(ConnectError::from)?;
+        let (address, mss, interface) =
+            self.stack.open_to(local.0, &to.addr, now).map_err(ConnectError::from)?;
         // Without them no segment of the peer's would ever find room.
         self.promise_segments().map_err(|_| ConnectError::Full)?;
         let tuple = FourTuple::new(IpEndpoint::new(address, local.1), to);
@@ -104,6 +105,7 @@ impl Net {
             endpoint::ConnectError::NoPort => ConnectError::NoPort,
             endpoint::ConnectError::Full => ConnectError::Full,
         })?;
+        self.tcp.endpoint.set_lane(id, interface.lane());
         self.tcp.stirred = true;
         Ok((self.open_stream(id, owner), taken))
     }

@@ -4,7 +4,7 @@ use super::super::{Net, OUTPUT_PKTS};
 use crate::socket::{Descriptor, SocketId};
 use crate::stack::{TcpPacket, Trouble, TroubleKind, segment_max};
 use crate::tcp::FourTuple;
-use crate::tcp::endpoint::{Event, Fate, ListenAt, Packet, Quote, Readiness};
+use crate::tcp::endpoint::{Event, Fate, Lane, Lanes, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
 use crate::time::Instant;
 use crate::work::Work;
@@ -23,6 +23,7 @@ impl Net {
             destination: packet.destination,
             ecn: packet.ecn,
             mss: self.stack.mss_by(packet.interface, &packet.source),
+            lane: packet.interface.lane(),
         };
         let octets = packet.octets();
         if opens(&octets) {
@@ -61,9 +62,11 @@ impl Net {
         opens && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
     }
 
-    /// Whether TCP has segments left to send that the last unit had no time for.
+    /// Whether TCP has segments left to send that the last unit had no time for, or whose interface has room by now.
     pub(crate) fn has_segments_to_send(&self) -> bool {
-        self.tcp.stirred && self.tcp.held == 0 && self.has_room_to_send()
+        self.tcp.stirred
+            && self.tcp.held == 0
+            && self.full_lanes().is_some_and(|full| self.tcp.endpoint.may_transmit(full))
     }
 
     /// Programs hear of whatever TCP was told in this unit. To be called at the end of every unit.
@@ -107,12 +110,11 @@ impl Net {
         self.tcp.held < UNITS_HELD_MAX
     }
 
-    /// Sends what there is to send; says whether that was all.
+    /// Sends what there is to send by interfaces that have room; says whether that was all. TCP has its segments until they are acknowledged, so they can wait.
     fn send_segments(&mut self, now: Instant) -> bool {
         for _ in 0..SEGMENTS_PER_UNIT {
-            if !self.has_room_to_send() {
-                return false;
-            }
+            let Some(full) = self.full_lanes() else { break };
+            self.tcp.endpoint.set_full(full);
             let Some(mut frame) = self.pool.take() else { return false };
             let room = frame.capacity();
             let sent = if frame.resize(room) {
@@ -122,21 +124,29 @@ impl Net {
             };
             let Some(sent) = sent else {
                 self.pool.recycle(frame);
-                return true;
+                break;
             };
             // It was written to this very frame, so it fits.
             let _ = frame.resize(sent.len);
             self.work.add(Work::SegmentOutput);
             // A segment that cannot be sent is lost, as in the network: it is counted, and sent again.
             let class = (sent.dscp, sent.ecn);
-            let _ = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent.tuple, class, io));
+            let left = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent.tuple, class, io));
+            if let (Ok(interface), Some(lane)) = (left, sent.lane)
+                && interface.lane() != lane
+            {
+                self.change_lane(&sent.tuple, interface.lane());
+            }
         }
-        false
+        !self.tcp.endpoint.may_transmit(Lanes::NONE)
     }
 
-    /// Whether an output queue would rather have no more at the moment. TCP has its segments until they are acknowledged, so it can wait.
-    fn has_room_to_send(&self) -> bool {
-        self.out.len() < OUTPUT_PKTS && self.output_has_room()
+    /// Another route has been taken than before.
+    #[cold]
+    fn change_lane(&mut self, tuple: &FourTuple, lane: Lane) {
+        if let Some(id) = self.tcp.endpoint.find(tuple) {
+            self.tcp.endpoint.set_lane(id, lane);
+        }
     }
 
     fn tell_listener(&mut self, at: &ListenAt) {

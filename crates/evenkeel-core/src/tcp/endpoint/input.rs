@@ -9,7 +9,7 @@ use super::super::state::State;
 use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
-use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, ListenAt, Readiness};
+use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, Lane, ListenAt, Readiness};
 use crate::drop::TcpDrop;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
@@ -25,6 +25,8 @@ pub struct Packet {
     pub ecn: Ecn,
     /// Octets that a segment to the sender may have after the 20 octets of its header.
     pub mss: u16,
+    /// By which it will probably leave.
+    pub lane: Lane,
 }
 
 /// What became of a segment.
@@ -97,7 +99,7 @@ impl Endpoint {
                 time_wait::Answer::Reopen { previous } => Some(previous),
             },
         };
-        self.offer_to_listener(hash, &Arrival { tuple, segment, mss: packet.mss, previous, now })
+        self.offer_to_listener(hash, &Arrival { tuple, segment, mss: packet.mss, previous, now }, packet.lane)
     }
 
     fn count_malformed(&mut self, why: Malformed) -> Fate {
@@ -136,7 +138,7 @@ impl Endpoint {
         }
     }
 
-    fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>) -> Fate {
+    fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>, lane: Lane) -> Fate {
         let tuple = arrival.tuple;
         let Some(at) = self.listener_for(&tuple.local) else {
             self.refuse(&tuple, &arrival.segment);
@@ -164,11 +166,11 @@ impl Endpoint {
                 }
             }
             Reaction::Establish(agreed) => {
-                self.establish(at, &agreed, hash, arrival);
+                self.establish(at, &agreed, hash, arrival, lane);
                 fate = data;
             }
             Reaction::FastOpen(agreed, cookie) => {
-                self.establish_early(at, &agreed, cookie, hash, arrival);
+                self.establish_early(at, &agreed, cookie, hash, arrival, lane);
                 fate = data;
             }
         }
@@ -194,10 +196,11 @@ impl Endpoint {
         agreed: &listener::Handshake,
         hash: TupleHash,
         arrival: &Arrival<'_>,
+        lane: Lane,
     ) {
         let mut connection = self.accepted(agreed, agreed.progress().syn_ack, arrival);
         connection.on_segment(&arrival.segment, arrival.now);
-        self.enqueue(at, connection, false, hash, &arrival.tuple);
+        self.enqueue(at, connection, false, hash, &arrival.tuple, lane);
     }
 
     fn establish_early(
@@ -207,10 +210,11 @@ impl Endpoint {
         cookie: Option<Cookie>,
         hash: TupleHash,
         arrival: &Arrival<'_>,
+        lane: Lane,
     ) {
         let mut connection = self.accepted(agreed, SynAck::Due(cookie), arrival);
         connection.on_early_data(&arrival.segment, arrival.now);
-        self.enqueue(at, connection, true, hash, &arrival.tuple);
+        self.enqueue(at, connection, true, hash, &arrival.tuple, lane);
     }
 
     fn accepted(&self, agreed: &listener::Handshake, syn_ack: SynAck, arrival: &Arrival<'_>) -> Connection {
@@ -229,10 +233,12 @@ impl Endpoint {
         early: bool,
         hash: TupleHash,
         tuple: &FourTuple,
+        lane: Lane,
     ) {
         let entry = Entry {
             connection,
             holder: Holder::Listener,
+            lane,
             queued: false,
             announced: false,
             told: Readiness::default(),

@@ -8,6 +8,7 @@
 //! | where a segment goes | `input.rs` |
 //! | what ICMP says of segments | `icmp.rs` |
 //! | what leaves; passing time; the end of a connection | `output.rs` |
+//! | ways to leave by, and who waits for one | `lanes.rs` |
 //! | listeners and their deadlines | `listeners.rs` |
 //! | memory for buffers | `memory.rs` |
 //! | reports | `report.rs` |
@@ -18,6 +19,7 @@
 mod fast_open;
 mod icmp;
 mod input;
+mod lanes;
 mod listeners;
 mod memory;
 mod output;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 
 pub use icmp::Quote;
 pub use input::{Fate, Packet};
+pub use lanes::{Lane, Lanes};
 pub use output::Transmit;
 pub use report::ListenerInfo;
 pub use user::{ConnectError, Event, InUse, Readiness};
@@ -52,6 +55,7 @@ use super::time_wait::{TimeWait, TimeWaitConfig};
 use super::tuple::FourTuple;
 use super::wheel::Wheel;
 use crate::wire::{IpAddress, IpEndpoint};
+use lanes::HeldUp;
 use listeners::{ListenerId, Listeners};
 use memory::Memory;
 use ports::Ports;
@@ -117,8 +121,11 @@ pub struct Endpoint {
     wheel: Wheel,
     time_wait: TimeWait,
     listeners: Listeners,
-    /// Connections that may have something to send, each once.
+    /// Connections that may have something to send, each once; but those in `held_up`.
     to_send: VecDeque<Id>,
+    held_up: HeldUp,
+    /// Lanes that have no room now.
+    full: Lanes,
     answers: VecDeque<Answer>,
     /// What the user is to be told; each connection once.
     events: VecDeque<Event>,
@@ -145,7 +152,9 @@ struct Answer {
 struct Entry {
     connection: Connection,
     holder: Holder,
-    /// It is in `to_send`.
+    /// By which its last segment left, or its next one is thought to.
+    lane: Lane,
+    /// It is in `to_send` or in `held_up`.
     queued: bool,
     /// It is in `events`.
     announced: bool,
@@ -188,6 +197,8 @@ impl Endpoint {
             time_wait: TimeWait::new(config.time_wait, secret, numbers),
             listeners: Listeners::default(),
             to_send: VecDeque::new(),
+            held_up: HeldUp::default(),
+            full: Lanes::NONE,
             answers: VecDeque::new(),
             events: VecDeque::new(),
             fast_open: None,

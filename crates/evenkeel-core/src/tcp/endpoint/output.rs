@@ -5,7 +5,7 @@ use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
 use super::listeners::ListenerId;
-use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
+use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder, Lane, Lanes};
 use crate::time::Instant;
 
 /// A segment that was written, for IP to send.
@@ -19,6 +19,8 @@ pub struct Transmit {
     pub dscp: u8,
     /// What the IP header is to say about congestion.
     pub ecn: Ecn,
+    /// The lane by which its connection believes that it leaves; none of what a listener, TIME-WAIT or nobody answers.
+    pub lane: Option<Lane>,
 }
 
 impl Endpoint {
@@ -28,11 +30,11 @@ impl Endpoint {
     pub fn poll_transmit(&mut self, now: Instant, to: &mut [u8]) -> Option<Transmit> {
         while let Some(Answer { tuple, header, again }) = self.answers.pop_front() {
             self.count_sent(header.flags, again);
-            if let Some(transmit) = write(&tuple, &Segment::bare(header), 0, to) {
+            if let Some(transmit) = write(&tuple, &Segment::bare(header), 0, None, to) {
                 return Some(transmit);
             }
         }
-        while let Some(&id) = self.to_send.front() {
+        while let Some(id) = self.first_in_line() {
             if let Some(transmit) = self.next_of(id, now, to) {
                 // One segment each in turn.
                 self.to_send.rotate_left(1);
@@ -44,14 +46,57 @@ impl Endpoint {
         None
     }
 
+    /// Whether [`Endpoint::poll_transmit`] would have something to do if these lanes were full, though it may find that there is no segment.
+    #[must_use]
+    pub fn may_transmit(&self, full: Lanes) -> bool {
+        self.held_up.is_any_past(full) || !self.to_send.is_empty() || !self.answers.is_empty()
+    }
+
+    /// From now on these lanes are full: connections that leave by them wait until they are not. At first none is. What is sent on behalf of no connection does
+    /// not wait, as nobody knows by which lane it will leave.
+    pub const fn set_full(&mut self, lanes: Lanes) {
+        self.full = lanes;
+    }
+
+    /// Who is to send next, by a lane that is not full.
+    fn first_in_line(&mut self) -> Option<Id> {
+        if !(self.full.is_empty() && self.held_up.is_empty()) {
+            self.mind_full_lanes();
+        }
+        self.to_send.front().copied()
+    }
+
+    /// Whoever is first in line, and in a full lane, leaves the line. Whoever had to, and is in a full lane no longer, has missed a turn, and so comes first.
+    #[cold]
+    fn mind_full_lanes(&mut self) {
+        if let Some(id) = self.held_up.pop_past(self.full) {
+            return self.to_send.push_front(id);
+        }
+        while let Some(&id) = self.to_send.front()
+            && let Some(lane) = self.connections.get(id).map(|entry| entry.lane)
+            && self.full.contains(lane)
+        {
+            self.to_send.pop_front();
+            self.held_up.push(id, lane);
+        }
+    }
+
+    /// By which lane a connection's segments leave from now on. At first it is that of the [packet](super::Packet) that opened the connection, or else number 0.
+    pub fn set_lane(&mut self, id: Id, lane: Lane) {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.lane = lane;
+        }
+    }
+
     fn next_of(&mut self, id: Id, now: Instant, to: &mut [u8]) -> Option<Transmit> {
         let tuple = *self.connections.tuple(id)?;
         // Nothing is taken or given back here, but it says how large its window is.
         let allowance = self.memory.allowance();
-        let Entry { connection, told, dscp, .. } = self.connections.get_mut(id)?;
+        let Entry { connection, told, dscp, lane, .. } = self.connections.get_mut(id)?;
         connection.set_allowance(allowance);
         let segment = connection.poll_transmit(now);
-        let left = segment.map(|segment| (segment.header.flags, write(&tuple, &segment, *dscp, to)));
+        let left =
+            segment.map(|segment| (segment.header.flags, write(&tuple, &segment, *dscp, Some(*lane), to)));
         // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the room to write, though nothing leaves: the user is to
         // hear when there is some again.
         told.writable &= connection.writable() > 0;
@@ -163,7 +208,13 @@ impl Endpoint {
     }
 }
 
-fn write(tuple: &FourTuple, segment: &Segment<'_>, dscp: u8, to: &mut [u8]) -> Option<Transmit> {
+fn write(
+    tuple: &FourTuple,
+    segment: &Segment<'_>,
+    dscp: u8,
+    lane: Option<Lane>,
+    to: &mut [u8],
+) -> Option<Transmit> {
     let len = segment.emit(to, &tuple.local.addr, &tuple.remote.addr)?;
-    Some(Transmit { tuple: *tuple, len, dscp, ecn: segment.header.ecn })
+    Some(Transmit { tuple: *tuple, len, dscp, ecn: segment.header.ecn, lane })
 }

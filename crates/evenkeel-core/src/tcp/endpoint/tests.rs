@@ -98,7 +98,8 @@ impl World {
         while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let (to, packet) = entry.remove();
             let (source, destination) = if to == 1 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
-            let header = Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS };
+            let header =
+                Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
             self.ends[to].input(&packet, &header, self.now);
         }
         for end in &mut self.ends {
@@ -122,7 +123,13 @@ impl World {
         while self.step() {}
         for end in &self.ends {
             assert_eq!(
-                (end.len(), end.waiting(), end.answers.len(), end.to_send.len(), end.wheel.len()),
+                (
+                    end.len(),
+                    end.waiting(),
+                    end.answers.len(),
+                    end.to_send.len() + end.held_up.len(),
+                    end.wheel.len()
+                ),
                 (0, 0, 0, 0, 0)
             );
         }
@@ -388,7 +395,8 @@ fn a_connection_that_is_reset_gives_its_place_in_the_accept_queue_back() {
 fn deadlines_of_listeners_come_when_they_are_due() {
     let mut end = Endpoint::new(EndpointConfig::default(), Secret::new([1; 16]));
     let mut octets = [0; 100];
-    let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+    let packet =
+        Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
     let start = Instant::from_millis(1_000);
     for port in 0..200 {
         let at = ListenAt { address: Some(SERVER), port: 1_000 + port };
@@ -421,7 +429,13 @@ fn a_syn_flood_does_not_keep_anybody_out() {
     for port in 1..2_000 {
         let syn = Header { flags: Flags::SYN, ..tuple(port).header() };
         let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
-        let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+        let packet = Packet {
+            source: CLIENT,
+            destination: SERVER,
+            ecn: Ecn::NotCapable,
+            mss: MSS,
+            lane: Lane::default(),
+        };
         world.ends[1].input(&octets[..len], &packet, world.now);
         // What is answered goes nowhere.
         while world.ends[1].poll_transmit(world.now, &mut octets).is_some() {}
@@ -594,7 +608,8 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
     let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(40_000).header() };
     let mut octets = [0; 2_000];
     let len = Segment { header: syn, payload: [b"GET /", b""] }.emit(&mut octets, &CLIENT, &SERVER).unwrap();
-    let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+    let packet =
+        Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
     world.ends[1].input(&octets[..len], &packet, world.now);
     let id = world.ends[1].accept(&HTTP).unwrap();
     let mut data = [0; 10];
@@ -663,7 +678,8 @@ fn the_network_refuses_a_half_open_connection() {
     let mut octets = [0; 100];
     let syn = Header { flags: Flags::SYN, ..tuple(40_000).header() };
     let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
-    let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+    let packet =
+        Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
     server.input(&octets[..len], &packet, world.now);
     let seq = next_seq(server, world.now);
     let back = FourTuple::new(tuple(40_000).remote, tuple(40_000).local);
@@ -746,7 +762,13 @@ fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
         while let Some(transmit) = world.ends[0].poll_transmit(world.now, &mut octets) {
             last = transmit.len;
         }
-        let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+        let packet = Packet {
+            source: CLIENT,
+            destination: SERVER,
+            ecn: Ecn::NotCapable,
+            mss: MSS,
+            lane: Lane::default(),
+        };
         world.ends[1].input(&octets[..last], &packet, world.now);
         assert!(world.ends[1].buffered() <= BUFFERS / 4 * 3, "there is room for others");
     }
@@ -937,7 +959,13 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
         assert_eq!(taken, 3_000);
         let len = world.ends[0].poll_transmit(world.now, &mut octets).unwrap().len;
         // The server's path has room for 600 octets only.
-        let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: 600 };
+        let packet = Packet {
+            source: CLIENT,
+            destination: SERVER,
+            ecn: Ecn::NotCapable,
+            mss: 600,
+            lane: Lane::default(),
+        };
         world.ends[1].input(&octets[..len], &packet, world.now);
         world.pass(Duration::from_millis(50));
         world.ends[0].abort(id);
@@ -960,7 +988,8 @@ fn early_connections_that_fail_give_their_place_back() {
     let end = &mut world.ends[1];
     end.listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
     let options = crate::tcp::Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
-    let packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+    let packet =
+        Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
     let mut octets = [0; 2_000];
     let mut now = world.now;
     for port in 40_000..40_006 {
@@ -1050,4 +1079,101 @@ fn room_that_others_took_is_told_of_when_it_is_back() {
     assert!(room(&world) > 0);
     let writable = Readiness { connected: true, writable: true, ..Readiness::default() };
     assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(client, writable)));
+}
+
+/// Which connections the segments are of that the client may send now.
+fn leaving(world: &mut World, most: usize) -> Vec<u16> {
+    let mut octets = [0; 2_000];
+    let next = || world.ends[0].poll_transmit(world.now, &mut octets);
+    core::iter::from_fn(next).take(most).map(|transmit| transmit.tuple.local.port).collect()
+}
+
+/// Four connections with four full segments each to send: the first two in lane 0, the others in lane 1.
+fn in_two_lanes() -> (World, [Id; 4]) {
+    const PAYLOAD: usize = 1_448;
+    let listener = ListenerConfig::default();
+    let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
+    let ids = [1, 2, 3, 4].map(|port| world.connect(port));
+    world.pass(Duration::from_secs(1));
+    for (id, lane) in ids.into_iter().zip([0, 0, 1, 1]) {
+        world.ends[0].set_lane(id, Lane::new(lane));
+        assert_eq!(world.ends[0].write(id, &[0; 4 * PAYLOAD]), Ok(4 * PAYLOAD));
+    }
+    (world, ids)
+}
+
+#[test]
+fn a_full_lane_holds_up_its_own_connections_only_and_they_miss_no_turn() {
+    let [none, first] = [Lanes::NONE, Lanes::one(Lane::new(0))];
+    let (mut world, _) = in_two_lanes();
+    assert_eq!(leaving(&mut world, 3), [1, 2, 3]);
+    world.ends[0].set_full(first);
+    assert_eq!(leaving(&mut world, 100), [4, 3, 4, 3, 4, 3, 4]);
+    assert!(!world.ends[0].may_transmit(first) && world.ends[0].may_transmit(none));
+    world.ends[0].set_full(none);
+    assert_eq!(leaving(&mut world, 1), [1]);
+    world.ends[0].set_full(first);
+    assert_eq!(leaving(&mut world, 100), []);
+    world.ends[0].set_full(none);
+    assert_eq!(leaving(&mut world, 100), [2, 1, 2, 1, 2]);
+    assert!(!world.ends[0].may_transmit(none));
+}
+
+#[test]
+fn who_was_held_up_takes_turns_with_the_others_again() {
+    let (mut world, _) = in_two_lanes();
+    let both = Lanes::one(Lane::new(0)).union(Lanes::one(Lane::new(1)));
+    world.ends[0].set_full(both);
+    assert_eq!(leaving(&mut world, 100), []);
+    world.ends[0].set_full(Lanes::NONE);
+    assert_eq!(leaving(&mut world, 100), [1, 2, 3, 4].repeat(4));
+}
+
+#[test]
+fn a_connection_whose_lane_has_changed_goes_with_the_new_one() {
+    let (mut world, [one, ..]) = in_two_lanes();
+    assert_eq!(leaving(&mut world, 4), [1, 2, 3, 4]);
+    world.ends[0].set_lane(one, Lane::new(1));
+    world.ends[0].set_full(Lanes::one(Lane::new(0)));
+    assert_eq!(leaving(&mut world, 100), [1, 3, 4].repeat(3));
+    world.ends[0].set_full(Lanes::one(Lane::new(1)));
+    assert_eq!(leaving(&mut world, 100), [2; 3]);
+}
+
+#[test]
+fn what_ends_while_it_is_held_up_leaves_nothing_behind() {
+    let (mut world, ids) = in_two_lanes();
+    world.ends[0].set_full(Lanes::one(Lane::new(1)));
+    assert_eq!(leaving(&mut world, 100), [1, 2].repeat(4));
+    world.ends[0].abort(ids[2]);
+    ids.iter().for_each(|&id| world.ends[0].close(id, world.now));
+    world.ends[0].set_full(Lanes::NONE);
+    while world.step() {
+        while let Some(id) = world.ends[1].accept(&HTTP) {
+            world.ends[1].abort(id);
+        }
+    }
+    world.assert_empty();
+}
+
+#[test]
+fn an_accepted_connection_is_in_the_lane_of_the_packet_that_opened_it_and_what_is_nobodys_in_none() {
+    let listener = ListenerConfig::default();
+    let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
+    let (lane, now, mut octets) = (Lane::new(3), world.now, [0; 2_000]);
+    let packet = |source, destination| Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS, lane };
+    world.connect(1);
+    world.ends[1].set_full(Lanes::one(lane));
+    let syn = world.ends[0].poll_transmit(now, &mut octets).unwrap();
+    world.ends[1].input(&octets[..syn.len], &packet(CLIENT, SERVER), now);
+    let syn_ack = world.ends[1].poll_transmit(now, &mut octets).unwrap();
+    assert_eq!((syn.lane, syn_ack.lane), (Some(Lane::new(0)), None));
+    world.ends[0].input(&octets[..syn_ack.len], &packet(SERVER, CLIENT), now);
+    let ack = world.ends[0].poll_transmit(now, &mut octets).unwrap();
+    world.ends[1].input(&octets[..ack.len], &packet(CLIENT, SERVER), now);
+    let id = world.ends[1].accept(&HTTP).unwrap();
+    world.ends[1].write(id, b"!").unwrap();
+    assert_eq!(world.ends[1].poll_transmit(now, &mut octets), None);
+    world.ends[1].set_full(Lanes::NONE);
+    assert_eq!(world.ends[1].poll_transmit(now, &mut octets).unwrap().lane, Some(lane));
 }

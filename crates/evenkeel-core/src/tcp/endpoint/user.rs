@@ -10,7 +10,7 @@ use super::super::state::State;
 use super::super::table::{Id, Refused};
 use super::super::tuple::FourTuple;
 use super::ports::Free;
-use super::{Endpoint, Entry, Holder, ListenAt};
+use super::{Endpoint, Entry, Holder, Lane, ListenAt};
 use crate::time::{Duration, Instant};
 
 /// What the user is told. Told once: a connection is mentioned again when it is ready for more than it was when last seen.
@@ -173,6 +173,7 @@ impl Endpoint {
         let entry = Entry {
             connection,
             holder: Holder::User,
+            lane: Lane::default(),
             queued: false,
             announced: false,
             told: Readiness::default(),

@@ -1,0 +1,185 @@
+//! One host with a slow interface and a fast one, and streams over both: neither waits for the other's output queue.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use evenkeel_core::host::Config;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::stack::{Endpoint, InterfaceId, Route, Via};
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpAddress, IpCidr};
+use evenkeel_sim::bulk::{Copying, StreamSink, StreamSource};
+use evenkeel_sim::machine::Costs;
+use evenkeel_sim::net::Conditions;
+use evenkeel_sim::streams::{Outcome, StreamClient, StreamEcho};
+use evenkeel_sim::world::{HostId, Port, World};
+
+const PORT: u16 = 9;
+const COPYING: Copying = Copying { per_kib: Duration::ZERO };
+/// The first second is for windows to grow.
+const FROM: Instant = Instant::from_millis(1_000);
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// A wire, and how many streams are sent over it without an end.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    rate_bps: u64,
+    streams: u16,
+}
+
+/// Enough streams that their windows together are more than its output queue holds.
+const SLOW: Load = Load { rate_bps: 10_000_000, streams: 16 };
+const FAST: Load = Load { rate_bps: 200_000_000, streams: 4 };
+
+fn cidr(net: usize, host: u8) -> IpCidr {
+    IpCidr::new(IpAddress::v4(10, 0, net as u8, host), 24)
+}
+
+/// One sender, and a receiver behind each of its interfaces.
+struct Star {
+    world: World,
+    sender: HostId,
+    receivers: Vec<HostId>,
+}
+
+impl Star {
+    fn new(architecture: Architecture, loads: &[Load]) -> Self {
+        let mut world = World::new(1);
+        let segments: Vec<_> = loads.iter().map(|_| world.add_segment()).collect();
+        let config = |seed| Config { seed, ..Config::of(architecture) };
+        let port = |net: usize, host| {
+            let wire = Conditions::wire(loads[net].rate_bps, Duration::from_micros(100), 1_024);
+            let port = Port::new(segments[net], cidr(net, host)).with_conditions(wire);
+            Port { ring_pkts: 1_024, transmit_ring_pkts: Some(32), ..port }
+        };
+        let ports: Vec<_> = (0..loads.len()).map(|net| port(net, 1)).collect();
+        let sender = world.add_host(config(1), Costs::FREE, &ports).unwrap();
+        let nets = 0..loads.len();
+        let mut receiver = |net| {
+            let mut ports = vec![port(net, 2)];
+            if net > 0 {
+                // There is another way to it, by the first net.
+                ports.push(port(0, 2 + net as u8));
+            }
+            world.add_host(config(2 + net as u64), Costs::FREE, &ports).unwrap()
+        };
+        let receivers = nets.map(&mut receiver).collect();
+        let mut star = Self { world, sender, receivers };
+        for (net, load) in loads.iter().enumerate() {
+            (PORT..PORT + load.streams).for_each(|port| star.add_stream(net, port));
+        }
+        star
+    }
+
+    fn add_stream(&mut self, net: usize, port: u16) {
+        let (sink, _) = StreamSink::new(port, ListenerConfig::default(), COPYING);
+        let source = StreamSource::new(Endpoint::new(cidr(net, 2).address(), port), usize::MAX, COPYING);
+        self.world.host_mut(self.receivers[net]).spawn("sink", 0, Box::new(sink));
+        self.world.host_mut(self.sender).spawn("source", 0, Box::new(source));
+    }
+
+    /// Octets that each stream of each receiver has brought.
+    fn received(&self) -> Vec<Vec<u64>> {
+        let of = |&host| {
+            let octets = self.world.host(host).tcp().connections().map(|(_, _, info)| info.counts.octets_in);
+            octets.collect()
+        };
+        self.receivers.iter().map(of).collect()
+    }
+
+    /// Bits per second of each stream of each receiver.
+    fn measure(&mut self) -> Vec<Vec<u64>> {
+        self.world.run_until(FROM);
+        let before = self.received();
+        self.world.run_until(FROM + WINDOW);
+        let after = self.received();
+        let rates = |(before, after): (&Vec<u64>, &Vec<u64>)| {
+            let bits = before.iter().zip(after).map(|(before, after)| (after - before) * 8);
+            bits.map(|bits| bits * 1_000 / WINDOW.as_millis() as u64).collect()
+        };
+        before.iter().zip(&after).map(rates).collect()
+    }
+}
+
+/// What a wire carries at most, of each frame of 1538 octets of its time.
+fn payload_bps(load: Load) -> u64 {
+    load.rate_bps * 1_448 / 1_538
+}
+
+#[test]
+fn a_fast_interface_does_not_wait_for_a_slow_one() {
+    for architecture in Architecture::ALL {
+        for loads in [[SLOW, FAST], [FAST, SLOW]] {
+            let mut star = Star::new(architecture, &loads);
+            let rates = star.measure();
+            for (load, rates) in loads.iter().zip(rates) {
+                let (sum, wire) = (rates.iter().sum::<u64>(), payload_bps(*load));
+                assert!(sum * 100 >= wire * 97, "{architecture}: {sum} of {wire} bit/s");
+                // Windows differ, but nobody starves.
+                let least = rates.iter().min().copied().unwrap_or_default();
+                assert!(least * u64::from(load.streams) * 2 >= wire, "{architecture}: {rates:?}");
+            }
+            let sender = star.world.host(star.sender);
+            for interface in [0, 1].map(InterfaceId) {
+                let traffic = sender.traffic(interface).unwrap();
+                assert_eq!(traffic.dropped, 0, "{architecture}: {traffic:?}");
+                assert!(traffic.queued > 128, "both are full: {architecture}: {traffic:?}");
+            }
+            star.world.hosts().for_each(|(_, host)| host.check().unwrap());
+            // Nobody is busy with waiting for room.
+            let traffic = [0, 1].map(|n| sender.traffic(InterfaceId(n)).unwrap());
+            let frames: u64 = traffic.iter().map(|traffic| traffic.transmitted + traffic.received).sum();
+            let units = star.world.cpu(star.sender).counters().units;
+            assert!(units < 4 * frames, "{architecture}: {units} units for {frames} frames");
+        }
+    }
+}
+
+/// Connections over the fast interface, which others open and which the host opens, while the slow one's queue is full.
+#[test]
+fn new_connections_do_not_wait_for_a_slow_interface() {
+    for architecture in Architecture::ALL {
+        for (opens, serves) in [(0, 1), (1, 0)] {
+            let took = [0, SLOW.streams].map(|streams| {
+                let idle = Load { streams: 0, ..FAST };
+                let mut star = Star::new(architecture, &[Load { streams, ..SLOW }, idle]);
+                let ends = [star.sender, star.receivers[1]];
+                let (echo, _) = StreamEcho::new(7, ListenerConfig::default());
+                star.world.host_mut(ends[serves]).spawn("echo", 0, Box::new(echo));
+                star.world.run_until(FROM);
+                let to = Endpoint::new(cidr(1, serves as u8 + 1).address(), 7);
+                let (client, outcomes) = StreamClient::new(to, 20, 1, 5_000);
+                star.world.host_mut(ends[opens]).spawn("client", 0, Box::new(client));
+                let mut echoed = 0;
+                while echoed < 20 {
+                    star.world.run_until(star.world.now() + Duration::from_micros(100));
+                    echoed +=
+                        outcomes.take().into_iter().filter(|&outcome| outcome == Outcome::Echoed).count();
+                }
+                star.world.now().since(FROM)
+            });
+            assert!(took[1] <= took[0] * 11 / 10, "{architecture}: {took:?}");
+        }
+    }
+}
+
+/// A connection that leaves by the slow interface, among many, takes the fast one as soon as its route does.
+#[test]
+fn a_connection_goes_with_its_route() {
+    for architecture in Architecture::ALL {
+        let mut star = Star::new(architecture, &[SLOW, Load { streams: 0, ..FAST }]);
+        let sender = star.sender;
+        // The receiver behind the fast one is behind the slow one, too.
+        let [fast, slow] = [cidr(1, 2), cidr(0, 3)].map(|cidr| cidr.address());
+        let to = IpCidr::new(fast, 32);
+        let detour = Route { to, via: Via::Gateway(InterfaceId(0), slow), metric: 0 };
+        star.world.host_mut(sender).set_route(detour.clone()).unwrap();
+        star.add_stream(1, PORT);
+        let by_the_slow_one = star.measure()[1][0];
+        assert!(by_the_slow_one < SLOW.rate_bps / 4, "{architecture}: {by_the_slow_one} bit/s");
+        assert!(star.world.host_mut(sender).remove_route(&detour));
+        let before = star.received()[1][0];
+        star.world.run_until(star.world.now() + WINDOW);
+        let bps = (star.received()[1][0] - before) * 8 * 1_000 / WINDOW.as_millis() as u64;
+        assert!(bps > SLOW.rate_bps * 3, "{architecture}: {bps} bit/s");
+    }
+}
