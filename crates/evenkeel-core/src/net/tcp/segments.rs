@@ -96,7 +96,7 @@ impl Net {
         self.tcp.deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
     }
 
-    /// What there is to send waits for a unit: it may leave together with what a program has to say to it.
+    /// What there is to send waits for one more unit, [`UNITS_HELD_MAX`] at most: it may leave together with what a program has to say to it.
     pub(crate) const fn hold_segments(&mut self) {
         self.tcp.held += 1;
     }
