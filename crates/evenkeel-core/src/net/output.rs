@@ -47,6 +47,15 @@ pub(super) struct Outlet {
     pub(super) traffic: Traffic,
 }
 
+/// What room there is in output queues.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OutputRoom {
+    /// Interfaces that have none.
+    pub(super) full: Lanes,
+    /// Frames for which each of the others has room, whichever they are for. None, if there are no others.
+    pub(super) pkts: usize,
+}
+
 /// What has passed through an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
@@ -167,20 +176,22 @@ impl Net {
         self.poller.enqueued(QueueId::Output(id), &mut outlet.gate, waiting, Sources::ALL, now);
     }
 
-    /// The interfaces whose output queues have no room for what may still come in this unit; `None` if all have not. One that cannot send at all is not among
-    /// them: what is sent there is lost, so that connections find out and fail in time, rather than wait for it without end.
-    pub(super) fn full_lanes(&self) -> Option<Lanes> {
+    /// Room in the output queues for what may still come in this unit. An interface that cannot send at all has room: what is sent there is lost, so that
+    /// connections find out and fail in time, rather than wait for it without end.
+    pub(super) fn output_room(&self) -> OutputRoom {
         let coming = self.out.len();
-        let mut has_room = false;
-        let mut full = Lanes::NONE;
+        let most = OUTPUT_PKTS.saturating_sub(coming);
+        let mut room = OutputRoom { full: Lanes::NONE, pkts: 0 };
         for ((outlet, interface), id) in self.outlets.iter().zip(&self.interfaces).zip(0..) {
-            if outlet.len() + coming < outlet.limit_pkts * 3 / 4 || interface.stalled() {
-                has_room = true;
+            let left = (outlet.limit_pkts * 3 / 4).saturating_sub(outlet.len() + coming);
+            if left > 0 || interface.stalled() {
+                let left = if left > 0 { left } else { most };
+                room.pkts = if room.pkts == 0 { left.min(most) } else { room.pkts.min(left) };
             } else {
-                full = full.union(Lanes::one(InterfaceId(id).lane()));
+                room.full = room.full.union(Lanes::one(InterfaceId(id).lane()));
             }
         }
-        (has_room && coming < OUTPUT_PKTS).then_some(full)
+        room
     }
 
     fn is_output_full(&self, id: InterfaceId) -> bool {

@@ -1,5 +1,6 @@
 //! Segments in and out, passing time, and what programs are told.
 
+use super::super::output::OutputRoom;
 use super::super::{Net, OUTPUT_PKTS};
 use crate::socket::{Descriptor, SocketId};
 use crate::stack::{TcpPacket, Trouble, TroubleKind, segment_max};
@@ -64,9 +65,10 @@ impl Net {
 
     /// Whether TCP has segments left to send that the last unit had no time for, or whose interface has room by now.
     pub(crate) fn has_segments_to_send(&self) -> bool {
-        self.tcp.stirred
-            && self.tcp.held == 0
-            && self.full_lanes().is_some_and(|full| self.tcp.endpoint.may_transmit(full))
+        self.tcp.stirred && self.tcp.held == 0 && {
+            let OutputRoom { full, pkts } = self.output_room();
+            pkts > 0 && self.tcp.endpoint.may_transmit(full)
+        }
     }
 
     /// Programs hear of whatever TCP was told in this unit. To be called at the end of every unit.
@@ -112,9 +114,17 @@ impl Net {
 
     /// Sends what there is to send by interfaces that have room; says whether that was all. TCP has its segments until they are acknowledged, so they can wait.
     fn send_segments(&mut self, now: Instant) -> bool {
+        let mut room = 0;
         for _ in 0..SEGMENTS_PER_UNIT {
-            let Some(full) = self.full_lanes() else { break };
-            self.tcp.endpoint.set_full(full);
+            if room == 0 {
+                let OutputRoom { full, pkts } = self.output_room();
+                self.tcp.endpoint.set_full(full);
+                room = pkts;
+            }
+            if room == 0 {
+                break;
+            }
+            room -= 1;
             let Some(mut frame) = self.pool.take() else { return false };
             let room = frame.capacity();
             let sent = if frame.resize(room) {
