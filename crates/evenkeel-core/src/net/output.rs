@@ -181,17 +181,17 @@ impl Net {
     pub(super) fn output_room(&self) -> OutputRoom {
         let coming = self.out.len();
         let most = OUTPUT_PKTS.saturating_sub(coming);
-        let mut room = OutputRoom { full: Lanes::NONE, pkts: 0 };
+        let (mut full, mut least) = (Lanes::NONE, None);
         for ((outlet, interface), id) in self.outlets.iter().zip(&self.interfaces).zip(0..) {
             let left = (outlet.limit_pkts * 3 / 4).saturating_sub(outlet.len() + coming);
             if left > 0 || interface.stalled() {
                 let left = if left > 0 { left } else { most };
-                room.pkts = if room.pkts == 0 { left.min(most) } else { room.pkts.min(left) };
+                least = Some(least.map_or(left, |least: usize| least.min(left)));
             } else {
-                room.full = room.full.union(Lanes::one(InterfaceId(id).lane()));
+                full = full.union(Lanes::one(InterfaceId(id).lane()));
             }
         }
-        room
+        OutputRoom { full, pkts: least.map_or(0, |least| least.min(most)) }
     }
 
     fn is_output_full(&self, id: InterfaceId) -> bool {

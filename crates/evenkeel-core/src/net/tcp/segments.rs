@@ -114,17 +114,15 @@ impl Net {
 
     /// Sends what there is to send by interfaces that have room; says whether that was all. TCP has its segments until they are acknowledged, so they can wait.
     fn send_segments(&mut self, now: Instant) -> bool {
-        let mut room = 0;
+        let mut left_pkts = 0;
         for _ in 0..SEGMENTS_PER_UNIT {
-            if room == 0 {
+            if left_pkts == 0 {
                 let OutputRoom { full, pkts } = self.output_room();
                 self.tcp.endpoint.set_full(full);
-                room = pkts;
+                left_pkts = pkts;
             }
-            if room == 0 {
-                break;
-            }
-            room -= 1;
+            let Some(left) = left_pkts.checked_sub(1) else { break };
+            left_pkts = left;
             let Some(mut frame) = self.pool.take() else { return false };
             let room = frame.capacity();
             let sent = if frame.resize(room) {
