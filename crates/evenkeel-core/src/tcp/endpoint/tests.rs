@@ -15,6 +15,9 @@ const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
 const HTTP: ListenAt = ListenAt { address: None, port: 80 };
 const MSS: u16 = 1_460;
+/// How a packet from the client comes.
+const FROM_CLIENT: Packet =
+    Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::new(0) };
 
 /// What happens to packets, in percent.
 #[derive(Debug, Clone, Copy, Default)]
@@ -98,8 +101,7 @@ impl World {
         while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let (to, packet) = entry.remove();
             let (source, destination) = if to == 1 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
-            let header =
-                Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
+            let header = Packet { source, destination, ..FROM_CLIENT };
             self.ends[to].input(&packet, &header, self.now);
         }
         for end in &mut self.ends {
@@ -395,8 +397,6 @@ fn a_connection_that_is_reset_gives_its_place_in_the_accept_queue_back() {
 fn deadlines_of_listeners_come_when_they_are_due() {
     let mut end = Endpoint::new(EndpointConfig::default(), Secret::new([1; 16]));
     let mut octets = [0; 100];
-    let packet =
-        Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
     let start = Instant::from_millis(1_000);
     for port in 0..200 {
         let at = ListenAt { address: Some(SERVER), port: 1_000 + port };
@@ -404,7 +404,7 @@ fn deadlines_of_listeners_come_when_they_are_due() {
         let syn = Header { source: 4_000, destination: at.port, flags: Flags::SYN, ..Header::default() };
         let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
         let now = start + Duration::from_millis(port.into());
-        end.input(&octets[..len], &packet, now);
+        end.input(&octets[..len], &FROM_CLIENT, now);
         assert!(end.poll_transmit(now, &mut octets).is_some());
     }
     for port in (0..200).step_by(2) {
@@ -429,14 +429,7 @@ fn a_syn_flood_does_not_keep_anybody_out() {
     for port in 1..2_000 {
         let syn = Header { flags: Flags::SYN, ..tuple(port).header() };
         let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
-        let packet = Packet {
-            source: CLIENT,
-            destination: SERVER,
-            ecn: Ecn::NotCapable,
-            mss: MSS,
-            lane: Lane::default(),
-        };
-        world.ends[1].input(&octets[..len], &packet, world.now);
+        world.ends[1].input(&octets[..len], &FROM_CLIENT, world.now);
         // What is answered goes nowhere.
         while world.ends[1].poll_transmit(world.now, &mut octets).is_some() {}
     }
@@ -608,9 +601,7 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
     let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(40_000).header() };
     let mut octets = [0; 2_000];
     let len = Segment { header: syn, payload: [b"GET /", b""] }.emit(&mut octets, &CLIENT, &SERVER).unwrap();
-    let packet =
-        Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
-    world.ends[1].input(&octets[..len], &packet, world.now);
+    world.ends[1].input(&octets[..len], &FROM_CLIENT, world.now);
     let id = world.ends[1].accept(&HTTP).unwrap();
     let mut data = [0; 10];
     assert_eq!(world.ends[1].read(id, &mut data, world.now), Ok(5));
@@ -678,9 +669,7 @@ fn the_network_refuses_a_half_open_connection() {
     let mut octets = [0; 100];
     let syn = Header { flags: Flags::SYN, ..tuple(40_000).header() };
     let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
-    let packet =
-        Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
-    server.input(&octets[..len], &packet, world.now);
+    server.input(&octets[..len], &FROM_CLIENT, world.now);
     let seq = next_seq(server, world.now);
     let back = FourTuple::new(tuple(40_000).remote, tuple(40_000).local);
     let fails = |server: &Endpoint| server.counters().get(Counter::AttemptFails);
@@ -762,14 +751,7 @@ fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
         while let Some(transmit) = world.ends[0].poll_transmit(world.now, &mut octets) {
             last = transmit.len;
         }
-        let packet = Packet {
-            source: CLIENT,
-            destination: SERVER,
-            ecn: Ecn::NotCapable,
-            mss: MSS,
-            lane: Lane::default(),
-        };
-        world.ends[1].input(&octets[..last], &packet, world.now);
+        world.ends[1].input(&octets[..last], &FROM_CLIENT, world.now);
         assert!(world.ends[1].buffered() <= BUFFERS / 4 * 3, "there is room for others");
     }
     let pruned = world.ends[1].counters().get(Counter::OfoPruned);
@@ -959,13 +941,7 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
         assert_eq!(taken, 3_000);
         let len = world.ends[0].poll_transmit(world.now, &mut octets).unwrap().len;
         // The server's path has room for 600 octets only.
-        let packet = Packet {
-            source: CLIENT,
-            destination: SERVER,
-            ecn: Ecn::NotCapable,
-            mss: 600,
-            lane: Lane::default(),
-        };
+        let packet = Packet { mss: 600, ..FROM_CLIENT };
         world.ends[1].input(&octets[..len], &packet, world.now);
         world.pass(Duration::from_millis(50));
         world.ends[0].abort(id);
@@ -988,14 +964,12 @@ fn early_connections_that_fail_give_their_place_back() {
     let end = &mut world.ends[1];
     end.listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
     let options = crate::tcp::Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
-    let packet =
-        Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
     let mut octets = [0; 2_000];
     let mut now = world.now;
     for port in 40_000..40_006 {
         let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(port).header() };
         let len = Segment { header: syn, payload: [b"hi", b""] }.emit(&mut octets, &CLIENT, &SERVER).unwrap();
-        end.input(&octets[..len], &packet, now);
+        end.input(&octets[..len], &FROM_CLIENT, now);
         let id = end.accept(&HTTP).expect("its data came early");
         match port % 3 {
             0 => end.abort(id),
