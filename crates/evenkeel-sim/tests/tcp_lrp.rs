@@ -219,6 +219,21 @@ fn connections_whose_segments_found_no_room_keep_no_channel() {
     host.check().unwrap();
 }
 
+/// Nothing that comes finds room, and asking again and again for what is there takes nothing.
+#[test]
+fn without_buffers_for_connections_there_are_no_more_channels_either() {
+    let config = Config { segment_pkts: 0, ..Config::of(Architecture::SoftLrp) };
+    let (mut world, client, _) = pair(&config, Costs::FREE, LAN);
+    let before = world.host(client).channel_count();
+    let (asks, _) = StreamClient::new(server(), 100, 100, 1);
+    spawn(&mut world, client, asks);
+    world.run_until(Instant::from_millis(100));
+    let host = world.host(client);
+    assert_eq!(host.tcp().len(), 100);
+    // That of TIME-WAIT, and one that was asked for.
+    assert!(host.channel_count() <= before + 2, "{} channels more", host.channel_count() - before);
+}
+
 #[test]
 fn a_killed_program_leaves_its_connections_to_be_ended_properly() {
     for architecture in Architecture::ALL {

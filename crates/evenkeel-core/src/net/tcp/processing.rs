@@ -24,7 +24,7 @@ use crate::receive::DeviceWork;
 use crate::socket::{Descriptor, ListenError, SocketId};
 use crate::stack::{InterfaceId, Received};
 use crate::tcp::FourTuple;
-use crate::tcp::endpoint::ListenAt;
+use crate::tcp::endpoint::{ListenAt, Whose};
 use crate::tcp::table::Id;
 use crate::time::Instant;
 
@@ -141,7 +141,8 @@ impl Net {
 
     /// The buffers of all channels of connections, and of those in TIME-WAIT, promised when the first socket needs them.
     pub(super) fn promise_segments(&mut self) -> Result<(), ListenError> {
-        if self.tcp.spare.promised == 0 && self.plan.is_lazy() && self.plan.device != DeviceWork::None {
+        let promised = self.tcp.spare.time_wait.is_some();
+        if !promised && self.plan.is_lazy() && self.plan.device != DeviceWork::None {
             let Config { segment_pkts, channel_pkts, .. } = self.config;
             self.pool.grow(segment_pkts + channel_pkts).map_err(ListenError::NoMemory)?;
             self.tcp.spare.promised = segment_pkts;
@@ -189,17 +190,17 @@ impl Net {
         self.tcp.spare.channels.push(channel);
     }
 
-    /// The channel of a segment: its connection's, or where the demultiplexing table says that others go. A SYN for a connection in TIME-WAIT
-    /// may open another (RFC 6191), so it is one for the listener.
+    /// The channel of a segment: its connection's, that of all connections in TIME-WAIT, or where the demultiplexing table says that others go.
     pub(in crate::net) fn segment_channel(
         &mut self,
         tuple: &FourTuple,
         opens: bool,
         otherwise: Option<ChannelId>,
     ) -> Option<ChannelId> {
-        let Some(id) = self.tcp.endpoint.find(tuple) else {
-            let waits = !opens && self.tcp.endpoint.is_waiting(tuple);
-            return if waits { self.tcp.spare.time_wait } else { otherwise };
+        let id = match self.tcp.endpoint.whose(tuple, opens) {
+            Whose::Connection(id) => id,
+            Whose::TimeWait => return self.tcp.spare.time_wait,
+            Whose::Nobodys => return otherwise,
         };
         let holder = match self.tcp.holder(id) {
             Some(holder) => holder,

@@ -139,6 +139,17 @@ pub struct Endpoint {
     counters: Counters,
 }
 
+/// Whose a segment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// A connection's.
+    Connection(Id),
+    /// A connection's in TIME-WAIT that nobody has open.
+    TimeWait,
+    /// No connection's: a listener's, if anybody's.
+    Nobodys,
+}
+
 /// What a listener, TIME-WAIT or nobody answers.
 #[derive(Debug)]
 struct Answer {
@@ -235,12 +246,6 @@ impl Endpoint {
         self.time_wait.len()
     }
 
-    /// Whether the connection between these two ends is one of them: for early demultiplexing.
-    #[must_use]
-    pub fn is_waiting(&self, tuple: &FourTuple) -> bool {
-        !self.time_wait.is_empty() && self.time_wait.find(tuple).is_some()
-    }
-
     /// A connection.
     #[must_use]
     pub fn connection(&self, id: Id) -> Option<&Connection> {
@@ -253,7 +258,19 @@ impl Endpoint {
         self.connections.tuple(id)
     }
 
-    /// The connection between these two ends: for early demultiplexing.
+    /// Whose a segment between these two ends is, and whether it opens a connection (SYN without ACK): for early demultiplexing. One that does is for no
+    /// connection in TIME-WAIT, because it may open another (RFC 6191).
+    #[must_use]
+    pub fn whose(&self, tuple: &FourTuple, opens: bool) -> Whose {
+        let hash = self.connections.hash(tuple);
+        match self.connections.find_hashed(hash, tuple) {
+            Some(id) => Whose::Connection(id),
+            None if !opens && self.time_wait.find_hashed(hash, tuple).is_some() => Whose::TimeWait,
+            None => Whose::Nobodys,
+        }
+    }
+
+    /// The connection between these two ends.
     #[must_use]
     pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
         self.connections.find(tuple)
