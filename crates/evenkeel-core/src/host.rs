@@ -316,11 +316,12 @@ impl Host {
 
     // --- What runs next ---
 
-    fn select(&mut self, now: Instant) -> Option<Unit> {
+    /// What runs next. It only looks: however often it is asked, what runs and in which order stays the same.
+    fn select(&self, now: Instant) -> Option<Unit> {
         if now >= self.clock_deadline() || self.net.fragments_due(now) {
             return Some(Unit::Clock);
         }
-        if self.net.collect_channel_interrupts() {
+        if self.net.has_channel_interrupt() {
             return Some(Unit::ChannelInterrupt);
         }
         if let Some(port) = self.device_interrupt() {
@@ -343,14 +344,13 @@ impl Host {
         if let Some(process) = self.scheduler.pick(self.current) {
             return Some(Unit::Process(process));
         }
-        self.net.poller.idle();
-        if self.net.poller.is_runnable() {
+        if self.net.poller.is_runnable_when_idle() {
             return Some(Unit::Poll);
         }
         self.net.has_idle_work().then_some(Unit::Idle)
     }
 
-    fn device_interrupt(&mut self) -> Option<usize> {
+    fn device_interrupt(&self) -> Option<usize> {
         match self.net.config.transmit_service {
             TransmitService::InTurn => self.net.interrupting_port(Sources::ALL),
             TransmitService::ReceiveFirst => {
@@ -369,7 +369,10 @@ impl Host {
     }
 
     /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
-    pub fn peek(&mut self, now: Instant) -> Option<Next> {
+    ///
+    /// Looking changes nothing.
+    #[must_use]
+    pub fn peek(&self, now: Instant) -> Option<Next> {
         let unit = self.select(now)?;
         let process = if let Unit::Process(process) = unit { Some(process) } else { None };
         let resuming = process.is_some_and(|p| self.is_resuming(p));
@@ -394,6 +397,11 @@ impl Host {
         let unit = self.select(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
+        if !self.scheduler.has_runnable()
+            && (unit == Unit::Idle || unit == Unit::Poll && !self.net.poller.is_runnable())
+        {
+            self.net.poller.idle();
+        }
         let interrupted = self.current.filter(|&p| self.scheduler.is_runnable(p));
         match unit {
             Unit::Clock => self.clock(now),
@@ -459,6 +467,7 @@ impl Host {
     }
 
     fn switch_to(&mut self, id: ProcessId) {
+        self.scheduler.dispatch(self.current);
         if self.current != Some(id) {
             self.net.work.add(Work::Switch);
             self.current = Some(id);
@@ -607,6 +616,7 @@ impl Host {
         if ran.level == Level::PollingThread {
             self.net.finish_poll(now);
         }
+        self.net.finish_interrupt();
         let Some(id) = ran.process else { return };
         if ran.protocol {
             return self.finish_protocol(id, now);
@@ -695,6 +705,9 @@ impl Host {
 
     /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after all.
     pub fn halt(&mut self, now: Instant) -> bool {
+        if !self.scheduler.has_runnable() {
+            self.net.poller.idle();
+        }
         let pending = self.net.arm();
         self.wake_protocol(now);
         !pending && self.select(now).is_none()
@@ -760,13 +773,13 @@ impl Host {
 
     /// Frames in the interfaces' receive rings: not taken yet, and so not in the ledger.
     #[must_use]
-    pub fn in_rings(&mut self) -> u64 {
+    pub fn in_rings(&self) -> u64 {
         self.net.in_rings()
     }
 
     /// Frames that receive rings have and hold back for a few milliseconds ([`crate::interface::RxQueue::coming`]).
     #[must_use]
-    pub fn coming(&mut self) -> u64 {
+    pub fn coming(&self) -> u64 {
         self.net.coming()
     }
 

@@ -73,6 +73,8 @@ pub(crate) struct Net {
     /// By the number of their source.
     ports: Vec<Port>,
     next_port_served: u16,
+    /// Of interfaces that demultiplex.
+    next_interface_served: usize,
     /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in the interrupt.
     unlimited: Sources,
     table: Table,
@@ -101,6 +103,8 @@ pub(crate) struct Net {
     ticked: Sources,
     /// Of these, the ones that have interrupted since.
     entered: Sources,
+    /// The port whose interrupt is being served.
+    interrupting: Option<Port>,
     /// Channels that have work for the idle level.
     active: VecDeque<ChannelId>,
     /// Channels on interfaces whose interrupt is not enabled.
@@ -133,6 +137,7 @@ impl Net {
             interfaces: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
+            next_interface_served: 0,
             unlimited: Sources::NONE,
             table: Table::new(config.seed),
             channels: Vec::new(),
@@ -152,6 +157,7 @@ impl Net {
             next_tick: if config.clocked_interrupts.is_some() { Instant::ZERO } else { Instant::NEVER },
             ticked: Sources::NONE,
             entered: Sources::NONE,
+            interrupting: None,
             active: VecDeque::new(),
             disarmed: Vec::new(),
             rung: VecDeque::new(),
@@ -376,7 +382,7 @@ impl Net {
                 && armed.contains(port.source)
                 && let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0))
             {
-                pending |= interface.queue(queue).arm();
+                pending |= interface.queue_mut(queue).arm();
             }
         }
         let mut disarmed = core::mem::take(&mut self.disarmed);
@@ -416,21 +422,21 @@ impl Net {
     }
 
     /// Frames in receive rings and in channels on interfaces.
-    pub(crate) fn in_rings(&mut self) -> u64 {
+    pub(crate) fn in_rings(&self) -> u64 {
         let channels: usize = self.channels.iter().flatten().map(|c| c.len() - c.queued()).sum();
         let mut rings = 0;
-        for interface in &mut self.interfaces {
+        for interface in &self.interfaces {
             rings += (0..interface.queues()).map(|q| interface.queue(q).pending()).sum::<usize>();
         }
         (channels + rings) as u64
     }
 
     /// Frames that receive rings hold back for the moment.
-    pub(crate) fn coming(&mut self) -> u64 {
-        let queues = |interface: &mut Box<dyn Interface>| {
+    pub(crate) fn coming(&self) -> u64 {
+        let queues = |interface: &Box<dyn Interface>| {
             (0..interface.queues()).map(|queue| interface.queue(queue).coming()).sum::<u64>()
         };
-        self.interfaces.iter_mut().map(queues).sum()
+        self.interfaces.iter().map(queues).sum()
     }
 
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
