@@ -1,5 +1,7 @@
 //! Two endpoints and a network between them, in virtual time.
 
+mod over;
+
 use std::collections::BTreeMap;
 
 use super::super::fast_open::FastOpenServer;
