@@ -24,10 +24,10 @@ pub mod screen;
 pub mod socket;
 pub mod stack;
 mod system;
-pub mod tcp;
-pub mod time;
 pub mod work;
 
+pub use evenkeel_tcp as tcp;
+pub use evenkeel_timers::time;
 pub use schedule::Policy as Scheduling;
 
 /// Packet formats: parsing and emitting is left to smoltcp.

@@ -1,7 +1,6 @@
 //! IPv4 input (RFC 791, RFC 1122 3.2).
 
 use super::address::Cast;
-use super::checksum::Checksum;
 use super::icmp::Problem;
 use super::output::{ETHERNET, PACKET_MAX};
 use super::packet::{Payload, Piece};
@@ -9,6 +8,7 @@ use super::reassembly::{Fragment, Key, Whole};
 use super::{InterfaceId, Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::tcp::Checksum;
 use crate::tcp::Ecn;
 use crate::wire::{IpAddress, IpProtocol, Ipv4Packet};
 

@@ -6,7 +6,6 @@
 
 mod address;
 mod arp;
-pub(crate) mod checksum;
 mod config;
 mod forward;
 mod fragment;

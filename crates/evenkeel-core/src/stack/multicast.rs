@@ -6,10 +6,10 @@
 use core::time::Duration;
 
 use super::address::{hardware_group, is_link_scope};
-use super::checksum::Checksum;
 use super::output::{Header, Next, Path};
 use super::{GroupError, InterfaceId, Io, Packet, Stack};
 use crate::drop::IpDrop;
+use crate::tcp::Checksum;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 

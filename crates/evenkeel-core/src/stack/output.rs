@@ -1,7 +1,6 @@
 //! The way down: path, source address, IP header, fragments, hardware address.
 
 use super::address::hardware_group;
-use super::checksum::Checksum;
 use super::icmp::Problem;
 use super::neighbor::{Due, Solicitation, Waiting, give_up};
 use super::packet::Payload;
@@ -9,6 +8,7 @@ use super::tcp::lose;
 use super::{InterfaceId, Io, SendError, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::tcp::Checksum;
 use crate::tcp::Ecn;
 use crate::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet,
