@@ -52,7 +52,7 @@ impl Connection {
     }
 
     /// What is left to remember of a connection in TIME-WAIT that has nothing more to send, once: then it is over, and what still comes is answered by
-    /// [`TimeWait`](crate::tcp::TimeWait), for which this is. The user may still read what has come.
+    /// [`TimeWait`](crate::TimeWait), for which this is. The user may still read what has come.
     pub fn leave_in_time_wait(&mut self) -> Option<Remains> {
         if self.state != State::TimeWait || self.due.ack {
             return None;

@@ -50,7 +50,8 @@ impl Opened {
     /// What the client would send now, if it sent anything.
     fn from_client(&self, flags: Flags) -> Header {
         let connection = self.world.ends[0].connection(self.client).unwrap();
-        let (seq, ack) = (self.world.ends[1].connection(self.server).unwrap().rcv_nxt(), connection.rcv_nxt());
+        let (seq, ack) =
+            (self.world.ends[1].connection(self.server).unwrap().rcv_nxt(), connection.rcv_nxt());
         Header { seq, ack, flags, window: 1_000, ..tuple(PORT).header() }
     }
 }
