@@ -27,9 +27,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::channel::ChannelId;
 use crate::demux::{Change, Class, Table, steering_hash};
 use crate::frame::{Frame, HEADROOM, Pool, PoolLimit};
+use crate::id::ChannelId;
 use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::wire::EthernetAddress;
 

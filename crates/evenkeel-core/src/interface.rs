@@ -4,9 +4,9 @@ use core::fmt;
 
 use smoltcp::wire::EthernetAddress;
 
-use crate::channel::ChannelId;
 use crate::demux::Change;
 use crate::frame::{Frame, Note, Pool, PoolLimit};
+use crate::id::ChannelId;
 
 /// One receive ring of an interface.
 ///

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::process::ProcessId;
+use crate::id::ProcessId;
 use crate::time::{Duration, Instant};
 
 /// Which scheduler.

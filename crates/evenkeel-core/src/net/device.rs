@@ -1,13 +1,13 @@
 //! Units of device work: interrupts, the polling thread, demultiplexing into channels.
 
-use super::{Feed, Net, Port, QueueId, Side};
+use super::{Net, Port, Side};
 use crate::capture::Sighting;
-use crate::channel::ChannelId;
+use crate::channel::SegmentKind;
 use crate::demux::Class;
 use crate::drop::{QueueDrop, TcpDrop, UdpDrop};
 use crate::frame::Frame;
+use crate::id::{ChannelId, ProcessId, QueueId};
 use crate::poll::{SourceId, Sources};
-use crate::process::ProcessId;
 use crate::receive::{AfterDevice, DeviceWork};
 use crate::time::Instant;
 use crate::work::Work;
@@ -314,7 +314,7 @@ impl Net {
         };
         self.work.add(Work::Enqueue);
         let feed = channel.feed;
-        if let Some(Feed::Connection(connection)) = feed
+        if let Some(SegmentKind::Connection(connection)) = feed
             && channel.queued() >= shared
         {
             channel.refuse();

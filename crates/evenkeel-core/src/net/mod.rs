@@ -11,25 +11,23 @@ mod tcp;
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::channel::{Channel, ChannelId};
+use crate::channel::Channel;
+use crate::config::Config;
 use crate::demux::{Binding, Change, Table};
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
-use crate::host::Config;
+use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::poll::{FeedbackBy, Gate, Poller, SourceId, Sources};
-use crate::process::ProcessId;
 use crate::receive::{AfterDevice, DeviceWork, Plan};
-use crate::socket::{Descriptor, Socket, SocketId};
-use crate::stack::{Datagram, InterfaceId, Io, Stack};
+use crate::socket::{Descriptor, Socket};
+use crate::stack::{Datagram, Io, Stack};
 use crate::time::{Duration, Instant};
 use crate::wire::{IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
-use output::Outlet;
-pub use output::{Traffic, Transmit, TransmitService};
-pub(crate) use tcp::Feed;
+use crate::transmit::TransmitQueue;
 use tcp::Tcp;
 
 /// Fragments without their first part are looked at this often while the core is busy.
@@ -38,15 +36,6 @@ const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
 const OUTPUT_PKTS: usize = 256;
 /// An interface that cannot send, and will not say when it can, is tried again after this time.
 const STALL_PERIOD: Duration = Duration::from_millis(1);
-
-/// A queue that gives feedback to the polling thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QueueId {
-    Socket(SocketId),
-    Channel(ChannelId),
-    IpQueue,
-    Output(InterfaceId),
-}
 
 /// A side of an interface that the host serves.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +92,7 @@ pub(crate) struct Net {
     /// What the unit that runs sends.
     out: VecDeque<(InterfaceId, Frame)>,
     /// Of each interface.
-    outlets: Vec<Outlet>,
+    outlets: Vec<TransmitQueue>,
     retry_output_at: Instant,
     /// Device interrupts taken.
     pub(crate) interrupts: u64,
@@ -237,7 +226,7 @@ impl Net {
         let limit = self.config.output_queue_pkts.max(1);
         self.pool.grow(limit).map_err(AddInterfaceError::NoMemory)?;
         let gate = if self.config.output_feedback { self.gate(limit) } else { Gate::open() };
-        self.outlets.push(Outlet::new(limit, gate));
+        self.outlets.push(TransmitQueue::new(limit, gate));
         let id = self.stack.add_interface(interface.address(), interface.mtu());
         self.update(Change::Hardware(interface.address()));
         let queues = interface.queues();
@@ -374,7 +363,7 @@ impl Net {
             QueueId::Socket(id) => self.descriptor_mut(id).is_some_and(Descriptor::reopen),
             QueueId::Channel(id) => self.channel_mut(id).is_some_and(Channel::reopen),
             QueueId::IpQueue => self.ip_queue_gate.reopen(self.ip_queue.len()),
-            QueueId::Output(id) => self.outlets.get_mut(usize::from(id.0)).is_some_and(Outlet::reopen),
+            QueueId::Output(id) => self.outlets.get_mut(usize::from(id.0)).is_some_and(TransmitQueue::reopen),
         }
     }
 

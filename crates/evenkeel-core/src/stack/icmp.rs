@@ -5,9 +5,10 @@ use super::ipv6::upper_of;
 use super::output::{ETHERNET, Header, Next, Path};
 use super::packet::Payload;
 use super::tcp::Trouble;
-use super::{InterfaceId, Io, Packet, Stack};
+use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::id::InterfaceId;
 use crate::tcp::Checksum;
 use crate::wire::{Icmpv4Message, Icmpv6Message, IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
