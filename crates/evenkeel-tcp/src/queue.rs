@@ -28,11 +28,17 @@ pub(super) struct Queue {
     wait: Duration,
     first: Option<Link>,
     last: Option<Link>,
+    len: usize,
 }
 
 impl Queue {
     pub(super) const fn new(wait: Duration) -> Self {
-        Self { wait, first: None, last: None }
+        Self { wait, first: None, last: None, len: 0 }
+    }
+
+    /// How many wait here.
+    pub(super) const fn len(&self) -> usize {
+        self.len
     }
 
     /// Since when the holder of this place has waited here.
@@ -47,6 +53,7 @@ impl Queue {
         let Some(entry) = table.get_mut(id) else { return };
         *entry.place_mut() = Place { deadline: now + self.wait, next: None, previous };
         self.last = link;
+        self.len += 1;
         match neighbor(table, previous) {
             Some(previous) => previous.next = link,
             None => self.first = link,
@@ -56,6 +63,7 @@ impl Queue {
     /// `id`, which stands in this queue, leaves it.
     pub(super) fn remove<V: Waits>(&mut self, table: &mut Table<V>, id: Id) {
         let Some(&Place { next, previous, .. }) = table.get(id).map(Waits::place) else { return };
+        self.len -= 1;
         match neighbor(table, previous) {
             Some(previous) => previous.next = next,
             None => self.first = next,
@@ -144,6 +152,7 @@ mod tests {
                         prop_assert!(deadline <= now);
                     }
                     prop_assert!(list.iter().all(|entry| entry.1 > now));
+                    prop_assert_eq!(queue.len(), list.len());
                 }
             }
         }

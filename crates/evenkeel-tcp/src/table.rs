@@ -23,6 +23,8 @@ const NONE: u32 = u32::MAX;
 pub struct Table<V> {
     secret: Secret,
     places: HashTable<u32>,
+    /// Entries that no tuple leads to any more.
+    unhashed: usize,
     /// All but the last are full.
     pieces: Vec<Vec<Slot<V>>>,
     /// The first of the chain of free slots.
@@ -84,7 +86,7 @@ impl<V> Table<V> {
     #[must_use]
     pub const fn new(secret: Secret, limit: usize) -> Self {
         let limit = if limit < NONE as usize { limit } else { NONE as usize };
-        Self { secret, places: HashTable::new(), pieces: Vec::new(), free: NONE, limit }
+        Self { secret, places: HashTable::new(), unhashed: 0, pieces: Vec::new(), free: NONE, limit }
     }
 
     /// The entry of `tuple`, if there is one.
@@ -154,6 +156,19 @@ impl<V> Table<V> {
         }
     }
 
+    /// The tuple no longer leads to the entry, and may have another one; its name still does. Says whether it did before.
+    pub fn unhash(&mut self, id: Id) -> bool {
+        let Some(hash) = self.hash_of(id) else { return false };
+        let unhashed = self.remove_place(hash, id);
+        self.unhashed += usize::from(unhashed);
+        unhashed
+    }
+
+    fn remove_place(&mut self, hash: TupleHash, id: Id) -> bool {
+        let place = self.places.find_entry(hash.spread(), |&place| place == id.index);
+        place.map(|place| place.remove()).is_ok()
+    }
+
     /// The value of an entry has been taken: its place is free.
     fn vacate(&mut self, id: Id) {
         let free = self.free;
@@ -161,9 +176,7 @@ impl<V> Table<V> {
         slot.generation = slot.generation.wrapping_add(1);
         let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, free));
         self.free = id.index;
-        if let Ok(place) = self.places.find_entry(hash.spread(), |&place| place == id.index) {
-            place.remove();
-        }
+        self.unhashed -= usize::from(!self.remove_place(hash, id));
     }
 
     /// What is kept under this name.
@@ -202,13 +215,13 @@ impl<V> Table<V> {
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.places.len() + self.unhashed
     }
 
     /// There is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.len() == 0
     }
 
     /// There are as many entries as there may be.
@@ -333,6 +346,8 @@ mod tests {
         /// The entry of a tuple, if it has one; else the last that was taken out, again.
         Remove(u16),
         Change(u16, u32),
+        /// The entry of a tuple, if it has one, is known by its name only.
+        Unhash(u16),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -340,6 +355,7 @@ mod tests {
             3 => (0..60_u16, any::<u32>()).prop_map(|(n, value)| Step::Insert(n, value)),
             2 => (0..60_u16).prop_map(Step::Remove),
             1 => (0..60_u16, any::<u32>()).prop_map(|(n, value)| Step::Change(n, value)),
+            1 => (0..60_u16).prop_map(Step::Unhash),
         ]
     }
 
@@ -351,18 +367,22 @@ mod tests {
             let mut table = table(limit);
             let mut model = BTreeMap::<FourTuple, (Id, u32)>::new();
             let mut stale = Vec::new();
+            let mut unhashed = Vec::<(FourTuple, (Id, u32))>::new();
             for step in steps {
                 match step {
                     Step::Insert(n, value) => match table.insert(tuple(n), value) {
                         Ok(id) => {
-                            prop_assert!(model.len() < limit);
+                            prop_assert!(model.len() + unhashed.len() < limit);
                             prop_assert_eq!(model.insert(tuple(n), (id, value)), None);
                         }
                         Err(Refused::Taken(id)) => prop_assert_eq!(model.get(&tuple(n)).map(|e| e.0), Some(id)),
-                        Err(Refused::Full) => prop_assert_eq!(model.len(), limit),
+                        Err(Refused::Full) => prop_assert_eq!(model.len() + unhashed.len(), limit),
                     },
                     Step::Remove(n) => {
                         if let Some((id, value)) = model.remove(&tuple(n)) {
+                            prop_assert_eq!(table.remove(id), Some(value));
+                            stale.push(id);
+                        } else if let Some((_, (id, value))) = unhashed.pop() {
                             prop_assert_eq!(table.remove(id), Some(value));
                             stale.push(id);
                         }
@@ -371,6 +391,11 @@ mod tests {
                         let Some(entry) = model.get_mut(&tuple(n)) else { continue };
                         entry.1 = value;
                         *table.get_mut(entry.0).unwrap() = value;
+                    }
+                    Step::Unhash(n) => {
+                        let Some(entry) = model.remove(&tuple(n)) else { continue };
+                        prop_assert!(table.unhash(entry.0) && !table.unhash(entry.0));
+                        unhashed.push((tuple(n), entry));
                     }
                 }
                 for id in &stale {
@@ -381,10 +406,16 @@ mod tests {
                     prop_assert_eq!(id, model.get(&tuple(n)).map(|entry| entry.0));
                     prop_assert_eq!(id.and_then(|id| table.tuple(id)).copied(), id.map(|_| tuple(n)));
                 }
+                for &(tuple, (id, value)) in &unhashed {
+                    prop_assert_eq!((table.get(id), table.tuple(id)), (Some(&value), Some(&tuple)));
+                }
+                prop_assert_eq!(table.len(), model.len() + unhashed.len());
                 let mut all: Vec<_> = table.iter().map(|(id, tuple, &value)| (*tuple, (id, value))).collect();
                 prop_assert!(all.windows(2).all(|pair| pair[0].1.0.index() < pair[1].1.0.index()));
                 all.sort_unstable();
-                prop_assert_eq!(all, model.clone().into_iter().collect::<Vec<_>>());
+                let mut expected: Vec<_> = model.clone().into_iter().chain(unhashed.clone()).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(all, expected);
             }
         }
     }

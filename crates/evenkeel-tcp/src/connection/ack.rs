@@ -3,7 +3,7 @@
 use super::super::counters::Counter;
 use super::super::options::SackBlocks;
 use super::super::recovery::{AckInfo, RecoveryState};
-use super::super::segment::{Flags, Segment};
+use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::SeqNumber;
 use super::super::state::{Event, State};
 use super::Connection;
@@ -29,8 +29,34 @@ impl Connection {
         if ack.at_or_after(self.snd.una) {
             self.acknowledge(segment, now);
             self.after_fin_acked(now);
+        } else {
+            self.learn_from_old(segment, now);
         }
         true
+    }
+
+    /// An acknowledgment that others have overtaken says nothing new but by its SACK blocks (RFC 6675, 5: "for each ACK").
+    fn learn_from_old(&mut self, segment: &Segment<'_>, now: Instant) {
+        let header = &segment.header;
+        let state = self.recovery.state();
+        let acked = self.recovery.on_ack(&AckInfo {
+            ack: header.ack,
+            sack: self.heard_sack(header).as_slice(),
+            window_update: false,
+            payload: segment.seq_len() > 0,
+            rtt_echo: None,
+            ece: false,
+            unsent: self.snd.unsent() > 0 && self.snd.usable() > 0,
+            now,
+        });
+        self.count_ack(segment, state, acked.undone);
+        if acked.cwr {
+            self.tell_reduction();
+        }
+    }
+
+    fn heard_sack(&self, header: &Header) -> SackBlocks {
+        if self.sack { header.options.sack } else { SackBlocks::default() }
     }
 
     fn acknowledge(&mut self, segment: &Segment<'_>, now: Instant) {
@@ -45,7 +71,7 @@ impl Connection {
         let state = self.recovery.state();
         let acked = self.recovery.on_ack(&AckInfo {
             ack: header.ack,
-            sack: if self.sack { header.options.sack } else { SackBlocks::default() }.as_slice(),
+            sack: self.heard_sack(header).as_slice(),
             window_update: self.snd.wnd != before,
             payload: segment.seq_len() > 0,
             rtt_echo: age,

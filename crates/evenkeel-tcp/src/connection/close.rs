@@ -46,20 +46,26 @@ impl Connection {
         let tell = matches!(self.state, SynReceived | Established | FinWait1 | FinWait2 | CloseWait);
         if self.state != State::Closed {
             self.fail(Error::Aborted);
+            self.rcv.buffer.clear();
             self.due.reset = tell.then_some((self.snd.nxt, Flags::RST | Flags::ACK));
         }
     }
 
-    /// What is left to remember of a connection in TIME-WAIT that the user has closed and that has nothing more to send.
-    #[must_use]
-    pub fn remains(&mut self) -> Option<Remains> {
-        let left = self.state == State::TimeWait && self.rcv.closed && !self.due.ack;
-        left.then(|| Remains {
+    /// What is left to remember of a connection in TIME-WAIT that has nothing more to send, once: then it is over, and what still comes is answered by
+    /// [`TimeWait`](crate::TimeWait), for which this is. The user may still read what has come.
+    pub fn leave_in_time_wait(&mut self) -> Option<Remains> {
+        if self.state != State::TimeWait || self.due.ack {
+            return None;
+        }
+        let remains = Remains {
             snd_nxt: self.snd.nxt,
             rcv_nxt: self.rcv.nxt(),
             window: self.offer_window(),
             ts_recent: self.clock.as_ref().map(|clock| clock.recent()),
-        })
+        };
+        self.step(Event::Timeout);
+        self.end();
+        Some(remains)
     }
 
     /// The connection is over, and both sides know it; or there never was one.
@@ -73,10 +79,13 @@ impl Connection {
         self.due = Due::default();
     }
 
-    /// The connection is over, and the user should know why. "All segment queues should be flushed."
+    /// The connection is over, and the user should know why.
+    ///
+    /// What is acknowledged and not read yet stays to be read before the user hears of it, as in Linux, though RFC 9293, 3.10.7.4, has all queues flushed: the
+    /// peer was told that it arrived. It is no more than the receive buffer holds, and goes when the user closes.
     pub(super) fn fail(&mut self, error: Error) {
         self.end();
-        self.rcv.buffer.clear();
+        self.rcv.buffer.renege();
         self.error = Some(error);
     }
 

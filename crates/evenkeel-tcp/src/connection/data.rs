@@ -64,6 +64,11 @@ impl Connection {
     }
 
     pub(super) fn on_fin(&mut self, segment: &Segment<'_>, now: Instant) {
+        if self.state == State::TimeWait && segment.header.flags.contains(Flags::FIN) {
+            // "Acknowledge it, and restart the 2 MSL timeout."
+            self.due.ack = true;
+            self.start_time_wait(now);
+        }
         if !self.state.may_receive() {
             return;
         }

@@ -79,11 +79,12 @@ impl Connection {
             self.due.ack |= self.is_window_update_due();
             return Ok(len);
         }
-        match (self.error, self.rcv.fin) {
-            (Some(error), _) => Err(Unavailable::Failed(error)),
-            (None, true) => Ok(0),
-            (None, false) if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
-            (None, false) => Err(Unavailable::NotNow),
+        match self.error {
+            // All that the peer had to say has come, and its FIN vouches for it, whatever happened later: as in Linux.
+            _ if self.rcv.fin => Ok(0),
+            Some(error) => Err(Unavailable::Failed(error)),
+            None if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
+            None => Err(Unavailable::NotNow),
         }
     }
 

@@ -80,7 +80,7 @@ impl Endpoint {
         let header = &segment.header;
         let local = IpEndpoint::new(packet.destination, header.destination);
         let tuple = FourTuple::new(local, IpEndpoint::new(packet.source, header.source));
-        if let Some(id) = expected.filter(|&id| self.connections.tuple(id) == Some(&tuple)) {
+        if let Some(id) = expected.filter(|&id| self.is_between(id, &tuple)) {
             return self.deliver(id, &segment, now);
         }
         let hash = self.connections.hash(&tuple);
@@ -100,6 +100,12 @@ impl Endpoint {
             },
         };
         self.offer_to_listener(hash, &Arrival { tuple, segment, mss: packet.mss, previous, now }, packet.lane)
+    }
+
+    /// Whether this is a connection between these two ends, and not over.
+    fn is_between(&self, id: Id, tuple: &FourTuple) -> bool {
+        self.connections.tuple(id) == Some(tuple)
+            && self.connections.get(id).is_some_and(|entry| entry.connection.state() != State::Closed)
     }
 
     fn count_malformed(&mut self, why: Malformed) -> Fate {

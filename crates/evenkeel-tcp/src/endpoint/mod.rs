@@ -68,9 +68,9 @@ const ANSWERS_MAX: usize = 1_024;
 pub struct EndpointConfig {
     /// Of each connection.
     pub connection: Arc<Config>,
-    /// Of all those in TIME-WAIT whose user has closed them.
+    /// Of all those in TIME-WAIT.
     pub time_wait: TimeWaitConfig,
-    /// The most connections there may be, half-open ones and those in TIME-WAIT aside. Default 2^20.
+    /// The most connections there may be, half-open ones and those in TIME-WAIT aside; those that are over count until their user closes them. Default 2^20.
     pub connections: usize,
     /// Octets that the buffers of all connections may own together, beside the bounds of each. Default 256 MiB.
     ///
@@ -134,7 +134,7 @@ pub struct Endpoint {
     /// Connections that something came to out of order, in the order in which it did; each once.
     holes: VecDeque<Id>,
     ports: Ports,
-    /// Connections that are no more, if somebody wants to hear of them.
+    /// Connections that are over, if somebody wants to hear of them.
     ended: Option<VecDeque<(Id, FourTuple)>>,
     counters: Counters,
 }
@@ -144,7 +144,7 @@ pub struct Endpoint {
 pub enum Whose {
     /// A connection's.
     Connection(Id),
-    /// A connection's in TIME-WAIT that nobody has open.
+    /// A connection's in TIME-WAIT.
     TimeWait,
     /// No connection's: a listener's, if anybody's.
     Nobodys,
@@ -228,7 +228,7 @@ impl Endpoint {
         &self.counters
     }
 
-    /// How many connections there are, half-open ones and those that [wait](Self::waiting) aside.
+    /// How many connections there are, half-open ones and those that [wait](Self::waiting) aside. One that is over is there until its user closes it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.connections.len()
@@ -240,7 +240,7 @@ impl Endpoint {
         self.connections.is_empty()
     }
 
-    /// How many connections are in TIME-WAIT that nobody has open.
+    /// How many connections are in TIME-WAIT.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.time_wait.len()
@@ -276,12 +276,12 @@ impl Endpoint {
         self.connections.find(tuple)
     }
 
-    /// From now on [`Endpoint::poll_ended`] says which connections there are no more.
+    /// From now on [`Endpoint::poll_ended`] says which connections are over.
     pub fn report_ends(&mut self) {
         self.ended.get_or_insert_default();
     }
 
-    /// A connection that is no more, or is in TIME-WAIT and has no user: its name means nothing now.
+    /// A connection to which no segment belongs any more: it is over, or in TIME-WAIT.
     pub fn poll_ended(&mut self) -> Option<(Id, FourTuple)> {
         self.ended.as_mut()?.pop_front()
     }
@@ -318,6 +318,16 @@ impl Endpoint {
 
     /// Something has happened to a connection: it may have something to send, and the user something to hear.
     fn touch(&mut self, id: Id) {
+        self.take_note(id);
+        if let Some(entry) = self.connections.get_mut(id)
+            && !core::mem::replace(&mut entry.queued, true)
+        {
+            self.to_send.push_back(id);
+        }
+    }
+
+    /// Brings what is kept about a connection up to date with where it stands.
+    fn take_note(&mut self, id: Id) {
         self.account(id);
         let Some(entry) = self.connections.get_mut(id) else { return };
         self.counters.count_all(entry.connection.take_tally());
@@ -327,14 +337,33 @@ impl Endpoint {
             (true, false) => self.counters.lower(Counter::CurrEstab),
             _ => {}
         }
-        if !core::mem::replace(&mut entry.queued, true) {
-            self.to_send.push_back(id);
-        }
         let ready = Readiness::of(&entry.connection);
         let news = ready.has_more_than(entry.told);
         entry.told = ready;
         if news && entry.holder == Holder::User && !core::mem::replace(&mut entry.announced, true) {
             self.events.push_back(Event::Connection(id, ready));
+        }
+        if entry.connection.state() == State::Closed {
+            self.unhash(id);
+        }
+    }
+
+    /// A connection is over. Segments that come between its two ends are no longer its, but TIME-WAIT's, a listener's or nobody's (RFC 9293, 3.10.7.1): a
+    /// program that keeps a dead connection open must not keep its peer from a new one (3.5.1). It has its name still, for what it may want to read or ask.
+    fn unhash(&mut self, id: Id) {
+        if !self.connections.unhash(id) {
+            return;
+        }
+        self.ports.gone += 1;
+        if let (Some(ended), Some(&tuple)) = (&mut self.ended, self.connections.tuple(id)) {
+            ended.push_back((id, tuple));
+        }
+        if let Some(entry) = self.connections.get_mut(id)
+            && entry.holder == Holder::Listener
+        {
+            entry.holder = Holder::Nobody;
+            let from = entry.from;
+            self.withdraw(from);
         }
     }
 }

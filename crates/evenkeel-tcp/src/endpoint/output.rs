@@ -3,6 +3,7 @@
 use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
+use super::super::time_wait::Remains;
 use super::super::tuple::FourTuple;
 use super::listeners::ListenerId;
 use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder, Lane, Lanes};
@@ -121,8 +122,11 @@ impl Endpoint {
     fn settle(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         entry.queued = false;
-        let connection = &mut entry.connection;
-        if connection.is_over() {
+        if let Some(remains) = entry.connection.leave_in_time_wait() {
+            self.enter_time_wait(id, &remains, now);
+        }
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        if entry.connection.is_over() {
             self.wheel.cancel(id.index());
             let ours = entry.holder != Holder::User;
             if core::mem::take(&mut entry.early) {
@@ -131,41 +135,30 @@ impl Endpoint {
             if ours {
                 self.forget(id);
             }
-        } else if let Some(remains) = connection.remains() {
-            if let Some(hash) = self.connections.hash_of(id)
-                && let Some(tuple) = self.forget(id)
-            {
-                self.time_wait.enter_hashed(hash, tuple, &remains, now, &mut self.counters);
-            }
-        } else {
-            match connection.deadline() {
-                Some((at, _)) if self.wheel.deadline(id.index()) == Some(at) => {}
-                Some((at, _)) => self.wheel.set(id.index(), at),
-                None => {
-                    self.wheel.cancel(id.index());
-                }
+            return;
+        }
+        match entry.connection.deadline() {
+            Some((at, _)) if self.wheel.deadline(id.index()) == Some(at) => {}
+            Some((at, _)) => self.wheel.set(id.index(), at),
+            None => {
+                self.wheel.cancel(id.index());
             }
         }
     }
 
-    /// A connection leaves the table, and what it counted stays.
-    pub(super) fn forget(&mut self, id: Id) -> Option<FourTuple> {
-        let tuple = *self.connections.tuple(id)?;
-        let &Entry { holder, from, held, established, .. } = self.connections.get(id)?;
+    /// TIME-WAIT is no connection's, whether its user has closed it or not: there is one place that answers what comes.
+    fn enter_time_wait(&mut self, id: Id, remains: &Remains, now: Instant) {
+        if let (Some(hash), Some(&tuple)) = (self.connections.hash_of(id), self.connections.tuple(id)) {
+            self.time_wait.enter_hashed(hash, tuple, remains, now, &mut self.counters);
+        }
+        self.take_note(id);
+    }
+
+    /// A connection that is over leaves the table, and what it counted stays.
+    fn forget(&mut self, id: Id) {
+        let Some(&Entry { held, .. }) = self.connections.get(id) else { return };
         self.connections.discard(id);
-        if let Some(ended) = &mut self.ended {
-            ended.push_back((id, tuple));
-        }
-        self.wheel.cancel(id.index());
-        self.ports.gone += 1;
-        if holder == Holder::Listener {
-            self.withdraw(from);
-        }
         self.memory.account(held, 0, &mut self.counters);
-        if established {
-            self.counters.lower(Counter::CurrEstab);
-        }
-        Some(tuple)
     }
 
     /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.
@@ -201,9 +194,10 @@ impl Endpoint {
     }
 
     /// It was to be accepted, and will not be.
-    fn withdraw(&mut self, from: Option<ListenerId>) {
+    pub(super) fn withdraw(&mut self, from: Option<ListenerId>) {
+        let waits = |id| self.connections.get(id).is_some_and(|entry| entry.holder == Holder::Listener);
         if let Some(listener) = from.and_then(|from| self.listeners.by_id(from)) {
-            listener.withdraw(|id| self.connections.get(id).is_some());
+            listener.withdraw(waits);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Two endpoints and a network between them, in virtual time.
 
+mod flood;
+mod over;
+
 use std::collections::BTreeMap;
 
 use super::super::fast_open::FastOpenServer;
@@ -71,6 +74,9 @@ impl World {
         for from in 0..2 {
             let mut octets = [0; 2_000];
             while let Some(transmit) = self.ends[from].poll_transmit(self.now, &mut octets) {
+                if ![CLIENT, SERVER].contains(&transmit.tuple.remote.addr) {
+                    continue;
+                }
                 let copies =
                     u64::from(!self.chance(self.faults.lost)) + u64::from(self.chance(self.faults.doubled));
                 for _ in 0..copies {

@@ -132,7 +132,8 @@ impl Endpoint {
         loop {
             let listener = self.listeners.get_mut(at)?;
             let id = listener.accept()?;
-            let Some(entry) = self.connections.get_mut(id) else {
+            let waits = |entry: &&mut Entry| entry.holder == Holder::Listener;
+            let Some(entry) = self.connections.get_mut(id).filter(waits) else {
                 // The peer has reset it meanwhile.
                 listener.on_withdrawn_accepted();
                 continue;

@@ -1,5 +1,6 @@
 //! LISTEN: a SYN begins a connection, or gets a cookie; an ACK may bring one back (RFC 9293, 3.10.7.2).
 
+use super::syn_received::ANSWER_INTERVAL;
 use super::{Arrival, HalfOpen, Handshake, Listener, Reaction, WINDOW_SCALE_MAX, millis, reset};
 use crate::cookie::{CookieOptions, SynCookies};
 use crate::counters::{Counter, Counters};
@@ -29,7 +30,14 @@ impl Listener {
             counters.count(Counter::FastOpenListenOverflow);
         }
         if self.half_open.is_full() {
-            return self.answer_with_cookie(arrival, counters);
+            if let Some(answer) = self.answer_with_cookie(arrival, counters) {
+                return answer;
+            }
+            if arrival.previous.is_none() || !self.give_up_oldest(counters) {
+                counters.count(Counter::ReqQFullDrop);
+                counters.count(Counter::ListenDrops);
+                return Reaction::Nothing;
+            }
         }
         // Whoever presents a good cookie does not need another one.
         let wants_cookie = presented.is_some_and(|presented| presented != Presented::Good);
@@ -50,7 +58,7 @@ impl Listener {
             iss,
             irs: agreed.irs,
             ts_recent: agreed.ts_recent.unwrap_or_default(),
-            answered_at: millis(arrival.now),
+            acked_at: millis(arrival.now).wrapping_sub(ANSWER_INTERVAL.as_millis() as u32),
             peer_mss: agreed.peer_mss,
             mss: agreed.mss,
             window: agreed.window,
@@ -121,21 +129,28 @@ impl Listener {
         Reaction::FastOpen(self.agree(arrival, iss), new_cookie)
     }
 
-    /// The SYN queue is full. A SYN that follows a connection in TIME-WAIT gets no cookie: the number of its SYN-ACK has to follow the
-    /// old one's, and cannot say anything then.
-    fn answer_with_cookie(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
-        let Some(mut agreed) = self.agree_with_cookie(arrival) else {
-            counters.count(Counter::ReqQFullDrop);
-            counters.count(Counter::ListenDrops);
-            return Reaction::Nothing;
-        };
+    /// The SYN queue is full, and a peer is there for whom no cookie will do; one that is known, as it was connected before, which a flood's are not. The
+    /// half-open connection that has been asked most often, and among those for the longest time, makes way.
+    fn give_up_oldest(&mut self, counters: &mut Counters) -> bool {
+        let oldest = self.by_retries.iter().rev().find_map(|queue| queue.first(&self.half_open));
+        if let Some(id) = oldest {
+            self.remove(id);
+            counters.count(Counter::HalfOpenTimeouts);
+            counters.count(Counter::AttemptFails);
+        }
+        oldest.is_some()
+    }
+
+    /// The SYN queue is full.
+    fn answer_with_cookie(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Option<Reaction> {
+        let mut agreed = self.agree_with_cookie(arrival)?;
         counters.count(Counter::ReqQFullDoCookies);
         counters.count(Counter::SyncookiesSent);
         self.cookies_until = arrival.now + SynCookies::LIFETIME;
         let Some(echo) = agreed.ts_recent else {
             // Without a timestamp the ACK brings back nothing but the MSS.
             (agreed.peer_window_scale, agreed.sack_permitted, agreed.ecn) = (None, false, false);
-            return Reaction::Send(self.syn_ack_of(&agreed, None, None));
+            return Some(Reaction::Send(self.syn_ack_of(&agreed, None, None)));
         };
         let options = CookieOptions {
             window_scale: agreed.peer_window_scale,
@@ -143,16 +158,21 @@ impl Listener {
             ecn: agreed.ecn,
         };
         let value = options.encode(self.numbers.timestamp(&arrival.tuple, arrival.now));
-        Reaction::Send(self.syn_ack_of(&agreed, Some(Timestamps { value, echo }), None))
+        Some(Reaction::Send(self.syn_ack_of(&agreed, Some(Timestamps { value, echo }), None)))
     }
 
+    /// Where a connection is in TIME-WAIT, what is still under way of ours must not be taken for the new one's. Timestamps see to that, which both have then and
+    /// which are later than the old ones (RFC 7323, 5; RFC 6191, 2). Without them the number of our SYN has to follow the old ones (RFC 9293, 3.4.1),
+    /// and a cookie cannot choose its number.
     fn agree_with_cookie(&self, arrival: &Arrival<'_>) -> Option<Handshake> {
-        if !self.config.syn_cookies || arrival.previous.is_some() {
+        if !self.config.syn_cookies {
             return None;
         }
         let agreed = self.agree(arrival, SeqNumber::default());
         let iss = self.cookies.make(&arrival.tuple, agreed.irs, agreed.peer_mss, arrival.now)?;
-        Some(Handshake { iss, ..agreed })
+        let follows =
+            arrival.previous.is_none_or(|previous| agreed.ts_recent.is_some() || iss.after(previous));
+        follows.then_some(Handshake { iss, ..agreed })
     }
 
     /// RFC 9293, 3.10.7.2, second: any acknowledgment is a bad one, unless it brings a cookie back. Whether it does is not even looked at if no

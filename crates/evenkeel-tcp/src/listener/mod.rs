@@ -24,6 +24,8 @@ use crate::time::{Duration, Instant};
 const WINDOW_SCALE_MAX: u8 = 14;
 /// The wait doubles with each SYN-ACK; after this many it would be minutes.
 const RETRIES_MAX: u8 = 8;
+/// Under pressure it is not sent again more often than this (Linux, `reqsk_timer_handler`), which gives a peer 7 s.
+const RETRIES_UNDER_PRESSURE: usize = 2;
 /// A SYN-ACK gives a Fast Open cookie when it is sent so often, not after.
 const COOKIE_SENT_MAX: u8 = 2;
 
@@ -36,7 +38,8 @@ pub struct ListenerConfig {
     pub syn_queue: usize,
     /// Answer with SYN cookies what finds the SYN queue full (RFC 4987, 3.6). On.
     pub syn_cookies: bool,
-    /// How often a SYN-ACK is sent again, at most eight times. 5, which with one second at first gives a peer 63 s.
+    /// How often a SYN-ACK is sent again, at most eight times. 5, which with one second at first gives a peer 63 s. Fewer while the SYN queue is more than half
+    /// full of those who have not answered the first, but two, and 7 s, at least.
     pub syn_ack_retries: u8,
     /// How long to wait for the answer to the first SYN-ACK. 1 s (RFC 6298, 2.1).
     pub syn_ack_timeout: Duration,
@@ -163,8 +166,8 @@ struct HalfOpen {
     iss: SeqNumber,
     irs: SeqNumber,
     ts_recent: u32,
-    /// The last answer, in milliseconds.
-    answered_at: u32,
+    /// The last acknowledgment that was not called for, in milliseconds.
+    acked_at: u32,
     peer_mss: u16,
     mss: u16,
     window: u16,
@@ -305,8 +308,9 @@ impl Listener {
     /// A SYN-ACK to send again, because its answer has not come. Gives up those whose last is overdue. Call again until there is none.
     pub fn poll_transmit(&mut self, now: Instant, counters: &mut Counters) -> Option<(FourTuple, Header)> {
         while let Some(id) = self.first_due(now) {
+            let retries_max = self.retries_max();
             self.leave_queue(id);
-            if self.wait_longer(id, now) {
+            if self.retries(id) < retries_max && self.wait_longer(id, now) {
                 counters.count(Counter::SynRetrans);
                 counters.count(Counter::RetransSegs);
                 let tuple = *self.half_open.tuple(id)?;
@@ -317,6 +321,27 @@ impl Listener {
             counters.count(Counter::AttemptFails);
         }
         None
+    }
+
+    /// How often a SYN-ACK is sent again now. Half of the SYN queue is for the young, who have been sent one only: real peers answer that within a round trip, nearly all
+    /// of them. While the others take more than their half, they are given up the sooner the more of them there are, as Linux does (`reqsk_timer_handler`); a flood
+    /// of SYNs then holds each place for a few seconds, not for a minute.
+    fn retries_max(&self) -> usize {
+        let mut most = self.by_retries.len().saturating_sub(1);
+        let len = self.half_open.len();
+        if 2 * len <= self.config.syn_queue {
+            return most;
+        }
+        let mut young = self.by_retries.first().map_or(0, Queue::len).saturating_mul(2);
+        while most > RETRIES_UNDER_PRESSURE && len >= young {
+            most -= 1;
+            young = young.saturating_mul(2);
+        }
+        most
+    }
+
+    fn retries(&self, id: Id) -> usize {
+        self.half_open.get(id).map_or(0, |entry| usize::from(entry.retries))
     }
 
     /// When the next SYN-ACK is due, or its connection given up.
@@ -330,7 +355,7 @@ impl Listener {
     }
 
     fn leave_queue(&mut self, id: Id) {
-        let Some(retries) = self.half_open.get(id).map(|entry| usize::from(entry.retries)) else { return };
+        let retries = self.retries(id);
         if let Some(queue) = self.by_retries.get_mut(retries) {
             queue.remove(&mut self.half_open, id);
         }
@@ -340,8 +365,6 @@ impl Listener {
     fn wait_longer(&mut self, id: Id, now: Instant) -> bool {
         let Some(entry) = self.half_open.get_mut(id) else { return false };
         entry.retries += 1;
-        // A SYN that is repeated at the same time needs no second answer.
-        entry.answered_at = millis(now);
         let Some(queue) = self.by_retries.get_mut(usize::from(entry.retries)) else { return false };
         queue.push(&mut self.half_open, id, now);
         true

@@ -7,11 +7,11 @@ use crate::options::Timestamps;
 use crate::segment::{Flags, Header, Segment};
 use crate::seq::SeqNumber;
 use crate::table::Id;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::tuple::FourTuple;
 
-/// Answers that are not called for go to a half-open connection at most so often (RFC 5961, 7).
-const ANSWER_INTERVAL_MS: u32 = 500;
+/// Acknowledgments that are not called for go to a half-open connection at most so often (RFC 5961, 7), and SYN-ACKs for SYNs that come again.
+pub(super) const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Listener {
     /// Checks are in the order of RFC 9293; "first" and so on are its words.
@@ -136,7 +136,9 @@ impl Listener {
     }
 
     fn repeat_syn_ack(&mut self, id: Id, syn: &Header, now: Instant, counters: &mut Counters) -> Reaction {
-        if !self.may_answer(id, now, counters) {
+        // A SYN that was doubled on its way needs no second answer.
+        if now.since(self.syn_ack_sent_at(id)) < ANSWER_INTERVAL {
+            counters.count(Counter::AckSkippedSynRecv);
             return Reaction::Nothing;
         }
         if let Some(entry) = self.half_open.get_mut(id) {
@@ -153,7 +155,7 @@ impl Listener {
     /// What a repeated SYN calls for is what the timer would send next, about now: a peer that gets both has to wonder about the second (RFC 5961, 4.2). Where
     /// there is no next, the last wait begins anew: who is answered is to have the time to acknowledge it.
     fn take_place_of_timer(&mut self, id: Id, now: Instant) {
-        let Some(retries) = self.half_open.get(id).map(|entry| usize::from(entry.retries)) else { return };
+        let retries = self.retries(id);
         self.leave_queue(id);
         if retries + 1 < self.by_retries.len() {
             self.wait_longer(id, now);
@@ -169,23 +171,23 @@ impl Listener {
         why: Option<Counter>,
         counters: &mut Counters,
     ) -> Reaction {
-        if !self.may_answer(id, now, counters) {
+        let Some(entry) = self.half_open.get_mut(id) else { return Reaction::Nothing };
+        if millis(now).wrapping_sub(entry.acked_at) < ANSWER_INTERVAL.as_millis() as u32 {
+            counters.count(Counter::AckSkippedSynRecv);
             return Reaction::Nothing;
         }
+        entry.acked_at = millis(now);
         if let Some(why) = why {
             counters.count(why);
         }
         self.acknowledgment(id, now).map_or(Reaction::Nothing, Reaction::Send)
     }
 
-    fn may_answer(&mut self, id: Id, now: Instant, counters: &mut Counters) -> bool {
-        let Some(entry) = self.half_open.get_mut(id) else { return false };
-        if millis(now).wrapping_sub(entry.answered_at) < ANSWER_INTERVAL_MS {
-            counters.count(Counter::AckSkippedSynRecv);
-            return false;
-        }
-        entry.answered_at = millis(now);
-        true
+    /// When the last SYN-ACK left: each wait begins with one.
+    fn syn_ack_sent_at(&self, id: Id) -> Instant {
+        let entry = self.half_open.get(id);
+        let queue = self.by_retries.get(self.retries(id));
+        entry.zip(queue).map_or(Instant::ZERO, |(entry, queue)| queue.since(&entry.place))
     }
 }
 

@@ -242,10 +242,6 @@ fn a_new_incarnation_follows_the_old_one() {
         panic!()
     };
     assert_eq!(syn_ack.seq, own + 1_000_001);
-    // With a full SYN queue there is no cookie that could follow.
-    let mut bench = Bench::full(ListenerConfig::default());
-    assert_eq!(bench.input_with(0, 0, plain_syn(), b"", Some(own)), Reaction::Nothing);
-    assert_eq!(bench.count(Counter::ReqQFullDrop), 1);
 }
 
 // --- SYN-ACKs again ---
@@ -762,4 +758,109 @@ proptest! {
         }
         prop_assert_eq!(bench.listener.syn_queue_len(), 0);
     }
+}
+
+// --- Under pressure ---
+
+/// RFC 5961, 3.2: a peer that has begun anew meanwhile is told at once, and need not wait for its timer.
+#[test]
+fn the_first_challenge_is_answered_however_soon_after_the_syn_ack() {
+    let mut bench = Bench::new(ListenerConfig::default());
+    bench.answer(0, 0, plain_syn());
+    let reset = Header { seq: PEER_ISS + 5, flags: Flags::RST, ..Header::default() };
+    let challenge = bench.answer(1, 0, reset);
+    assert_eq!((challenge.flags, challenge.ack), (Flags::ACK, PEER_ISS + 1));
+    assert_eq!(bench.input(2, 0, reset), Reaction::Nothing);
+    assert_eq!((bench.count(Counter::ChallengeAck), bench.count(Counter::AckSkippedSynRecv)), (1, 1));
+    // That there was a challenge does not keep back the SYN-ACK for a peer that asks again.
+    assert_eq!(bench.input(499, 0, plain_syn()), Reaction::Nothing);
+    assert_eq!(bench.answer(500, 0, plain_syn()).flags, Flags::SYN | Flags::ACK);
+}
+
+/// What the old connection's peer sends to begin a new one: TIME-WAIT said that its number is to follow `previous`.
+fn follow(bench: &mut Bench, previous: SeqNumber, syn: Header) -> Reaction {
+    bench.input_with(0, 0, syn, b"", Some(previous))
+}
+
+#[test]
+fn a_cookie_serves_a_syn_that_follows_time_wait_if_both_have_timestamps() {
+    for previous in [0, 0x4000_0000, 0x8000_0000, 0xc000_0000].map(SeqNumber::new) {
+        let mut bench = Bench::full(ListenerConfig::default());
+        let Reaction::Send(syn_ack) = follow(&mut bench, previous, full_syn()) else { panic!() };
+        assert_eq!(bench.count(Counter::SyncookiesSent), 1);
+        let handshake = bench.established(10, 0, ack_of(&syn_ack));
+        assert_eq!((handshake.iss, handshake.irs), (syn_ack.seq, PEER_ISS));
+    }
+}
+
+#[test]
+fn without_timestamps_a_cookie_that_does_not_follow_the_old_number_is_not_given() {
+    let mut bench = Bench::full(ListenerConfig::default());
+    let Reaction::Send(cookie) = bench.input(0, 0, plain_syn()) else { panic!() };
+    assert!(matches!(follow(&mut bench, cookie.seq - 1, plain_syn()), Reaction::Send(_)));
+    assert_eq!(follow(&mut bench, cookie.seq, plain_syn()), Reaction::Nothing);
+    assert_eq!((bench.count(Counter::ReqQFullDrop), bench.count(Counter::ListenDrops)), (1, 1));
+}
+
+/// Then the half-open connection that is the least likely to come to anything makes way for a peer that was connected before.
+#[test]
+fn without_timestamps_the_oldest_makes_way_for_who_follows_time_wait() {
+    let config = ListenerConfig { syn_queue: 3, ..ListenerConfig::default() };
+    let mut bench = Bench::new(config);
+    for n in 1..=2 {
+        bench.answer(u64::from(n), n, plain_syn());
+    }
+    // The second has had its SYN-ACK twice, the others once.
+    bench.answer(600, 2, plain_syn());
+    bench.answer(700, 3, plain_syn());
+    let cookie = bench.answer(700, 0, plain_syn());
+    let previous = cookie.seq + 7;
+    let Reaction::Send(syn_ack) = bench.input_with(700, 0, plain_syn(), b"", Some(previous)) else {
+        panic!()
+    };
+    assert!(syn_ack.seq.after(previous));
+    assert_eq!((bench.listener.syn_queue_len(), bench.count(Counter::AttemptFails)), (3, 1));
+    bench.established(710, 0, ack_of(&syn_ack));
+    // Who has not made way is still there, and by retries the second was the first to.
+    assert_eq!(bench.answer(1_200, 1, plain_syn()).flags, Flags::SYN | Flags::ACK);
+    assert_eq!(bench.answer(1_200, 3, plain_syn()).flags, Flags::SYN | Flags::ACK);
+    assert_eq!(bench.listener.syn_queue_len(), 2);
+}
+
+/// So many SYNs a second from peers that never answer, for so many seconds: how full is the SYN queue at most, and when were the last given up?
+fn flood(per_second: u64, seconds: u64) -> (usize, u64) {
+    let mut bench = Bench::new(ListenerConfig::default());
+    let mut fullest = 0;
+    for n in 0..per_second * seconds {
+        let now = n * 1_000 / per_second;
+        while bench.listener.poll_transmit(at(now), &mut bench.counters).is_some() {}
+        bench.input(now, n as u16, plain_syn());
+        fullest = fullest.max(bench.listener.syn_queue_len());
+    }
+    while let Some(next) = bench.listener.next_deadline() {
+        while bench.listener.poll_transmit(next, &mut bench.counters).is_some() {}
+        if bench.listener.syn_queue_len() == 0 {
+            return (fullest, next.as_nanos() / 1_000_000_000 - seconds);
+        }
+    }
+    (fullest, 0)
+}
+
+#[test]
+fn a_slow_flood_never_fills_the_syn_queue_and_a_fast_one_holds_each_place_for_seconds() {
+    // Fewer than half: nobody is given up early.
+    assert_eq!(flood(30, 100), (30 * 63, 62));
+    let (fullest, _) = flood(100, 100);
+    assert!((2_048..3_500).contains(&fullest), "{fullest} of 4096, and none beyond");
+    let (fullest, _) = flood(400, 60);
+    assert!((2_048..3_500).contains(&fullest), "{fullest}");
+    // 4096 places in two tenths of a second, and most are free again after seven seconds.
+    let mut bench = Bench::new(ListenerConfig::default());
+    for n in 0..4_096 {
+        bench.answer(u64::from(n) / 20, n, plain_syn());
+    }
+    for now in 1..=7_300 {
+        while bench.listener.poll_transmit(at(now), &mut bench.counters).is_some() {}
+    }
+    assert!(bench.listener.syn_queue_len() <= 2_048, "{}", bench.listener.syn_queue_len());
 }

@@ -68,10 +68,13 @@ impl Witness<'_> {
 }
 
 impl Recovery {
-    /// An acknowledgment arrived. One for what was never sent, or older than others, changes nothing.
+    /// An acknowledgment arrived. One for what was never sent changes nothing. One that later ones have overtaken tells by its SACK blocks alone what has
+    /// arrived (RFC 6675, 5), and never of a duplicate acknowledgment.
     pub fn on_ack(&mut self, info: &AckInfo<'_>) -> Acked {
-        let ack = self.board.position(info.ack);
-        if ack < self.board.una() || ack > self.board.nxt() {
+        let told = self.board.position(info.ack);
+        let ack = told.max(self.board.una());
+        let overtaken = told < ack;
+        if ack > self.board.nxt() || overtaken && (info.sack.is_empty() || !self.sack) {
             return Acked::default();
         }
         if self.has_nothing_to_learn(ack, info) {
@@ -79,10 +82,11 @@ impl Recovery {
         }
         let before = self.before();
         let echoed = info.rtt_echo.map(|age| earlier(info.now, age));
-        let dsack = self.dsack(info, ack);
+        let dsack = self.dsack(info, told);
         let mut arrived = self.deliver(ack, info, echoed);
         self.sample_rtt(&arrived, info);
-        let duplicate = arrived.acked == 0 && !info.payload && !info.window_update && !self.board.is_empty();
+        let repeats = arrived.acked == 0 && !overtaken && !info.payload && !info.window_update;
+        let duplicate = repeats && !self.board.is_empty();
         if !self.sack {
             self.without_sack(&before, &mut arrived, duplicate);
         }
@@ -127,16 +131,16 @@ impl Recovery {
     }
 
     /// The range that arrived twice, if the first SACK block tells of one (RFC 2883, 4): it is acknowledged already, or within the second.
-    fn dsack(&mut self, info: &AckInfo<'_>, ack: Position) -> Option<(Position, Position)> {
+    fn dsack(&mut self, info: &AckInfo<'_>, told: Position) -> Option<(Position, Position)> {
         let first = info.sack.first().filter(|first| self.sack && !first.is_empty())?;
         let (start, end) = (self.board.position(first.start), self.board.position(first.end));
         let within_second = info.sack.get(1).is_some_and(|second| second.covers(*first));
-        if (end > ack && !within_second) || end > self.board.nxt() {
+        if (end > told && !within_second) || end > self.board.nxt() {
             return None;
         }
         // A probe in vain says nothing of reordering.
         if !self.tail_loss.ends_at(end) {
-            self.rack.on_dsack(ack, self.board.nxt());
+            self.rack.on_dsack(told.max(self.board.una()), self.board.nxt());
         }
         Some((start, end))
     }

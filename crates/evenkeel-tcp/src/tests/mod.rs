@@ -8,7 +8,7 @@ macro_rules! behaviours {
     ($($name:ident)*) => {
         $(#[test]
         fn $name() {
-            script::run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tcp/tests/scripts/", stringify!($name), ".txt"));
+            script::run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/scripts/", stringify!($name), ".txt"));
         })*
     };
 }

@@ -205,3 +205,16 @@ fn a_second_timeout_in_the_middle_of_recovery_is_not_thought_spurious() {
     script.ack(2);
     assert!(script.pump().starts_with("R2 R3"));
 }
+
+/// Karn's algorithm (RFC 6298, 3): what was sent once, but after something that was sent again, has waited for it at the peer. Its acknowledgment says nothing
+/// about the round trip.
+#[test]
+fn an_acknowledgment_that_covers_a_retransmission_is_no_sample() {
+    let mut script = Script::without_sack();
+    script.write(2);
+    script.expire();
+    assert_eq!(script.pump(), "R0");
+    script.after(ms(100));
+    assert_eq!(script.ack(2).newly_acked, 2 * MSS);
+    assert_eq!(script.recovery.srtt(), Some(ms(100)));
+}

@@ -206,3 +206,34 @@ fn of_a_segment_that_is_acknowledged_in_part_the_rest_is_kept() {
     script.expire();
     assert_eq!(script.recovery.next_retransmission(1000).unwrap().len(), 600);
 }
+
+/// RFC 6675, 5: the scoreboard is brought up to date by every acknowledgment, also by one that another has overtaken.
+#[test]
+fn an_overtaken_acknowledgment_tells_what_has_arrived() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    // Its SACK option had no room for all.
+    script.sack(1, &[(9, 10)]);
+    let acked = script.sack(0, &[(3, 4), (5, 6), (7, 8)]);
+    assert_eq!((acked.newly_acked, acked.newly_sacked, acked.duplicate), (0, 3 * MSS, false));
+    script.at(300);
+    assert!(acked.newly_lost > 0 || matches!(script.expire(), Expired::Reordering { lost, .. } if lost > 0));
+    assert_eq!(script.pump().split(' ').next(), Some("R1"), "it is not left to the timer");
+}
+
+/// What an overtaken acknowledgment tells of, and what is acknowledged meanwhile, came once.
+#[test]
+fn an_overtaken_acknowledgment_is_none_of_duplicates() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    script.sack(5, &[(6, 7)]);
+    let patience = script.recovery.patience();
+    let acked = script.sack(1, &[(2, 4)]);
+    assert_eq!((acked.newly_sacked, acked.undone, script.recovery.patience()), (0, false, patience));
+    assert_eq!(script.ack(0), script.ack(0), "without blocks it says nothing");
+    // But one that was one then, still is.
+    script.sack(1, &[(0, 1)]);
+    assert!(script.recovery.patience() > patience);
+}
