@@ -192,6 +192,8 @@ struct Packet {
     cast: Cast,
     /// Of IPv6 only: NDP and MLD look at it.
     hop_limit: u8,
+    /// It came behind a fragment header of IPv6, if only as an atomic fragment: NDP looks at it.
+    fragmented: bool,
     ecn: Ecn,
     payload: Payload,
 }

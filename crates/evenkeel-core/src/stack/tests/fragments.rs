@@ -141,6 +141,55 @@ fn fragments_that_break_the_rules_of_ipv6_are_reported() {
     node.check();
 }
 
+/// RFC 3168 5.3: congestion that a fragment met is told of the packet, and none is invented for who does not know ECN.
+#[test]
+fn what_fragments_say_of_congestion_is_not_lost_nor_made_up() {
+    const NOT: u8 = 0;
+    const ECT1: u8 = 1;
+    const ECT0: u8 = 2;
+    const CE: u8 = 3;
+    let cases = [
+        ([NOT, NOT, NOT], Some(NOT)),
+        ([ECT0, ECT0, ECT0], Some(ECT0)),
+        ([ECT1, ECT1, ECT1], Some(ECT1)),
+        ([ECT0, ECT1, ECT1], Some(ECT0)),
+        ([CE, CE, CE], Some(CE)),
+        ([CE, ECT0, ECT0], Some(CE)),
+        ([ECT0, CE, ECT1], Some(CE)),
+        ([ECT1, ECT1, CE], Some(CE)),
+        ([NOT, CE, CE], None),
+        ([CE, CE, NOT], None),
+        ([ECT0, NOT, CE], None),
+        ([NOT, ECT0, ECT0], None),
+        ([ECT1, ECT1, NOT], None),
+    ];
+    let payload = pattern(600);
+    let v4_parts = fragments_v4(6, 5, &payload, 256);
+    let v6_parts = fragments_v6(6, 5, &payload, 256);
+    for (marks, expected) in cases {
+        for order in permutations(3) {
+            let mark_v4 = |n: usize| edit_v4(v4_parts[n].clone(), |packet| packet[1] = 0xb8 | marks[n]);
+            let mark_v6 = |n: usize| {
+                let mut frame = v6_parts[n].clone();
+                frame[14 + 1] = marks[n] << 4;
+                frame
+            };
+            let both: [Vec<_>; 2] =
+                [order.iter().map(|n| mark_v4(*n)).collect(), order.iter().map(|n| mark_v6(*n)).collect()];
+            for frames in both {
+                let mut node = Node::quiet(2);
+                let got: Vec<_> = frames.iter().filter_map(|frame| node.receive_ecn(frame)).collect();
+                let expected: Vec<_> = expected.into_iter().map(Ecn::from_bits).collect();
+                assert_eq!(got, expected, "{marks:?} {order:?}");
+                let dropped = if expected.is_empty() { 3 } else { 0 };
+                assert_eq!(node.ledger.input_drops(IpDrop::FragmentEcn), dropped, "{marks:?} {order:?}");
+                assert_eq!(node.stack.reassembling(), 0);
+                node.check();
+            }
+        }
+    }
+}
+
 #[test]
 fn an_atomic_fragment_is_a_packet_of_its_own() {
     let mut node = Node::quiet(2);
