@@ -273,7 +273,7 @@ impl Stack {
         } else if more && !len.is_multiple_of(8) {
             Some(Refusal::Report(Problem::Header { pointer: 4 }))
         } else if offset == 0 && !Self::has_all_headers(packet, next, at) {
-            Some(Refusal::Report(Problem::Incomplete { pointer: at as u32 + 8 }))
+            Some(Refusal::Report(Problem::Incomplete))
         } else {
             None
         };
@@ -297,14 +297,20 @@ impl Stack {
         self.reassembly.insert(key, interface, fragment, io)
     }
 
-    /// Whether a first fragment has every header up to and with the upper layer's (RFC 7112 5).
+    /// Whether a first fragment has every header up to and with the upper layer's (RFC 8200 4.5, RFC 7112 5). Of one unknown to us its
+    /// first byte must do.
     fn has_all_headers(packet: &[u8], next: u8, at: usize) -> bool {
         let walk = Walk { packet, multicast: false };
         match walk.follow(next, at + 8, at) {
             Ok(Found::Upper { protocol, at, .. }) => {
                 let needed = match IpProtocol::from(protocol) {
                     IpProtocol::Udp | IpProtocol::Icmpv6 => 8,
-                    _ => 0,
+                    // Its options are part of the header (RFC 7112 2).
+                    IpProtocol::Tcp => {
+                        packet.get(at + 12).map_or(20, |offset| usize::from(offset >> 4) * 4).max(20)
+                    }
+                    IpProtocol::Ipv6NoNxt => 0,
+                    _ => 1,
                 };
                 at + needed <= packet.len()
             }

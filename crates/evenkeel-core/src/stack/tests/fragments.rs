@@ -127,18 +127,66 @@ fn fragments_that_break_the_rules_of_ipv6_are_reported() {
     };
     let odd = fragment(17, 1, &pattern(13));
     let too_big = fragment(17, 0xfff8, &pattern(16));
-    // A first fragment without the UDP header behind its options.
-    let headless = fragment(60, 1, &[17, 0, 1, 4, 0, 0, 0, 0]);
-    let reported = [(odd, [4, 0], 4), (too_big, [4, 0], 42), (headless, [4, 3], 48)];
+    let reported = [(odd, [4, 0], 4), (too_big, [4, 0], 42)];
     for (frame, code, pointer) in reported {
         assert!(node.receive(&frame).is_none());
         let sent = node.sent();
         assert_eq!(sent[0][54..56], code);
         assert_eq!(sent[0][58..62], u32::to_be_bytes(pointer));
     }
-    assert_eq!(node.ledger.input_drops(IpDrop::Malformed), 2);
+    assert_eq!(node.ledger.input_drops(IpDrop::Malformed), 1);
     assert_eq!(node.ledger.input_drops(IpDrop::FragmentTooBig), 1);
     node.check();
+}
+
+/// RFC 8200 4.5, RFC 7112 5: such a packet is discarded and reported with a pointer of zero, whatever its upper layer is.
+#[test]
+fn a_first_fragment_without_all_its_headers_is_reported() {
+    const OPTIONS: [u8; 8] = [0, 0, 1, 4, 0, 0, 0, 0];
+    let behind_options = |next: u8, rest: &[u8]| [&[next], &OPTIONS[1..], rest].concat();
+    let first =
+        |next: u8, payload: &[u8]| packet_v6(44, 64, &[&[next, 0, 0, 1, 0, 0, 0, 1], payload].concat());
+    // A TCP header with three words of options.
+    let mut tcp = [0; 32];
+    tcp[12] = 8 << 4;
+    let incomplete = [
+        // No UDP header behind the options.
+        first(60, &behind_options(17, &[])),
+        // Options that reach beyond the fragment.
+        first(60, &[17, 1, 1, 12, 0, 0, 0, 0]),
+        // TCP: without its sequence number, without what ends its fixed part, without some of its options.
+        first(6, &tcp[..8]),
+        first(6, &tcp[..16]),
+        first(6, &tcp[..24]),
+        // Nothing of ICMPv6.
+        first(60, &behind_options(58, &[])),
+        // A protocol that we do not know.
+        first(60, &behind_options(200, &[])),
+    ];
+    for frame in &incomplete {
+        let (mut peer, mut node) = (Node::quiet(1), Node::quiet(2));
+        introduce(&mut peer, &mut node);
+        assert!(node.receive(frame).is_none());
+        let sent = node.sent();
+        assert_eq!(sent.len(), 1, "{frame:02x?}");
+        assert_eq!((&sent[0][54..56], &sent[0][58..62]), (&[4, 3][..], &[0; 4][..]), "{frame:02x?}");
+        assert_eq!(&sent[0][62..], &frame[14..]);
+        assert_eq!(node.ledger.input_drops(IpDrop::Malformed), 1);
+        assert_eq!(node.stack.reassembling(), 0);
+        node.check();
+    }
+    let complete = [
+        first(6, &tcp),
+        first(60, &behind_options(6, &tcp)),
+        first(60, &behind_options(17, &[0; 8])),
+        first(60, &behind_options(59, &[])),
+        first(200, &[0; 8]),
+    ];
+    for frame in &complete {
+        let mut node = Node::quiet(2);
+        assert!(node.receive(frame).is_none());
+        assert_eq!((node.sent().len(), node.stack.reassembling()), (0, 1), "{frame:02x?}");
+    }
 }
 
 /// RFC 3168 5.3: congestion that a fragment met is told of the packet, and none is invented for who does not know ECN.
