@@ -111,7 +111,7 @@ pub struct Table {
     fragment: ChannelId,
     forward: ChannelId,
     fragments: Box<[Option<(FragmentKey, ChannelId)>]>,
-    seed: u64,
+    secret: Secret,
 }
 
 /// Channels by port and address.
@@ -184,23 +184,31 @@ impl Ports {
 }
 
 impl Table {
-    /// An empty table. `seed` keeps fragments chosen by an attacker from colliding at will.
+    /// An empty table, for those whose frames come from a network that knows the seed anyway; else see [`Table::set_secret`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
+        let secret = Secret::of_seed(seed);
         Self {
             hardware: Vec::new(),
             addresses: Vec::new(),
             udp: Ports::new(),
             opening: Ports::new(),
             other: Ports::new(),
-            connections: Connections::new(Secret::of_seed(seed), CONNECTIONS_MAX),
+            connections: Connections::new(secret, CONNECTIONS_MAX),
             forward: NO_CHANNEL,
             neighbor: NO_CHANNEL,
             control: NO_CHANNEL,
             fragment: NO_CHANNEL,
             fragments: vec![None; FRAGMENT_SLOTS].into_boxed_slice(),
-            seed,
+            secret,
         }
+    }
+
+    /// From now on `secret` says in which of the few places a datagram in fragments is followed, so that nobody who does not know it can
+    /// choose fragments that push out those of others. Those followed now are forgotten.
+    pub fn set_secret(&mut self, secret: Secret) {
+        self.secret = secret;
+        self.fragments.fill(None);
     }
 
     /// Applies a change. Allocates; not for the per-frame path.
@@ -448,12 +456,14 @@ impl Table {
     }
 
     fn fragment_slot(&self, key: &FragmentKey) -> usize {
-        let mut hash = self.seed ^ u64::from(key.identification) ^ (u64::from(key.protocol) << 32);
-        for half in key.source.chunks_exact(8).chain(key.destination.chunks_exact(8)) {
-            let word = half.iter().fold(0, |word, &octet| (word << 8) | u64::from(octet));
-            hash = fold(hash ^ word);
-        }
-        (hash % FRAGMENT_SLOTS as u64) as usize
+        const LABEL: u64 = 5;
+        let mut bytes = [0; 37];
+        let (addresses, rest) = bytes.split_at_mut(32);
+        addresses[..16].copy_from_slice(&key.source);
+        addresses[16..].copy_from_slice(&key.destination);
+        rest[..4].copy_from_slice(&key.identification.to_be_bytes());
+        rest[4] = key.protocol;
+        (self.secret.hash_for(LABEL, &bytes) % FRAGMENT_SLOTS as u64) as usize
     }
 }
 

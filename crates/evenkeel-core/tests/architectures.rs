@@ -6,6 +6,7 @@ use common::*;
 use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
 use evenkeel_core::host::{Config, Level};
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
 use evenkeel_core::work::Work;
@@ -584,4 +585,27 @@ proptest::proptest! {
             proptest::prop_assert_eq!(answers(architecture, &frames), eager.clone(), "{}", architecture);
         }
     }
+}
+
+/// Identifications of IP come from the secret of the host, be it configured or given later; with neither they come from the seed.
+#[test]
+fn the_secret_of_a_host_is_that_of_its_ip_too() {
+    let identification = |configured: Option<u8>, given: Option<u8>| {
+        let secret = |bits: u8| Secret::new([bits; 16]);
+        let mut bench =
+            Bench::new(Config { secret: configured.map(secret), ..Config::of(Architecture::SoftLrp) });
+        assert!(given.is_none_or(|bits| bench.host.set_secret(secret(bits))));
+        bench.settle();
+        let echo = [&[8, 0, 0xf3, 0xf9][..], &[1, 2, 3, 4]].concat();
+        bench.send(&[arp_request(), ipv4(1, 0, &echo)]);
+        bench.settle();
+        let sent = bench.sent();
+        let answer = sent.iter().find(|f| f[12..14] == [0x08, 0x00] && f[23] == 1).expect("an answer");
+        [answer[18], answer[19]]
+    };
+    let of_seed = identification(None, None);
+    assert_eq!(of_seed, identification(None, None));
+    assert_ne!(of_seed, identification(None, Some(1)));
+    assert_ne!(identification(None, Some(2)), identification(None, Some(1)));
+    assert_eq!(identification(Some(1), None), identification(None, Some(1)));
 }

@@ -391,6 +391,33 @@ fn a_datagram_that_is_forgotten_takes_the_channel_of_fragments() {
     assert!((FRAGMENT_SLOTS - 8..=FRAGMENT_SLOTS).contains(&held), "{held}");
 }
 
+/// Which datagrams push each other out is not for those to choose who do not know the secret.
+#[test]
+fn the_secret_says_who_shares_a_place_with_whom() {
+    let class = |table: &Table, id| table.classify(&ipv4(v4(2), 17, id, 0x2000, &udp(9)));
+    let note = |table: &mut Table, id| {
+        let Class::FirstFragment(channel, key) = class(table, id) else { panic!("no first fragment") };
+        table.note_fragment(key, channel);
+    };
+    let followed =
+        |table: &Table, id| table.classify(&ipv4(v4(2), 17, id, 1, &[])) == Class::Channel(UDP_ANY);
+    let pushes_out_0 = |secret: u8| {
+        let mut table = table();
+        note(&mut table, 0);
+        table.set_secret(Secret::new([secret; 16]));
+        assert!(!followed(&table, 0), "forgotten");
+        let pushes = |id: &u16| {
+            note(&mut table, 0);
+            note(&mut table, *id);
+            !followed(&table, 0)
+        };
+        (1..20_000).filter(pushes).collect::<Vec<_>>()
+    };
+    let (one, two) = (pushes_out_0(1), pushes_out_0(2));
+    assert!((5..50).contains(&one.len()) && (5..50).contains(&two.len()), "{one:?} {two:?}");
+    assert!(one.iter().filter(|id| two.contains(id)).count() <= 2, "{one:?} {two:?}");
+}
+
 #[test]
 fn packets_for_others_are_forwarded_or_nobody_s() {
     let table = table();

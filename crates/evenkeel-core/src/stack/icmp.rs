@@ -284,7 +284,8 @@ impl Stack {
         }
         match Icmpv4Message::from(kind) {
             // Never to a broadcast or group (RFC 1122 3.2.2.6 allows to keep silent): it would amplify.
-            Icmpv4Message::EchoRequest if code == 0 && packet.cast == Cast::Unicast => {
+            // Its code means nothing and is not asked for; that of the answer is zero.
+            Icmpv4Message::EchoRequest if packet.cast == Cast::Unicast => {
                 self.echo([u8::from(Icmpv4Message::EchoReply), 0, 0, 0, a, b, c, d], packet, io);
             }
             Icmpv4Message::DstUnreachable if code == 4 => {

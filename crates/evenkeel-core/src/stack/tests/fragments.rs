@@ -252,7 +252,8 @@ fn an_atomic_fragment_is_a_packet_of_its_own() {
 
 #[test]
 fn what_is_missing_times_out_and_is_reported_if_the_first_came() {
-    for (fragments, seconds, code) in [(both()[0], 30, [11, 1]), (both()[1], 60, [3, 1])] {
+    for (fragments, message, code) in [(both()[0], 34, [11, 1]), (both()[1], 54, [3, 1])] {
+        let seconds = 60;
         let (mut peer, mut node) = (Node::quiet(1), Node::quiet(2));
         introduce(&mut peer, &mut node);
         let (with_first, without) = (fragments(1, &pattern(1000)), fragments(2, &pattern(1000)));
@@ -265,7 +266,6 @@ fn what_is_missing_times_out_and_is_reported_if_the_first_came() {
         assert!(node.tick_at(almost).is_empty());
         let sent = node.tick_at(due);
         assert_eq!(sent.len(), 1);
-        let message = if seconds == 30 { 34 } else { 54 };
         assert_eq!(sent[0][message..message + 2], code);
         assert_eq!(node.ledger.input_drops(IpDrop::FragmentTimeout), 3);
         assert_eq!(node.stack.reassembling(), 0);
