@@ -170,6 +170,10 @@ impl Net {
             next_port: sockets::EPHEMERAL_FIRST,
             config,
         };
+        if let Some(secret) = net.config.secret {
+            net.stack.set_secret(secret);
+            net.table.set_secret(secret);
+        }
         if plan.is_lazy() {
             net.neighbor_channel = Some(net.open_daemon_channel(Binding::Neighbor)?);
             net.control_channel = Some(net.open_daemon_channel(Binding::Control)?);

@@ -83,6 +83,18 @@ impl Node {
         }
     }
 
+    /// Receives a frame that may complete a segment; what is said of congestion with it.
+    pub(in crate::stack) fn receive_ecn(&mut self, bytes: &[u8]) -> Option<Ecn> {
+        let frame = self.pool.take_copy(bytes).expect("a test's pool is large enough");
+        self.ledger.received += 1;
+        let Received::Segment(packet) = self.with(|stack, io| stack.input(LAN, frame, io))? else {
+            panic!("neither a segment nor part of one");
+        };
+        let ecn = packet.ecn;
+        packet.consume(&mut self.ledger, &mut self.pool);
+        Some(ecn)
+    }
+
     /// Receives a frame that gives a datagram; ends it as delivered.
     pub(in crate::stack) fn receive_udp(&mut self, bytes: &[u8]) -> Option<(Endpoint, Endpoint, Vec<u8>)> {
         let datagram = self.receive(bytes)?;
