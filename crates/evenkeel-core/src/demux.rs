@@ -3,8 +3,8 @@
 //! It is pure (the same frame and table give the same channel), self-contained, allocates nothing, and classifies every frame of the
 //! TCP/IP family, fragments included. Source: early demultiplexing, Druschel and Banga, OSDI 1996, section 3.
 
-use crate::channel::ChannelId;
 use crate::drop::{IpDrop, LinkDrop, Reason};
+use crate::id::ChannelId;
 use crate::tcp::{FourTuple, Secret, Table as Connections};
 use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 

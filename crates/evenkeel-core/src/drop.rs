@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+pub use evenkeel_tcp::TcpDrop;
+
 macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($variant:ident => $text:literal, $meaning:literal;)* }) => {
         $(#[$doc])*
@@ -85,19 +87,6 @@ reasons! {
         Malformed => "udp-malformed", "bad length";
         Checksum => "udp-checksum", "bad checksum, or none over IPv6";
         NoSocket => "udp-no-socket", "no socket is bound to the port";
-    }
-}
-
-reasons! {
-    /// Dropped by TCP.
-    TcpDrop {
-        Malformed => "tcp-malformed", "bad header length, or a port of zero";
-        Checksum => "tcp-checksum", "bad checksum";
-        NotUnicast => "tcp-not-unicast", "sent to a broadcast or a group";
-        NoSocket => "tcp-no-socket", "for no connection, and nobody listens on the port; answered with a reset";
-        NoRoom => "tcp-no-room", "data beyond the receive window, or more than buffers may hold";
-        NotAcceptable => "tcp-not-acceptable", "of a connection, but out of place: too old, or not by its peer";
-        Backlog => "tcp-backlog", "a SYN, or the end of a handshake, that found the listener's queues full";
     }
 }
 

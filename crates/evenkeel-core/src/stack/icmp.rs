@@ -1,14 +1,15 @@
 //! ICMP (RFC 792, RFC 1122 3.2.2) and ICMPv6 (RFC 4443): echo, errors out, errors in.
 
 use super::address::{Cast, is_link_local, is_link_scope};
-use super::checksum::Checksum;
 use super::ipv6::upper_of;
 use super::output::{ETHERNET, Header, Next, Path};
 use super::packet::Payload;
 use super::tcp::Trouble;
-use super::{InterfaceId, Io, Packet, Stack};
+use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::id::InterfaceId;
+use crate::tcp::Checksum;
 use crate::wire::{Icmpv4Message, Icmpv6Message, IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
 /// Something to tell the sender of a packet.

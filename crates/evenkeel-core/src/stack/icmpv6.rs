@@ -1,11 +1,11 @@
 //! ICMPv6 input: which message goes where (RFC 4443).
 
 use super::address::Cast;
-use super::checksum::Checksum;
 use super::path_mtu::MIN_V6;
 use super::tcp::Trouble;
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
+use crate::tcp::Checksum;
 use crate::wire::{Icmpv6Message, IpProtocol};
 
 /// MLDv1 report and done (RFC 2710 3), of which others may be heard.

@@ -1,15 +1,15 @@
 //! IPv4 input (RFC 791, RFC 1122 3.2).
 
 use super::address::Cast;
-use super::checksum::Checksum;
 use super::icmp::Problem;
 use super::output::{ETHERNET, PACKET_MAX};
 use super::packet::{Payload, Piece};
 use super::reassembly::{Fragment, Key, Whole};
-use super::{InterfaceId, Io, Packet, Received, Stack};
+use super::{Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
-use crate::tcp::Ecn;
+use crate::id::InterfaceId;
+use crate::tcp::{Checksum, Ecn};
 use crate::wire::{IpAddress, IpProtocol, Ipv4Packet};
 
 /// What input needs of an IPv4 header.

@@ -5,9 +5,10 @@ use super::icmp::Problem;
 use super::output::{ETHERNET, PACKET_MAX};
 use super::packet::{Payload, Piece};
 use super::reassembly::{Fragment, Key, Whole};
-use super::{InterfaceId, Io, Packet, Received, Stack};
+use super::{Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::id::InterfaceId;
 use crate::tcp::Ecn;
 use crate::wire::{IpAddress, IpProtocol, Ipv6Packet};
 

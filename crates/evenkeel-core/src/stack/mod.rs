@@ -6,7 +6,6 @@
 
 mod address;
 mod arp;
-pub(crate) mod checksum;
 mod config;
 mod forward;
 mod fragment;
@@ -37,7 +36,6 @@ use crate::drop::{LinkDrop, Reason};
 use crate::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool};
 use crate::ledger::Ledger;
 use crate::tcp::Ecn;
-use crate::tcp::endpoint::Lane;
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpCidr, Ipv4Address};
 
@@ -64,16 +62,7 @@ pub(crate) use tcp::segment_max;
 pub use tcp::{TcpPacket, Trouble, TroubleKind};
 pub use udp::{Datagram, SendError, Source};
 
-/// Names an interface of one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct InterfaceId(pub u8);
-
-impl InterfaceId {
-    /// As TCP knows it.
-    pub(crate) const fn lane(self) -> Lane {
-        Lane::new(self.0)
-    }
-}
+pub use crate::id::InterfaceId;
 
 /// What protocol work needs from the host around it.
 ///

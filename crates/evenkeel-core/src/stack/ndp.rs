@@ -8,8 +8,9 @@ use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
 use super::output::{Header, Next, Path};
 use super::packet::Payload;
-use super::{InterfaceId, Io, Packet, Stack};
+use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
+use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, Icmpv6Message, IpAddress, IpProtocol, Ipv6Address};
 
 /// Only a packet that no router has passed on has it (RFC 4861 3.1).

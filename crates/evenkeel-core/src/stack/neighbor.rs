@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Config, InterfaceId, Io, NeighborError, Stack};
+use super::{Config, Io, NeighborError, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::id::InterfaceId;
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress};
 

@@ -1,15 +1,15 @@
 //! The way down: path, source address, IP header, fragments, hardware address.
 
 use super::address::hardware_group;
-use super::checksum::Checksum;
 use super::icmp::Problem;
 use super::neighbor::{Due, Solicitation, Waiting, give_up};
 use super::packet::Payload;
 use super::tcp::lose;
-use super::{InterfaceId, Io, SendError, Stack};
+use super::{Io, SendError, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
-use crate::tcp::Ecn;
+use crate::id::InterfaceId;
+use crate::tcp::{Checksum, Ecn};
 use crate::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet,
     Ipv6Address, Ipv6Packet,

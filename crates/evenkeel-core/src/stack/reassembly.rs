@@ -6,8 +6,9 @@
 //! is discarded too (RFC 5722 4; done for IPv4 as well, where overlaps are never honest either).
 
 use super::packet::{Payload, Piece};
-use super::{Config, InterfaceId, Io};
+use super::{Config, Io};
 use crate::drop::IpDrop;
+use crate::id::InterfaceId;
 use crate::time::Instant;
 use crate::wire::IpAddress;
 

@@ -3,12 +3,13 @@
 use core::fmt;
 
 use super::address::Cast;
-use super::checksum::Checksum;
 use super::output::{Header, PACKET_MAX};
 use super::packet::Payload;
-use super::{Endpoint, InterfaceId, Io, Packet, Stack};
+use super::{Endpoint, Io, Packet, Stack};
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
+use crate::id::InterfaceId;
+use crate::tcp::Checksum;
 use crate::wire::{IpAddress, IpProtocol};
 
 const HEADER: usize = 8;

@@ -13,16 +13,13 @@ mod segments;
 use std::sync::Arc;
 
 use super::Net;
-use crate::channel::ChannelId;
-use crate::host::Config;
-use crate::process::ProcessId;
+use crate::config::Config;
+use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::receive::{DeviceWork, Plan};
-use crate::socket::SocketId;
 use crate::tcp::table::Id;
 use crate::tcp::{Endpoint, EndpointConfig, Secret};
 use crate::time::Instant;
 
-pub(crate) use processing::Feed;
 use processing::{Processing, Spare};
 
 /// TCP of a host.

@@ -58,7 +58,7 @@ fn pings_of_every_size_are_answered_over_ipv4() {
         let answer = join(&answer, 34);
         assert_eq!(answer[..2], [0, 0], "echo reply");
         assert_eq!(answer[4..], request[4..], "the rest as it was");
-        assert_eq!(checksum::Checksum::default().add(&answer).finish(), 0);
+        assert_eq!(crate::tcp::Checksum::default().add(&answer).finish(), 0);
     }
 }
 
@@ -78,7 +78,7 @@ fn pings_of_every_size_are_answered_over_ipv6() {
         let answer = join(&b.sent(), if whole { 54 } else { 62 });
         assert_eq!((answer[0], answer.len()), (129, len + 8));
         assert_eq!(answer[4..], request[4..]);
-        let sum = checksum::Checksum::pseudo(&v6(2), &v6(1), 58, answer.len()).add(&answer).finish();
+        let sum = crate::tcp::Checksum::pseudo(&v6(2), &v6(1), 58, answer.len()).add(&answer).finish();
         assert_eq!(sum, 0);
     }
 }
