@@ -367,7 +367,7 @@ impl Net {
         }
     }
 
-    /// Reopens the gate of a queue. Returns whether it is as full as it was when it closed.
+    /// Reopens the gate of a queue. Returns whether its consumer hangs.
     fn reopen(&mut self, queue: QueueId) -> bool {
         match queue {
             QueueId::Socket(id) => self.descriptor_mut(id).is_some_and(Descriptor::reopen),
