@@ -20,6 +20,7 @@ use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::poll::{FeedbackBy, Gate, Poller, SourceId, Sources};
+use crate::ready::ReadyTable;
 use crate::receive::{AfterDevice, DeviceWork, Plan};
 use crate::socket::{Descriptor, Socket};
 use crate::stack::{Datagram, Io, Stack};
@@ -67,8 +68,7 @@ pub(crate) struct Net {
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     polled: Option<device::Polled>,
-    /// Processes to be woken when the unit is over.
-    pub(crate) wakeups: Vec<ProcessId>,
+    pub(crate) ready: ReadyTable,
     interfaces: Vec<Box<dyn Interface>>,
     /// By the number of their source.
     ports: Vec<Port>,
@@ -133,7 +133,7 @@ impl Net {
             work: WorkLog::default(),
             poller: poller(&config),
             polled: None,
-            wakeups: Vec::new(),
+            ready: ReadyTable::new(),
             interfaces: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
