@@ -45,7 +45,7 @@ impl Net {
         match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
             Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
-            Some(Received::Trouble(trouble)) => self.input_trouble(trouble, now),
+            Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
             Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
             None => {}
         }

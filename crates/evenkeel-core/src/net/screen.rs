@@ -163,7 +163,7 @@ impl Net {
                 // Its destination became ours while it waited.
                 Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),
                 Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
-                Some(Received::Trouble(trouble)) => self.input_trouble(trouble, now),
+                Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
                 None => {}
             }
         }

@@ -4,7 +4,7 @@ use super::super::{Net, OUTPUT_PKTS};
 use crate::id::SocketId;
 use crate::ready::Ready;
 use crate::socket::Descriptor;
-use crate::stack::{TcpPacket, Trouble, TroubleKind, segment_max};
+use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
 use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{Event, Fate, Lane, Lanes, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
@@ -42,12 +42,12 @@ impl Net {
     }
 
     /// What ICMP says of a segment of ours.
-    pub(in crate::net) fn input_trouble(&mut self, trouble: Trouble, now: Instant) {
-        let Trouble { quote: Quote { tuple, seq }, kind } = trouble;
+    pub(in crate::net) fn input_icmp_error(&mut self, error: IcmpError, now: Instant) {
+        let IcmpError { quote: Quote { tuple, seq }, kind } = error;
         self.tcp.stirred = true;
         match kind {
-            TroubleKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
-            TroubleKind::TooBig { mtu } => {
+            IcmpErrorKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
+            IcmpErrorKind::TooBig { mtu } => {
                 let mss = segment_max(mtu, &tuple.remote.addr);
                 if self.tcp.endpoint.packet_too_big(&tuple, seq, mss, now) {
                     self.stack.learn_path_mtu(tuple.remote.addr, mtu, now);
