@@ -41,8 +41,10 @@ pub struct Served {
     pub open: u64,
     /// The most that were open at a time.
     pub most_open: u64,
-    /// Connections that were reset, or timed out.
+    /// Connections that were reset, or timed out by TCP.
     pub failed: u64,
+    /// Connections that were closed because the client took too long for the service.
+    pub timed_out: u64,
     /// Requests answered, of a service that has such.
     pub requests: u64,
     /// Octets read.
@@ -251,6 +253,7 @@ fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: D
         open: tally.open(),
         most_open: tally.most(),
         failed: tally.failed(),
+        timed_out: tally.timed_out(),
         requests: tally.requests(),
         octets_in: tally.octets_in(),
         octets_out: tally.octets_out(),

@@ -187,7 +187,9 @@ fn line(served: &Served, moved: &str) -> String {
         count(served.accepted),
         count(served.open)
     );
-    for (times, what) in [(served.failed, "failed"), (served.requests, "requests answered")] {
+    for (times, what) in
+        [(served.failed, "failed"), (served.timed_out, "timed out"), (served.requests, "requests answered")]
+    {
         if times > 0 {
             line.push_str(&format!(", {} {what}", count(times)));
         }
