@@ -10,11 +10,10 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::frame::{BUFFER_BYTES, Note};
+use crate::id::{InterfaceId, ProcessId};
 use crate::octets::{Octets, Place};
 use crate::poll::Gate;
-use crate::process::ProcessId;
-use crate::socket::Queue;
-use crate::stack::InterfaceId;
+use crate::queue::Queue;
 use crate::time::Instant;
 
 /// Decides which frames are wanted.

@@ -1,10 +1,10 @@
 //! The system calls: what a program may ask of its host.
 
 use crate::capture::{Capture, CaptureCounters, Captured};
+use crate::id::{ProcessId, SocketId};
 use crate::net::Net;
-use crate::process::ProcessId;
 use crate::screen::Verdict;
-use crate::socket::{BindError, ConnectError, Event, ListenError, SocketId};
+use crate::socket::{BindError, ConnectError, Event, ListenError};
 use crate::stack::{Datagram, Endpoint, SendError, Transit};
 use crate::tcp::connection::{Info, Keepalive, Unavailable};
 use crate::tcp::endpoint::ListenAt;

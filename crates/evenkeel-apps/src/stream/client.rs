@@ -35,7 +35,7 @@ pub struct Load {
     pub clients: usize,
     /// Connections in all; without end if not given.
     pub count: Option<u64>,
-    /// How long connections are opened; those there are then are not cut off.
+    /// How long connections are opened.
     pub duration: Option<Duration>,
     /// What each does.
     pub ask: Ask,

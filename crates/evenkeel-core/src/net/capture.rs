@@ -1,16 +1,15 @@
 //! Capture queues: sightings on the way in and out, and the calls that read them.
 
-use super::{Net, QueueId};
+use super::Net;
 use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Sighting};
+use crate::config::Config;
 use crate::drop::QueueDrop;
 use crate::frame::Frame;
-use crate::host::Config;
+use crate::id::{InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, Sources};
-use crate::process::ProcessId;
-use crate::socket::{BindError, Descriptor, SocketId};
-use crate::stack::InterfaceId;
+use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
 

@@ -1,12 +1,12 @@
 //! Units of protocol input, wherever the architecture does it: software interrupt, polling thread, receive call, daemon, idle level.
 
-use super::{Net, QueueId};
-use crate::channel::ChannelId;
+use super::Net;
 use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
+use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
-use crate::socket::{Descriptor, Socket, SocketId};
-use crate::stack::{Datagram, Endpoint, InterfaceId, Received};
+use crate::socket::{Descriptor, Socket};
+use crate::stack::{Datagram, Endpoint, Received};
 use crate::time::Instant;
 use crate::work::Work;
 

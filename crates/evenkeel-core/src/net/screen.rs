@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::{Net, QueueId};
-use crate::channel::ChannelId;
+use super::Net;
 use crate::drop::QueueDrop;
+use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::Sources;
-use crate::process::ProcessId;
+use crate::queue::Queue;
 use crate::screen::Verdict;
-use crate::socket::{BindError, Counters, Descriptor, Queue, Screen, SocketId};
+use crate::socket::{BindError, Counters, Descriptor, Screen};
 use crate::stack::{Received, Transit};
 use crate::time::Instant;
 use crate::work::Work;

@@ -1,17 +1,19 @@
 //! Sockets and channels come and go.
 
-use super::{Net, QueueId};
+use super::Net;
+use crate::id::QueueId;
 use core::cmp::Reverse;
 
-use crate::channel::{Channel, ChannelId};
+use crate::channel::Channel;
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
 use crate::frame::PoolLimit;
+use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
 use crate::poll::Gate;
-use crate::process::ProcessId;
+use crate::queue::Queue;
 use crate::receive::DeviceWork;
-use crate::socket::{BindError, Counters, Descriptor, Queue, Socket, SocketId};
-use crate::stack::{InterfaceId, Io, Stack};
+use crate::socket::{BindError, Counters, Descriptor, Socket};
+use crate::stack::{Io, Stack};
 use crate::time::Instant;
 use crate::wire::IpAddress;
 

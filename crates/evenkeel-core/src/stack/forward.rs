@@ -10,10 +10,11 @@ use super::neighbor::Waiting;
 use super::output::{ETHERNET, Next, PACKET_MAX, Path};
 use super::random::Random;
 use super::route::Hop;
-use super::{InterfaceId, Io, Received, Stack, Via};
+use super::{Io, Received, Stack, Via};
 use crate::demux::flow_hash;
 use crate::drop::{IpDrop, LinkDrop};
 use crate::frame::{Frame, Pool};
+use crate::id::InterfaceId;
 use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
 
 /// A packet for somebody else: checked, not yet forwarded.

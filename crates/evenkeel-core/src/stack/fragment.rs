@@ -1,7 +1,7 @@
 //! Cutting an IPv4 packet that is too large for its next link (RFC 791 3.2, RFC 1812 4.2.2.7).
 
-use super::checksum::Checksum;
 use crate::frame::{Frame, Pool};
+use crate::tcp::Checksum;
 
 const FIXED: usize = 20;
 const OPTIONS_MAX: usize = 40;

@@ -168,7 +168,10 @@ fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
         terminal::print(&describe(served))?;
     }
     let clients = served.clients.as_ref().is_none_or(|clients| clients.books.conserved);
-    if served.books.conserved && clients { Ok(()) } else { Err(Failure::unbalanced()) }
+    if !(served.books.conserved && clients) {
+        return Err(Failure::unbalanced());
+    }
+    crate::command::capture::judge(served.capture.as_ref())
 }
 
 const fn moved(served: &Served) -> Moved {

@@ -1,13 +1,14 @@
 //! Segments in and out, passing time, and what programs are told.
 
-use super::super::output::OutputRoom;
 use super::super::{Net, OUTPUT_PKTS};
-use crate::socket::{Descriptor, SocketId};
+use crate::id::SocketId;
+use crate::socket::Descriptor;
 use crate::stack::{TcpPacket, Trouble, TroubleKind, segment_max};
 use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{Event, Fate, Lane, Lanes, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
 use crate::time::Instant;
+use crate::transmit::OutputRoom;
 use crate::work::Work;
 
 /// Segments that one unit of work sends at most, so that nothing waits long for it.
