@@ -146,6 +146,10 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
         self.inner.get_mut().attach(pool)
     }
 
+    fn detach(&mut self, pool: &mut Pool) {
+        self.inner.get_mut().detach(pool);
+    }
+
     fn queues(&self) -> usize {
         self.inner.borrow().queues()
     }
@@ -190,6 +194,10 @@ impl<I: Device + ?Sized> Device for Recorded<I> {
 
     fn status(&self) -> Status {
         self.inner.borrow().status()
+    }
+
+    fn index(&self) -> Option<u32> {
+        self.inner.borrow().index()
     }
 }
 
