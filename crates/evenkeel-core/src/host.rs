@@ -17,7 +17,7 @@ use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
-use crate::stack::{Hearsay, Neighbor, NeighborError, Route, RouteError};
+use crate::stack::{AddressConflict, Hearsay, Neighbor, NeighborError, Route, RouteError};
 use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -201,6 +201,22 @@ impl Host {
         Ok(id)
     }
 
+    /// Puts another device in the place of an interface's, which is gone: addresses, routes, queues and limits stay. The hardware address and
+    /// the MTU are the new one's, and all addresses are announced again.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; the earlier one stays.
+    pub fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        self.net.replace_interface(id, interface, now)?;
+        self.net.transmit(now);
+        Ok(())
+    }
+
     /// Adds a static route; `0.0.0.0/0` and `::/0` for the default gateway.
     ///
     /// # Errors
@@ -268,6 +284,11 @@ impl Host {
     /// with. Kept if [`stack::Config::news`] says so.
     pub fn next_news(&mut self) -> Option<Hearsay> {
         self.net.stack.next_news()
+    }
+
+    /// The oldest claim of somebody else on an address of ours that has not been reported.
+    pub fn next_conflict(&mut self) -> Option<AddressConflict> {
+        self.net.stack.next_conflict()
     }
 
     /// Takes in what a neighbour said to another host that has the same interfaces, in the same order, and the same addresses.
@@ -593,6 +614,11 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Charges time that was spent on the host's behalf outside of its units: to the level of processes, and to none of them.
+    pub fn charge_control(&mut self, elapsed: Duration) {
+        self.cpu[Level::Process as usize] += elapsed;
     }
 
     /// What the scheduler is to count of time that a process has used: all of it, or the less the fuller the queue that it reads.

@@ -61,6 +61,8 @@ pub struct Served {
     pub clients: Option<Clients>,
     /// What was captured.
     pub capture: Option<InsideCaptured>,
+    /// Why no frame comes from the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
 }
 
 /// The other end of a server's cable.
@@ -100,8 +102,7 @@ pub fn on_device(
     limits: Limits,
     watch: impl FnMut(&Served),
 ) -> Result<Served, SiteError> {
-    let mut engine = site.engine(Clock::start())?;
-    let attached = site.attach(&mut engine, port)?;
+    let (engine, attached) = site.on_device(port, Clock::start())?;
     let served =
         Running::start(engine, attached.interface, service, serving)?.run(limits, || false, watch)?;
     attached.close().map(|()| served)
@@ -262,5 +263,6 @@ fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: D
         books: Books::of(engine.host_mut(), interface, elapsed),
         clients: None,
         capture: None,
+        device_failed: engine.failed_device(),
     }
 }

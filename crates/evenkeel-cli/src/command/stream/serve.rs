@@ -167,6 +167,7 @@ fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
     } else {
         terminal::print(&describe(served))?;
     }
+    Failure::of_device(served.device_failed.as_ref())?;
     let clients = served.clients.as_ref().is_none_or(|clients| clients.books.conserved);
     if !(served.books.conserved && clients) {
         return Err(Failure::unbalanced());
