@@ -116,6 +116,18 @@ pub struct Ran {
     pub protocol: bool,
 }
 
+/// No thread outside is attached as that process: it never was, or it has been killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAttached;
+
+impl core::fmt::Display for NotAttached {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("no thread outside is attached as that process")
+    }
+}
+
+impl core::error::Error for NotAttached {}
+
 /// One core's network subsystem. See the [module's description](self) for the order of calls.
 ///
 /// Time never goes back: every `now` is at least the one before.
@@ -316,6 +328,54 @@ impl Host {
     /// Starts a program. `nice` from -20 to 20, as in UNIX.
     pub fn spawn(&mut self, name: &str, nice: i8, program: Box<dyn Program>) -> ProcessId {
         self.admit(name, nice, Body::Program(program))
+    }
+
+    /// Admits a process whose program is a thread outside: it enters the host to make its calls ([`Host::enter`]), and leaves again. It has
+    /// sockets, a share of the core for its protocol processing, and a bill, as any other. [`Host::kill`] ends it.
+    pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
+        let id = self.admit(name, nice, Body::Outside);
+        self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
+        id
+    }
+
+    /// A thread outside makes calls as the process that it was [attached](Host::attach) as. Segments that have come for that process are
+    /// processed first, a unit of them; what follows from the calls leaves before this returns.
+    ///
+    /// To be called between two units. The time it took is charged by [`Host::charge_process`].
+    ///
+    /// # Errors
+    /// [`NotAttached`]: nothing was called.
+    pub fn enter<T>(
+        &mut self,
+        process: ProcessId,
+        now: Instant,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<T, NotAttached> {
+        if !self.process(process).is_some_and(|process| matches!(process.body, Body::Outside)) {
+            return Err(NotAttached);
+        }
+        self.net.work.clear();
+        if self.net.has_segments(process) {
+            self.net.process_segments(process, now);
+            self.net.tell_programs();
+        }
+        let result = call(&mut System { net: &mut self.net, process, now });
+        self.net.last_read = None;
+        self.net.tell_programs();
+        self.net.send_tcp(now);
+        self.net.transmit(now);
+        self.wake(now);
+        Ok(result)
+    }
+
+    /// Charges a process for time that it has used outside of units: in [`Host::enter`].
+    pub fn charge_process(&mut self, process: ProcessId, elapsed: Duration) {
+        self.cpu[Level::Process as usize] += elapsed;
+        self.scheduler.charge(process, elapsed);
+        if let Some(Some(process)) = self.processes.get_mut(process.0 as usize) {
+            process.bill.charged += elapsed;
+            process.bill.used += elapsed;
+        }
     }
 
     fn admit(&mut self, name: &str, nice: i8, body: Body) -> ProcessId {
@@ -524,7 +584,7 @@ impl Host {
                 self.net.daemon_step(*channel, now);
                 Step::Again
             }
-            Body::Running => Step::Exit,
+            Body::Outside | Body::Running => Step::Exit,
         };
         let read = self.net.last_read.take();
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
@@ -552,6 +612,10 @@ impl Host {
         self.net.ready.wake_outside();
         while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
+            // A thread outside is woken by its own waker.
+            if matches!(process.body, Body::Outside) {
+                continue;
+            }
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.remove(&(sleep.until, id));
                 if let Some(socket) = sleep.socket {

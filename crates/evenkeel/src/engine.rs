@@ -341,9 +341,43 @@ impl Engine {
         }
     }
 
+    pub(crate) const fn halt(&self) -> &Halt {
+        &self.halt
+    }
+
+    pub(crate) fn awake(&self) {
+        self.halt.awake();
+    }
+
+    pub(crate) fn asleep(&self) -> bool {
+        self.halt.asleep()
+    }
+
+    /// There is more to do about a descriptor that is attended.
+    pub(crate) fn has_pieces(&self) -> bool {
+        self.attended.iter().any(|attended| attended.more)
+    }
+
+    /// Looks at all that is outside of the host, unless it is in the middle of a unit.
+    pub(crate) fn look_at_all(&mut self, now: Instant) -> io::Result<()> {
+        if self.computing.is_none() {
+            self.pass_on_news();
+            self.replace_devices(now);
+            self.look(now)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the unit that a program is computing in until it is over.
+    pub(crate) fn finish_computing(&mut self) {
+        while let Some(computing) = self.computing.take() {
+            self.compute(computing);
+        }
+    }
+
     /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then. The end of a unit is a
     /// trigger state.
-    fn turn(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if let Some(computing) = self.computing.take() {
             return Some(self.compute(computing));
         }
