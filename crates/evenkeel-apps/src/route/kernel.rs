@@ -376,7 +376,8 @@ mod tests {
     fn changes_are_taken_over_in_small_pieces() {
         const COUNT: u32 = 2_000;
         in_namespace(&[&[("ip", "iproute2")]], || {
-            run("ip link add d0 type dummy");
+            run("ip link add d0 type veth peer name d1");
+            run("ip link set d1 up");
             run("ip link set d0 up");
             run("ip addr add 10.0.1.1/24 dev d0");
             let scratch = Scratch::new();

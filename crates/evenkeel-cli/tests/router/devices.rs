@@ -187,7 +187,7 @@ fn whoever_else_has_an_address_of_ours_is_noticed() {
         // A has the router's address before, B takes it later.
         a.run("ip addr add 10.0.1.1/24 dev a1");
         let mut router = Router::start(LINKS);
-        let said = router.wait_until_said("has our address");
+        let said = router.said_at_start();
         let conflict = "also says by ARP that it has our address 10.0.1.1";
         assert!(said.contains("evenkeel: r1: ") && said.contains(conflict), "{said}");
         b.run("ip addr add 10.0.2.1/24 dev b1");
@@ -242,7 +242,8 @@ fn a_large_table_of_the_kernel_costs_what_it_is_and_is_counted() {
         let mut router = Router::start("--link packet:r1 --link packet:r2 --kernel-routes");
         let before = cpu_seconds(router.pid());
         run(&format!("ip -batch {add}"));
-        let expected = run("ip -4 route show table main").lines().count();
+        let routes = |family: &str| run(&format!("ip {family} route show table main")).lines().count();
+        let expected = routes("-4") + routes("-6");
         assert!(expected >= ROUTES as usize);
         router.wait_until_said(&format!("; {expected} kernel routes"));
         let used = cpu_seconds(router.pid()) - before;
