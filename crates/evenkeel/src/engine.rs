@@ -618,6 +618,47 @@ mod tests {
         attended_while(true);
     }
 
+    /// Long work in pieces of 200 us, asked for once; gives how long it took, and how much of that it worked.
+    fn pieces(busy: bool) -> (Duration, Duration, Duration) {
+        const PIECES: u32 = 50;
+        let mut engine = engine();
+        if busy {
+            engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        }
+        let (near, far) = UnixStream::pair().unwrap();
+        let (mut near, mut read) = (near, far.try_clone().unwrap());
+        let (clock, left, worked) =
+            (*engine.clock(), Arc::new(AtomicU64::new(PIECES.into())), Arc::default());
+        let (to_do, done): (_, Arc<AtomicU64>) = (Arc::clone(&left), Arc::clone(&worked));
+        engine.attend_in_pieces(Arc::new(OwnedFd::from(far)), move |_host, now| {
+            if to_do.load(Ordering::Relaxed) == u64::from(PIECES) {
+                read.read_exact(&mut [0]).unwrap();
+            }
+            clock.spin(Duration::from_micros(200));
+            done.fetch_add(clock.now().since(now).as_nanos() as u64, Ordering::Relaxed);
+            to_do.fetch_sub(1, Ordering::Relaxed) > 1
+        });
+        near.write_all(&[1]).unwrap();
+        let begin = clock.now();
+        let ended =
+            engine.run(begin + Duration::from_secs(30), |_| left.load(Ordering::Relaxed) == 0).unwrap();
+        assert_eq!(ended, Ended::Done, "{} pieces are left", left.load(Ordering::Relaxed));
+        let worked = Duration::from_nanos(worked.load(Ordering::Relaxed));
+        (clock.now().since(begin), worked, engine.host().cpu(evenkeel_core::host::Level::Process))
+    }
+
+    #[test]
+    fn long_work_is_done_in_pieces_though_it_is_asked_for_once_and_counts_as_work() {
+        let (_, worked, counted) = pieces(false);
+        assert!(counted >= worked * 9 / 10, "{counted:?} of {worked:?}");
+    }
+
+    #[test]
+    fn long_work_leaves_a_busy_core_three_quarters_of_its_time() {
+        let (elapsed, worked, _) = pieces(true);
+        assert!(elapsed >= worked * 7 / 2, "{worked:?} in {elapsed:?}");
+    }
+
     fn engine() -> Engine {
         Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap()
     }

@@ -283,6 +283,7 @@ impl Net {
         }
         self.stack.set_mtu(id, mtu);
         self.with_stack(now, |stack, io| {
+            stack.forget_neighbors(id, io);
             stack.set_hardware(id, hardware, io);
             stack.announce_again(id, io);
         });

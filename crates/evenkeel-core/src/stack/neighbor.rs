@@ -552,6 +552,16 @@ impl Stack {
         self.neighbors.forget((interface, address), io)
     }
 
+    /// Forgets what has been learned of the neighbours of an interface, which has come to another place. Those that were set stay.
+    pub fn forget_neighbors(&mut self, interface: InterfaceId, io: &mut Io<'_>) {
+        let learned = |n: &Neighbor| n.interface == interface && n.state != NeighborState::Permanent;
+        let keys: Vec<Key> =
+            self.neighbors(io.now).filter(learned).map(|n| (n.interface, n.address)).collect();
+        for key in keys {
+            self.neighbors.forget(key, io);
+        }
+    }
+
     /// Every neighbour known or asked for, as it stands at `now`.
     pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
         self.neighbors.iter(now)

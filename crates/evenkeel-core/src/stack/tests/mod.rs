@@ -1,5 +1,6 @@
 //! Stacks on a wire: what the tests of every concern share. Every exchange ends with the books balanced.
 
+mod claims;
 mod echo;
 mod forward;
 mod fragments;

@@ -5,7 +5,7 @@ use crate::drop::{IpDrop, LinkDrop};
 use crate::time::Duration;
 use crate::wire::{ArpOperation, ArpPacket, ArpRepr, Ipv4Address};
 
-fn arp(operation: ArpOperation, from: u8, sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
+pub(super) fn arp(operation: ArpOperation, from: u8, sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     let packet = ArpRepr::EthernetIpv4 {
         operation,
         source_hardware_addr: mac(from),
@@ -28,7 +28,7 @@ fn ndp(hop_limit: u8, message: &[u8]) -> Vec<u8> {
     packet_v6(58, hop_limit, &icmp_bytes(Some(v6(2)), v6(1), message.to_vec()))
 }
 
-fn octets(address: IpAddress) -> [u8; 16] {
+pub(super) fn octets(address: IpAddress) -> [u8; 16] {
     let IpAddress::Ipv6(address) = address else { unreachable!("an IPv6 address") };
     address.octets()
 }
