@@ -21,9 +21,9 @@ pub struct Config {
     pub forward_only: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
     pub neighbors: usize,
-    /// Things neighbours say of themselves that are kept until [`Stack::next_news`](super::Stack::next_news) takes them, for other hosts
-    /// to hear. 0: there are no others.
-    pub news: usize,
+    /// Neighbour updates kept until [`Stack::next_neighbor_update`](super::Stack::next_neighbor_update) takes them for other hosts. 0: there
+    /// are no others.
+    pub neighbor_updates: usize,
     /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames of a
     /// 1500-octet MTU. RFC 1122 2.3.2.2 asks for at least one, the latest.
     pub pending_per_neighbor_pkts: usize,
@@ -67,7 +67,7 @@ impl Default for Config {
             reverse_path: false,
             redirects: true,
             neighbors: 512,
-            news: 0,
+            neighbor_updates: 0,
             pending_per_neighbor_pkts: 64,
             pending_pkts: 256,
             reassembly_packets: 64,

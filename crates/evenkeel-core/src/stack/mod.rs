@@ -9,7 +9,6 @@ mod arp;
 mod config;
 mod forward;
 mod fragment;
-mod hearsay;
 mod icmp;
 mod icmpv6;
 mod identification;
@@ -20,6 +19,7 @@ mod multicast;
 mod multipath;
 mod ndp;
 mod neighbor;
+mod neighbor_update;
 mod output;
 mod packet;
 mod path_mtu;
@@ -44,8 +44,6 @@ pub use crate::wire::IpEndpoint as Endpoint;
 use address::{ALL_ROUTERS, Attachment, Cast, link_local_of, solicited_node};
 pub use config::Config;
 pub use forward::Transit;
-pub use hearsay::Hearsay;
-use hearsay::News;
 use icmp::Problem;
 use identification::Identifications;
 use lately::Lately;
@@ -53,6 +51,8 @@ use multicast::Groups;
 pub use multipath::{Multipath, NextHop};
 use neighbor::Neighbors;
 pub use neighbor::{Neighbor, NeighborState};
+pub use neighbor_update::NeighborUpdate;
+use neighbor_update::Updates;
 use packet::Payload;
 use path_mtu::PathMtus;
 use random::Random;
@@ -201,7 +201,7 @@ pub struct Stack {
     lately: Lately,
     path_mtus: PathMtus,
     neighbors: Neighbors,
-    news: News,
+    updates: Updates,
     reassembly: Reassembly,
     groups: Groups,
     errors: RateLimit,
@@ -226,7 +226,7 @@ impl Stack {
             lately: Lately::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
-            news: News::new(config.news),
+            updates: Updates::new(config.neighbor_updates),
             reassembly: Reassembly::new(&config),
             groups: Groups::default(),
             errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),

@@ -4,8 +4,8 @@
 //! duplicate detection first (RFC 4862 5.4 asks for it): they are configured, and a clash shows in the peer's logs.
 
 use super::address::{Cast, solicited_node};
-use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
+use super::neighbor_update::NeighborUpdate;
 use super::output::{Header, Next, Path};
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
@@ -111,7 +111,7 @@ impl Stack {
         if let Some(hardware) = message.options.source
             && self.is_neighbor(&packet.source, interface)
         {
-            self.hear(Hearsay::asked((interface, packet.source), hardware), io);
+            self.learn_neighbor(NeighborUpdate::asked((interface, packet.source), hardware), io);
         }
         if self.config.forward_only {
             return true;
@@ -135,7 +135,7 @@ impl Stack {
         let key = (packet.interface, IpAddress::Ipv6(message.target));
         let overrides = message.flags & OVERRIDE != 0;
         let said = Advertisement { hardware: message.options.target, solicited, overrides };
-        self.hear(Hearsay::advertised(key, said), io);
+        self.learn_neighbor(NeighborUpdate::advertised(key, said), io);
         true
     }
 
