@@ -52,7 +52,7 @@ fn bytes_of(address: &IpAddress) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -70,7 +70,7 @@ mod tests {
     fn none_comes_twice_before_all_have_come() {
         let mut ids = of(1);
         let first = ids.next(&US, &to(1), 17) as u16;
-        let mut seen = HashSet::from([first]);
+        let mut seen = BTreeSet::from([first]);
         for _ in 1..=u16::MAX {
             // Others in between change nothing.
             ids.next(&US, &to(2), 17);

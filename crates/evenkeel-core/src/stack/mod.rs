@@ -14,7 +14,6 @@ mod icmpv6;
 mod identification;
 mod ipv4;
 mod ipv6;
-mod lately;
 mod multicast;
 mod multipath;
 mod ndp;
@@ -28,6 +27,7 @@ mod rate;
 mod reassembly;
 mod redirect;
 mod route;
+mod route_cache;
 mod tcp;
 mod udp;
 
@@ -46,7 +46,6 @@ pub use config::Config;
 pub use forward::Transit;
 use icmp::Problem;
 use identification::Identifications;
-use lately::Lately;
 use multicast::Groups;
 pub use multipath::{Multipath, NextHop};
 use neighbor::Neighbors;
@@ -60,6 +59,7 @@ use rate::RateLimit;
 use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
+use route_cache::RouteCache;
 pub(crate) use tcp::segment_max;
 pub use tcp::{IcmpError, IcmpErrorKind, TcpPacket};
 pub use udp::{Datagram, SendError, Source};
@@ -198,7 +198,7 @@ pub struct Stack {
     config: Config,
     attachments: Vec<Attachment>,
     routes: Routes,
-    lately: Lately,
+    route_cache: RouteCache,
     path_mtus: PathMtus,
     neighbors: Neighbors,
     updates: Updates,
@@ -223,7 +223,7 @@ impl Stack {
         Self {
             attachments: Vec::new(),
             routes: Routes::default(),
-            lately: Lately::default(),
+            route_cache: RouteCache::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
             updates: Updates::new(config.neighbor_updates),
@@ -287,7 +287,7 @@ impl Stack {
         if !removed {
             return false;
         }
-        self.lately.forget();
+        self.route_cache.forget();
         if !attachment.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
         }
@@ -315,7 +315,7 @@ impl Stack {
         if !new {
             return;
         }
-        self.lately.forget();
+        self.route_cache.forget();
         self.routes.add_on_link(cidr, interface);
         if let IpAddress::Ipv6(address) = cidr.address() {
             let group = IpAddress::Ipv6(solicited_node(address));

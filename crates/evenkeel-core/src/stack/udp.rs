@@ -180,7 +180,7 @@ impl Stack {
             return Err(SendError::TooBig);
         }
         let path = match source.interface {
-            None => self.path_lately_to(&to.addr)?,
+            None => self.cached_path_to(&to.addr)?,
             interface => self.path_to(&to.addr, interface)?,
         };
         let address = self.choose_source(source, &to.addr, path)?;
