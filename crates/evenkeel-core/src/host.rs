@@ -264,13 +264,14 @@ impl Host {
         self.net.stack.neighbors(now)
     }
 
-    /// The oldest neighbour update that has not been passed on to the other hosts that this one shares its interfaces with. Kept if
-    /// [`stack::Config::neighbor_updates`] says so.
+    /// The oldest neighbour update that has not been passed on to the other hosts that this one shares its
+    /// interfaces with. Kept if [`stack::Config::neighbor_updates`] says so.
     pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
         self.net.stack.next_neighbor_update()
     }
 
-    /// Brings what is known of neighbours in sync with another host that has the same interfaces, in the same order, and the same addresses.
+    /// Brings what is known of neighbours in sync with another host that has the same interfaces, in the same
+    /// order, and the same addresses.
     pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
         self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.transmit(now);

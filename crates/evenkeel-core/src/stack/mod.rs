@@ -216,8 +216,8 @@ const MTU_MAX: usize = BUFFER_BYTES - HEADROOM;
 const MTU_MIN: usize = 576;
 
 impl Stack {
-    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal runs. On a real network it wants
-    /// a secret besides ([`Stack::set_secret`]).
+    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal
+    /// runs. On a real network it wants a secret besides ([`Stack::set_secret`]).
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
@@ -238,7 +238,8 @@ impl Stack {
         }
     }
 
-    /// From now on identifications, jitter, and what flows take which of several next hops come from `secret`.
+    /// From now on identifications, jitter, and what flows take which of several next hops come from
+    /// `secret`.
     pub fn set_secret(&mut self, secret: Secret) {
         let seed = |label| secret.hash_for(label, &[]);
         self.identifications = Identifications::new(secret);

@@ -1,7 +1,8 @@
 //! Neighbour discovery (RFC 4861): solicitations answered and asked, advertisements heard.
 //!
-//! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are used without
-//! duplicate detection first (RFC 4862 5.4 asks for it): they are configured, and a clash shows in the peer's logs.
+//! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are
+//! used without duplicate detection first (RFC 4862 5.4 asks for it): they are configured, and a clash shows
+//! in the peer's logs.
 
 use super::address::{Cast, solicited_node};
 use super::neighbor::Advertisement;
@@ -74,7 +75,8 @@ impl Message {
 impl Stack {
     pub(super) fn input_ndp(&mut self, kind: Icmpv6Message, packet: Packet, io: &mut Io<'_>) {
         let head = packet.payload.head();
-        // A fragment header, that of an atomic fragment too, hides a message from those who filter them (RFC 6980 5).
+        // A fragment header, that of an atomic fragment too, hides a message from those who filter them (RFC
+        // 6980 5).
         let valid = !packet.fragmented && packet.hop_limit == HOP_LIMIT && head.get(1) == Some(&0);
         let handled = valid
             && match kind {

@@ -1,6 +1,8 @@
-//! The route cache: first hops found before, so that the next packet to the same host need not look for its own.
+//! The route cache: first hops found before, so that the next packet to the same host need not look for its
+//! own.
 //!
-//! What a lookup says depends on addresses and routes only. Whoever changes those calls [`RouteCache::forget`]; nothing here grows old by itself.
+//! What a lookup says depends on addresses and routes only. Whoever changes those calls
+//! [`RouteCache::forget`]; nothing here grows old by itself.
 
 use super::output::Path;
 use super::{SendError, Stack};
