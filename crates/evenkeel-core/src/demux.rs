@@ -54,6 +54,8 @@ pub enum Change {
     RemoveAddress(IpAddress),
     /// The host's hardware address on this interface.
     Hardware(EthernetAddress),
+    /// The same is not the host's any more.
+    NoHardware(EthernetAddress),
 }
 
 /// Where a frame goes.
@@ -254,6 +256,7 @@ impl Table {
                     self.hardware.push(address);
                 }
             }
+            Change::NoHardware(address) => self.hardware.retain(|own| *own != address),
         }
     }
 
