@@ -17,7 +17,7 @@ use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
-use crate::stack::{AddressConflict, Hearsay, Neighbor, NeighborError, Route, RouteError};
+use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
 use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -292,10 +292,10 @@ impl Host {
         self.net.stack.neighbors(now)
     }
 
-    /// The oldest thing a neighbour said of itself that has not been passed on to the other hosts that this one shares its interfaces
-    /// with. Kept if [`stack::Config::news`] says so.
-    pub fn next_news(&mut self) -> Option<Hearsay> {
-        self.net.stack.next_news()
+    /// The oldest neighbour update that has not been passed on to the other hosts that this one shares its
+    /// interfaces with. Kept if [`stack::Config::neighbor_updates`] says so.
+    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
+        self.net.stack.next_neighbor_update()
     }
 
     /// The oldest claim of somebody else on an address of ours that has not been reported.
@@ -303,9 +303,10 @@ impl Host {
         self.net.stack.next_conflict()
     }
 
-    /// Takes in what a neighbour said to another host that has the same interfaces, in the same order, and the same addresses.
-    pub fn take_in(&mut self, hearsay: Hearsay, now: Instant) {
-        self.net.with_stack(now, |stack, io| stack.take_in(hearsay, io));
+    /// Brings what is known of neighbours in sync with another host that has the same interfaces, in the same
+    /// order, and the same addresses.
+    pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
+        self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.transmit(now);
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Host, Ran};
-use evenkeel_core::stack::{Hearsay, InterfaceId};
+use evenkeel_core::stack::{InterfaceId, NeighborUpdate};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
@@ -71,7 +71,7 @@ struct Computing {
 type Attend = Box<dyn FnMut(&mut Host, Instant) -> bool + Send>;
 
 /// Who is told what neighbours say of themselves.
-struct Tell(Box<dyn FnMut(Hearsay) + Send>);
+struct Tell(Box<dyn FnMut(NeighborUpdate) + Send>);
 
 impl fmt::Debug for Tell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -213,16 +213,16 @@ impl Engine {
         }
     }
 
-    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep news.
-    pub(crate) fn on_news(&mut self, tell: impl FnMut(Hearsay) + Send + 'static) {
+    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep neighbour updates.
+    pub(crate) fn on_neighbor_update(&mut self, tell: impl FnMut(NeighborUpdate) + Send + 'static) {
         self.tell = Some(Tell(Box::new(tell)));
     }
 
-    fn pass_on_news(&mut self) {
+    fn pass_on_neighbor_updates(&mut self) {
         self.tell_conflicts();
         let Some(Tell(tell)) = &mut self.tell else { return };
-        while let Some(hearsay) = self.host.next_news() {
-            tell(hearsay);
+        while let Some(update) = self.host.next_neighbor_update() {
+            tell(update);
         }
     }
 
@@ -316,7 +316,7 @@ impl Engine {
                 }
                 // In the middle of a unit the host is nobody else's.
                 if !computing {
-                    self.pass_on_news();
+                    self.pass_on_neighbor_updates();
                     self.replace_devices(now);
                     self.look(now)?;
                     self.next_look = now + self.look_period;
@@ -332,7 +332,7 @@ impl Engine {
                     if let Some(ended) = self.ended(until, now, &mut done) {
                         return Ok(ended);
                     }
-                    self.pass_on_news();
+                    self.pass_on_neighbor_updates();
                     self.replace_devices(now);
                     self.sleep(until, now)?
                 }
