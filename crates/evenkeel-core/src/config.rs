@@ -1,5 +1,6 @@
 //! Settings of a host.
 
+use crate::link::{Transmit, TransmitService};
 use crate::poll::{
     CycleLimit, Feedback, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
 };
@@ -8,7 +9,6 @@ use crate::schedule::Policy;
 use crate::stack;
 use crate::tcp::{EndpointConfig, Secret};
 use crate::time::Duration;
-use crate::transmit::{Transmit, TransmitService};
 
 /// Settings of a host.
 #[derive(Debug, Clone)]

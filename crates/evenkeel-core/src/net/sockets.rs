@@ -66,27 +66,22 @@ impl Net {
 
     /// Every ring of a channel has buffers of its own; without rings, the channel has.
     fn rings_per_channel(&self) -> usize {
-        if self.plan.device == DeviceWork::None { self.interfaces.len().max(1) } else { 1 }
+        if self.plan.device == DeviceWork::None { self.links.len().max(1) } else { 1 }
     }
 
     /// Returns false if an interface has no ring left.
     fn open_rings(&mut self, id: ChannelId, channel: &mut Channel) -> bool {
-        for (number, interface) in self.interfaces.iter_mut().enumerate() {
-            let Some(demultiplexer) = interface.demultiplexer() else { return false };
+        for (interface, demultiplexer) in self.links.demultiplexers() {
             let Some(ring) = demultiplexer.open(id, channel.capacity_pkts(), &mut self.pool) else {
                 return false;
             };
-            channel.add_ring(InterfaceId(number as u8), ring);
+            channel.add_ring(interface, ring);
         }
         true
     }
 
     fn close_rings(&mut self, id: ChannelId) {
-        for interface in &mut self.interfaces {
-            if let Some(demultiplexer) = interface.demultiplexer() {
-                demultiplexer.close(id);
-            }
-        }
+        self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.close(id));
     }
 
     /// The gate of a queue that device work fills: it gives feedback if that is configured, and if there is input to be held back.
@@ -238,7 +233,7 @@ impl Net {
         mut f: impl FnMut(&mut Stack, InterfaceId, &mut Io<'_>),
         now: Instant,
     ) {
-        for index in 0..self.interfaces.len() {
+        for index in 0..self.links.len() {
             self.with_stack(now, |stack, io| f(stack, InterfaceId(index as u8), io));
         }
     }
