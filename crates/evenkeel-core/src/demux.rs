@@ -29,7 +29,8 @@ pub enum Binding {
     },
     /// Segments of a connection. For adaptors only: a host that demultiplexes itself looks among its connections.
     Connection(FourTuple),
-    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
+    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it. The price: what a neighbour says and the
+    /// packet that it sends behind that may change places under the lazy architectures, like all that have different channels.
     Neighbor,
     /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has bound.
     Control,

@@ -436,7 +436,7 @@ impl Host {
         let Some(process) = self.process(id).filter(|process| process.protocol.stepping) else {
             return false;
         };
-        held || process.sleep.is_some() && self.net.wakeups.contains(&id)
+        held || process.sleep.is_some() && self.net.ready.is_to_be_woken(id)
     }
 
     /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
@@ -506,20 +506,21 @@ impl Host {
             if until > now {
                 break;
             }
-            self.net.wakeups.push(process);
-            self.net.work.add(Work::Wakeup);
+            self.net.ready.wake_process(process);
             self.sleepers.pop_first();
         }
     }
 
     fn wake(&mut self, now: Instant) {
         self.wake_protocol(now);
-        while let Some(id) = self.net.wakeups.pop() {
+        (0..self.net.ready.take_woken()).for_each(|_| self.net.work.add(Work::Wakeup));
+        self.net.ready.wake_outside();
+        while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.remove(&(sleep.until, id));
-                if let Some(descriptor) = sleep.socket.and_then(|s| self.net.descriptor_mut(s)) {
-                    *descriptor.waiter() = None;
+                if let Some(socket) = sleep.socket {
+                    self.net.ready.forget_process(socket, id);
                 }
                 self.scheduler.wake(id, now);
             }
@@ -540,7 +541,7 @@ impl Host {
 
     /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing of.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
-        self.net.wakeups.push(process);
+        self.net.ready.wake_process(process);
         self.wake(now);
     }
 

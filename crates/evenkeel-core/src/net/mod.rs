@@ -22,6 +22,7 @@ use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::link::{AddInterfaceError, Links, OUTPUT_PKTS};
 use crate::poll::{FeedbackBy, Gate, Poller};
+use crate::ready::ReadyTable;
 use crate::receive::{AfterDevice, DeviceWork, Plan};
 use crate::socket::{Descriptor, Socket};
 use crate::stack::{Datagram, Io, Stack};
@@ -43,8 +44,7 @@ pub(crate) struct Net {
     pub(crate) stack: Stack,
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
-    /// Processes to be woken when the unit is over.
-    pub(crate) wakeups: Vec<ProcessId>,
+    pub(crate) ready: ReadyTable,
     pub(crate) links: Links,
     table: Table,
     channels: Vec<Option<Channel>>,
@@ -87,7 +87,7 @@ impl Net {
             stack: Stack::new(config.stack.clone(), config.seed),
             work: WorkLog::default(),
             poller: poller(&config),
-            wakeups: Vec::new(),
+            ready: ReadyTable::new(),
             links: Links::new(&config),
             table: Table::new(config.seed),
             channels: Vec::new(),

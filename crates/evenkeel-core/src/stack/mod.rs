@@ -61,7 +61,7 @@ use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
 pub(crate) use tcp::segment_max;
-pub use tcp::{TcpPacket, Trouble, TroubleKind};
+pub use tcp::{IcmpError, IcmpErrorKind, TcpPacket};
 pub use udp::{Datagram, SendError, Source};
 
 pub use crate::id::InterfaceId;
@@ -169,7 +169,7 @@ pub enum Received {
     /// A segment for a connection or a listener.
     Segment(TcpPacket),
     /// What ICMP says of a segment that we have sent. Its frame is consumed.
-    Trouble(Trouble),
+    IcmpError(IcmpError),
     /// A packet for somebody else; only if [`Config::forwarding`].
     Transit(Transit),
 }
