@@ -163,6 +163,9 @@ impl Host {
 
     /// Takes an interface, with the host's addresses on it. An IPv6 link-local address is added by itself.
     ///
+    /// Its frames are received as the host's architecture says. Of the lazy ones, which of the two it is follows from the interface: one that
+    /// demultiplexes does, for any other the host does. Both kinds may share a host.
+    ///
     /// # Errors
     /// [`AddInterfaceError`] says what to change.
     pub fn add_interface(
@@ -171,7 +174,21 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.add_interface_as(interface, addresses, self.net.plan, now)
+        self.add_interface_as(interface, addresses, None, now)
+    }
+
+    /// The same for an interface whose frames are received as `plan` says, beside interfaces that have other plans. A lazy plan needs a lazy host.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; nothing is changed then.
+    pub fn add_interface_with(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        plan: Plan,
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_interface_as(interface, addresses, Some(plan), now)
     }
 
     /// The same for an interface whose driver knows nothing of polling: device work in the interrupt, and the shared IP queue, as in 4.2BSD,
@@ -185,14 +202,14 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.add_interface_as(interface, addresses, Plan::LEGACY, now)
+        self.add_interface_as(interface, addresses, Some(Plan::LEGACY), now)
     }
 
     fn add_interface_as(
         &mut self,
         interface: Box<dyn Interface>,
         addresses: &[IpCidr],
-        plan: Plan,
+        plan: Option<Plan>,
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let id = self.net.add_interface(interface, addresses, plan, now)?;

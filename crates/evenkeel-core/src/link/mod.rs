@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 use crate::config::Config;
 use crate::context::Cx;
 use crate::drop::QueueDrop;
-use crate::frame::{Frame, Pool, PoolLimit};
+use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
 use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, Sources};
 use crate::receive::{DeviceWork, Plan};
-use crate::tcp::endpoint::Lanes;
+use crate::tcp::endpoint::{Lane, Lanes};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
 
@@ -36,8 +36,14 @@ const STALL_PERIOD: Duration = Duration::from_millis(1);
 /// An interface could not be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddInterfaceError {
-    /// `ni-lrp` needs an interface that demultiplexes. Choose `soft-lrp` for this one.
+    /// `ni-lrp` was asked for, which needs an interface that demultiplexes. Choose `soft-lrp` for this one.
     CannotDemultiplex,
+    /// The interface demultiplexes, so the host cannot. Choose `ni-lrp` for this one.
+    Demultiplexes,
+    /// A lazy plan was asked for on a host whose own architecture is not lazy: nobody would process what its channels hold.
+    NotLazy,
+    /// The interface has fewer rings than the host has channels.
+    NoRing,
     /// A host serves at most [`Sources::MAX`] receive rings and transmit sides.
     TooManyQueues,
     /// The host's memory limit does not allow its rings.
@@ -50,6 +56,11 @@ impl core::fmt::Display for AddInterfaceError {
             Self::CannotDemultiplex => f.write_str(
                 "ni-lrp needs an interface that demultiplexes by itself; use soft-lrp on this one",
             ),
+            Self::Demultiplexes => {
+                f.write_str("the interface demultiplexes by itself; use ni-lrp on this one")
+            }
+            Self::NotLazy => f.write_str("only a host with soft-lrp or ni-lrp can use these on an interface"),
+            Self::NoRing => f.write_str("the interface has not enough rings for the sockets that are open"),
             Self::TooManyQueues => {
                 write!(f, "a host serves at most {} receive rings and transmit sides", Sources::MAX)
             }
@@ -78,6 +89,8 @@ pub(crate) struct Links {
     /// By the number of their source.
     ports: Vec<Port>,
     next_port_served: u16,
+    /// How many interfaces demultiplex.
+    demultiplexing: usize,
     /// Of the interfaces that demultiplex, the one whose channels interrupt next.
     next_interface_served: usize,
     /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in the interrupt.
@@ -97,6 +110,7 @@ impl Links {
             links: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
+            demultiplexing: 0,
             next_interface_served: 0,
             unlimited: Sources::NONE,
             moderation: Moderation::of(config),
@@ -109,29 +123,25 @@ impl Links {
 
     // --- Interfaces ---
 
-    /// Takes an interface whose frames are received as `plan` says, and registers its ports. `gate` is its transmit queue's.
+    /// Adds an interface that is attached, whose frames are received as `plan` says, and registers its ports. `gate` is its transmit queue's,
+    /// whose buffers are promised. `None` if there are [not enough ports](Self::has_ports_for).
     pub(crate) fn add(
         &mut self,
-        mut interface: Box<dyn Interface>,
+        interface: Box<dyn Interface>,
         plan: Plan,
         gate: Gate,
         config: &Config,
-        pool: &mut Pool,
         poller: &mut Poller<QueueId>,
-    ) -> Result<InterfaceId, AddInterfaceError> {
-        if self.ports.len() + interface.queues() + 1 > Sources::MAX {
-            return Err(AddInterfaceError::TooManyQueues);
-        }
-        interface.attach(pool).map_err(AddInterfaceError::NoMemory)?;
-        let limit = config.output_queue_pkts.max(1);
-        pool.grow(limit).map_err(AddInterfaceError::NoMemory)?;
-        let id = InterfaceId(self.links.len() as u8);
-        let queues = if plan.device == DeviceWork::None { 0 } else { interface.queues() };
+    ) -> Option<InterfaceId> {
+        let id = self.next_id();
+        let limit = config.transmit_queue_pkts();
+        let queues = if plan.is_on_interface() { 0 } else { interface.queues() };
         let output = TransmitQueue::new(limit, gate, config.transmit);
+        self.demultiplexing += usize::from(plan.is_on_interface());
         self.links.push(Link { interface, plan, output, received: 0 });
         let unlimited = plan.device == DeviceWork::Interrupt && !config.limit_interrupts;
         for side in (0..queues).map(Side::Receive).chain([Side::Transmit]) {
-            let source = poller.register(side != Side::Transmit).ok_or(AddInterfaceError::TooManyQueues)?;
+            let source = poller.register(side != Side::Transmit)?;
             if unlimited {
                 self.unlimited = self.unlimited.union(Sources::one(source));
             }
@@ -140,11 +150,48 @@ impl Links {
                 flags.add();
             }
         }
-        Ok(id)
+        Some(id)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.links.len()
+    }
+
+    /// Where frames of a channel wait: whether in the host's own queue, and in how many rings on interfaces.
+    pub(crate) fn places(&self) -> (bool, usize) {
+        (self.links.is_empty() || self.demultiplexing < self.links.len(), self.demultiplexing)
+    }
+
+    /// The same once there is another interface, received from as `plan` says.
+    pub(crate) fn places_with(&self, plan: Plan) -> (bool, usize) {
+        let rings = self.demultiplexing + usize::from(plan.is_on_interface());
+        (rings <= self.links.len(), rings)
+    }
+
+    /// Whether an interface demultiplexes.
+    pub(crate) const fn has_demultiplexer(&self) -> bool {
+        self.demultiplexing > 0
+    }
+
+    /// Whether the interface demultiplexes by which segments leave.
+    pub(crate) fn demultiplexes(&self, lane: Lane) -> bool {
+        let mut links = self.links.iter().zip(0..);
+        links.any(|(link, number)| link.plan.is_on_interface() && InterfaceId(number).lane() == lane)
+    }
+
+    /// Whether there is one whose frames the host puts into channels.
+    pub(crate) fn has_host_channels(&self) -> bool {
+        self.links.iter().any(|link| link.plan.is_lazy() && !link.plan.is_on_interface())
+    }
+
+    /// What the next interface will be called.
+    pub(crate) fn next_id(&self) -> InterfaceId {
+        InterfaceId(self.links.len() as u8)
+    }
+
+    /// Whether an interface with so many receive rings can be added.
+    pub(crate) fn has_ports_for(&self, queues: usize) -> bool {
+        self.ports.len() + queues < Sources::MAX
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Interface> {
@@ -170,7 +217,7 @@ impl Links {
         self.links
             .iter_mut()
             .zip(0..)
-            .filter(|(link, _)| link.plan.device == DeviceWork::None)
+            .filter(|(link, _)| link.plan.is_on_interface())
             .filter_map(|(link, number)| Some((InterfaceId(number), link.interface.demultiplexer()?)))
     }
 
@@ -380,9 +427,7 @@ impl Links {
 
     /// Whether a channel on an interface interrupts.
     pub(crate) fn has_channel_interrupt(&self) -> bool {
-        self.links
-            .iter()
-            .any(|link| link.plan.device == DeviceWork::None && link.interface.channel_interrupts())
+        self.demultiplexing > 0 && self.links.iter().any(|link| link.interface.channel_interrupts())
     }
 
     /// The next channel that interrupts; interfaces take turns.

@@ -3,6 +3,7 @@
 mod capture;
 mod device;
 mod input;
+mod interfaces;
 mod output;
 mod screen;
 mod sockets;
@@ -14,20 +15,19 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::channel::Channel;
 use crate::config::Config;
 use crate::context::Cx;
-use crate::demux::{Binding, Change, Table};
+use crate::demux::{Binding, Table};
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
-use crate::link::{AddInterfaceError, Links, OUTPUT_PKTS};
+use crate::link::{Links, OUTPUT_PKTS};
 use crate::poll::{FeedbackBy, Gate, Poller};
 use crate::ready::ReadyTable;
-use crate::receive::{AfterDevice, DeviceWork, Plan};
+use crate::receive::{AfterDevice, Plan};
 use crate::socket::{Descriptor, Socket};
 use crate::stack::{Datagram, Io, Stack};
 use crate::time::{Duration, Instant};
-use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
 use tcp::Tcp;
@@ -116,6 +116,7 @@ impl Net {
             net.stack.set_secret(secret);
             net.table.set_secret(secret);
         }
+        net.adapt_tcp();
         if plan.is_lazy() {
             net.neighbor_channel = Some(net.open_daemon_channel(Binding::Neighbor)?);
             net.control_channel = Some(net.open_daemon_channel(Binding::Control)?);
@@ -134,7 +135,8 @@ impl Net {
 
     /// A channel of traffic without sockets, before there is any interface.
     fn open_daemon_channel(&mut self, binding: Binding) -> Result<ChannelId, PoolLimit> {
-        let channel = self.promised_channel()?;
+        let channel = self.new_channel();
+        self.pool.grow(channel.promised_pkts(self.links.places()))?;
         let id = self.free_channel_id();
         self.install(id, channel, binding);
         Ok(id)
@@ -156,93 +158,6 @@ impl Net {
 
     fn daemon(&self, channel: ChannelId) -> Option<ProcessId> {
         self.daemons.iter().find(|(c, _)| *c == channel).map(|&(_, process)| process)
-    }
-
-    // --- Interfaces and addresses ---
-
-    pub(crate) fn add_interface(
-        &mut self,
-        mut interface: Box<dyn Interface>,
-        addresses: &[IpCidr],
-        plan: Plan,
-        now: Instant,
-    ) -> Result<InterfaceId, AddInterfaceError> {
-        let demultiplexes = interface.demultiplexer().is_some();
-        if self.plan.device == DeviceWork::None && !demultiplexes {
-            return Err(AddInterfaceError::CannotDemultiplex);
-        }
-        let limit = self.config.output_queue_pkts.max(1);
-        let gate = if self.config.output_feedback { self.gate(limit) } else { Gate::open() };
-        let (address, mtu) = (interface.address(), interface.mtu());
-        let plan = if self.plan.device == DeviceWork::None { self.plan } else { plan };
-        let Self { links, config, pool, poller, .. } = self;
-        let id = links.add(interface, plan, gate, config, pool, poller)?;
-        self.stack.add_interface(address, mtu);
-        self.update(Change::Hardware(address));
-        self.open_rings_on(id, address)?;
-        for &address in addresses {
-            self.with_stack(now, |stack, io| stack.add_address(id, address, io));
-        }
-        self.follow_addresses();
-        Ok(id)
-    }
-
-    pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
-        self.with_stack(now, |stack, io| stack.add_address(interface, address, io));
-        self.follow_addresses();
-    }
-
-    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
-        let removed = self.stack.remove_address(interface, address);
-        self.follow_addresses();
-        removed
-    }
-
-    /// Gives every open channel a ring on a new interface that demultiplexes, and the interface a copy of the table.
-    fn open_rings_on(&mut self, id: InterfaceId, address: EthernetAddress) -> Result<(), AddInterfaceError> {
-        let Some((_, demultiplexer)) = self.links.demultiplexers().find(|&(of, _)| of == id) else {
-            return Ok(());
-        };
-        demultiplexer.update(Change::Hardware(address));
-        for change in self.table.contents() {
-            demultiplexer.update(change);
-        }
-        for (index, channel) in self.channels.iter_mut().enumerate() {
-            let Some(channel) = channel else { continue };
-            let channel_id = ChannelId(index as u32);
-            // The buffers were promised when the channel was opened; every further interface needs its own.
-            if channel.has_rings() {
-                self.pool.grow(channel.capacity_pkts()).map_err(AddInterfaceError::NoMemory)?;
-            }
-            let ring = demultiplexer.open(channel_id, channel.capacity_pkts(), &mut self.pool);
-            channel.add_ring(id, ring.ok_or(AddInterfaceError::CannotDemultiplex)?);
-            if channel.feed.is_none() {
-                self.disarmed.push(channel_id);
-            } else if channel.arm() {
-                self.rung.push_back(channel_id);
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells the demultiplexing tables which addresses the stack now answers to.
-    fn follow_addresses(&mut self) {
-        let current: Vec<IpAddress> = self.stack.local_addresses().collect();
-        let gone: Vec<IpAddress> = self.table.addresses().filter(|a| !current.contains(a)).collect();
-        for address in gone {
-            self.update(Change::RemoveAddress(address));
-        }
-        for address in current {
-            self.update(Change::AddAddress(address));
-        }
-    }
-
-    fn update(&mut self, change: Change) {
-        self.table.apply(change);
-        // An interface has its own hardware address and need not know the others'.
-        if !matches!(change, Change::Hardware(_)) {
-            self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.update(change));
-        }
     }
 
     pub(crate) fn with_stack<T>(&mut self, now: Instant, f: impl FnOnce(&mut Stack, &mut Io<'_>) -> T) -> T {
