@@ -19,7 +19,6 @@ use crate::demux::{Binding, Table};
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
-use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS};
 use crate::poll::{FeedbackBy, Gate, Poller};
