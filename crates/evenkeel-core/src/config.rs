@@ -1,19 +1,20 @@
 //! Settings of a host.
 
+use crate::link::{Transmit, TransmitService};
 use crate::poll::{
     CycleLimit, Feedback, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
 };
-use crate::receive::{Architecture, DeviceWork};
+use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::Policy;
 use crate::stack;
 use crate::tcp::{EndpointConfig, Secret};
 use crate::time::Duration;
-use crate::transmit::{Transmit, TransmitService};
 
 /// Settings of a host.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The receive architecture.
+    /// The receive architecture. Each interface may have its own ([`crate::host::Host::add_interface_with`]); under `ni-lrp`, one that does not
+    /// demultiplex is received from as under `soft-lrp`.
     pub architecture: Architecture,
     /// Where `soft-lrp` and `polled` do their device work. Default polled; in the interrupt, `polled` processes packets to completion at
     /// the highest level.
@@ -119,6 +120,23 @@ impl Default for Config {
 }
 
 impl Config {
+    /// How the frames of an interface are received, as far as the host has the choice.
+    #[must_use]
+    pub const fn plan(&self) -> Plan {
+        Plan::of(self.architecture, self.device_work)
+    }
+
+    /// How they are received if it has not: under the lazy architectures by the interface if that demultiplexes, or else by the host.
+    pub(crate) const fn plan_for(&self, demultiplexes: bool) -> Plan {
+        match self.architecture {
+            Architecture::SoftLrp | Architecture::NiLrp if demultiplexes => {
+                Plan::of(Architecture::NiLrp, self.device_work)
+            }
+            Architecture::NiLrp => Plan::of(Architecture::SoftLrp, self.device_work),
+            _ => self.plan(),
+        }
+    }
+
     /// The defaults of an architecture. `polled` inhibits all input when a socket queue is full, as its paper does; the lazy
     /// architectures only the rings that feed it.
     #[must_use]
@@ -126,6 +144,10 @@ impl Config {
         let scope =
             if architecture == Architecture::Polled { FeedbackScope::All } else { FeedbackScope::Feeding };
         Self { architecture, feedback: Some(Feedback { scope, ..Feedback::default() }), ..Self::default() }
+    }
+
+    pub(crate) fn transmit_queue_pkts(&self) -> usize {
+        self.output_queue_pkts.max(1)
     }
 
     /// The sources to inhibit when frames of `fed_by` fill a queue.

@@ -12,7 +12,7 @@ use crate::id::{InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
 use crate::net::Net;
-use crate::poll::{FeedbackBy, Resumes, Sources};
+use crate::poll::{FeedbackBy, Resumes};
 use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
@@ -25,9 +25,8 @@ use crate::work::{Work, WorkLog};
 
 pub use crate::config::Config;
 pub use crate::frame::PoolLimit;
-pub use crate::net::AddInterfaceError;
+pub use crate::link::{AddInterfaceError, Traffic, Transmit, TransmitService};
 pub use crate::system::System;
-pub use crate::transmit::{Traffic, Transmit, TransmitService};
 
 /// The levels at which units run, highest first. A level runs only when those above it have nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -176,6 +175,9 @@ impl Host {
 
     /// Takes an interface, with the host's addresses on it. An IPv6 link-local address is added by itself.
     ///
+    /// Its frames are received as the host's architecture says. Of the lazy ones, which of the two it is follows from the interface: one that
+    /// demultiplexes does, for any other the host does. Both kinds may share a host.
+    ///
     /// # Errors
     /// [`AddInterfaceError`] says what to change.
     pub fn add_interface(
@@ -184,7 +186,21 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.add_interface_as(interface, addresses, self.net.plan, now)
+        self.add_interface_as(interface, addresses, None, now)
+    }
+
+    /// The same for an interface whose frames are received as `plan` says, beside interfaces that have other plans. A lazy plan needs a lazy host.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; nothing is changed then.
+    pub fn add_interface_with(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        plan: Plan,
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_interface_as(interface, addresses, Some(plan), now)
     }
 
     /// The same for an interface whose driver knows nothing of polling: device work in the interrupt, and the shared IP queue, as in 4.2BSD,
@@ -198,14 +214,14 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.add_interface_as(interface, addresses, Plan::LEGACY, now)
+        self.add_interface_as(interface, addresses, Some(Plan::LEGACY), now)
     }
 
     fn add_interface_as(
         &mut self,
         interface: Box<dyn Interface>,
         addresses: &[IpCidr],
-        plan: Plan,
+        plan: Option<Plan>,
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let id = self.net.add_interface(interface, addresses, plan, now)?;
@@ -406,7 +422,7 @@ impl Host {
         if self.net.has_channel_interrupt() {
             return Some(Unit::ChannelInterrupt);
         }
-        if let Some(port) = self.device_interrupt() {
+        if let Some(port) = self.net.links.interrupting_port(&self.net.poller) {
             return Some(Unit::Device(port));
         }
         if self.net.has_ip_queue() {
@@ -415,9 +431,7 @@ impl Host {
         if self.net.has_segments_to_send() {
             return Some(Unit::Segments);
         }
-        if self.net.config.transmit_service == TransmitService::LowerLevel
-            && let Some(port) = self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs()))
-        {
+        if let Some(port) = self.net.links.low_interrupting_port(&self.net.poller) {
             return Some(Unit::Transmitted(port));
         }
         if self.net.poller.is_runnable() {
@@ -430,17 +444,6 @@ impl Host {
             return Some(Unit::Poll);
         }
         self.net.has_idle_work().then_some(Unit::Idle)
-    }
-
-    fn device_interrupt(&self) -> Option<usize> {
-        match self.net.config.transmit_service {
-            TransmitService::InTurn => self.net.interrupting_port(Sources::ALL),
-            TransmitService::ReceiveFirst => {
-                let receive = self.net.interrupting_port(self.net.poller.inputs());
-                receive.or_else(|| self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs())))
-            }
-            TransmitService::LowerLevel => self.net.interrupting_port(self.net.poller.inputs()),
-        }
     }
 
     fn clock_deadline(&self) -> Instant {
@@ -650,7 +653,9 @@ impl Host {
         let Config { limit_interrupts, limit_counts_interrupts, .. } = self.net.config;
         match unit {
             Unit::Poll => true,
-            Unit::Device(port) => limit_interrupts || (limit_counts_interrupts && self.net.is_polled(port)),
+            Unit::Device(port) => {
+                limit_interrupts || (limit_counts_interrupts && self.net.links.is_polled(port))
+            }
             Unit::Clock
             | Unit::ChannelInterrupt
             | Unit::SoftInterrupt
@@ -706,9 +711,9 @@ impl Host {
             self.in_soft_interrupt = self.net.has_ip_queue();
         }
         if ran.level == Level::PollingThread {
-            self.net.finish_poll(now);
+            self.net.links.finish_poll(&mut self.net.poller, now);
         }
-        self.net.finish_interrupt();
+        self.net.links.finish_interrupt();
         let Some(id) = ran.process else { return };
         if ran.protocol {
             return self.finish_protocol(id, now);
@@ -818,7 +823,7 @@ impl Host {
     /// # Errors
     /// [`Imbalance`]: a bug.
     pub fn check(&self) -> Result<(), Imbalance> {
-        self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.output_queued())
+        self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.links.output_queued())
     }
 
     /// Frames queued on the way up.
@@ -830,13 +835,13 @@ impl Host {
     /// Frames on the way out: they wait for a neighbour's address or in an output queue, or have left and their buffers have not been taken back.
     #[must_use]
     pub fn waiting_to_leave(&self) -> u64 {
-        self.net.stack.held() + self.net.output_queued() + self.net.unreclaimed()
+        self.net.stack.held() + self.net.links.output_queued() + self.net.links.unreclaimed()
     }
 
     /// What has passed through an interface.
     #[must_use]
     pub fn traffic(&self, interface: InterfaceId) -> Option<Traffic> {
-        self.net.traffic(interface)
+        self.net.links.traffic(interface)
     }
 
     /// Nothing is forwarded any more that no process has screened. Without this only the first process that screens sees to it, which may have its
@@ -854,7 +859,7 @@ impl Host {
     /// Device interrupts taken.
     #[must_use]
     pub fn interrupts(&self) -> u64 {
-        self.net.interrupts
+        self.net.links.interrupts()
     }
 
     /// Frames that one callback of the polling thread may take at present; `usize::MAX` without a quota.
@@ -872,7 +877,7 @@ impl Host {
     /// Frames that receive rings have and hold back for a few milliseconds ([`crate::interface::RxQueue::coming`]).
     #[must_use]
     pub fn coming(&self) -> u64 {
-        self.net.coming()
+        self.net.links.coming()
     }
 
     /// CPU time spent at a level.
@@ -983,12 +988,12 @@ impl Host {
 
     /// The interfaces.
     pub fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
-        self.net.interfaces()
+        self.net.links.iter()
     }
 
     /// An interface, for its driver's own calls.
     pub fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
-        self.net.interface_mut(id)
+        self.net.links.interface_mut(id)
     }
 
     /// The host's settings.
