@@ -109,6 +109,7 @@ fn adaptor(options: &Options) -> (Adaptor, Rings) {
         let (send, receive) = mpsc::channel();
         let (ring, doorbell) = RingBuffer::new(CHANNELS_MAX);
         let table = Demux {
+            // Both ends of a cable are ours, so nobody on it is to be kept from guessing.
             table: Table::new(0),
             channels: Vec::new(),
             control: receive,
