@@ -145,8 +145,8 @@ fn measure(seed: u64) -> Outcome {
 
 const DELIVERY_IN_OVERLOAD: &str = "the LRP systems have the 80 us less that LRP saves in two deliveries of figure 3, to whose overload the model's costs are fitted; \
      in the paper it saves nothing at low load, and why that is so it does not say";
-const COPYING: &str = "one price of copying was fitted for all three systems, and 4.4BSD pays its dearer delivery beside it for every fragment and segment, of \
-     which there are six times as many here; in the paper it has the fastest TCP";
+const COPYING: &str = "one price of copying was fitted for all three systems; what sets them apart is their price of each frame, of which there are six times as \
+     many here as with the paper's adaptors";
 
 fn system(architecture: Architecture, here: &Row, paper: &Row) -> [Check; 3] {
     let name = |what: &str| format!("{architecture}: {what}");
