@@ -58,7 +58,8 @@ fn totals(page: &mut String, reports: &[Report]) {
     page.push_str("\n## All at a glance\n\n| experiment | predicted | calibrated | conditions | known misses |\n| --- | --- | --- | --- | --- |\n");
     let mut row = |name: &str, s: &Summary| {
         let missed = s.predicted.known_misses + s.calibrated.known_misses + s.conditions.known_misses;
-        let _ = writeln!(page, "| {name} | {} | {} | {} | {missed} |", s.predicted, s.calibrated, s.conditions);
+        let _ =
+            writeln!(page, "| {name} | {} | {} | {} | {missed} |", s.predicted, s.calibrated, s.conditions);
     };
     for report in reports {
         row(&format!("`{}` {}", report.id, report.title), &report.summary);
@@ -73,7 +74,11 @@ fn misses(page: &mut String, reports: &[Report]) {
         for check in report.outcome.checks.iter().filter(|check| !check.ok) {
             let (expected, measured) = (&check.expected, &check.measured);
             let why = check.known_miss.unwrap_or("**not known**");
-            let _ = writeln!(page, "- `{}`, {}: {expected} expected, {measured} here; {why}.", report.id, check.name);
+            let _ = writeln!(
+                page,
+                "- `{}`, {}: {expected} expected, {measured} here; {why}.",
+                report.id, check.name
+            );
         }
     }
 }
@@ -102,8 +107,11 @@ fn figure(page: &mut String, report: &Report) {
 }
 
 fn row(check: &Check) -> String {
-    let tolerance =
-        if check.tolerance > 0.0 { format!(" ± {} %", (100.0 * check.tolerance).round()) } else { String::new() };
+    let tolerance = if check.tolerance > 0.0 {
+        format!(" ± {} %", (100.0 * check.tolerance).round())
+    } else {
+        String::new()
+    };
     let range = check.over.and_then(|over| over.range).map(|range| Figure::Range(range).to_string());
     let passing = check.over.map_or(f64::from(u8::from(check.ok)), |over| over.passing);
     let basis = match check.basis {
@@ -133,7 +141,10 @@ mod tests {
         let page = markdown(&[find("l97-fig1").unwrap().run(1)]);
         assert!(page.contains(COMMAND));
         assert!(page.contains("| ok | first packet of a burst of 16 (ms) | 5.03 ± 5 % |"), "{page}");
-        assert!(page.contains("- `l97-fig1`, end of the copy of the third packet of four (ms): 1.33 expected"), "{page}");
+        assert!(
+            page.contains("- `l97-fig1`, end of the copy of the third packet of four (ms): 1.33 expected"),
+            "{page}"
+        );
         assert!(page.contains("`architecture.eager.deliver` | 165 | 3 | none: "), "{page}");
         let tables = page.lines().filter(|line| line.starts_with('|'));
         assert!(tables.into_iter().all(|line| line.ends_with('|')), "{page}");

@@ -70,7 +70,9 @@ fn what_was_fitted_is_there() {
     let machines: Vec<Machine> = Machine::names().map(|name| Machine::built_in(name).unwrap()).collect();
     let has = |path: &str| machines.iter().any(|m| m.prices().iter().any(|price| price.path == path));
     // Each of these takes a second at most; the others name the same kinds of parameters.
-    for id in ["l97-fig1", "l97-fig2", "l97-fig5", "l97-fig6", "l97-fig9", "l97-fig10", "l97-fig15", "o96-tab1"] {
+    for id in
+        ["l97-fig1", "l97-fig2", "l97-fig5", "l97-fig6", "l97-fig9", "l97-fig10", "l97-fig15", "o96-tab1"]
+    {
         for check in find(id).unwrap().run(1).outcome.checks {
             let Basis::Calibrated(fitted) = check.basis else { continue };
             for path in fitted.split(", ").filter(|path| path.contains('.')) {

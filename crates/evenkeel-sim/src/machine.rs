@@ -140,7 +140,8 @@ impl Machine {
         for Price { path, reason, .. } in &prices {
             let differs = path.starts_with("architecture.") || path.starts_with("variant.");
             if differs && reason.is_none() {
-                let problem = "differs, and must say why: reason = \"...\" as the paper tells, or \"none: ...\"";
+                let problem =
+                    "differs, and must say why: reason = \"...\" as the paper tells, or \"none: ...\"";
                 return Err(fail(path, problem.into()));
             }
             if !differs && reason.is_some() {
@@ -246,7 +247,10 @@ impl Model {
     fn prices(&self) -> Vec<Price> {
         let under = |table: &str, entries: &BTreeMap<String, Entry>| {
             let table = table.to_owned();
-            entries.iter().map(move |(kind, entry)| entry.price(format!("{table}.{kind}"))).collect::<Vec<_>>()
+            entries
+                .iter()
+                .map(move |(kind, entry)| entry.price(format!("{table}.{kind}")))
+                .collect::<Vec<_>>()
         };
         let mut prices = under("cost", &self.cost);
         for (kind, of) in [("architecture", &self.architecture), ("variant", &self.variant)] {
@@ -374,7 +378,10 @@ mod tests {
         assert!(error("[cost]\nreceive = { ns = 1 }").contains("missing field `source`"));
         let same = "receive = { ns = 1, source = \"fit: 1\"";
         let unexplained = error(&format!("[architecture.eager]\n{same} }}"));
-        assert!(unexplained.contains("architecture.eager.receive: differs, and must say why"), "{unexplained}");
+        assert!(
+            unexplained.contains("architecture.eager.receive: differs, and must say why"),
+            "{unexplained}"
+        );
         assert!(error(&format!("[variant.slow]\n{same} }}")).contains("variant.slow.receive: differs"));
         let needless = error(&format!("[cost]\n{same}, reason = \"section 1\" }}"));
         assert!(needless.contains("cost.receive: is the same for all"), "{needless}");

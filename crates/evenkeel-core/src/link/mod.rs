@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::config::Config;
 use crate::context::Cx;
 use crate::drop::QueueDrop;
-use crate::frame::{Frame, PoolLimit};
+use crate::frame::{Frame, Pool, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
 use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::ledger::Ledger;
@@ -19,6 +19,7 @@ use crate::poll::{Gate, Poller, Sources};
 use crate::receive::{DeviceWork, Plan};
 use crate::tcp::endpoint::{Lane, Lanes};
 use crate::time::{Duration, Instant};
+use crate::wire::EthernetAddress;
 use crate::work::Work;
 
 use moderation::{Flags, Moderation};
@@ -48,6 +49,8 @@ pub enum AddInterfaceError {
     TooManyQueues,
     /// The host's memory limit does not allow its rings.
     NoMemory(PoolLimit),
+    /// There is no such interface to take the place of, or one of another shape: more receive rings, or fewer, or it demultiplexes.
+    CannotReplace,
 }
 
 impl core::fmt::Display for AddInterfaceError {
@@ -65,6 +68,7 @@ impl core::fmt::Display for AddInterfaceError {
                 write!(f, "a host serves at most {} receive rings and transmit sides", Sources::MAX)
             }
             Self::NoMemory(limit) => limit.fmt(f),
+            Self::CannotReplace => f.write_str("it cannot take the place of an interface of another shape"),
         }
     }
 }
@@ -151,6 +155,29 @@ impl Links {
             }
         }
         Some(id)
+    }
+
+    /// Puts another device in the place of an interface's. Gives the hardware address of the earlier one, if no other interface has it.
+    pub(crate) fn replace(
+        &mut self,
+        id: InterfaceId,
+        mut interface: Box<dyn Interface>,
+        pool: &mut Pool,
+    ) -> Result<Option<EthernetAddress>, AddInterfaceError> {
+        let link = self.links.get_mut(usize::from(id.0)).ok_or(AddInterfaceError::CannotReplace)?;
+        let demultiplex = interface.demultiplexer().is_some() || link.plan.is_on_interface();
+        if demultiplex || interface.queues() != link.interface.queues() {
+            return Err(AddInterfaceError::CannotReplace);
+        }
+        interface.attach(pool).map_err(AddInterfaceError::NoMemory)?;
+        let mut earlier = core::mem::replace(&mut link.interface, interface);
+        earlier.detach(pool);
+        if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
+            let ports = self.ports.iter().filter(|port| port.interface == id);
+            ports.for_each(|port| flags.note(port.source, 0));
+        }
+        let gone = earlier.address();
+        Ok(self.iter().all(|other| other.address() != gone).then_some(gone))
     }
 
     pub(crate) fn len(&self) -> usize {

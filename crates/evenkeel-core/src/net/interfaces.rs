@@ -115,6 +115,29 @@ impl Net {
         }
     }
 
+    /// Puts another device in the place of an interface's: its addresses, routes, queues and limits stay. Its hardware address and MTU are
+    /// the new one's. What the earlier one held goes back to the pool.
+    pub(crate) fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        let (hardware, mtu) = (interface.address(), interface.mtu());
+        if let Some(gone) = self.links.replace(id, interface, &mut self.pool)? {
+            self.update(Change::NoHardware(gone));
+        }
+        self.update(Change::Hardware(hardware));
+        self.stack.set_mtu(id, mtu);
+        self.with_stack(now, |stack, io| {
+            stack.forget_neighbors(id, io);
+            stack.set_hardware(id, hardware, io);
+            stack.announce_again(id, io);
+        });
+        self.follow_addresses();
+        Ok(())
+    }
+
     pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
         self.with_stack(now, |stack, io| stack.add_address(interface, address, io));
         self.follow_addresses();
@@ -142,7 +165,7 @@ impl Net {
     pub(super) fn update(&mut self, change: Change) {
         self.table.apply(change);
         // An interface has its own hardware address and need not know the others'.
-        if !matches!(change, Change::Hardware(_)) {
+        if !matches!(change, Change::Hardware(_) | Change::NoHardware(_)) {
             self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.update(change));
         }
     }
