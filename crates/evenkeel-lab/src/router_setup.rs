@@ -1,7 +1,7 @@
 //! What the livelock paper's experiments switch on and off in a router, whatever makes its time pass.
 
 use evenkeel_core::Scheduling;
-use evenkeel_core::host::{Config, Transmit};
+use evenkeel_core::host::{Alternatives, Config, Transmit};
 use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackScope, Inhibition, Quota};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack;
@@ -76,10 +76,16 @@ impl Setup {
             quota: self.quota,
             feedback: self.feedback.map(feedback),
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period, percent }),
-            limit_counts_interrupts: false,
-            // The cycle limit is looked at between callbacks (L97.F10.burst), a full screening queue at once.
-            inhibition: if self.feedback.is_some() { Inhibition::AtOnce } else { Inhibition::AfterCallback },
-            transmit: self.transmit,
+            alternatives: Alternatives {
+                limit_counts_interrupts: false,
+                // The cycle limit is looked at between callbacks (L97.F10.burst), a full screening queue at once.
+                inhibition: match self.feedback {
+                    Some(_) => Inhibition::AtOnce,
+                    None => Inhibition::AfterCallback,
+                },
+                transmit: self.transmit,
+                ..Alternatives::default()
+            },
             ip_queue_pkts: QUEUE_PKTS,
             output_queue_pkts: QUEUE_PKTS,
             scheduler: Scheduling::DecayUsage,
@@ -116,7 +122,7 @@ impl MonitorSetup {
         Config {
             quota: SCREENING_QUOTA,
             feedback: self.feedback.then_some(feedback),
-            inhibition: Inhibition::AfterCallback,
+            alternatives: Alternatives { inhibition: Inhibition::AfterCallback, ..Alternatives::default() },
             listen_only: true,
             scheduler: Scheduling::DecayUsage,
             ..Config::of(Architecture::Polled)
