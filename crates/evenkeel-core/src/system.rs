@@ -220,7 +220,7 @@ impl System<'_> {
     /// Reads what has come; says how many octets. None at the end of the stream.
     ///
     /// # Errors
-    /// [`Unavailable::NotNow`] if nothing has come: then [`crate::process::Step::Wait`].
+    /// [`Unavailable::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
     pub fn read(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, Unavailable> {
         self.net.work.add(Work::SystemCall);
         if self.owns(stream) { self.net.read_stream(stream, to, self.now) } else { Err(Unavailable::Closed) }
@@ -229,7 +229,7 @@ impl System<'_> {
     /// Takes octets to send, as many as there is room for; says how many.
     ///
     /// # Errors
-    /// [`Unavailable::NotNow`] if there is no room: an event says when there is.
+    /// [`Unavailable::WouldBlock`] if there is no room: an event says when there is.
     pub fn write(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
         self.net.work.add(Work::SystemCall);
         if self.owns(stream) { self.net.write_stream(stream, data) } else { Err(Unavailable::Closed) }

@@ -79,7 +79,8 @@ impl Halt {
 
     /// The descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and [`Halt::awake`].
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        core::iter::once(self.notifier.event.as_fd()).chain(self.watched.iter().map(|watched| watched.fd.as_fd()))
+        core::iter::once(self.notifier.event.as_fd())
+            .chain(self.watched.iter().map(|watched| watched.fd.as_fd()))
     }
 
     /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable. Returns false if there has been one

@@ -31,7 +31,8 @@ pub fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Result<u64
             Next::Again => Some(Duration::ZERO),
             Next::Wait(time) => time,
         };
-        let timeout = wait.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+        let timeout =
+            wait.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
         events.clear();
         epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())?;
         if events.iter().any(|event| event.data.u64() == 0) && rustix::io::read(&other, &mut [0; 512])? == 0 {

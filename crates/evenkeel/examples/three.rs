@@ -4,21 +4,22 @@
 use std::error::Error;
 use std::thread;
 
-use evenkeel::core::host::System;
 use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine};
 
 /// Serves in the calling thread until a certain time, and tells what came for which port.
 pub fn serve(mut engine: Engine, until: Instant, mut say: impl FnMut(u16)) -> Result<(), Box<dyn Error>> {
     let me = engine.attach("three");
-    let events = engine.enter(me, System::events)?;
+    let events = engine.enter(me, |system| system.events())?;
     let one = engine.enter(me, |system| system.bind(None, 1001))??;
     let two = engine.enter(me, |system| system.bind(None, 1002))??;
     let three = engine.enter(me, |system| system.listen(None, 1003, &Default::default()))??;
     while engine.wait(me, events, until)? == Ended::Done {
         let Some(event) = engine.enter(me, |system| system.next_event(events))? else { continue };
         let sockets = [(one, 1001), (two, 1002), (three, 1003)];
-        let Some(&(socket, port)) = sockets.iter().find(|(socket, _)| *socket == event.socket) else { continue };
+        let Some(&(socket, port)) = sockets.iter().find(|(socket, _)| *socket == event.socket) else {
+            continue;
+        };
         engine.enter(me, |system| {
             while let Some(datagram) = system.receive(socket) {
                 system.recycle(datagram);

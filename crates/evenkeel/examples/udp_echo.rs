@@ -23,6 +23,8 @@ pub fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [device, address] = &arguments[..] else { return Err("usage: udp_echo DEVICE ADDRESS/PREFIX".into()) };
+    let [device, address] = &arguments[..] else {
+        return Err("usage: udp_echo DEVICE ADDRESS/PREFIX".into());
+    };
     serve(Engine::open(device, address)?, Instant::NEVER)
 }

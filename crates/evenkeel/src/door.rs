@@ -44,10 +44,16 @@ impl Engine {
     pub fn open(device: &str, address: &str) -> io::Result<Self> {
         let spec: LinkSpec = device.parse().map_err(io::Error::other)?;
         let LinkSpec::Device(spec) = spec else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{device} is no device: tap:NAME or packet:NAME")));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{device} is no device: tap:NAME or packet:NAME"),
+            ));
         };
         let address: IpCidr = address.parse().map_err(|()| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("{address} is no address with its prefix, such as 10.77.0.2/24"))
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{address} is no address with its prefix, such as 10.77.0.2/24"),
+            )
         })?;
         let clock = Clock::start();
         let mut engine = Self::new(Host::new(Config::default()).map_err(io::Error::other)?, clock.clone())?;

@@ -361,7 +361,7 @@ impl Engine {
     /// Looks at all that is outside of the host, unless it is in the middle of a unit.
     pub(crate) fn look_at_all(&mut self, now: Instant) -> io::Result<()> {
         if self.computing.is_none() {
-            self.pass_on_news();
+            self.pass_on_neighbor_updates();
             self.replace_devices(now);
             self.look(now)?;
         }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::config::Config;
 use crate::context::Cx;
 use crate::drop::QueueDrop;
-use crate::frame::{Frame, Pool, PoolLimit};
+use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
 use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::ledger::Ledger;
@@ -19,7 +19,6 @@ use crate::poll::{Gate, Poller, Sources};
 use crate::receive::{DeviceWork, Plan};
 use crate::tcp::endpoint::{Lane, Lanes};
 use crate::time::{Duration, Instant};
-use crate::wire::EthernetAddress;
 use crate::work::Work;
 
 use moderation::{Flags, Moderation};
@@ -49,7 +48,7 @@ pub enum AddInterfaceError {
     TooManyQueues,
     /// The host's memory limit does not allow its rings.
     NoMemory(PoolLimit),
-    /// There is no such interface to take the place of, or one of another shape: more receive rings, or fewer, or it demultiplexes.
+    /// It cannot take the place of the other one: they have not as many rings, or one of them demultiplexes.
     CannotReplace,
 }
 
@@ -68,7 +67,7 @@ impl core::fmt::Display for AddInterfaceError {
                 write!(f, "a host serves at most {} receive rings and transmit sides", Sources::MAX)
             }
             Self::NoMemory(limit) => limit.fmt(f),
-            Self::CannotReplace => f.write_str("it cannot take the place of an interface of another shape"),
+            Self::CannotReplace => f.write_str("one that has other rings cannot take its place"),
         }
     }
 }
@@ -157,27 +156,26 @@ impl Links {
         Some(id)
     }
 
-    /// Puts another device in the place of an interface's. Gives the hardware address of the earlier one, if no other interface has it.
+    /// Whether an interface may take the place of another: the host takes frames from both, and from as many rings.
+    pub(crate) fn can_replace(&self, id: InterfaceId, interface: &mut dyn Interface) -> bool {
+        let alike = |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
+        self.link(id).is_some_and(alike) && interface.demultiplexer().is_none()
+    }
+
+    /// Puts an interface that is attached in the place of another, and gives that back.
     pub(crate) fn replace(
         &mut self,
         id: InterfaceId,
-        mut interface: Box<dyn Interface>,
-        pool: &mut Pool,
-    ) -> Result<Option<EthernetAddress>, AddInterfaceError> {
-        let link = self.links.get_mut(usize::from(id.0)).ok_or(AddInterfaceError::CannotReplace)?;
-        let demultiplex = interface.demultiplexer().is_some() || link.plan.is_on_interface();
-        if demultiplex || interface.queues() != link.interface.queues() {
-            return Err(AddInterfaceError::CannotReplace);
-        }
-        interface.attach(pool).map_err(AddInterfaceError::NoMemory)?;
-        let mut earlier = core::mem::replace(&mut link.interface, interface);
-        earlier.detach(pool);
+        interface: Box<dyn Interface>,
+    ) -> Option<Box<dyn Interface>> {
+        let link = self.links.get_mut(usize::from(id.0))?;
+        let earlier = core::mem::replace(&mut link.interface, interface);
         if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
-            let ports = self.ports.iter().filter(|port| port.interface == id);
-            ports.for_each(|port| flags.note(port.source, 0));
+            for port in self.ports.iter().filter(|port| port.interface == id) {
+                flags.note(port.source, 0);
+            }
         }
-        let gone = earlier.address();
-        Ok(self.iter().all(|other| other.address() != gone).then_some(gone))
+        Some(earlier)
     }
 
     pub(crate) fn len(&self) -> usize {

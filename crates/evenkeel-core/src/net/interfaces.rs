@@ -47,6 +47,35 @@ impl Net {
         Ok(id)
     }
 
+    /// Puts another device in the place of an interface's: its addresses, routes, queues and limits stay. Its hardware address and MTU are
+    /// the new one's. What the earlier one held goes back to the pool.
+    pub(crate) fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        mut interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        if !self.links.can_replace(id, &mut *interface) {
+            return Err(AddInterfaceError::CannotReplace);
+        }
+        interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
+        let (hardware, mtu) = (interface.address(), interface.mtu());
+        let Some(mut earlier) = self.links.replace(id, interface) else { return Ok(()) };
+        earlier.detach(&mut self.pool);
+        if !self.links.iter().any(|other| other.address() == earlier.address()) {
+            self.update(Change::NoHardware(earlier.address()));
+        }
+        self.update(Change::Hardware(hardware));
+        self.stack.set_mtu(id, mtu);
+        self.with_stack(now, |stack, io| {
+            stack.forget_neighbors(id, io);
+            stack.set_hardware(id, hardware, io);
+            stack.announce_again(id, io);
+        });
+        self.follow_addresses();
+        Ok(())
+    }
+
     /// The plan for an interface, if it can be followed.
     fn plan_for(&self, interface: &mut dyn Interface, plan: Option<Plan>) -> Result<Plan, AddInterfaceError> {
         let demultiplexes = interface.demultiplexer().is_some();
@@ -113,29 +142,6 @@ impl Net {
                 self.rung.push_back(id);
             }
         }
-    }
-
-    /// Puts another device in the place of an interface's: its addresses, routes, queues and limits stay. Its hardware address and MTU are
-    /// the new one's. What the earlier one held goes back to the pool.
-    pub(crate) fn replace_interface(
-        &mut self,
-        id: InterfaceId,
-        interface: Box<dyn Interface>,
-        now: Instant,
-    ) -> Result<(), AddInterfaceError> {
-        let (hardware, mtu) = (interface.address(), interface.mtu());
-        if let Some(gone) = self.links.replace(id, interface, &mut self.pool)? {
-            self.update(Change::NoHardware(gone));
-        }
-        self.update(Change::Hardware(hardware));
-        self.stack.set_mtu(id, mtu);
-        self.with_stack(now, |stack, io| {
-            stack.forget_neighbors(id, io);
-            stack.set_hardware(id, hardware, io);
-            stack.announce_again(id, io);
-        });
-        self.follow_addresses();
-        Ok(())
     }
 
     pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
