@@ -139,10 +139,10 @@ impl Links {
         let id = self.next_id();
         let limit = config.transmit_queue_pkts();
         let queues = if plan.is_on_interface() { 0 } else { interface.queues() };
-        let output = TransmitQueue::new(limit, gate, config.transmit);
+        let output = TransmitQueue::new(limit, gate, config.alternatives.transmit);
         self.demultiplexing += usize::from(plan.is_on_interface());
         self.links.push(Link { interface, plan, output, received: 0 });
-        let unlimited = plan.device == DeviceWork::Interrupt && !config.limit_interrupts;
+        let unlimited = plan.device == DeviceWork::Interrupt && !config.alternatives.limit_interrupts;
         for side in (0..queues).map(Side::Receive).chain([Side::Transmit]) {
             let source = poller.register(side != Side::Transmit)?;
             if unlimited {
