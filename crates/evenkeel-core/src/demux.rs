@@ -29,7 +29,8 @@ pub enum Binding {
     },
     /// Segments of a connection. For adaptors only: a host that demultiplexes itself looks among its connections.
     Connection(FourTuple),
-    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
+    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it. The price: what a neighbour says and the
+    /// packet that it sends behind that may change places under the lazy architectures, like all that have different channels.
     Neighbor,
     /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has bound.
     Control,
@@ -52,6 +53,8 @@ pub enum Change {
     RemoveAddress(IpAddress),
     /// The host's hardware address on this interface.
     Hardware(EthernetAddress),
+    /// The same is not the host's any more.
+    NoHardware(EthernetAddress),
 }
 
 /// Where a frame goes.
@@ -250,6 +253,7 @@ impl Table {
                     self.hardware.push(address);
                 }
             }
+            Change::NoHardware(address) => self.hardware.retain(|own| *own != address),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
-use crate::stack::{Hearsay, Neighbor, NeighborError, Route, RouteError};
+use crate::stack::{AddressConflict, Hearsay, Neighbor, NeighborError, Route, RouteError};
 use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -201,6 +201,22 @@ impl Host {
         Ok(id)
     }
 
+    /// Puts another device in the place of an interface's, which is gone: addresses, routes, queues and limits stay. The hardware address and
+    /// the MTU are the new one's, and all addresses are announced again.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; the earlier one stays.
+    pub fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        self.net.replace_interface(id, interface, now)?;
+        self.net.transmit(now);
+        Ok(())
+    }
+
     /// Adds a static route; `0.0.0.0/0` and `::/0` for the default gateway.
     ///
     /// # Errors
@@ -268,6 +284,11 @@ impl Host {
     /// with. Kept if [`stack::Config::news`] says so.
     pub fn next_news(&mut self) -> Option<Hearsay> {
         self.net.stack.next_news()
+    }
+
+    /// The oldest claim of somebody else on an address of ours that has not been reported.
+    pub fn next_conflict(&mut self) -> Option<AddressConflict> {
+        self.net.stack.next_conflict()
     }
 
     /// Takes in what a neighbour said to another host that has the same interfaces, in the same order, and the same addresses.
@@ -450,7 +471,7 @@ impl Host {
         let Some(process) = self.process(id).filter(|process| process.protocol.stepping) else {
             return false;
         };
-        held || process.sleep.is_some() && self.net.wakeups.contains(&id)
+        held || process.sleep.is_some() && self.net.ready.is_to_be_woken(id)
     }
 
     /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
@@ -520,20 +541,21 @@ impl Host {
             if until > now {
                 break;
             }
-            self.net.wakeups.push(process);
-            self.net.work.add(Work::Wakeup);
+            self.net.ready.wake_process(process);
             self.sleepers.pop_first();
         }
     }
 
     fn wake(&mut self, now: Instant) {
         self.wake_protocol(now);
-        while let Some(id) = self.net.wakeups.pop() {
+        (0..self.net.ready.take_woken()).for_each(|_| self.net.work.add(Work::Wakeup));
+        self.net.ready.wake_outside();
+        while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.remove(&(sleep.until, id));
-                if let Some(descriptor) = sleep.socket.and_then(|s| self.net.descriptor_mut(s)) {
-                    *descriptor.waiter() = None;
+                if let Some(socket) = sleep.socket {
+                    self.net.ready.forget_process(socket, id);
                 }
                 self.scheduler.wake(id, now);
             }
@@ -554,7 +576,7 @@ impl Host {
 
     /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing of.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
-        self.net.wakeups.push(process);
+        self.net.ready.wake_process(process);
         self.wake(now);
     }
 
@@ -592,6 +614,11 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Charges time that was spent on the host's behalf outside of its units: to the level of processes, and to none of them.
+    pub fn charge_control(&mut self, elapsed: Duration) {
+        self.cpu[Level::Process as usize] += elapsed;
     }
 
     /// What the scheduler is to count of time that a process has used: all of it, or the less the fuller the queue that it reads.

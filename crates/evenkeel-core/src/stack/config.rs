@@ -19,6 +19,10 @@ pub struct Config {
     /// Whether the addresses are somebody else's, who answers to them: the kernel's, when its tables are followed. What is addressed to them is
     /// then left alone: neither ARP nor NDP nor echo is answered, nothing is delivered, no group reported. False.
     pub forward_only: bool,
+    /// Whether new addresses are probed for and announced, and defended against others who claim them (RFC 5227, RFC 4861 7.2.6). False: on
+    /// links whose hosts are all known nobody has to be told. Conflicts are reported in any case
+    /// ([`Stack::next_conflict`](super::Stack::next_conflict)).
+    pub announce: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
     pub neighbors: usize,
     /// Things neighbours say of themselves that are kept until [`Stack::next_news`](super::Stack::next_news) takes them, for other hosts
@@ -66,6 +70,7 @@ impl Default for Config {
             forward_only: false,
             reverse_path: false,
             redirects: true,
+            announce: false,
             neighbors: 512,
             news: 0,
             pending_per_neighbor_pkts: 64,

@@ -315,7 +315,7 @@ impl Stack {
                 };
                 at + needed <= packet.len()
             }
-            // Trouble of another kind, which reassembly's user will name.
+            // A problem of another kind, which reassembly's user will name.
             Ok(Found::Fragment { .. }) | Err(Refusal::Report(_)) => true,
             Err(Refusal::Silent) => false,
         }
@@ -362,7 +362,7 @@ impl Stack {
         match protocol {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
-            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io).map(Received::Trouble),
+            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io).map(Received::IcmpError),
             IpProtocol::Ipv6NoNxt => io.drop_payload(packet.payload, IpDrop::UnknownProtocol),
             _ => {
                 let problem = Problem::NextHeader { pointer: field as u32 };

@@ -1,7 +1,7 @@
 //! Neighbour discovery (RFC 4861): solicitations answered and asked, advertisements heard.
 //!
 //! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are used without
-//! duplicate detection first (RFC 4862 5.4 asks for it): they are configured, and a clash shows in the peer's logs.
+//! waiting for duplicate detection (RFC 4862 5.4 asks for it): they are configured, and a conflict is reported (`conflict.rs`).
 
 use super::address::{Cast, solicited_node};
 use super::hearsay::Hearsay;
@@ -103,9 +103,7 @@ impl Stack {
             return false;
         }
         let interface = packet.interface;
-        let ours =
-            self.attachment(interface).is_some_and(|a| a.v6.iter().any(|c| c.address() == message.target));
-        if !ours {
+        if !self.has_v6_on(interface, message.target) {
             return true;
         }
         if let Some(hardware) = message.options.source
@@ -121,6 +119,10 @@ impl Stack {
         true
     }
 
+    fn has_v6_on(&self, interface: InterfaceId, address: Ipv6Address) -> bool {
+        self.attachment(interface).is_some_and(|a| a.v6.iter().any(|cidr| cidr.address() == address))
+    }
+
     /// Whether `address` is on the link of `interface`, so that its hardware address is of use.
     fn is_neighbor(&self, address: &IpAddress, interface: InterfaceId) -> bool {
         self.routes.hop(address, Some(interface)).is_some_and(|hop| hop.on_link)
@@ -133,14 +135,30 @@ impl Stack {
             return false;
         }
         let key = (packet.interface, IpAddress::Ipv6(message.target));
+        if self.has_v6_on(packet.interface, message.target) {
+            if let Some(hardware) = message.options.target {
+                self.conflicts(packet.interface, key.1, hardware, io);
+            }
+            return true;
+        }
         let overrides = message.flags & OVERRIDE != 0;
         let said = Advertisement { hardware: message.options.target, solicited, overrides };
         self.hear(Hearsay::advertised(key, said), io);
         true
     }
 
+    /// Asks whether anybody has `target`, without saying that we do (RFC 4862 5.4.2).
+    pub(super) fn duplicate_probe(&mut self, interface: InterfaceId, target: Ipv6Address, io: &mut Io<'_>) {
+        let destination = IpAddress::Ipv6(solicited_node(target));
+        let path = Path { interface, next: Next::Group(super::address::hardware_group(destination)) };
+        let head = [Icmpv6Message::NeighborSolicit.into(), 0, 0, 0, 0, 0, 0, 0];
+        let source = IpAddress::Ipv6(Ipv6Address::UNSPECIFIED);
+        let header = Header::new(source, destination, IpProtocol::Icmpv6, HOP_LIMIT);
+        self.send_icmp(header, path, head, core::iter::once(&target.octets()[..]), io);
+    }
+
     /// Says that `target` is ours: to the one who asked, or to all nodes.
-    fn neighbor_advertisement(
+    pub(super) fn neighbor_advertisement(
         &mut self,
         interface: InterfaceId,
         target: Ipv6Address,

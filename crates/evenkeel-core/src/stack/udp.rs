@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::address::Cast;
-use super::output::{Header, PACKET_MAX};
+use super::output::{Header, Next, PACKET_MAX, Path};
 use super::packet::Payload;
 use super::{Endpoint, Io, Packet, Stack};
 use crate::drop::{Reason, UdpDrop};
@@ -183,7 +183,7 @@ impl Stack {
             None => self.path_lately_to(&to.addr)?,
             interface => self.path_to(&to.addr, interface)?,
         };
-        let address = self.choose_source(source, &to.addr, path.interface)?;
+        let address = self.choose_source(source, &to.addr, path)?;
         let head = head(address, source.port, to, len, payload);
         let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
         let (destination, protocol) = (to.addr, IpProtocol::Udp);
@@ -197,10 +197,11 @@ impl Stack {
         &self,
         source: Source,
         to: &IpAddress,
-        interface: InterfaceId,
+        Path { interface, next }: Path,
     ) -> Result<IpAddress, SendError> {
+        let next = if let Next::Neighbor(next) = next { next } else { *to };
         match source.address {
-            None => self.source_for(to, to, interface).ok_or(SendError::NoAddress),
+            None => self.source_for(to, &next, interface).ok_or(SendError::NoAddress),
             Some(address) => {
                 let fits = address.version() == to.version()
                     && self.cast(&address, interface) == Some(Cast::Unicast);

@@ -78,7 +78,7 @@ impl Node {
                 packet.consume(&mut self.ledger, &mut self.pool);
                 None
             }
-            Received::Trouble(_) => None,
+            Received::IcmpError(_) => None,
             Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
         }
     }

@@ -362,6 +362,45 @@ fn sending_names_what_is_in_the_way() {
     node.check();
 }
 
+/// RFC 6724 5, rules 2 and 8; RFC 1122 3.3.4.3.
+#[test]
+fn a_source_has_the_scope_of_its_destination_and_the_longest_prefix_in_common() {
+    let address = |text: &str| IpAddress::from(text.parse::<core::net::IpAddr>().expect("an address"));
+    let mut node = Node::quiet(2);
+    for (text, length) in [("2001:db8:1::2", 64), ("2001:db8:2::2", 64), ("192.0.2.2", 24)] {
+        node.with(|stack, io| stack.add_address(LAN, IpCidr::new(address(text), length), io));
+    }
+    let gateway = address("192.0.2.1");
+    node.stack.add_route(IpCidr::new(address("198.51.100.0"), 24), gateway, LAN).unwrap();
+    let cases = [
+        ("fe80::9", "fe80::ff:fe00:2"),
+        ("ff02::9", "fe80::ff:fe00:2"),
+        ("fd00::9", "fd00::2"),
+        ("2001:db8:1::9", "2001:db8:1::2"),
+        ("2001:db8:2::9", "2001:db8:2::2"),
+        ("192.0.2.9", "192.0.2.2"),
+        ("10.0.0.9", "10.0.0.2"),
+        // By way of a gateway: the address that is on its network.
+        ("198.51.100.9", "192.0.2.2"),
+    ];
+    node.with(|stack, io| stack.set_neighbor(LAN, gateway, mac(9), io)).unwrap();
+    for (to, expected) in cases {
+        let to = address(to);
+        if !to.is_multicast() {
+            node.with(|stack, io| stack.set_neighbor(LAN, to, mac(9), io)).unwrap();
+        }
+        node.send(to, b"x").unwrap();
+        let frame = &node.sent()[0];
+        let source = match to {
+            IpAddress::Ipv4(_) => Ipv4Address::from_octets(frame[26..30].try_into().unwrap()).into(),
+            IpAddress::Ipv6(_) => {
+                crate::wire::Ipv6Address::from_octets(frame[22..38].try_into().unwrap()).into()
+            }
+        };
+        assert_eq!(address(expected), source, "to {to}");
+    }
+}
+
 #[test]
 fn local_addresses_are_ours() {
     let node = Node::quiet(2);
