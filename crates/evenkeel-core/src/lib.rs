@@ -9,6 +9,7 @@ pub mod cable;
 pub mod capture;
 pub mod channel;
 mod config;
+pub mod deadline;
 pub mod demux;
 pub mod drop;
 pub mod frame;

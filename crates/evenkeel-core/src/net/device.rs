@@ -3,6 +3,7 @@
 use super::{Net, Port, Side};
 use crate::capture::Sighting;
 use crate::channel::SegmentKind;
+use crate::deadline::Deadline;
 use crate::demux::Class;
 use crate::drop::{QueueDrop, TcpDrop, UdpDrop};
 use crate::frame::Frame;
@@ -61,12 +62,10 @@ impl Net {
     /// for the next tick.
     pub(super) fn tick(&mut self, now: Instant) {
         let Some(period) = self.config.clocked_interrupts else { return };
-        if now >= self.next_tick {
-            let asking = self.ports.iter().filter(|&&port| self.asks(port));
-            self.ticked = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
-            self.entered = Sources::NONE;
-            self.next_tick = now + period;
-        }
+        let asking = self.ports.iter().filter(|&&port| self.asks(port));
+        self.ticked = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
+        self.entered = Sources::NONE;
+        self.deadlines.set(Deadline::ClockedInterrupts, now + period);
     }
 
     fn pending(&self, port: Port) -> bool {

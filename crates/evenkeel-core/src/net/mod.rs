@@ -13,6 +13,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::channel::Channel;
 use crate::config::Config;
+use crate::deadline::{Deadline, Deadlines, Due};
 use crate::demux::{Binding, Change, Table};
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
@@ -69,6 +70,7 @@ pub(crate) struct Net {
     pub(crate) poller: Poller<QueueId>,
     polled: Option<device::Polled>,
     pub(crate) ready: ReadyTable,
+    pub(crate) deadlines: Deadlines,
     interfaces: Vec<Box<dyn Interface>>,
     /// By the number of their source.
     ports: Vec<Port>,
@@ -95,10 +97,8 @@ pub(crate) struct Net {
     out: VecDeque<(InterfaceId, Frame)>,
     /// Of each interface.
     outlets: Vec<TransmitQueue>,
-    retry_output_at: Instant,
     /// Device interrupts taken.
     pub(crate) interrupts: u64,
-    next_tick: Instant,
     /// Sources that were given to by the last tick of clocked interrupts and are not empty yet.
     ticked: Sources,
     /// Of these, the ones that have interrupted since.
@@ -134,6 +134,7 @@ impl Net {
             poller: poller(&config),
             polled: None,
             ready: ReadyTable::new(),
+            deadlines: Deadlines::new(),
             interfaces: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
@@ -152,9 +153,7 @@ impl Net {
             ip_queue_gate: Gate::open(),
             out: VecDeque::with_capacity(OUTPUT_PKTS),
             outlets: Vec::new(),
-            retry_output_at: Instant::NEVER,
             interrupts: 0,
-            next_tick: if config.clocked_interrupts.is_some() { Instant::ZERO } else { Instant::NEVER },
             ticked: Sources::NONE,
             entered: Sources::NONE,
             interrupting: None,
@@ -186,6 +185,9 @@ impl Net {
         }
         if net.config.limit_interrupts {
             net.ip_queue_gate = net.gate(net.config.ip_queue_pkts);
+        }
+        if net.config.clocked_interrupts.is_some() {
+            net.deadlines.set(Deadline::ClockedInterrupts, Instant::ZERO);
         }
         Ok(net)
     }
@@ -368,36 +370,71 @@ impl Net {
 
     // --- Time and books ---
 
-    pub(crate) fn next_deadline(&self) -> Instant {
-        let own = self.next_tick.min(self.retry_output_at);
-        self.stack.next_deadline().min(self.poller.next_deadline()).min(own).min(self.tcp_deadline())
+    /// Sets the timers of the parts that only say when they next have something to do.
+    pub(crate) fn note_deadlines(&mut self) {
+        for (who, deadline) in self.stack.deadlines() {
+            self.deadlines.set(who, deadline);
+        }
+        self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
+        self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
+        self.note_limit();
     }
 
-    /// Whether a look at the special fragment channel is due: only while the core is too busy for the idle level to look.
-    pub(crate) fn fragments_due(&self, now: Instant) -> bool {
-        now >= self.next_fragment_look
-            && self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(|c| !c.is_empty())
+    /// Sets the timer of the limits of input, which change whenever time is charged.
+    pub(crate) fn note_limit(&mut self) {
+        self.deadlines.set(Deadline::Limit, self.poller.limit_deadline());
     }
 
-    /// The clock interrupt: whatever is due.
-    pub(crate) fn clock(&mut self, now: Instant) {
+    /// Whether all of them are set as they should be. Rings on an adaptor fill by themselves: of those nobody knows
+    /// before the end of a unit.
+    pub(crate) fn has_noted_deadlines(&self) -> bool {
+        let poller = [
+            (Deadline::Feedback, self.poller.feedback_deadline()),
+            (Deadline::Limit, self.poller.limit_deadline()),
+        ];
+        let fragments = self.plan.device == DeviceWork::None
+            || self.deadlines.of(Deadline::Fragments) == self.fragments_deadline();
+        let parts = self.stack.deadlines().into_iter().chain(poller);
+        fragments && parts.into_iter().all(|(who, deadline)| self.deadlines.of(who) == deadline)
+    }
+
+    /// When to look at the special fragment channel, if there is anything in it, though the core is too busy for
+    /// the idle level to look.
+    fn fragments_deadline(&self) -> Instant {
+        let waiting = self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(|c| !c.is_empty());
+        if waiting { self.next_fragment_look } else { Instant::NEVER }
+    }
+
+    /// The clock interrupt: what is due.
+    pub(crate) fn clock(&mut self, due: Due, now: Instant) {
         self.work.add(Work::Clock);
+        if due.any(&[Deadline::Feedback, Deadline::Limit]) {
+            self.expire_inhibitions(now);
+        }
+        if due.any(&[Deadline::ClockedInterrupts]) {
+            self.tick(now);
+        }
+        if due.any(&[Deadline::TransmitRetry]) {
+            self.start_all(now);
+        }
+        if due.any(&Stack::DEADLINES) {
+            self.with_stack(now, |stack, io| stack.tick(io));
+        }
+        if due.any(&[Deadline::Tcp]) {
+            self.advance_tcp(now);
+        }
+        if due.any(&[Deadline::Fragments]) {
+            self.next_fragment_look = now + FRAGMENT_PERIOD;
+            self.input_fragments(now);
+        }
+    }
+
+    /// Ends what full queues and limits have held back long enough.
+    fn expire_inhibitions(&mut self, now: Instant) {
         while let Some((queue, sources)) = self.poller.expire(now) {
             if self.reopen(queue) {
                 self.poller.grant(sources);
             }
-        }
-        self.tick(now);
-        if now >= self.retry_output_at {
-            self.retry_output(now);
-        }
-        if now >= self.stack.next_deadline() {
-            self.with_stack(now, |stack, io| stack.tick(io));
-        }
-        self.advance_tcp(now);
-        if self.fragments_due(now) {
-            self.next_fragment_look = now + FRAGMENT_PERIOD;
-            self.input_fragments(now);
         }
     }
 

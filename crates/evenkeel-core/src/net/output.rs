@@ -1,6 +1,7 @@
 //! The way out: a bounded queue in front of each interface's transmit ring.
 
 use super::{Net, OUTPUT_PKTS, STALL_PERIOD};
+use crate::deadline::Deadline;
 use crate::drop::{LinkDrop, QueueDrop};
 use crate::frame::Frame;
 use crate::id::{InterfaceId, QueueId, SocketId};
@@ -44,20 +45,17 @@ impl Net {
         self.start_all(now);
     }
 
-    fn start_all(&mut self, now: Instant) {
+    /// Hands over what waits. Interfaces that cannot send, and will not say when they can, are tried again
+    /// after a while.
+    pub(super) fn start_all(&mut self, now: Instant) {
         for index in 0..self.interfaces.len() {
             self.start_output(index);
             self.interfaces[index].flush();
             if self.interfaces[index].stalled() {
-                self.retry_output_at = self.retry_output_at.min(now + STALL_PERIOD);
+                let retry = self.deadlines.of(Deadline::TransmitRetry).min(now + STALL_PERIOD);
+                self.deadlines.set(Deadline::TransmitRetry, retry);
             }
         }
-    }
-
-    /// Tries interfaces again that could not send.
-    pub(super) fn retry_output(&mut self, now: Instant) {
-        self.retry_output_at = Instant::NEVER;
-        self.start_all(now);
     }
 
     fn enqueue_output(&mut self, id: InterfaceId, frame: Frame, now: Instant) {
