@@ -60,7 +60,7 @@ pub mod tuple;
 pub use checksum::Checksum;
 pub use connection::{Config, Connection};
 pub use counters::{Counter, Counters};
-pub use drop::TcpDrop;
+pub use drop::{Fate, TcpDrop};
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use isn::InitialSequence;
 pub use listener::{Listener, ListenerConfig};

@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 pub use config::{Agreement, Config, FastOpened, Keepalive, Open, SynAck, SynReceived};
 pub use memory::Allowance;
+pub use output::Outgoing;
 pub use timers::Timer;
 pub use user::Unavailable;
 
@@ -323,15 +324,10 @@ impl Connection {
         self.error
     }
 
-    /// What the calls since the last time have to count. A segment that leaves is not among it, but that it had left
-    /// before is ([`RetransSegs`](super::counters::Counter::RetransSegs)).
+    /// What the calls since the last time have to count. A segment that leaves is not among it, but that it had left before is
+    /// ([`RetransSegs`](super::counters::Counter::RetransSegs)).
     pub const fn take_tally(&mut self) -> Tally {
         core::mem::replace(&mut self.tally, Tally::NOTHING)
-    }
-
-    /// What it has counted.
-    pub(crate) const fn counts(&self) -> Counts {
-        self.counts
     }
 
     /// It is closed, and has nothing more to send.

@@ -35,7 +35,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use icmp::Quote;
-pub use input::{Fate, Packet};
+pub use input::Packet;
 pub use lanes::{Lane, Lanes};
 pub use output::Transmit;
 pub use report::ListenerInfo;
@@ -43,6 +43,7 @@ pub use user::{ConnectError, Event, InUse, Readiness};
 
 use super::connection::{Config, Connection, Open};
 use super::counters::{Counter, Counters};
+pub use super::drop::Fate;
 use super::fast_open::FastOpenCache;
 use super::isn::InitialSequence;
 use super::listener::Listener;

@@ -1,5 +1,6 @@
 //! What leaves, what passes with time, and how a connection ends.
 
+use super::super::connection::Outgoing;
 use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
@@ -95,16 +96,15 @@ impl Endpoint {
         let allowance = self.memory.allowance();
         let Entry { connection, told, dscp, lane, .. } = self.connections.get_mut(id)?;
         connection.set_allowance(allowance);
-        let segment = connection.poll_transmit(now);
-        let left =
-            segment.map(|segment| (segment.header.flags, write(&tuple, &segment, *dscp, Some(*lane), to)));
+        let left = connection.poll_transmit(now).map(|Outgoing { segment, again }| {
+            (segment.header.flags, again, write(&tuple, &segment, *dscp, Some(*lane), to))
+        });
         // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the room to write, though nothing leaves: the user is to
         // hear when there is some again.
         told.writable &= connection.writable() > 0;
-        let (flags, transmit) = left?;
-        let tally = connection.take_tally();
-        self.counters.count_all(tally);
-        self.count_sent(flags, tally.contains(Counter::RetransSegs));
+        let (flags, again, transmit) = left?;
+        self.counters.count_all(connection.take_tally());
+        self.count_sent(flags, again);
         transmit
     }
 

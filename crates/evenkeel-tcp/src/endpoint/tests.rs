@@ -1,7 +1,9 @@
 //! Two endpoints and a network between them, in virtual time.
 
+mod fate;
 mod flood;
 mod over;
+mod reuse;
 
 use std::collections::BTreeMap;
 

@@ -123,8 +123,12 @@ pub struct Arrival<'a> {
 pub enum Reaction {
     /// Nothing.
     Nothing,
+    /// Nothing, because there is no room for another connection. The peer will try again.
+    Drop,
     /// Send this.
     Send(Header),
+    /// Send this, which was sent before.
+    SendAgain(Header),
     /// The handshake is over: make the connection, [`queue`](Listener::queue) it, and give the segment to it, which may carry data.
     Establish(Handshake),
     /// Data came with a good cookie (RFC 7413, 4.2.2): make a connection in SYN-RECEIVED, `queue` it, give it the SYN as early data, and say

@@ -101,7 +101,7 @@ mod tests {
 
     /// Everything a connection has to send, as it is on the wire.
     fn sent(from: &mut Connection, now: Instant) -> Vec<(Header, Vec<u8>)> {
-        let next = || from.poll_transmit(now).map(|segment| (segment.header, segment.payload.concat()));
+        let next = || from.poll_transmit(now).map(|out| (out.segment.header, out.segment.payload.concat()));
         core::iter::from_fn(next).collect()
     }
 

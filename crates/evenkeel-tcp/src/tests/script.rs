@@ -27,7 +27,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::connection::{
-    Agreement, Allowance, Config, Connection, Keepalive, Open, SynAck, SynReceived, Unavailable,
+    Agreement, Allowance, Config, Connection, Keepalive, Open, Outgoing, SynAck, SynReceived, Unavailable,
 };
 use crate::time::{Duration, Instant};
 use crate::{
@@ -325,7 +325,7 @@ impl Runner {
     fn drain(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         self.counters.count_all(connection.take_tally());
-        while let Some(segment) = connection.poll_transmit(self.now) {
+        while let Some(Outgoing { segment, .. }) = connection.poll_transmit(self.now) {
             let sent = (segment.header, segment.payload.concat());
             self.counters.count_all(connection.take_tally());
             let text = print_segment(&sent.0, sent.1.len());
