@@ -129,8 +129,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Moves what can be read to `to`; says how much that was. Gives the memory back when nothing is left.
-    pub fn read(&mut self, to: &mut [u8]) -> usize {
+    /// Copies what can be read to `to`; says how much that was.
+    pub fn peek(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.readable);
         let mut rest = to;
         for part in super::slices(&self.octets, 0, len) {
@@ -138,8 +138,19 @@ impl ReceiveBuffer {
             room.copy_from_slice(part);
             rest = after;
         }
+        len
+    }
+
+    /// Moves what can be read to `to`; says how much that was. Gives the memory back when nothing is left.
+    pub fn read(&mut self, to: &mut [u8]) -> usize {
+        let len = self.peek(to);
         self.skip(len);
         len
+    }
+
+    /// Throws away what can be read.
+    pub fn discard(&mut self) {
+        self.skip(self.readable);
     }
 
     /// Forgets the first `len` octets that can be read.

@@ -19,6 +19,8 @@ pub struct Config {
     pub receive_buffer_initial: usize,
     /// The same at most: the bound grows to twice what is read in a round trip. Default 6 MiB, as in Linux. At most 1 GiB (RFC 7323, 2.3).
     pub receive_buffer_max: usize,
+    /// The most bytes that a segment may have after the 20 of its header, in either direction, whatever the path takes; [`Config::MSS_MAX_LEAST`] at least. Default no bound.
+    pub mss_max: u16,
     /// Offer window scaling (RFC 7323, 2). Default yes.
     pub window_scaling: bool,
     /// Offer selective acknowledgments (RFC 2018). Default yes.
@@ -73,6 +75,7 @@ impl Default for Config {
             send_buffer_max: 4 << 20,
             receive_buffer_initial: 64 << 10,
             receive_buffer_max: 6 << 20,
+            mss_max: u16::MAX,
             window_scaling: true,
             sack: true,
             timestamps: true,
@@ -95,6 +98,8 @@ impl Config {
     pub const CHALLENGE_PERIOD: Duration = Duration::from_secs(5);
     /// The longest an acknowledgment may wait: less than half a second (RFC 9293, 3.8.6.3, MUST-40).
     pub const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
+    /// The least that a maximum segment size can be chosen to be, as in Linux.
+    pub const MSS_MAX_LEAST: u16 = 88;
     /// The largest shift there is (RFC 7323, 2.3).
     pub const WINDOW_SHIFT_MAX: u8 = 14;
 

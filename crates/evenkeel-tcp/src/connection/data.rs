@@ -33,6 +33,9 @@ impl Connection {
             self.rcv.segment.max(u16::try_from(range.len()).unwrap_or(u16::MAX).min(self.rcv.mss));
         self.rcv.dsack = insertion.duplicate.or(self.rcv.dsack);
         let duplicate = insertion.duplicate == Some(range);
+        if self.rcv.deaf {
+            self.rcv.buffer.discard();
+        }
         self.counts.octets_in += u64::from(insertion.advanced);
         if !range.is_empty() {
             self.count_text(insertion.advanced > 0, duplicate, whole);

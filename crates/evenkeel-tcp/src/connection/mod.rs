@@ -7,6 +7,7 @@
 //! | what an acknowledgment means; the send window | `ack.rs` |
 //! | payload and FIN in; when to acknowledge; the receive window | `data.rs` |
 //! | the user's calls | `user.rs` |
+//! | what the user may choose | `options.rs` |
 //! | closing and failing | `close.rs` |
 //! | what to send next: repeats, new data, probes | `output.rs` |
 //! | what a header says | `header.rs` |
@@ -24,6 +25,7 @@ mod header;
 mod input;
 mod memory;
 mod open;
+mod options;
 mod output;
 mod path;
 mod timers;
@@ -75,6 +77,9 @@ pub struct Connection {
     /// Both sides scale their windows, or we still hope so.
     scaling: bool,
     nagle: bool,
+    /// Segments that are not full wait: because the user said so, or that more comes.
+    cork: bool,
+    more: bool,
     due: Due,
     timers: Timers,
     challenges: Option<Box<Challenges>>,
@@ -189,8 +194,10 @@ struct ReceiveSide {
     dsack: Option<SeqRange>,
     /// ECE in every segment, until CWR comes (RFC 3168, 6.1.3).
     ece: bool,
-    /// The user reads no more.
+    /// The user has closed the connection.
     closed: bool,
+    /// The user reads no more.
+    deaf: bool,
     /// Octets read since then: how large the buffer should be.
     read: u32,
     read_since: Instant,

@@ -72,6 +72,7 @@ impl Connection {
 
     fn new(config: &Arc<Config>, open: &Open, now: Instant) -> Self {
         let iss = open.iss;
+        let mss = open.mss.min(config.mss_max.max(Config::MSS_MAX_LEAST));
         let snd = SendSide {
             iss,
             una: iss,
@@ -81,7 +82,7 @@ impl Connection {
             wl2: SeqNumber::default(),
             wnd_max: 0,
             shift: 0,
-            mss: open.mss,
+            mss,
             buffer: SendBuffer::new(iss + 1),
             fin: false,
             small: iss,
@@ -101,11 +102,12 @@ impl Connection {
             shift: config.window_shift(),
             shut: false,
             limit: Config::octets(config.receive_buffer_initial),
-            mss: open.mss,
+            mss,
             segment: 0,
             dsack: None,
             ece: false,
             closed: false,
+            deaf: false,
             read: 0,
             read_since: now,
         };
@@ -116,12 +118,14 @@ impl Connection {
             ipv6: open.ipv6,
             snd,
             rcv,
-            recovery: Recovery::new(&config.recovery, iss, open.mss),
+            recovery: Recovery::new(&config.recovery, iss, mss),
             clock: config.timestamps.then(|| Clock::new(open.timestamp_offset)),
             sack: config.sack,
             ecn: config.ecn,
             scaling: config.window_scaling,
             nagle: config.nagle,
+            cork: false,
+            more: false,
             due: Due::default(),
             timers: Timers::default(),
             challenges: None,

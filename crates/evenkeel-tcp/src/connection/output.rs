@@ -175,6 +175,9 @@ impl Connection {
         if len >= new.full || new.range.end == self.snd.end() && self.snd.fin {
             return true;
         }
+        if self.cork || self.more {
+            return false;
+        }
         let alone = !self.nagle || self.snd.small.at_or_before(self.snd.una);
         alone && (len == new.queued || len >= self.snd.wnd_max / 2)
     }

@@ -76,6 +76,16 @@ impl Connection {
         self.snd.narrow.get_or_insert_with(|| Box::new(Narrow { agreed, until: now, vanished: 0 }))
     }
 
+    /// No segment is larger from now on, whatever the path takes.
+    pub(super) fn limit_mss(&mut self, mss: u16) {
+        if let Some(narrow) = &mut self.snd.narrow {
+            narrow.agreed = narrow.agreed.min(mss);
+        }
+        if mss < self.snd.mss {
+            self.set_mss(mss);
+        }
+    }
+
     fn set_mss(&mut self, mss: u16) {
         self.snd.mss = mss;
         self.recovery.set_mss(self.payload_max());

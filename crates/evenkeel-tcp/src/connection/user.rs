@@ -42,10 +42,21 @@ impl Connection {
             return Err(Unavailable::Closed);
         }
         let limit = self.snd.buffer.len() + self.send_room();
+        self.more = false;
         match self.snd.buffer.write(data, limit) {
             0 if !data.is_empty() => Err(Unavailable::NotNow),
             taken => Ok(taken),
         }
+    }
+
+    /// The same, and more will follow at once: a segment that is not full waits for it (`MSG_MORE`), as under [`Connection::set_cork`].
+    ///
+    /// # Errors
+    /// Nothing was taken.
+    pub fn write_more(&mut self, data: &[u8]) -> Result<usize, Unavailable> {
+        let taken = self.write(data)?;
+        self.more = true;
+        Ok(taken)
     }
 
     /// Octets that [`Connection::write`] would take.
@@ -79,9 +90,25 @@ impl Connection {
             self.due.ack |= self.is_window_update_due();
             return Ok(len);
         }
+        self.nothing_to_read()
+    }
+
+    /// The same, and leaves it there to be read (`MSG_PEEK`).
+    ///
+    /// # Errors
+    /// Nothing was given.
+    pub fn peek(&self, to: &mut [u8]) -> Result<usize, Unavailable> {
+        match self.rcv.buffer.peek(to) {
+            0 => self.nothing_to_read(),
+            len => Ok(len),
+        }
+    }
+
+    /// Why there is nothing.
+    fn nothing_to_read(&self) -> Result<usize, Unavailable> {
         match self.error {
             // All that the peer had to say has come, and its FIN vouches for it, whatever happened later: as in Linux.
-            _ if self.rcv.fin => Ok(0),
+            _ if self.rcv.fin || self.rcv.deaf => Ok(0),
             Some(error) => Err(Unavailable::Failed(error)),
             None if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
             None => Err(Unavailable::NotNow),
@@ -97,12 +124,8 @@ impl Connection {
     /// [`Connection::read`] would not say [`Unavailable::NotNow`].
     #[must_use]
     pub const fn is_readable(&self) -> bool {
-        self.rcv.buffer.readable() > 0 || self.rcv.fin || self.error.is_some()
-    }
-
-    /// Whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
-    pub const fn set_nagle(&mut self, nagle: bool) {
-        self.nagle = nagle;
+        let ended = self.rcv.fin || self.rcv.deaf || matches!(self.state, State::Closed);
+        self.rcv.buffer.readable() > 0 || ended || self.error.is_some()
     }
 
     /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender back ("dynamic right-sizing", Fisk and Feng, 2001).

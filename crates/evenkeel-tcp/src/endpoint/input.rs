@@ -169,7 +169,7 @@ impl Endpoint {
         arrival: &Arrival<'_>,
         lane: Lane,
     ) -> Fate {
-        let mut connection = self.accepted(agreed, agreed.progress().syn_ack, arrival);
+        let mut connection = self.accepted(&at, agreed, agreed.progress().syn_ack, arrival);
         let fate = connection.on_segment(&arrival.segment, arrival.now);
         self.enqueue(at, connection, false, hash, &arrival.tuple, lane);
         fate
@@ -184,16 +184,23 @@ impl Endpoint {
         arrival: &Arrival<'_>,
         lane: Lane,
     ) -> Fate {
-        let mut connection = self.accepted(agreed, SynAck::Due(cookie), arrival);
+        let mut connection = self.accepted(&at, agreed, SynAck::Due(cookie), arrival);
         let fate = connection.on_early_data(&arrival.segment, arrival.now);
         self.enqueue(at, connection, true, hash, &arrival.tuple, lane);
         fate
     }
 
-    fn accepted(&self, agreed: &listener::Handshake, syn_ack: SynAck, arrival: &Arrival<'_>) -> Connection {
+    fn accepted(
+        &self,
+        at: &ListenAt,
+        agreed: &listener::Handshake,
+        syn_ack: SynAck,
+        arrival: &Arrival<'_>,
+    ) -> Connection {
+        let options = self.listeners.options(at).unwrap_or(&self.config.connection);
         let progress = SynReceived { syn_ack, ..agreed.progress() };
         let open = agreed.open(&self.numbers);
-        let mut connection = Connection::accept(&self.config.connection, &open, &progress, arrival.now);
+        let mut connection = Connection::accept(options, &open, &progress, arrival.now);
         connection.set_allowance(self.memory.allowance());
         connection
     }

@@ -39,7 +39,7 @@ pub use input::Packet;
 pub use lanes::{Lane, Lanes};
 pub use output::Transmit;
 pub use report::ListenerInfo;
-pub use user::{ConnectError, Event, InUse, Readiness};
+pub use user::{ConnectError, Event, InUse, NotConnected, Readiness};
 
 use super::connection::{Config, Connection, Open};
 use super::counters::{Counter, Counters};

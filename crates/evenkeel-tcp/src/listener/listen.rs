@@ -93,7 +93,7 @@ impl Listener {
             iss,
             irs: header.seq,
             peer_mss: options.mss.unwrap_or(default).max(MSS_MIN),
-            mss: arrival.mss,
+            mss: arrival.mss.min(self.config.mss_max),
             window: header.window,
             peer_window_scale: self.scale(options.window_scale),
             sack_permitted: config.sack_permitted && options.sack_permitted,
@@ -202,7 +202,7 @@ impl Listener {
             iss,
             irs,
             peer_mss,
-            mss: arrival.mss,
+            mss: arrival.mss.min(self.config.mss_max),
             window: header.window,
             peer_window_scale: self.scale(options.and_then(|options| options.window_scale)),
             sack_permitted: self.config.sack_permitted

@@ -43,6 +43,8 @@ pub struct ListenerConfig {
     pub syn_ack_retries: u8,
     /// How long to wait for the answer to the first SYN-ACK. 1 s (RFC 6298, 2.1).
     pub syn_ack_timeout: Duration,
+    /// The most bytes we take in a segment after the 20 of its header, whatever the path takes. No bound.
+    pub mss_max: u16,
     /// The window to open with, in octets; not scaled, as in every SYN (RFC 7323, 2.2). 65 535.
     pub window: u16,
     /// How far later windows are shifted, if the peer can do that: 0 to 14. 7, room for 8 MB.
@@ -66,6 +68,7 @@ impl Default for ListenerConfig {
             syn_cookies: true,
             syn_ack_retries: 5,
             syn_ack_timeout: Duration::from_secs(1),
+            mss_max: u16::MAX,
             window: 65_535,
             window_scale: Some(7),
             sack_permitted: true,

@@ -10,6 +10,7 @@ impl ListenerConfig {
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self {
+            mss_max: config.mss_max.max(Config::MSS_MAX_LEAST),
             window: config.syn_window(),
             window_scale: config.window_scaling.then(|| config.window_shift()),
             sack_permitted: config.sack,

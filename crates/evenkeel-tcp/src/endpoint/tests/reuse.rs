@@ -15,7 +15,7 @@ fn opened_in(seconds: u64, config: Config) -> u32 {
         let now = world.now;
         while let Ok(id) = world.ends[0].connect(some_port(), MSS, now) {
             world.ends[0].write(id, b"?").unwrap();
-            world.ends[0].shutdown(id);
+            world.ends[0].shutdown(id).unwrap();
             opened += 1;
         }
         for index in 0..2 {
@@ -32,7 +32,7 @@ fn opened_in(seconds: u64, config: Config) -> u32 {
         }
         while let Some(id) = world.ends[1].accept(&HTTP) {
             world.ends[1].write(id, b"!").unwrap();
-            world.ends[1].shutdown(id);
+            world.ends[1].shutdown(id).unwrap();
         }
         world.pass(Duration::from_millis(5));
     }
