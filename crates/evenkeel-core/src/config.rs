@@ -66,8 +66,9 @@ pub struct Config {
     pub scheduler: Policy,
     /// Where all pseudo-random choices start from.
     pub seed: u64,
-    /// What nobody outside may guess: sequence numbers, cookies and hashes of TCP come from it. `None` makes it from the seed, which is for simulations and
-    /// tests; a host on a real network wants 128 random bits ([`Host::set_secret`]).
+    /// What nobody outside may guess: sequence numbers, cookies and hashes of TCP, identifications of IP, and the places of fragments come
+    /// from it. `None` makes it from the seed, which is for simulations and tests; a host on a real network wants 128 random bits
+    /// ([`crate::host::Host::set_secret`]).
     pub secret: Option<Secret>,
     /// Limits of TCP, and what its connections have in common.
     pub tcp: EndpointConfig,

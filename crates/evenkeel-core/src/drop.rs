@@ -70,6 +70,7 @@ reasons! {
         Refused => "refused", "to be forwarded, but screening refused it";
         UnknownProtocol => "ip-unknown-protocol", "no protocol above IP takes it";
         FragmentOverlap => "fragment-overlap", "overlaps a fragment already held; the whole datagram is discarded (RFC 5722)";
+        FragmentEcn => "fragment-ecn", "some fragments of the datagram say that its transport knows ECN, others that it does not (RFC 3168)";
         FragmentTooBig => "fragment-too-big", "would make a datagram of more than 65 535 octets";
         FragmentTimeout => "fragment-timeout", "the rest of the datagram did not come in time";
         FragmentLimit => "fragment-limit", "reassembly holds as many datagrams or fragments as it may";

@@ -17,7 +17,7 @@ use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
-use crate::stack::{Hearsay, Neighbor, NeighborError, Route, RouteError};
+use crate::stack::{AddressConflict, Hearsay, Neighbor, NeighborError, Route, RouteError};
 use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -201,6 +201,22 @@ impl Host {
         Ok(id)
     }
 
+    /// Puts another device in the place of an interface's, which is gone: addresses, routes, queues and limits stay. The hardware address and
+    /// the MTU are the new one's, and all addresses are announced again.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; the earlier one stays.
+    pub fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        self.net.replace_interface(id, interface, now)?;
+        self.net.transmit(now);
+        Ok(())
+    }
+
     /// Adds a static route; `0.0.0.0/0` and `::/0` for the default gateway.
     ///
     /// # Errors
@@ -270,6 +286,11 @@ impl Host {
         self.net.stack.next_news()
     }
 
+    /// The oldest claim of somebody else on an address of ours that has not been reported.
+    pub fn next_conflict(&mut self) -> Option<AddressConflict> {
+        self.net.stack.next_conflict()
+    }
+
     /// Takes in what a neighbour said to another host that has the same interfaces, in the same order, and the same addresses.
     pub fn take_in(&mut self, hearsay: Hearsay, now: Instant) {
         self.net.with_stack(now, |stack, io| stack.take_in(hearsay, io));
@@ -316,11 +337,12 @@ impl Host {
 
     // --- What runs next ---
 
-    fn select(&mut self, now: Instant) -> Option<Unit> {
+    /// What runs next. It only looks: however often it is asked, what runs and in which order stays the same.
+    fn select(&self, now: Instant) -> Option<Unit> {
         if now >= self.clock_deadline() || self.net.fragments_due(now) {
             return Some(Unit::Clock);
         }
-        if self.net.collect_channel_interrupts() {
+        if self.net.has_channel_interrupt() {
             return Some(Unit::ChannelInterrupt);
         }
         if let Some(port) = self.device_interrupt() {
@@ -343,14 +365,13 @@ impl Host {
         if let Some(process) = self.scheduler.pick(self.current) {
             return Some(Unit::Process(process));
         }
-        self.net.poller.idle();
-        if self.net.poller.is_runnable() {
+        if self.net.poller.is_runnable_when_idle() {
             return Some(Unit::Poll);
         }
         self.net.has_idle_work().then_some(Unit::Idle)
     }
 
-    fn device_interrupt(&mut self) -> Option<usize> {
+    fn device_interrupt(&self) -> Option<usize> {
         match self.net.config.transmit_service {
             TransmitService::InTurn => self.net.interrupting_port(Sources::ALL),
             TransmitService::ReceiveFirst => {
@@ -369,7 +390,10 @@ impl Host {
     }
 
     /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
-    pub fn peek(&mut self, now: Instant) -> Option<Next> {
+    ///
+    /// Looking changes nothing.
+    #[must_use]
+    pub fn peek(&self, now: Instant) -> Option<Next> {
         let unit = self.select(now)?;
         let process = if let Unit::Process(process) = unit { Some(process) } else { None };
         let resuming = process.is_some_and(|p| self.is_resuming(p));
@@ -394,6 +418,11 @@ impl Host {
         let unit = self.select(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
+        if !self.scheduler.has_runnable()
+            && (unit == Unit::Idle || unit == Unit::Poll && !self.net.poller.is_runnable())
+        {
+            self.net.poller.idle();
+        }
         let interrupted = self.current.filter(|&p| self.scheduler.is_runnable(p));
         match unit {
             Unit::Clock => self.clock(now),
@@ -442,7 +471,7 @@ impl Host {
         let Some(process) = self.process(id).filter(|process| process.protocol.stepping) else {
             return false;
         };
-        held || process.sleep.is_some() && self.net.wakeups.contains(&id)
+        held || process.sleep.is_some() && self.net.ready.is_to_be_woken(id)
     }
 
     /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
@@ -459,6 +488,7 @@ impl Host {
     }
 
     fn switch_to(&mut self, id: ProcessId) {
+        self.scheduler.dispatch(self.current);
         if self.current != Some(id) {
             self.net.work.add(Work::Switch);
             self.current = Some(id);
@@ -511,20 +541,21 @@ impl Host {
             if until > now {
                 break;
             }
-            self.net.wakeups.push(process);
-            self.net.work.add(Work::Wakeup);
+            self.net.ready.wake_process(process);
             self.sleepers.pop_first();
         }
     }
 
     fn wake(&mut self, now: Instant) {
         self.wake_protocol(now);
-        while let Some(id) = self.net.wakeups.pop() {
+        (0..self.net.ready.take_woken()).for_each(|_| self.net.work.add(Work::Wakeup));
+        self.net.ready.wake_outside();
+        while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.remove(&(sleep.until, id));
-                if let Some(descriptor) = sleep.socket.and_then(|s| self.net.descriptor_mut(s)) {
-                    *descriptor.waiter() = None;
+                if let Some(socket) = sleep.socket {
+                    self.net.ready.forget_process(socket, id);
                 }
                 self.scheduler.wake(id, now);
             }
@@ -545,7 +576,7 @@ impl Host {
 
     /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing of.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
-        self.net.wakeups.push(process);
+        self.net.ready.wake_process(process);
         self.wake(now);
     }
 
@@ -585,6 +616,11 @@ impl Host {
         }
     }
 
+    /// Charges time that was spent on the host's behalf outside of its units: to the level of processes, and to none of them.
+    pub fn charge_control(&mut self, elapsed: Duration) {
+        self.cpu[Level::Process as usize] += elapsed;
+    }
+
     /// What the scheduler is to count of time that a process has used: all of it, or the less the fuller the queue that it reads.
     fn by_queue_length(&self, process: ProcessId, elapsed: Duration) -> Duration {
         if self.net.config.feedback.is_none_or(|f| f.by != FeedbackBy::Length) {
@@ -607,6 +643,7 @@ impl Host {
         if ran.level == Level::PollingThread {
             self.net.finish_poll(now);
         }
+        self.net.finish_interrupt();
         let Some(id) = ran.process else { return };
         if ran.protocol {
             return self.finish_protocol(id, now);
@@ -695,6 +732,9 @@ impl Host {
 
     /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after all.
     pub fn halt(&mut self, now: Instant) -> bool {
+        if !self.scheduler.has_runnable() {
+            self.net.poller.idle();
+        }
         let pending = self.net.arm();
         self.wake_protocol(now);
         !pending && self.select(now).is_none()
@@ -760,13 +800,13 @@ impl Host {
 
     /// Frames in the interfaces' receive rings: not taken yet, and so not in the ledger.
     #[must_use]
-    pub fn in_rings(&mut self) -> u64 {
+    pub fn in_rings(&self) -> u64 {
         self.net.in_rings()
     }
 
     /// Frames that receive rings have and hold back for a few milliseconds ([`crate::interface::RxQueue::coming`]).
     #[must_use]
-    pub fn coming(&mut self) -> u64 {
+    pub fn coming(&self) -> u64 {
         self.net.coming()
     }
 

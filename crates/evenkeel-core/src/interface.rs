@@ -67,11 +67,20 @@ pub trait Interface: fmt::Debug + Send {
         Ok(())
     }
 
+    /// Called once when a host gives the interface up while it goes on itself: gives back to the pool what [`Interface::attach`] let it grow
+    /// by, and what frames are held.
+    fn detach(&mut self, pool: &mut Pool) {
+        let _ = pool;
+    }
+
     /// Number of receive rings, at least one.
     fn queues(&self) -> usize;
 
-    /// Receive ring `index`, which is less than [`Interface::queues`].
-    fn queue(&mut self, index: usize) -> &mut dyn RxQueue;
+    /// Receive ring `index`, which is less than [`Interface::queues`], to be asked.
+    fn queue(&self, index: usize) -> &dyn RxQueue;
+
+    /// The same ring, to be read.
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue;
 
     /// Hands a frame to the transmit side.
     ///
@@ -105,6 +114,11 @@ pub trait Interface: fmt::Debug + Send {
         0
     }
 
+    /// Whether a channel of its demultiplexer interrupts: [`Demultiplexer::interrupt`] has one to report.
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
     /// The demultiplexer on the interface, if it has one (`ni-lrp` needs it).
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
         None
@@ -130,6 +144,6 @@ pub trait Demultiplexer {
     /// Applies a change of the host's table to the interface's copy.
     fn update(&mut self, change: Change);
 
-    /// The next channel that became non-empty while armed: its interrupt. Each is reported once.
+    /// Takes the next channel that became non-empty while armed: its interrupt. Each is reported once.
     fn interrupt(&mut self) -> Option<ChannelId>;
 }

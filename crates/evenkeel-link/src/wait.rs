@@ -69,6 +69,14 @@ impl Halt {
         self.watched.len() - 1
     }
 
+    /// Watches `fd` in place of the descriptor with this index.
+    pub fn replace(&mut self, index: usize, fd: Arc<OwnedFd>) {
+        if let (Some(watched), Some(polled)) = (self.watched.get_mut(index), self.polled.get_mut(index + 1)) {
+            *polled = interest(&fd);
+            *watched = Watched { fd, errors: 0 };
+        }
+    }
+
     /// Ends this thread's sleep, from any thread.
     #[must_use]
     pub fn notifier(&self) -> Arc<Notifier> {
@@ -119,6 +127,12 @@ impl Halt {
     pub fn readable(&self) -> impl Iterator<Item = usize> {
         let devices = self.polled.iter().skip(1);
         devices.enumerate().filter(|(_, polled)| polled.revents != 0).map(|(index, _)| index)
+    }
+
+    /// Whether the descriptor with this index ended the last sleep.
+    #[must_use]
+    pub fn is_readable(&self, index: usize) -> bool {
+        self.polled.get(index + 1).is_some_and(|polled| polled.revents != 0)
     }
 
     fn count_errors(&mut self) {

@@ -25,6 +25,8 @@ pub(super) enum Purpose {
     FastOpenServer,
     FastOpenCache,
     EphemeralPort,
+    /// Not TCP's.
+    Other,
 }
 
 impl Secret {
@@ -65,6 +67,12 @@ impl Secret {
         first.copy_from_slice(&octets_of(from));
         second.copy_from_slice(&octets_of(to));
         self.hash(purpose, &buffer, 0)
+    }
+
+    /// A hash of `bytes` for something else than TCP that the same secret protects: `label`, of 56 bits, says what.
+    #[must_use]
+    pub fn hash_for(&self, label: u64, bytes: &[u8]) -> u64 {
+        self.hash(Purpose::Other, bytes, label)
     }
 
     fn hash(&self, purpose: Purpose, octets: &[u8], more: u64) -> u64 {

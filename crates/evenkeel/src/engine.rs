@@ -6,12 +6,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use evenkeel_core::cable::End;
-use evenkeel_core::host::{AddInterfaceError, Host};
+use evenkeel_core::host::{AddInterfaceError, Host, Ran};
 use evenkeel_core::stack::{Hearsay, InterfaceId};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{self as link, Clock, Device, Halt, Standing, Status, Stop, Woken};
+use evenkeel_link::{self as link, Clock, Device, DeviceChanges, Halt, Stop, Woken};
+
+use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 
 /// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are readable.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
@@ -21,6 +23,9 @@ const LOOK_PERIOD: Duration = Duration::from_micros(20);
 /// would be (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991). The kernel wakes whoever
 /// waits for its devices, and may need this very core to do so: there the core halts at once.
 const LINGER: Duration = Duration::from_micros(20);
+
+/// A program that computes for longer than this is looked at in between: whoever wants to end the run need not wait for it.
+const SLICE: Duration = Duration::from_millis(1);
 
 /// Runs a [`Host`] in real time.
 ///
@@ -34,8 +39,12 @@ pub struct Engine {
     devices: Vec<Watched>,
     attended: Vec<Attended>,
     tell: Option<Tell>,
+    following: Option<Following>,
+    replacements: Option<Replacements>,
     stop: Option<&'static Stop>,
     next_look: Instant,
+    /// Until then a busy core does no further piece of long work.
+    next_piece: Instant,
     look_period: Duration,
     gather: Duration,
     /// What comes is seen without a system call, so it pays to look for it before halting.
@@ -44,18 +53,22 @@ pub struct Engine {
     lingers_until: Instant,
     /// Nothing was done since frames were last left to gather.
     gathered: bool,
+    /// The unit that a program is computing in.
+    computing: Option<Computing>,
     halted: Duration,
 }
 
-#[derive(Debug)]
-struct Watched {
-    index: usize,
-    interface: InterfaceId,
-    status: Status,
+/// A unit that takes as long as its program said. It may be longer than anybody wants to wait for it.
+#[derive(Debug, Clone, Copy)]
+struct Computing {
+    ran: Ran,
+    /// The time until then is charged.
+    charged: Instant,
+    end: Instant,
 }
 
-/// What is done about a descriptor that is readable.
-type Attend = Box<dyn FnMut(&mut Host, Instant) + Send>;
+/// What is done about a descriptor that is readable; says whether there is more to do.
+type Attend = Box<dyn FnMut(&mut Host, Instant) -> bool + Send>;
 
 /// Who is told what neighbours say of themselves.
 struct Tell(Box<dyn FnMut(Hearsay) + Send>);
@@ -69,6 +82,8 @@ impl fmt::Debug for Tell {
 struct Attended {
     index: usize,
     attend: Attend,
+    /// There is more to do, though the descriptor need not be readable.
+    more: bool,
 }
 
 impl fmt::Debug for Attended {
@@ -105,13 +120,17 @@ impl Engine {
             devices: Vec::new(),
             attended: Vec::new(),
             tell: None,
+            following: None,
+            replacements: None,
             stop: None,
             next_look: Instant::ZERO,
+            next_piece: Instant::ZERO,
             look_period: LOOK_PERIOD,
             gather: Duration::ZERO,
             lingers: false,
             lingers_until: Instant::ZERO,
             gathered: false,
+            computing: None,
             halted: Duration::ZERO,
         })
     }
@@ -124,9 +143,74 @@ impl Engine {
 
     /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted, within 20 µs or one unit while
     /// it is busy. `attend` must read what is there, or it is called for ever; while it runs, nothing else does.
-    pub fn attend(&mut self, fd: Arc<OwnedFd>, attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
+    pub fn attend(&mut self, fd: Arc<OwnedFd>, mut attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
+        self.attend_in_pieces(fd, move |host, now| {
+            attend(host, now);
+            false
+        });
+    }
+
+    /// The same for work that may be long: `attend` does a small piece of it, and says whether there is more. It is then called again, at
+    /// once if the core has nothing else to do, else so that three quarters of the time are left for packets and programs.
+    pub fn attend_in_pieces(
+        &mut self,
+        fd: Arc<OwnedFd>,
+        attend: impl FnMut(&mut Host, Instant) -> bool + Send + 'static,
+    ) {
         let index = self.halt.watch(fd);
-        self.attended.push(Attended { index, attend: Box::new(attend) });
+        self.attended.push(Attended { index, attend: Box::new(attend), more: false });
+    }
+
+    /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU changes, and `tell` hears of that and of
+    /// what else happens to devices and addresses.
+    ///
+    /// # Errors
+    /// If the kernel gives no socket for it.
+    pub fn follow_devices(&mut self, tell: impl FnMut(Notice) + Send + 'static) -> io::Result<()> {
+        let changes = DeviceChanges::open()?;
+        let index = self.halt.watch(changes.fd());
+        let mut following = Following::new(index, changes, Box::new(tell));
+        // Before this it was not heard of.
+        following.look(&mut self.devices, &mut self.host);
+        self.following = Some(following);
+        Ok(())
+    }
+
+    /// Has devices replaced when they were removed: who has this opens them anew. [`Engine::run`] then goes on though all devices are gone.
+    pub fn replacer(&mut self) -> Replacer {
+        let wake = self.halt.notifier();
+        self.replacements.get_or_insert_with(|| Replacements::new(wake)).replacer()
+    }
+
+    fn replace_devices(&mut self, now: Instant) {
+        while let Some((interface, device)) =
+            self.replacements.as_ref().and_then(|r| r.devices.try_recv().ok())
+        {
+            let Some(watched) = self.devices.iter_mut().find(|watched| watched.interface == interface) else {
+                continue;
+            };
+            let (fd, name) = (device.fd(), device.name().to_owned());
+            let new = Watched::new(watched.index, interface, &*device);
+            let error = self.host.replace_interface(interface, device, now).err();
+            if error.is_none() {
+                self.halt.replace(watched.index, fd);
+                *watched = new;
+            }
+            if let Some(following) = &mut self.following {
+                (following.tell)(Notice::Replaced { name, error });
+                // What has happened to it since it was opened.
+                following.look(&mut self.devices, &mut self.host);
+            }
+        }
+    }
+
+    fn tell_conflicts(&mut self) {
+        while let Some(conflict) = self.host.next_conflict() {
+            let device = self.devices.iter().find(|watched| watched.interface == conflict.interface);
+            if let (Some(following), Some(device)) = (&mut self.following, device) {
+                (following.tell)(Notice::Conflict { name: device.name().to_owned(), conflict });
+            }
+        }
     }
 
     /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep news.
@@ -135,6 +219,7 @@ impl Engine {
     }
 
     fn pass_on_news(&mut self) {
+        self.tell_conflicts();
         let Some(Tell(tell)) = &mut self.tell else { return };
         while let Some(hearsay) = self.host.next_news() {
             tell(hearsay);
@@ -166,10 +251,11 @@ impl Engine {
         device: Box<dyn Device>,
         addresses: &[IpCidr],
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let (fd, status) = (device.fd(), device.status());
+        let fd = device.fd();
+        let watched = Watched::new(0, InterfaceId::default(), &*device);
         let interface = self.host.add_interface(device, addresses, self.clock.now())?;
         let index = self.halt.watch(fd);
-        self.devices.push(Watched { index, interface, status });
+        self.devices.push(watched.placed(index, interface));
         Ok(interface)
     }
 
@@ -194,6 +280,12 @@ impl Engine {
         &mut self.host
     }
 
+    /// Why a device will bring no more frames, other than as foreseen: its name, and what happened. The first such device.
+    #[must_use]
+    pub fn failed_device(&self) -> Option<String> {
+        self.devices.iter().find_map(Watched::failure)
+    }
+
     /// The clock it runs by.
     #[must_use]
     pub fn clock(&self) -> &Clock {
@@ -207,7 +299,8 @@ impl Engine {
     }
 
     /// Runs until `until`, or until `done` holds (asked whenever the core is about to halt or look at its devices, so
-    /// at least every 20 µs), or until there is no point in going on.
+    /// at least every 20 µs, or 1 ms while a program computes), or until there is no point in going on. A unit in which a program
+    /// computes for longer than is left is interrupted, and goes on in the next call.
     ///
     /// # Errors
     /// If halting fails: the kernel is out of memory.
@@ -216,13 +309,18 @@ impl Engine {
         link::set_timer_slack(Duration::from_nanos(1))?;
         let mut now = self.clock.now();
         loop {
-            if now >= self.next_look {
+            let computing = self.computing.is_some();
+            if computing || now >= self.next_look {
                 if let Some(ended) = self.ended(until, now, &mut done) {
                     return Ok(ended);
                 }
-                self.pass_on_news();
-                self.look(now)?;
-                self.next_look = now + self.look_period;
+                // In the middle of a unit the host is nobody else's.
+                if !computing {
+                    self.pass_on_news();
+                    self.replace_devices(now);
+                    self.look(now)?;
+                    self.next_look = now + self.look_period;
+                }
             }
             now = match self.turn(now) {
                 Some(end) => end,
@@ -235,6 +333,7 @@ impl Engine {
                         return Ok(ended);
                     }
                     self.pass_on_news();
+                    self.replace_devices(now);
                     self.sleep(until, now)?
                 }
                 None => self.clock.now(),
@@ -242,18 +341,39 @@ impl Engine {
         }
     }
 
-    /// Runs one unit and gives the time at its end, which is a trigger state.
+    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then. The end of a unit is a
+    /// trigger state.
     fn turn(&mut self, now: Instant) -> Option<Instant> {
+        if let Some(computing) = self.computing.take() {
+            return Some(self.compute(computing));
+        }
         let ran = self.host.turn(now)?;
         self.gathered = false;
-        let compute = self.host.work().compute;
-        let end = if compute.is_zero() { self.clock.now() } else { self.clock.spin(compute) };
-        self.host.charge(&ran, end.since(now));
-        self.host.finish(&ran, end);
+        let (compute, end) = (self.host.work().compute, self.clock.now());
+        if compute.is_zero() {
+            return Some(self.end_unit(&ran, end.since(now), end));
+        }
+        Some(self.compute(Computing { ran, charged: now, end: end + compute }))
+    }
+
+    fn compute(&mut self, computing: Computing) -> Instant {
+        let Computing { ran, charged, end } = computing;
+        let now = self.clock.spin_until(end.min(charged + SLICE));
+        if now >= end {
+            return self.end_unit(&ran, now.since(charged), now);
+        }
+        self.host.charge(&ran, now.since(charged));
+        self.computing = Some(Computing { charged: now, ..computing });
+        now
+    }
+
+    fn end_unit(&mut self, ran: &Ran, uncharged: Duration, end: Instant) -> Instant {
+        self.host.charge(ran, uncharged);
+        self.host.finish(ran, end);
         if self.lingers && self.gather.is_zero() {
             self.lingers_until = end + LINGER;
         }
-        Some(end)
+        end
     }
 
     fn ended(&self, until: Instant, now: Instant, done: &mut impl FnMut(&Host) -> bool) -> Option<Ended> {
@@ -266,8 +386,10 @@ impl Engine {
         if done(&self.host) {
             return Some(Ended::Done);
         }
-        let all_ended = !self.devices.is_empty()
-            && self.devices.iter().all(|d| d.status.standing() != Standing::Running)
+        let all_ended = self.computing.is_none()
+            && !self.devices.is_empty()
+            && self.replacements.is_none()
+            && self.devices.iter().all(|device| !device.is_running())
             && self.host.queued() == 0;
         all_ended.then_some(Ended::DevicesEnded)
     }
@@ -275,13 +397,24 @@ impl Engine {
     /// Looks at the devices without sleeping.
     fn look(&mut self, now: Instant) -> io::Result<()> {
         let watching = !self.devices.is_empty() || !self.attended.is_empty();
-        if watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable {
-            self.serve_readable(now);
+        let readable = watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable;
+        if readable {
+            self.serve_devices();
+        }
+        if now >= self.next_piece && (readable || self.attended.iter().any(|attended| attended.more)) {
+            let end = self.attend_once(now);
+            self.next_piece = end + 3 * end.since(now);
         }
         Ok(())
     }
 
     fn sleep(&mut self, until: Instant, now: Instant) -> io::Result<Instant> {
+        if self.attended.iter().any(|attended| attended.more) {
+            // Only looks at what has come meanwhile.
+            self.halt.until(&self.clock, Instant::ZERO)?;
+            self.serve_devices();
+            return Ok(self.attend_once(now));
+        }
         let deadline = self.host.next_deadline().min(until);
         if !self.gather.is_zero() && !core::mem::replace(&mut self.gathered, true) {
             self.halt.rest(&self.clock, deadline.min(now + self.gather))?;
@@ -291,24 +424,42 @@ impl Engine {
         }
         let woken = self.halt.until(&self.clock, deadline)?;
         let end = self.clock.now();
-        if woken == Woken::Readable {
-            self.serve_readable(end);
-        }
         self.halted += end.since(now);
+        if woken == Woken::Readable {
+            self.serve_devices();
+            return Ok(self.attend_once(end));
+        }
         Ok(end)
     }
 
-    fn serve_readable(&mut self, now: Instant) {
+    fn serve_devices(&mut self) {
         for index in self.halt.readable() {
-            if let Some(attended) = self.attended.iter_mut().find(|a| a.index == index) {
-                (attended.attend)(&mut self.host, now);
-                continue;
-            }
             let device = self.devices.iter().find(|d| d.index == index);
             if let Some(interface) = device.and_then(|d| self.host.interface_mut(d.interface)) {
                 interface.set_readable();
             }
         }
+    }
+
+    /// Does what there is to do about other descriptors, a piece of each. That is work, and charged to the host. Says when it was over.
+    fn attend_once(&mut self, now: Instant) -> Instant {
+        let mut worked = false;
+        for Attended { index, attend, more } in &mut self.attended {
+            if *more || self.halt.is_readable(*index) {
+                *more = attend(&mut self.host, now);
+                worked = true;
+            }
+        }
+        if let Some(following) = self.following.as_mut().filter(|f| self.halt.is_readable(f.index)) {
+            following.read(&mut self.devices, &mut self.host);
+            worked = true;
+        }
+        if !worked {
+            return now;
+        }
+        let end = self.clock.now();
+        self.host.charge_control(end.since(now));
+        end
     }
 }
 
@@ -336,6 +487,33 @@ mod tests {
         fn step(&mut self, _system: &mut System<'_>) -> Step {
             Step::Again
         }
+    }
+
+    /// Computes for hours, in one step.
+    #[derive(Debug)]
+    struct Thinker;
+
+    impl Program for Thinker {
+        fn step(&mut self, system: &mut System<'_>) -> Step {
+            system.compute(Duration::from_secs(3_600));
+            Step::Exit
+        }
+    }
+
+    #[test]
+    fn a_program_that_computes_for_long_does_not_hold_up_the_end() {
+        let mut engine = engine();
+        engine.host_mut().spawn("thinker", 0, Box::new(Thinker));
+        let processes = engine.host().processes().count();
+        let start = engine.clock().now();
+        let ran = Duration::from_millis(30);
+        for n in 1..=3 {
+            assert_eq!(engine.run(start + n * ran, |_| false).unwrap(), Ended::Time);
+        }
+        assert_eq!(engine.run(Instant::NEVER, |_| true).unwrap(), Ended::Done);
+        let used = engine.host().cpu(evenkeel_core::host::Level::Process);
+        assert!((2 * ran..Duration::from_secs(60)).contains(&used), "what was computed is charged: {used:?}");
+        assert_eq!(engine.host().processes().count(), processes, "it has not come to its end");
     }
 
     #[test]

@@ -50,9 +50,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod devices;
 mod engine;
 mod group;
 
+pub use devices::{Notice, Replacer};
 pub use engine::{Ended, Engine};
 pub use evenkeel_core as core;
 pub use evenkeel_link as link;

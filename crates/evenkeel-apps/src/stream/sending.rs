@@ -28,9 +28,9 @@ pub struct Sent {
     pub seconds: f64,
     /// Whether there was a connection.
     pub connected: bool,
-    /// Whether both sides have said all, and know it.
+    /// Whether both sides have said all, and know it, and all was read and written that was to be.
     pub complete: bool,
-    /// Why not, if the connection was not opened or has failed.
+    /// Why not, if the connection was not opened or has failed, or what came back could not be written.
     pub error: Option<String>,
     /// Octets written.
     pub octets_out: u64,
@@ -48,6 +48,8 @@ pub struct Sent {
     pub server: Option<Box<Served>>,
     /// What was captured.
     pub capture: Option<InsideCaptured>,
+    /// Why no frame comes from the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
     /// Why the input could not be read to its end, or the output not be written.
     #[serde(skip)]
     pub outside: Option<(Way, Arc<io::Error>)>,
@@ -109,14 +111,14 @@ pub fn send(
     watch: impl FnMut(&Sent),
 ) -> Result<Sent, SiteError> {
     let clock = Clock::start();
-    let mut engine = site.engine(clock)?;
     match place {
         Place::Port(port) => {
-            let attached = site.attach(&mut engine, &port)?;
+            let (engine, attached) = site.on_device(&port, clock)?;
             let sent = run(engine, attached.interface, errand, limits, || false, watch)?;
             attached.close().map(|()| sent)
         }
         Place::Cable { queues, other, serving, echoes } => {
+            let mut engine = site.engine(clock)?;
             let (near, far) = pair(site, queues);
             let interface = engine.add_cable(near, &site.addresses)?;
             let mut server = other.engine(clock)?;
@@ -171,7 +173,8 @@ fn run(
     let input = input.map(|error| (Way::In, Arc::new(error)));
     let written = output.map(super::Output::finish).unwrap_or(Ok(()));
     let outside = input.or(written.err().map(|error| (Way::Out, Arc::new(error))));
-    Ok(Sent { tcp, books, capture, outside, ..last })
+    // What is written last may fail when the connection is over already.
+    Ok(Sent { complete: last.complete && outside.is_none(), tcp, books, capture, outside, ..last })
 }
 
 fn sent(
@@ -199,6 +202,7 @@ fn sent(
         books: Books::of(engine.host_mut(), interface, elapsed),
         server: None,
         capture: None,
+        device_failed: engine.failed_device(),
         outside: None,
     }
 }

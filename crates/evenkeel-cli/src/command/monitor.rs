@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
     /// Say how it goes this often.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::time)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::period)]
     stats_interval: Duration,
     /// Print the final counters as one JSON object.
     #[arg(long)]
@@ -137,8 +137,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         // The reader of a pipe has what it wanted.
         Some(what) if to_stdout && what.contains("Broken pipe") => Ok(()),
         Some(what) => Err(Failure::Machine(what.clone())),
-        None if !monitored.books.conserved => Err(Failure::unbalanced()),
-        None => Ok(()),
+        None => {
+            Failure::of_device(monitored.device_failed.as_ref())?;
+            if monitored.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+        }
     }
 }
 

@@ -142,7 +142,11 @@ impl ServeArguments {
         } else {
             terminal::print(&describe(&served, echo))?;
         }
-        if served.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+        Failure::of_device(served.device_failed.as_ref())?;
+        if !served.books.conserved {
+            return Err(Failure::unbalanced());
+        }
+        super::capture::judge(served.capture.as_ref())
     }
 
     fn run_tcp(&self, port: u16, echo: bool) -> Result<(), Failure> {

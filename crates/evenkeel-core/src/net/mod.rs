@@ -20,6 +20,7 @@ use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::poll::{FeedbackBy, Gate, Poller, SourceId, Sources};
+use crate::ready::ReadyTable;
 use crate::receive::{AfterDevice, DeviceWork, Plan};
 use crate::socket::{Descriptor, Socket};
 use crate::stack::{Datagram, Io, Stack};
@@ -67,12 +68,13 @@ pub(crate) struct Net {
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     polled: Option<device::Polled>,
-    /// Processes to be woken when the unit is over.
-    pub(crate) wakeups: Vec<ProcessId>,
+    pub(crate) ready: ReadyTable,
     interfaces: Vec<Box<dyn Interface>>,
     /// By the number of their source.
     ports: Vec<Port>,
     next_port_served: u16,
+    /// Of interfaces that demultiplex.
+    next_interface_served: usize,
     /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in the interrupt.
     unlimited: Sources,
     table: Table,
@@ -101,6 +103,8 @@ pub(crate) struct Net {
     ticked: Sources,
     /// Of these, the ones that have interrupted since.
     entered: Sources,
+    /// The port whose interrupt is being served.
+    interrupting: Option<Port>,
     /// Channels that have work for the idle level.
     active: VecDeque<ChannelId>,
     /// Channels on interfaces whose interrupt is not enabled.
@@ -129,10 +133,11 @@ impl Net {
             work: WorkLog::default(),
             poller: poller(&config),
             polled: None,
-            wakeups: Vec::new(),
+            ready: ReadyTable::new(),
             interfaces: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
+            next_interface_served: 0,
             unlimited: Sources::NONE,
             table: Table::new(config.seed),
             channels: Vec::new(),
@@ -152,6 +157,7 @@ impl Net {
             next_tick: if config.clocked_interrupts.is_some() { Instant::ZERO } else { Instant::NEVER },
             ticked: Sources::NONE,
             entered: Sources::NONE,
+            interrupting: None,
             active: VecDeque::new(),
             disarmed: Vec::new(),
             rung: VecDeque::new(),
@@ -164,6 +170,10 @@ impl Net {
             next_port: sockets::EPHEMERAL_FIRST,
             config,
         };
+        if let Some(secret) = net.config.secret {
+            net.stack.set_secret(secret);
+            net.table.set_secret(secret);
+        }
         if plan.is_lazy() {
             net.neighbor_channel = Some(net.open_daemon_channel(Binding::Neighbor)?);
             net.control_channel = Some(net.open_daemon_channel(Binding::Control)?);
@@ -246,6 +256,40 @@ impl Net {
         Ok(id)
     }
 
+    /// Puts another device in the place of an interface's: its addresses, routes, queues and limits stay. Its hardware address and MTU are
+    /// the new one's. What the earlier one held goes back to the pool.
+    pub(crate) fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        mut interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        let place = self.interfaces.get_mut(usize::from(id.0)).ok_or(AddInterfaceError::CannotReplace)?;
+        let demultiplex = interface.demultiplexer().is_some() || place.demultiplexer().is_some();
+        if demultiplex || interface.queues() != place.queues() {
+            return Err(AddInterfaceError::CannotReplace);
+        }
+        interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
+        let (hardware, mtu) = (interface.address(), interface.mtu());
+        let mut earlier = core::mem::replace(place, interface);
+        earlier.detach(&mut self.pool);
+        let others = self.interfaces.iter().any(|other| other.address() == earlier.address());
+        if !others {
+            self.update(Change::NoHardware(earlier.address()));
+        }
+        self.update(Change::Hardware(hardware));
+        for port in self.ports.iter_mut().filter(|port| port.interface == id) {
+            port.noted = 0;
+        }
+        self.stack.set_mtu(id, mtu);
+        self.with_stack(now, |stack, io| {
+            stack.set_hardware(id, hardware, io);
+            stack.announce_again(id, io);
+        });
+        self.follow_addresses();
+        Ok(())
+    }
+
     pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
         self.with_stack(now, |stack, io| stack.add_address(interface, address, io));
         self.follow_addresses();
@@ -310,7 +354,7 @@ impl Net {
         for interface in &mut self.interfaces {
             if let (DeviceWork::None, Some(demultiplexer)) = (self.plan.device, interface.demultiplexer()) {
                 // An interface has its own hardware address and need not know the others'.
-                if !matches!(change, Change::Hardware(_)) {
+                if !matches!(change, Change::Hardware(_) | Change::NoHardware(_)) {
                     demultiplexer.update(change);
                 }
             }
@@ -357,7 +401,7 @@ impl Net {
         }
     }
 
-    /// Reopens the gate of a queue. Returns whether it is as full as it was when it closed.
+    /// Reopens the gate of a queue. Returns whether its consumer hangs.
     fn reopen(&mut self, queue: QueueId) -> bool {
         match queue {
             QueueId::Socket(id) => self.descriptor_mut(id).is_some_and(Descriptor::reopen),
@@ -376,7 +420,7 @@ impl Net {
                 && armed.contains(port.source)
                 && let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0))
             {
-                pending |= interface.queue(queue).arm();
+                pending |= interface.queue_mut(queue).arm();
             }
         }
         let mut disarmed = core::mem::take(&mut self.disarmed);
@@ -416,21 +460,21 @@ impl Net {
     }
 
     /// Frames in receive rings and in channels on interfaces.
-    pub(crate) fn in_rings(&mut self) -> u64 {
+    pub(crate) fn in_rings(&self) -> u64 {
         let channels: usize = self.channels.iter().flatten().map(|c| c.len() - c.queued()).sum();
         let mut rings = 0;
-        for interface in &mut self.interfaces {
+        for interface in &self.interfaces {
             rings += (0..interface.queues()).map(|q| interface.queue(q).pending()).sum::<usize>();
         }
         (channels + rings) as u64
     }
 
     /// Frames that receive rings hold back for the moment.
-    pub(crate) fn coming(&mut self) -> u64 {
-        let queues = |interface: &mut Box<dyn Interface>| {
+    pub(crate) fn coming(&self) -> u64 {
+        let queues = |interface: &Box<dyn Interface>| {
             (0..interface.queues()).map(|queue| interface.queue(queue).coming()).sum::<u64>()
         };
-        self.interfaces.iter_mut().map(queues).sum()
+        self.interfaces.iter().map(queues).sum()
     }
 
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
@@ -477,6 +521,8 @@ pub enum AddInterfaceError {
     TooManyQueues,
     /// The host's memory limit does not allow its rings.
     NoMemory(PoolLimit),
+    /// There is no such interface to take the place of, or one of another shape: more receive rings, or fewer, or it demultiplexes.
+    CannotReplace,
 }
 
 impl core::fmt::Display for AddInterfaceError {
@@ -489,6 +535,7 @@ impl core::fmt::Display for AddInterfaceError {
                 write!(f, "a host serves at most {} receive rings and transmit sides", Sources::MAX)
             }
             Self::NoMemory(limit) => limit.fmt(f),
+            Self::CannotReplace => f.write_str("it cannot take the place of an interface of another shape"),
         }
     }
 }

@@ -26,8 +26,10 @@ impl Stack {
             return io.drop_frame(frame, LinkDrop::BadArp);
         };
         let probe = sender.is_unspecified() && operation == ArpOperation::Request;
-        let ours =
-            self.attachment(interface).is_some_and(|a| a.v4.iter().any(|cidr| cidr.address() == target));
+        if !probe && hardware.is_unicast() && self.has_on(interface, sender) {
+            self.conflicts(interface, IpAddress::Ipv4(sender), hardware, io);
+        }
+        let ours = self.has_on(interface, target);
         if !hardware.is_unicast() || (!probe && self.is_bad_sender(sender, interface)) {
             return io.drop_frame(frame, LinkDrop::BadArp);
         }
@@ -50,6 +52,22 @@ impl Stack {
             ArpOperation::Reply => self.arp_heard_of(interface, sender, hardware, true, io),
             ArpOperation::Unknown(_) => {}
         }
+    }
+
+    fn has_on(&self, interface: InterfaceId, address: Ipv4Address) -> bool {
+        self.attachment(interface).is_some_and(|a| a.v4.iter().any(|cidr| cidr.address() == address))
+    }
+
+    /// Asks whether anybody has `address`, without saying that we do (RFC 5227 2.1.1).
+    pub(super) fn arp_probe(&mut self, interface: InterfaceId, address: Ipv4Address, io: &mut Io<'_>) {
+        let (nobody, to) = (EthernetAddress::default(), EthernetAddress::BROADCAST);
+        self.send_arp(interface, ArpOperation::Request, Ipv4Address::UNSPECIFIED, address, nobody, to, io);
+    }
+
+    /// Says that `address` is ours, to all who remember who had it (RFC 5227 2.3).
+    pub(super) fn arp_announcement(&mut self, interface: InterfaceId, address: Ipv4Address, io: &mut Io<'_>) {
+        let (nobody, to) = (EthernetAddress::default(), EthernetAddress::BROADCAST);
+        self.send_arp(interface, ArpOperation::Request, address, address, nobody, to, io);
     }
 
     /// Whether a neighbour of `interface` cannot have the address `sender`.

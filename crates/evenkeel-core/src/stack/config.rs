@@ -19,6 +19,10 @@ pub struct Config {
     /// Whether the addresses are somebody else's, who answers to them: the kernel's, when its tables are followed. What is addressed to them is
     /// then left alone: neither ARP nor NDP nor echo is answered, nothing is delivered, no group reported. False.
     pub forward_only: bool,
+    /// Whether new addresses are probed for and announced, and defended against others who claim them (RFC 5227, RFC 4861 7.2.6). False: on
+    /// links whose hosts are all known nobody has to be told. Conflicts are reported in any case
+    /// ([`Stack::next_conflict`](super::Stack::next_conflict)).
+    pub announce: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
     pub neighbors: usize,
     /// Things neighbours say of themselves that are kept until [`Stack::next_news`](super::Stack::next_news) takes them, for other hosts
@@ -35,8 +39,8 @@ pub struct Config {
     pub fragments_per_packet: usize,
     /// Fragments held in reassembly altogether, hence frames. 256; the oldest packet makes room.
     pub fragment_pkts: usize,
-    /// How long an IPv4 packet may stay in reassembly. 30 s (RFC 1122 3.3.2 allows 60 to 120 and explains why shorter
-    /// is safer against mixed-up identifications; Linux takes 30).
+    /// How long an IPv4 packet may stay in reassembly. 60 s (RFC 1122 3.3.2: between 60 and 120; the least, because later fragments may be of
+    /// another packet with the same identification).
     pub reassembly_v4: Duration,
     /// How long an IPv6 packet may stay in reassembly. 60 s (RFC 8200 4.5).
     pub reassembly_v6: Duration,
@@ -55,7 +59,7 @@ pub struct Config {
     /// Routes at most, of both families. 1 000 000, about the Internet's; memory is used as far as there are routes, some
     /// 100 octets each.
     pub routes: usize,
-    /// Destinations whose path MTU is remembered after "packet too big". 64; the oldest makes room.
+    /// Destinations whose path MTU is remembered after "packet too big". 1024, at some 50 bytes each; the oldest makes room.
     pub path_mtus: usize,
 }
 
@@ -66,6 +70,7 @@ impl Default for Config {
             forward_only: false,
             reverse_path: false,
             redirects: true,
+            announce: false,
             neighbors: 512,
             news: 0,
             pending_per_neighbor_pkts: 64,
@@ -73,7 +78,7 @@ impl Default for Config {
             reassembly_packets: 64,
             fragments_per_packet: 64,
             fragment_pkts: 256,
-            reassembly_v4: Duration::from_secs(30),
+            reassembly_v4: Duration::from_secs(60),
             reassembly_v6: Duration::from_secs(60),
             icmp_errors_per_s: 100,
             icmp_error_burst: 10,
@@ -82,7 +87,7 @@ impl Default for Config {
             groups: 64,
             report_groups: true,
             routes: 1_000_000,
-            path_mtus: 64,
+            path_mtus: 1024,
         }
     }
 }

@@ -7,11 +7,13 @@
 mod address;
 mod arp;
 mod config;
+mod conflict;
 mod forward;
 mod fragment;
 mod hearsay;
 mod icmp;
 mod icmpv6;
+mod identification;
 mod ipv4;
 mod ipv6;
 mod lately;
@@ -35,17 +37,20 @@ use std::collections::VecDeque;
 use crate::drop::{LinkDrop, Reason};
 use crate::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool};
 use crate::ledger::Ledger;
-use crate::tcp::Ecn;
+use crate::tcp::{Ecn, Secret};
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpCidr, Ipv4Address};
 
 pub use crate::wire::IpEndpoint as Endpoint;
 use address::{ALL_ROUTERS, Attachment, Cast, link_local_of, solicited_node};
 pub use config::Config;
+pub use conflict::AddressConflict;
+use conflict::Claims;
 pub use forward::Transit;
 pub use hearsay::Hearsay;
 use hearsay::News;
 use icmp::Problem;
+use identification::Identifications;
 use lately::Lately;
 use multicast::Groups;
 pub use multipath::{Multipath, NextHop};
@@ -59,7 +64,7 @@ use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
 pub(crate) use tcp::segment_max;
-pub use tcp::{TcpPacket, Trouble, TroubleKind};
+pub use tcp::{IcmpError, IcmpErrorKind, TcpPacket};
 pub use udp::{Datagram, SendError, Source};
 
 pub use crate::id::InterfaceId;
@@ -167,7 +172,7 @@ pub enum Received {
     /// A segment for a connection or a listener.
     Segment(TcpPacket),
     /// What ICMP says of a segment that we have sent. Its frame is consumed.
-    Trouble(Trouble),
+    IcmpError(IcmpError),
     /// A packet for somebody else; only if [`Config::forwarding`].
     Transit(Transit),
 }
@@ -181,6 +186,8 @@ struct Packet {
     cast: Cast,
     /// Of IPv6 only: NDP and MLD look at it.
     hop_limit: u8,
+    /// It came behind a fragment header of IPv6, if only as an atomic fragment: NDP looks at it.
+    fragmented: bool,
     ecn: Ecn,
     payload: Payload,
 }
@@ -198,11 +205,12 @@ pub struct Stack {
     path_mtus: PathMtus,
     neighbors: Neighbors,
     news: News,
+    claims: Claims,
     reassembly: Reassembly,
     groups: Groups,
     errors: RateLimit,
     random: Random,
-    identification: u32,
+    identifications: Identifications,
     /// Which flows take which of several next hops.
     flows: u64,
 }
@@ -212,26 +220,36 @@ const MTU_MAX: usize = BUFFER_BYTES - HEADROOM;
 const MTU_MIN: usize = 576;
 
 impl Stack {
-    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal runs.
+    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal runs. On a real network it wants
+    /// a secret besides ([`Stack::set_secret`]).
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
-        let mut random = Random::new(seed);
         Self {
             attachments: Vec::new(),
             routes: Routes::default(),
             lately: Lately::default(),
             path_mtus: PathMtus::default(),
-            neighbors: Neighbors::new(&config),
+            neighbors: Neighbors::new(&config, seed),
             news: News::new(config.news),
+            claims: Claims::default(),
             reassembly: Reassembly::new(&config),
             groups: Groups::default(),
             errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),
-            identification: random.next() as u32,
+            identifications: Identifications::new(Secret::of_seed(seed)),
             // As other routers choose by the same hash, each mixes in something of its own: or all flows that come to one would go on together.
             flows: Random::new(!seed).next(),
-            random,
+            random: Random::new(seed),
             config,
         }
+    }
+
+    /// From now on identifications, jitter, and what flows take which of several next hops come from `secret`.
+    pub fn set_secret(&mut self, secret: Secret) {
+        let seed = |label| secret.hash_for(label, &[]);
+        self.identifications = Identifications::new(secret);
+        self.neighbors.reseed(seed(2));
+        self.random = Random::new(seed(3));
+        self.flows = seed(4);
     }
 
     /// The limits it was made with.
@@ -261,6 +279,7 @@ impl Stack {
     pub fn add_address(&mut self, interface: InterfaceId, cidr: IpCidr, io: &mut Io<'_>) {
         self.put_address(interface, cidr, io.now);
         self.tick_groups(io);
+        self.tick_claims(io);
     }
 
     /// Takes an address away from an interface, and its prefix off the link unless another address has the same. Says whether it was
@@ -275,6 +294,7 @@ impl Stack {
             return false;
         }
         self.lately.forget();
+        self.claims.forget(interface, cidr.address());
         if !attachment.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
         }
@@ -293,6 +313,34 @@ impl Stack {
         }
     }
 
+    /// Gives an interface another hardware address, and in place of the link-local address that came with the earlier one its own.
+    pub fn set_hardware(&mut self, interface: InterfaceId, mac: EthernetAddress, io: &mut Io<'_>) {
+        let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return };
+        let earlier = core::mem::replace(&mut attachment.hardware, mac);
+        if earlier != mac {
+            self.remove_address(interface, IpCidr::Ipv6(link_local_of(earlier)));
+            self.add_address(interface, IpCidr::Ipv6(link_local_of(mac)), io);
+        }
+    }
+
+    /// Announces all addresses of an interface, as new ones: it has come to another place.
+    pub fn announce_again(&mut self, interface: InterfaceId, io: &mut Io<'_>) {
+        let Some(attachment) = self.attachment(interface) else { return };
+        let v4 = attachment.v4.iter().map(|cidr| IpAddress::Ipv4(cidr.address()));
+        let all: Vec<_> = v4.chain(attachment.v6.iter().map(|cidr| cidr.address().into())).collect();
+        for address in all {
+            self.claims.forget(interface, address);
+            self.claim(interface, address, io.now);
+        }
+        self.tick_claims(io);
+    }
+
+    fn claim(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) {
+        if self.config.announce && !self.config.forward_only {
+            self.claims.begin(interface, address, now);
+        }
+    }
+
     fn put_address(&mut self, interface: InterfaceId, cidr: IpCidr, now: Instant) {
         let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return };
         let new = match cidr {
@@ -303,6 +351,7 @@ impl Stack {
             return;
         }
         self.lately.forget();
+        self.claim(interface, cidr.address(), now);
         self.routes.add_on_link(cidr, interface);
         if let IpAddress::Ipv6(address) = cidr.address() {
             let group = IpAddress::Ipv6(solicited_node(address));
@@ -437,13 +486,14 @@ impl Stack {
         }
         self.tick_neighbors(io);
         self.tick_groups(io);
+        self.tick_claims(io);
     }
 
     /// When [`Stack::tick`] has something to do next; [`Instant::NEVER`] if it has nothing.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         let (reassembly, neighbors) = (self.reassembly.next_deadline(), self.neighbors.next_deadline());
-        reassembly.min(neighbors).min(self.groups.next_deadline())
+        reassembly.min(neighbors).min(self.groups.next_deadline()).min(self.claims.next_deadline())
     }
 
     /// Fragments held in reassembly: part of the ledger's `queued`.

@@ -18,7 +18,7 @@ use super::read::{CaptureError, Reader};
 use crate::clock::Clock;
 use crate::device::{Device, IN_TRANSIT_PKTS, Standing, Status};
 use crate::error::LinkError;
-use crate::netdev::own_address;
+use crate::hardware::own_address;
 
 /// How a capture is played.
 #[derive(Debug, Clone, Copy, Default)]
@@ -132,11 +132,19 @@ impl Interface for Replay {
         pool.grow(IN_TRANSIT_PKTS)
     }
 
+    fn detach(&mut self, pool: &mut Pool) {
+        pool.shrink(IN_TRANSIT_PKTS);
+    }
+
     fn queues(&self) -> usize {
         1
     }
 
-    fn queue(&mut self, _index: usize) -> &mut dyn RxQueue {
+    fn queue(&self, _index: usize) -> &dyn RxQueue {
+        &self.queue
+    }
+
+    fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
         &mut self.queue
     }
 
@@ -274,7 +282,7 @@ mod tests {
         halt.watch(replay.fd());
         let (mut frames, start) = (Vec::new(), clock.now());
         while replay.status().standing() == Standing::Running {
-            let queue = replay.queue(0);
+            let queue = replay.queue_mut(0);
             while let Some(frame) = queue.take(&mut pool) {
                 frames.push((clock.now().since(start), frame.bytes().to_vec()));
                 pool.recycle(frame);
@@ -332,7 +340,7 @@ mod tests {
         let options = ReplayOptions { pace: Pace::AtOnce, address: None };
         let mut replay = Replay::open(&file.0, &options, clock).unwrap();
         let mut pool = Pool::new(1);
-        assert_eq!(replay.queue(0).take(&mut pool).unwrap().len(), 60);
+        assert_eq!(replay.queue_mut(0).take(&mut pool).unwrap().len(), 60);
         assert_eq!(replay.queue(0).shed(), 1);
     }
 

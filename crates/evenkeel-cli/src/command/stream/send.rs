@@ -12,7 +12,7 @@ use evenkeel::core::receive::Architecture;
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{DeviceSpec, LinkSpec};
+use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::three_digits;
 use evenkeel_apps::site::{Limits, Site};
@@ -74,6 +74,9 @@ pub(crate) struct Arguments {
     /// Router for everything that is not on the link.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Option<IpAddress>,
+    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09 [default: own].
+    #[arg(long, value_name = "ADDRESS")]
+    mac: Option<Address>,
     /// On a cable: the other end takes what it gets and gives nothing back.
     #[arg(long)]
     sink: bool,
@@ -92,7 +95,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = crate::command::capture::inside)]
     capture: Option<Inside>,
     /// Say on standard error how it goes this often, and how the connection is [default: on a terminal all the time].
-    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     stats_interval: Option<Duration>,
     /// Seed of what is made up.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
@@ -189,6 +192,7 @@ impl Arguments {
             &self.link,
             &self.kernel_address,
             self.gateway.as_slice(),
+            self.mac,
             self.dump.as_ref(),
         )?;
         let queues = match place {
@@ -254,13 +258,11 @@ impl Arguments {
     /// Whether it is a failure.
     fn judge(&self, sent: &Sent) -> Result<(), Failure> {
         match &sent.outside {
-            Some((Way::Out, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-                return Err(Failure::ReaderGone);
-            }
             Some((Way::Out, error)) => return Err(Failure::machine("cannot write what came back", error)),
             Some((Way::In, error)) => return Err(Failure::machine("cannot read what is to be sent", error)),
             None => {}
         }
+        Failure::of_device(sent.device_failed.as_ref())?;
         if let Some(error) = &sent.error {
             return Err(Failure::machine(self.to, error));
         }
@@ -268,6 +270,7 @@ impl Arguments {
         if !(sent.books.conserved && server) {
             return Err(Failure::unbalanced());
         }
+        crate::command::capture::judge(sent.capture.as_ref())?;
         if !self.sink && self.is_on_cable() && sent.as_sent == Some(false) {
             return Err(Failure::Machine("what came back is not what was sent".to_owned()));
         }
@@ -286,6 +289,8 @@ fn line(sent: &Sent, moved: &str) -> String {
         "not connected"
     } else if sent.complete {
         "complete"
+    } else if sent.error.is_some() || sent.outside.is_some() {
+        "not complete"
     } else {
         "connected"
     };

@@ -64,6 +64,8 @@ impl Net {
             return false;
         }
         self.config.secret = Some(secret);
+        self.stack.set_secret(secret);
+        self.table.set_secret(secret);
         self.tcp = Tcp::new(&self.config);
         true
     }

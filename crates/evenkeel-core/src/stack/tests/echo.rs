@@ -103,6 +103,26 @@ fn no_answer_to_broadcast_bad_checksum_or_when_turned_off() {
     silent.check();
 }
 
+/// Its code means nothing (RFC 792, RFC 4443 4.1), and hosts answer whatever it is.
+#[test]
+fn a_ping_with_a_code_is_answered() {
+    let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
+    introduce(&mut a, &mut b);
+    for code in [0, 1, 255] {
+        let request = icmp_bytes(None, v4(1), vec![8, code, 0, 0, 1, 2, 3, 4, 9]);
+        assert!(b.receive(&packet_v4(1, 1, 0, &[], &request)).is_none());
+        let sent = b.sent();
+        assert_eq!((sent.len(), &sent[0][34..36], &sent[0][38..43]), (1, &[0, 0][..], &[1, 2, 3, 4, 9][..]));
+        let request = icmp_bytes(Some(v6(2)), v6(1), vec![128, code, 0, 0, 1, 2, 3, 4, 9]);
+        assert!(b.receive(&packet_v6(58, 64, &request)).is_none());
+        let sent = b.sent();
+        assert_eq!(
+            (sent.len(), &sent[0][54..56], &sent[0][58..63]),
+            (1, &[129, 0][..], &[1, 2, 3, 4, 9][..])
+        );
+    }
+}
+
 #[test]
 fn a_ping_to_all_nodes_is_answered_from_our_own_address() {
     let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));

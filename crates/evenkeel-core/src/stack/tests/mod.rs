@@ -78,9 +78,21 @@ impl Node {
                 packet.consume(&mut self.ledger, &mut self.pool);
                 None
             }
-            Received::Trouble(_) => None,
+            Received::IcmpError(_) => None,
             Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
         }
+    }
+
+    /// Receives a frame that may complete a segment; what is said of congestion with it.
+    pub(in crate::stack) fn receive_ecn(&mut self, bytes: &[u8]) -> Option<Ecn> {
+        let frame = self.pool.take_copy(bytes).expect("a test's pool is large enough");
+        self.ledger.received += 1;
+        let Received::Segment(packet) = self.with(|stack, io| stack.input(LAN, frame, io))? else {
+            panic!("neither a segment nor part of one");
+        };
+        let ecn = packet.ecn;
+        packet.consume(&mut self.ledger, &mut self.pool);
+        Some(ecn)
     }
 
     /// Receives a frame that gives a datagram; ends it as delivered.
