@@ -36,6 +36,7 @@ use std::sync::Arc;
 
 pub use config::{Agreement, Config, FastOpened, Keepalive, Open, SynAck, SynReceived};
 pub use memory::Allowance;
+pub use options::StreamOption;
 pub use output::Outgoing;
 pub use timers::Timer;
 pub use user::Unavailable;

@@ -4,11 +4,49 @@
 
 use std::sync::Arc;
 
-use super::{Config, Connection, Error};
+use super::{Config, Connection, Error, Keepalive};
 use crate::state::State;
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
+
+/// What may be chosen for one connection, as with `setsockopt`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamOption {
+    /// [`Connection::set_nagle`].
+    Nagle(bool),
+    /// [`Connection::set_cork`].
+    Cork(bool),
+    /// [`Connection::set_ack_delay`].
+    AckDelay(Duration),
+    /// [`Connection::set_fin_wait_2`].
+    FinWait2(Duration),
+    /// [`Connection::set_user_timeout`].
+    UserTimeout(Duration),
+    /// [`Connection::set_keepalive`].
+    Keepalive(Option<Keepalive>),
+    /// [`Connection::set_mss_max`].
+    MssMax(u16),
+    /// [`Connection::set_send_buffer`].
+    SendBuffer(usize),
+    /// [`Connection::set_receive_buffer`].
+    ReceiveBuffer(usize),
+}
 
 impl Connection {
+    /// Chooses one of them.
+    pub fn set(&mut self, option: StreamOption, now: Instant) {
+        match option {
+            StreamOption::Nagle(nagle) => self.set_nagle(nagle),
+            StreamOption::Cork(cork) => self.set_cork(cork),
+            StreamOption::AckDelay(delay) => self.set_ack_delay(delay),
+            StreamOption::FinWait2(wait) => self.set_fin_wait_2(wait),
+            StreamOption::UserTimeout(timeout) => self.set_user_timeout(timeout),
+            StreamOption::Keepalive(keepalive) => self.set_keepalive(keepalive, now),
+            StreamOption::MssMax(mss) => self.set_mss_max(mss),
+            StreamOption::SendBuffer(bytes) => self.set_send_buffer(bytes),
+            StreamOption::ReceiveBuffer(bytes) => self.set_receive_buffer(bytes),
+        }
+    }
+
     /// Whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
     pub const fn set_nagle(&mut self, nagle: bool) {
         self.nagle = nagle;

@@ -223,6 +223,12 @@ impl Endpoint {
         }
     }
 
+    /// The settings in effect.
+    #[must_use]
+    pub const fn config(&self) -> &EndpointConfig {
+        &self.config
+    }
+
     /// What was counted up to now.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
@@ -293,7 +299,7 @@ impl Endpoint {
         self.listeners.get(at).is_some_and(|listener| listener.accept_queue_len() > 0)
     }
 
-    /// Whether the listener's accept queue has room. If not, no more segments should be taken from its channel (LRP, OSDI 1996, 3.4).
+    /// Whether the listener's accept queue has room. If not, no more SYNs should be given to it (Druschel and Banga, OSDI 1996, 3.4).
     #[must_use]
     pub fn accepts(&self, at: &ListenAt) -> bool {
         self.listeners.get(at).is_some_and(Listener::accepts)

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::super::connection::{Config, Connection, Error, Unavailable};
+use super::super::connection::{Config, Connection, Error, StreamOption, Unavailable};
 use super::super::counters::Counter;
 use super::super::fast_open::{FastOpenOffer, FastOpenServer};
 use super::super::listener::{Listener, ListenerConfig};
@@ -296,11 +296,15 @@ impl Endpoint {
         self.change(id, Connection::shutdown_read)
     }
 
-    /// Changes something about a connection, with one of the calls that begin with `set`, as [`Connection::set_nagle`].
+    /// As [`Connection::set`].
     ///
     /// # Errors
     /// The connection is over, or there is none.
-    pub fn change(&mut self, id: Id, change: impl FnOnce(&mut Connection)) -> Result<(), NotConnected> {
+    pub fn set(&mut self, id: Id, option: StreamOption, now: Instant) -> Result<(), NotConnected> {
+        self.change(id, |connection| connection.set(option, now))
+    }
+
+    fn change(&mut self, id: Id, change: impl FnOnce(&mut Connection)) -> Result<(), NotConnected> {
         let there = |entry: &&mut Entry| entry.connection.state() != State::Closed;
         let entry = self.entry(id).filter(there).ok_or(NotConnected)?;
         change(&mut entry.connection);

@@ -75,7 +75,7 @@ impl Tcp {
     pub(crate) fn new(config: &Config) -> Self {
         let secret = config.secret.unwrap_or_else(|| Secret::of_seed(config.seed));
         let plan = Plan::of(config.architecture, config.device_work);
-        let mut endpoint = Endpoint::new(endpoint_config(config, plan), secret);
+        let mut endpoint = Endpoint::new(endpoint_config(config), secret);
         if plan.device == DeviceWork::None {
             endpoint.report_ends();
         }
@@ -116,12 +116,10 @@ impl Tcp {
     }
 }
 
-/// Under `soft-lrp` a window is no larger than what a channel holds: all of it may come before the process has its turn, and what the peer was told to send
-/// is not to be dropped.
-fn endpoint_config(config: &Config, plan: Plan) -> EndpointConfig {
+/// The settings of TCP, with windows no larger than they can be.
+fn endpoint_config(config: &Config) -> EndpointConfig {
     let mut tcp = config.tcp.clone();
-    if plan.is_lazy() && plan.device != DeviceWork::None {
-        let most = processing::window_held_max(config.segment_pkts);
+    if let Some(most) = config.window_max() {
         let connection = Arc::make_mut(&mut tcp.connection);
         connection.receive_buffer_max = connection.receive_buffer_max.min(most);
         connection.receive_buffer_initial = connection.receive_buffer_initial.min(most);

@@ -1,6 +1,7 @@
 //! What users choose for connections, and calls on connections that are over.
 
 use super::*;
+use crate::connection::StreamOption;
 
 const PORT: u16 = 40_000;
 
@@ -14,8 +15,8 @@ fn opened() -> (World, Id, Id) {
     (world, client, server)
 }
 
-fn change(world: &mut World, end: usize, id: Id, change: impl FnOnce(&mut Connection)) {
-    world.ends[end].change(id, change).unwrap();
+fn set(world: &mut World, end: usize, id: Id, option: StreamOption) {
+    world.ends[end].set(id, option, world.now).unwrap();
 }
 
 fn info(world: &World, end: usize, id: Id) -> crate::connection::Info {
@@ -34,11 +35,11 @@ fn leaves(world: &mut World, end: usize) -> Option<(Header, usize)> {
 #[test]
 fn under_a_cork_only_full_segments_leave_and_the_rest_after_it() {
     let (mut world, client, _) = opened();
-    change(&mut world, 0, client, |connection| connection.set_cork(true));
+    set(&mut world, 0, client, StreamOption::Cork(true));
     world.ends[0].write(client, &[7; 2_000]).unwrap();
     assert_eq!(leaves(&mut world, 0).map(|(_, len)| len), Some(1_448));
     assert_eq!(leaves(&mut world, 0), None);
-    change(&mut world, 0, client, |connection| connection.set_cork(false));
+    set(&mut world, 0, client, StreamOption::Cork(false));
     assert_eq!(leaves(&mut world, 0).map(|(_, len)| len), Some(552));
 }
 
@@ -46,7 +47,7 @@ fn under_a_cork_only_full_segments_leave_and_the_rest_after_it() {
 #[test]
 fn a_cork_that_is_forgotten_holds_for_a_timeout_only() {
     let (mut world, client, server) = opened();
-    change(&mut world, 0, client, |connection| connection.set_cork(true));
+    set(&mut world, 0, client, StreamOption::Cork(true));
     world.ends[0].write(client, b"hello").unwrap();
     world.pass(Duration::from_millis(100));
     assert_eq!(world.ends[1].connection(server).unwrap().readable(), 0);
@@ -115,14 +116,14 @@ fn segments_are_no_larger_than_the_user_says_in_either_direction() {
     let mut world =
         World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
     let client = world.connect(PORT);
-    change(&mut world, 0, client, |connection| connection.set_mss_max(500));
+    set(&mut world, 0, client, StreamOption::MssMax(500));
     world.pass(Duration::from_millis(50));
     let server = world.ends[1].accept(&HTTP).unwrap();
     assert_eq!((info(&world, 0, client).mss, info(&world, 1, server).mss), (488, 488));
     // Later, what is sent only.
-    change(&mut world, 1, server, |connection| connection.set_mss_max(300));
+    set(&mut world, 1, server, StreamOption::MssMax(300));
     assert_eq!((info(&world, 0, client).mss, info(&world, 1, server).mss), (488, 288));
-    change(&mut world, 1, server, |connection| connection.set_mss_max(1));
+    set(&mut world, 1, server, StreamOption::MssMax(1));
     assert_eq!(info(&world, 1, server).mss, Config::MSS_MAX_LEAST - 12);
 }
 
@@ -130,10 +131,10 @@ fn segments_are_no_larger_than_the_user_says_in_either_direction() {
 #[test]
 fn buffers_have_the_size_that_the_user_says() {
     let (mut world, client, server) = opened();
-    change(&mut world, 0, client, |connection| connection.set_send_buffer(10_000));
+    set(&mut world, 0, client, StreamOption::SendBuffer(10_000));
     assert_eq!(world.ends[0].write(client, &[7; 50_000]), Ok(10_000));
     let promised = info(&world, 1, server).receive_window;
-    change(&mut world, 1, server, |connection| connection.set_receive_buffer(4_000));
+    set(&mut world, 1, server, StreamOption::ReceiveBuffer(4_000));
     assert_eq!(info(&world, 1, server).receive_window, promised);
     world.pass(Duration::from_millis(300));
     assert_eq!(world.ends[1].connection(server).unwrap().readable(), 10_000, "it was promised");
@@ -153,7 +154,7 @@ fn a_buffer_that_was_chosen_before_the_syn_is_offered_by_it() {
     let options = |size| {
         let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
         let client = world.connect(PORT);
-        change(&mut world, 0, client, |connection| connection.set_receive_buffer(size));
+        set(&mut world, 0, client, StreamOption::ReceiveBuffer(size));
         let (syn, _) = leaves(&mut world, 0).unwrap();
         (syn.window, syn.options.window_scale)
     };
@@ -173,23 +174,23 @@ fn acknowledgments_wait_as_long_as_the_user_says() {
         world.now.since(start).as_millis()
     };
     assert_eq!(acked_after(&mut world), 20 + 40);
-    change(&mut world, 1, server, |connection| connection.set_ack_delay(Duration::from_millis(100)));
+    set(&mut world, 1, server, StreamOption::AckDelay(Duration::from_millis(100)));
     assert_eq!(acked_after(&mut world), 20 + 100);
-    change(&mut world, 1, server, |connection| connection.set_ack_delay(Duration::ZERO));
+    set(&mut world, 1, server, StreamOption::AckDelay(Duration::ZERO));
     assert_eq!(acked_after(&mut world), 20);
     // One that waits leaves at once when it may wait no more.
-    change(&mut world, 1, server, |connection| connection.set_ack_delay(Duration::from_millis(400)));
+    set(&mut world, 1, server, StreamOption::AckDelay(Duration::from_millis(400)));
     world.ends[0].write(client, b"!").unwrap();
     world.pass(Duration::from_millis(15));
     assert_eq!(leaves(&mut world, 1), None);
-    change(&mut world, 1, server, |connection| connection.set_ack_delay(Duration::ZERO));
+    set(&mut world, 1, server, StreamOption::AckDelay(Duration::ZERO));
     assert_eq!(leaves(&mut world, 1).map(|(header, len)| (header.flags, len)), Some((Flags::ACK, 0)));
 }
 
 #[test]
 fn fin_wait_2_lasts_as_long_as_the_user_says() {
     let (mut world, client, _) = opened();
-    change(&mut world, 0, client, |connection| connection.set_fin_wait_2(Duration::from_secs(3)));
+    set(&mut world, 0, client, StreamOption::FinWait2(Duration::from_secs(3)));
     world.ends[0].close(client, world.now);
     world.pass(Duration::from_millis(2_900));
     assert_eq!(info(&world, 0, client).state, State::FinWait2);
@@ -273,7 +274,7 @@ fn calls_on_a_connection_that_is_over_say_so() {
         let end = &mut world.ends[1];
         assert_eq!(end.shutdown(server), Err(NotConnected));
         assert_eq!(end.shutdown_read(server), Err(NotConnected));
-        assert_eq!(end.change(server, |connection| connection.set_nagle(false)), Err(NotConnected));
+        assert_eq!(end.set(server, StreamOption::Nagle(false), world.now), Err(NotConnected));
         assert_eq!(world.ends[0].shutdown(id), Err(NotConnected), "there is none");
         assert_eq!(world.ends[0].set_dscp(id, 1), Err(NotConnected));
     }
