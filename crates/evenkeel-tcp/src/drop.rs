@@ -11,7 +11,7 @@ pub enum Fate {
     Dropped(TcpDrop),
 }
 
-/// Why a segment, or the octets in it, went no further.
+/// Why a segment, or the bytes in it, went no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TcpDrop {
     /// Bad header length, or a port of zero.

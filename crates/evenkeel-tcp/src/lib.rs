@@ -44,10 +44,10 @@
 //! | the key behind all that must not be guessed | [`secret`] |
 //! | counters; why segments are dropped | [`counters`]; [`drop`] |
 //! | the Internet checksum (RFC 1071) | [`checksum`] |
-//! | headers, flags, segments to and from octets | [`segment`] |
+//! | headers, flags, segments to and from bytes | [`segment`] |
 //! | options | [`options`] |
 //! | the eleven states and what leads from one to the next | [`state`] |
-//! | octets to send, octets received, holes in them | [`buffer`] |
+//! | bytes to send, bytes received, holes in them | [`buffer`] |
 //!
 //! Words are those of RFC 9293: `SND.UNA`, `RCV.NXT`, `SEG.SEQ` are `snd.una`, `rcv.nxt`, `seg.seq` here.
 

@@ -11,11 +11,11 @@ use crate::time::{Duration, Instant};
 /// What all connections of a kind have in common.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Octets the user may write ahead of what is acknowledged, in the beginning. Default 64 KiB.
+    /// Bytes the user may write ahead of what is acknowledged, in the beginning. Default 64 KiB.
     pub send_buffer_initial: usize,
     /// The same at most: the bound grows to twice the congestion window. Default 4 MiB.
     pub send_buffer_max: usize,
-    /// Octets that may wait to be read, in the beginning: the first window. Default 64 KiB.
+    /// Bytes that may wait to be read, in the beginning: the first window. Default 64 KiB.
     pub receive_buffer_initial: usize,
     /// The same at most: the bound grows to twice what is read in a round trip. Default 6 MiB, as in Linux. At most 1 GiB (RFC 7323, 2.3).
     pub receive_buffer_max: usize,
@@ -129,9 +129,9 @@ pub struct Open {
     pub local_port: u16,
     /// The peer's.
     pub remote_port: u16,
-    /// The addresses are of IPv6, so that a SYN without MSS means 1220 octets instead of 536 (RFC 9293, 3.7.1).
+    /// The addresses are of IPv6, so that a SYN without MSS means 1220 bytes instead of 536 (RFC 9293, 3.7.1).
     pub ipv6: bool,
-    /// Octets that a segment may have after the 20 octets of its header: what fits the path, and what we can take.
+    /// Bytes that a segment may have after the 20 bytes of its header: what fits the path, and what we can take.
     pub mss: u16,
     /// The number of our SYN (RFC 6528).
     pub iss: SeqNumber,
@@ -201,11 +201,11 @@ pub enum SynAck {
 pub struct FastOpened {
     /// The cookie that the SYN-ACK brought.
     pub cookie: Option<Cookie>,
-    /// Octets that the peer takes in a segment.
+    /// Bytes that the peer takes in a segment.
     pub mss: u16,
-    /// Octets of data that went along with the SYN.
+    /// Bytes of data that went along with the SYN.
     pub sent: u32,
-    /// Octets of those that the SYN-ACK acknowledged.
+    /// Bytes of those that the SYN-ACK acknowledged.
     pub taken: u32,
     /// The SYN had to be sent again, without cookie and data.
     pub again: bool,

@@ -89,7 +89,7 @@ impl Connection {
         }
         if segment.header.flags.contains(Flags::FIN) {
             let fin = segment.header.seq + segment.payload_len() as u32;
-            // The FIN needs room in the window like an octet, and what is beyond a FIN is not from this connection.
+            // The FIN needs room in the window like an byte, and what is beyond a FIN is not from this connection.
             if fin.before(self.rcv.edge) && fin.at_or_after(self.rcv.nxt()) {
                 self.rcv.fin_at.get_or_insert(fin);
             }
@@ -152,7 +152,7 @@ impl Connection {
     }
 }
 
-/// The first `len` octets.
+/// The first `len` bytes.
 fn cut([a, b]: [&[u8]; 2], len: usize) -> [&[u8]; 2] {
     [a.get(..len).unwrap_or(a), b.get(..len.saturating_sub(a.len())).unwrap_or(b)]
 }

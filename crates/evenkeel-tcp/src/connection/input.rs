@@ -162,7 +162,7 @@ impl Connection {
         match self.state {
             State::SynReceived => self.fail(Error::Refused),
             // Both sides have closed. Who did not get all that we sent is to be told of like any other reset, as others do; else nothing is lost.
-            State::Closing | State::LastAck if self.snd.buffer.len() == 0 => self.end(),
+            State::Closing | State::LastAck if self.snd.buffer.is_empty() => self.end(),
             _ => self.fail(Error::Reset),
         }
         Fate::Control

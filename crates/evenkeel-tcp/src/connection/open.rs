@@ -31,7 +31,7 @@ impl Connection {
         connection
     }
 
-    /// With the SYN goes no more data than fits a segment of `mss` octets after the 20 of its header: what the peer said last time (RFC 7413, 4.2.1).
+    /// With the SYN goes no more data than fits a segment of `mss` bytes after the 20 of its header: what the peer said last time (RFC 7413, 4.2.1).
     pub fn limit_early_data(&mut self, mss: u16) {
         if let Some(fast_open) = &mut self.snd.fast_open {
             fast_open.mss = mss;

@@ -39,9 +39,9 @@ impl Next {
 /// What the next segment with new data could be.
 struct Candidate {
     range: SeqRange,
-    /// Octets that were never sent, from which it is taken.
+    /// Bytes that were never sent, from which it is taken.
     queued: u32,
-    /// Octets that a segment has room for.
+    /// Bytes that a segment has room for.
     full: u32,
 }
 
@@ -163,7 +163,7 @@ impl Connection {
         (!range.is_empty()).then_some(Candidate { range, queued, full })
     }
 
-    /// Octets of payload that the next segment has room for, given what its options will say.
+    /// Bytes of payload that the next segment has room for, given what its options will say.
     fn room(&self) -> u32 {
         u32::from(self.snd.mss).saturating_sub(self.options_len() as u32)
     }
@@ -191,7 +191,7 @@ impl Connection {
         release.is_some()
     }
 
-    /// A segment with the octets, and perhaps the FIN, of `range`.
+    /// A segment with the bytes, and perhaps the FIN, of `range`.
     fn data(&mut self, range: SeqRange, again: bool, now: Instant) -> Option<Next> {
         let end = self.snd.buffer.end();
         let octets = range.intersection(SeqRange::new(range.start, end));
@@ -223,7 +223,7 @@ impl Connection {
 
     /// The window was too small for too long: send what it has room for, or ask for it (RFC 9293, 3.8.6.1).
     ///
-    /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of with an octet: what the peer must not
+    /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of with an byte: what the peer must not
     /// take need not be remembered as sent.
     fn window_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.window_probe) || self.snd.unsent() == 0 {

@@ -30,7 +30,7 @@ impl fmt::Display for Unavailable {
 impl core::error::Error for Unavailable {}
 
 impl Connection {
-    /// Takes octets to send, as many as there is room for; says how many. Before the handshake is over they wait.
+    /// Takes bytes to send, as many as there is room for; says how many. Before the handshake is over they wait.
     ///
     /// # Errors
     /// Nothing was taken.
@@ -59,7 +59,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Octets that [`Connection::write`] would take.
+    /// Bytes that [`Connection::write`] would take.
     #[must_use]
     pub fn writable(&self) -> usize {
         let open = self.state.may_send() && !self.snd.fin;
@@ -75,9 +75,9 @@ impl Connection {
         )
     }
 
-    /// Gives octets that came; says how many. None at the end of the stream.
+    /// Gives bytes that came; says how many. None at the end of the stream.
     ///
-    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent. Implementations have never agreed on which octet
+    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent. Implementations have never agreed on which byte
     /// an urgent pointer points to, and middleboxes clear it: RFC 6093, 4 and 6, asks for it to be read in band, and new applications not to use it. We never
     /// send any.
     ///
@@ -115,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// Octets that [`Connection::read`] would give.
+    /// Bytes that [`Connection::read`] would give.
     #[must_use]
     pub const fn readable(&self) -> usize {
         self.rcv.buffer.readable()

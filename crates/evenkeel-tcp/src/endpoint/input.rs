@@ -23,14 +23,14 @@ pub struct Packet {
     pub destination: IpAddress,
     /// What it says about congestion.
     pub ecn: Ecn,
-    /// Octets that a segment to the sender may have after the 20 octets of its header.
+    /// Bytes that a segment to the sender may have after the 20 bytes of its header.
     pub mss: u16,
     /// By which it will probably leave.
     pub lane: Lane,
 }
 
 impl Endpoint {
-    /// A packet has brought `octets`, from the TCP header on. Says what became of them.
+    /// A packet has brought `bytes`, from the TCP header on. Says what became of them.
     pub fn input(&mut self, octets: &[u8], packet: &Packet, now: Instant) -> Fate {
         self.input_expected(None, octets, packet, now)
     }
@@ -220,8 +220,8 @@ impl Endpoint {
             holder: Holder::Listener,
             lane,
             queued: false,
-            announced: false,
-            told: Readiness::default(),
+            in_events: false,
+            notified: Readiness::default(),
             held: 0,
             has_holes: false,
             established: false,

@@ -169,7 +169,7 @@ fn what_a_connection_sends_bears_the_codepoint_that_its_user_chose() {
     assert_eq!(codepoints, [(1, 46), (2, 0)]);
 }
 
-/// Writes a stream of `len` octets, reads the one that comes back, and checks it.
+/// Writes a stream of `len` bytes, reads the one that comes back, and checks it.
 #[derive(Default)]
 struct Stream {
     len: usize,
@@ -219,7 +219,7 @@ fn assert_accounts_are_right(end: &Endpoint) {
     assert_eq!(end.counters().get(Counter::CurrEstab), established as u64);
 }
 
-/// The client sends `len` octets, and the server sends as many back, at the same time; says whether all came.
+/// The client sends `len` bytes, and the server sends as many back, at the same time; says whether all came.
 fn exchange(world: &mut World, port: u16, len: usize) -> Result<(), Error> {
     let client = world.connect(port);
     let (mut there, mut back) = (Stream { len, ..Stream::default() }, Stream { len, ..Stream::default() });
@@ -870,7 +870,7 @@ fn with_fast_open() -> World {
     world
 }
 
-/// Says how long after the beginning the server had 1000 octets to read.
+/// Says how long after the beginning the server had 1000 bytes to read.
 fn connect_with_data(world: &mut World) -> Duration {
     let start = world.now;
     let data: Vec<u8> = (0..1_000).map(octet).collect();
@@ -949,7 +949,7 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
         let (id, taken) = world.ends[0].connect_with(some_port(), MSS, &[7; 3_000], world.now).unwrap();
         assert_eq!(taken, 3_000);
         let len = world.ends[0].poll_transmit(world.now, &mut octets).unwrap().len;
-        // The server's path has room for 600 octets only.
+        // The server's path has room for 600 bytes only.
         let packet = Packet { mss: 600, ..FROM_CLIENT };
         world.ends[1].input(&octets[..len], &packet, world.now);
         world.pass(Duration::from_millis(50));
@@ -958,7 +958,7 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
         Segment::parse(&octets[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap().payload_len()
     };
     assert_eq!(open(&mut world), 0);
-    // 40 octets of options: MSS, SACK permitted, timestamps, window scale, cookie of eight octets.
+    // 40 bytes of options: MSS, SACK permitted, timestamps, window scale, cookie of eight bytes.
     assert_eq!(open(&mut world), 600 - 32);
     world.ends[0].config.fast_open_servers = 0;
     assert_eq!(open(&mut world), 0, "switched off");

@@ -1,4 +1,4 @@
-//! The user's calls (RFC 9293, 3.10.1 to 3.10.6), and what the user is told.
+//! The user's calls (RFC 9293, 3.10.1 to 3.10.6), and what the user is notified of.
 
 use core::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::ports::Free;
 use super::{Endpoint, Entry, Holder, Lane, ListenAt};
 use crate::time::Instant;
 
-/// What the user is told. Told once: a connection is mentioned again when it is ready for more than it was when last seen.
+/// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was when last seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A connection waits to be [accepted](Endpoint::accept). Accept until there is none.
@@ -170,13 +170,13 @@ impl Endpoint {
                 continue;
             };
             entry.holder = Holder::User;
-            entry.told = Readiness::default();
+            entry.notified = Readiness::default();
             self.touch(id);
             return Some(id);
         }
     }
 
-    /// Opens a connection. `mss` is how many octets a segment may have after the 20 octets of its header. If the local port is zero, one is chosen
+    /// Opens a connection. `mss` is how many bytes a segment may have after the 20 bytes of its header. If the local port is zero, one is chosen
     /// ([`Endpoint::tuple`] says which).
     ///
     /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see [`TimeWait::may_open`](super::TimeWait::may_open).
@@ -222,8 +222,8 @@ impl Endpoint {
             holder: Holder::User,
             lane: Lane::default(),
             queued: false,
-            announced: false,
-            told: Readiness::default(),
+            in_events: false,
+            notified: Readiness::default(),
             held: 0,
             has_holes: false,
             established: false,
@@ -345,9 +345,9 @@ impl Endpoint {
             let event = self.events.pop_front()?;
             let Event::Connection(id, _) = event else { return Some(event) };
             let Some(entry) = self.connections.get_mut(id) else { continue };
-            entry.announced = false;
+            entry.in_events = false;
             if entry.holder == Holder::User {
-                return Some(Event::Connection(id, entry.told));
+                return Some(Event::Connection(id, entry.notified));
             }
         }
     }

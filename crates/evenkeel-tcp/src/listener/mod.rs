@@ -34,7 +34,7 @@ const COOKIE_SENT_MAX: u8 = 2;
 pub struct ListenerConfig {
     /// Connections that may wait to be accepted; one more is not established until there is room. 4096, Linux's `SOMAXCONN`.
     pub backlog: usize,
-    /// Half-open connections to keep, about 100 octets each; beyond that, SYN cookies. 4096.
+    /// Half-open connections to keep, about 100 bytes each; beyond that, SYN cookies. 4096.
     pub syn_queue: usize,
     /// Answer with SYN cookies what finds the SYN queue full (RFC 4987, 3.6). On.
     pub syn_cookies: bool,
@@ -45,7 +45,7 @@ pub struct ListenerConfig {
     pub syn_ack_timeout: Duration,
     /// The most bytes we take in a segment after the 20 of its header, whatever the path takes. No bound.
     pub mss_max: u16,
-    /// The window to open with, in octets; not scaled, as in every SYN (RFC 7323, 2.2). 65 535.
+    /// The window to open with, in bytes; not scaled, as in every SYN (RFC 7323, 2.2). 65 535.
     pub window: u16,
     /// How far later windows are shifted, if the peer can do that: 0 to 14. 7, room for 8 MB.
     pub window_scale: Option<u8>,
@@ -88,9 +88,9 @@ pub struct Handshake {
     pub iss: SeqNumber,
     /// The peer's.
     pub irs: SeqNumber,
-    /// Octets that the peer takes in a segment.
+    /// Bytes that the peer takes in a segment.
     pub peer_mss: u16,
-    /// Octets that we said we take.
+    /// Bytes that we said we take.
     pub mss: u16,
     /// The window as the header of the peer's SYN had it, which is not scaled; with a cookie, as that of its ACK did.
     pub window: u16,
@@ -113,7 +113,7 @@ pub struct Arrival<'a> {
     pub tuple: FourTuple,
     /// The segment.
     pub segment: Segment<'a>,
-    /// Octets that we take in a segment on that path.
+    /// Bytes that we take in a segment on that path.
     pub mss: u16,
     /// What [`Answer::Reopen`](super::time_wait::Answer::Reopen) said, if TIME-WAIT had the connection and said so.
     pub previous: Option<SeqNumber>,

@@ -207,7 +207,7 @@ fn a_program_that_gives_up_reads_no_more_and_holds_nothing() {
     assert_eq!(opened.world.ends[1].buffered(), 0);
 }
 
-/// LAST-ACK, with `len` octets that never arrived, and then a reset.
+/// LAST-ACK, with `len` bytes that never arrived, and then a reset.
 fn reset_in_last_ack(len: usize) -> Opened {
     let mut opened = opened();
     opened.world.ends[0].shutdown(opened.client).unwrap();
