@@ -55,7 +55,9 @@ pub struct Config {
     /// Limits of TCP, and what its connections have in common.
     pub tcp: EndpointConfig,
     /// Segments that may wait in channels of connections, all together, under the lazy architectures. Default 4096; of use only once there are TCP
-    /// sockets. Under `soft-lrp` each connection may have half of those that are free, and no window is larger than that: 2.9 MB.
+    /// sockets. Under `soft-lrp` each connection may have half of those that are free, and no window is larger than that: 2.9 MB by default, whatever
+    /// [`tcp`](Self::tcp) says. [`Config::window_max`] says how large windows can be, [`Config::segment_pkts_for`] what it takes to have larger ones, and
+    /// [`crate::host::Host::tcp`] what is in effect.
     pub segment_pkts: usize,
     /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64. Others share that of the listener that they
     /// came by.
@@ -134,6 +136,11 @@ impl Default for Config {
     }
 }
 
+/// Of the buffers that are free, one in so many may be held by a connection's channel.
+pub(crate) const CHANNEL_SHARE: usize = 2;
+/// Bytes of payload in one buffer: a little less than fits Ethernet. A peer that sends smaller segments may have some dropped.
+const PAYLOAD_BYTES: usize = 1_400;
+
 impl Config {
     /// The same with some of the alternatives as `change` sets them.
     #[must_use]
@@ -159,6 +166,27 @@ impl Config {
         }
     }
 
+    /// The largest window that TCP can promise with these settings; `None` if it is as large as [`tcp`](Self::tcp) says.
+    ///
+    /// Under `soft-lrp` all of a window may come before the process has its turn, and what the peer was told to send is not to be dropped: it is no larger
+    /// than what a connection's channel can hold if no other does, two segments at least.
+    #[must_use]
+    pub fn window_max(&self) -> Option<usize> {
+        let plan = self.plan();
+        (plan.is_lazy() && !plan.is_on_interface()).then(|| self.window_held_max())
+    }
+
+    /// The largest window all of which a connection's channel can hold.
+    pub(crate) fn window_held_max(&self) -> usize {
+        self.segment_pkts.div_ceil(CHANNEL_SHARE).max(2).saturating_mul(PAYLOAD_BYTES)
+    }
+
+    /// What [`segment_pkts`](Self::segment_pkts) has to be at least for windows of so many bytes. Each is a buffer of the host's memory.
+    #[must_use]
+    pub const fn segment_pkts_for(window: usize) -> usize {
+        window.div_ceil(PAYLOAD_BYTES).saturating_mul(CHANNEL_SHARE)
+    }
+
     /// The defaults of an architecture. `polled` inhibits all input when a socket queue is full, as its paper does; the lazy
     /// architectures only the rings that feed it.
     #[must_use]
@@ -177,6 +205,34 @@ impl Config {
         match self.feedback {
             Some(Feedback { scope: FeedbackScope::All, .. }) if !fed_by.is_empty() => Sources::ALL,
             _ => fed_by,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Host;
+
+    fn receive_buffer_max(config: Config) -> usize {
+        Host::new(config).unwrap().tcp().config().connection.receive_buffer_max
+    }
+
+    #[test]
+    fn a_window_that_cannot_be_held_is_said_to_be_smaller_and_can_be_had() {
+        let config = Config::of(Architecture::SoftLrp);
+        let asked = config.tcp.connection.receive_buffer_max;
+        let most = config.window_max().expect("it is bound");
+        assert!(most < asked);
+        assert_eq!(receive_buffer_max(config.clone()), most);
+        let enough = Config { segment_pkts: Config::segment_pkts_for(asked), ..config.clone() };
+        assert!(enough.window_max() >= Some(asked));
+        assert_eq!(receive_buffer_max(enough), asked);
+        let almost = Config { segment_pkts: Config::segment_pkts_for(asked) - 2, ..config };
+        assert!(almost.window_max() < Some(asked));
+        for architecture in [Architecture::Eager, Architecture::NiLrp] {
+            assert_eq!(Config::of(architecture).window_max(), None);
+            assert_eq!(receive_buffer_max(Config::of(architecture)), asked);
         }
     }
 }

@@ -143,6 +143,7 @@ pub(crate) fn listener(backlog: usize) -> ListenerConfig {
         timestamps: false,
         ecn: false,
         fast_open: 0,
+        mss_max: ListenerConfig::default().mss_max,
     }
 }
 

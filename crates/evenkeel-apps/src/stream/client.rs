@@ -316,7 +316,7 @@ impl Turn<'_, '_> {
             self.tally.octets_out.add(taken as u64);
         }
         if asking.sent == octets && !core::mem::replace(&mut asking.shut, true) {
-            self.system.shutdown(self.socket);
+            let _ = self.system.shutdown(self.socket);
         }
         Ok(asking.sent == octets)
     }

@@ -212,7 +212,7 @@ impl Send {
         self.wrote(taken);
         self.stream = Some(stream);
         if self.shut {
-            system.shutdown(stream);
+            let _ = system.shutdown(stream);
         }
         Ok(Step::Again)
     }
@@ -244,7 +244,7 @@ impl Send {
                     return Ok(Next::Wait);
                 }
                 if self.shut {
-                    system.shutdown(stream);
+                    let _ = system.shutdown(stream);
                 }
                 continue;
             }

@@ -137,7 +137,7 @@ impl<S: Service> Server<S> {
     /// Closes a client's connection. What it does not take is not kept for it.
     fn cut_off(&mut self, socket: SocketId, system: &mut System<'_>) {
         if system.stream_info(socket).is_some_and(|(_, info)| info.send_queue > 0) {
-            system.abort(socket);
+            let _ = system.abort(socket);
         }
         self.close(socket, system);
     }

@@ -124,7 +124,7 @@ impl<'a, 's> Stream<'a, 's> {
 
     /// Says that nothing more will be written.
     pub fn shutdown(&mut self) {
-        self.system.shutdown(self.socket);
+        let _ = self.system.shutdown(self.socket);
     }
 
     /// So many requests were answered.

@@ -218,7 +218,7 @@ fn describe(served: &Served) -> String {
             (asked.failed, "failed"),
             (asked.wrong, "wrong"),
             (unfinished, "not finished"),
-            (asked.unopened, "not opened"),
+            (asked.unopened, "attempts found no port or no room"),
         ] {
             if times > 0 {
                 text.push_str(&format!(", {} {what}", count(times)));

@@ -74,7 +74,7 @@ impl Net {
             self.tcp.endpoint.report_ends();
         }
         if self.fills_channels() {
-            let most = processing::window_held_max(self.config.segment_pkts);
+            let most = self.config.window_held_max();
             self.tcp.endpoint.limit_receive_buffers(most);
         }
     }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use super::super::Net;
 use super::Holder;
 use crate::channel::{Channel, SegmentKind};
-use crate::config::Config;
+use crate::config::{CHANNEL_SHARE, Config};
 use crate::demux::{Binding, Change};
 use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
@@ -26,17 +26,6 @@ use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{ListenAt, Whose};
 use crate::tcp::table::Id;
 use crate::time::Instant;
-
-/// Of the buffers that are free, one in so many may be held by a connection's channel.
-const SHARE: usize = 2;
-
-/// Octets of payload in one buffer: a little less than fits Ethernet. A peer that sends smaller segments may have some dropped.
-const PAYLOAD_OCTETS: usize = 1_400;
-
-/// Octets of a window all of which a connection's channel can hold, if no other does; two segments at least.
-pub(super) fn window_held_max(segment_pkts: usize) -> usize {
-    segment_pkts.div_ceil(SHARE).max(2).saturating_mul(PAYLOAD_OCTETS)
-}
 
 /// The protocol processing that a process has to do.
 #[derive(Debug, Default)]
@@ -240,7 +229,7 @@ impl Net {
 
     /// Segments that a connection's channel may hold in the host's memory if no other holds any.
     fn held_max(&self) -> usize {
-        self.config.segment_pkts.div_ceil(SHARE)
+        self.config.segment_pkts.div_ceil(CHANNEL_SHARE)
     }
 
     fn listening_process(&self, tuple: &FourTuple) -> Option<ProcessId> {
@@ -254,7 +243,7 @@ impl Net {
     /// queue length thresholds for shared-memory packet switches", Choudhury and Hahne, 1998).
     pub(in crate::net) fn segments_held_max(&self) -> usize {
         let Spare { promised, queued, .. } = &self.tcp.spare;
-        promised.saturating_sub(*queued).div_ceil(SHARE)
+        promised.saturating_sub(*queued).div_ceil(CHANNEL_SHARE)
     }
 
     pub(crate) const fn segments_waiting(&self) -> usize {
