@@ -39,6 +39,8 @@ pub struct Served {
     pub generator: Option<Blasted>,
     /// What was captured.
     pub capture: Option<InsideCaptured>,
+    /// Why no frame comes from the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
 }
 
 /// What to serve, and what to write down of it.
@@ -61,8 +63,7 @@ pub fn on_device(
     limits: Limits,
     watch: impl FnMut(&Served),
 ) -> Result<Served, SiteError> {
-    let mut engine = site.engine(Clock::start())?;
-    let attached = site.attach(&mut engine, port)?;
+    let (engine, attached) = site.on_device(port, Clock::start())?;
     let served = Running::start(engine, attached.interface, serving)?.run(limits, || false, watch)?;
     attached.close().map(|()| served)
 }
@@ -157,5 +158,6 @@ fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: D
         books: Books::of(engine.host_mut(), interface, elapsed),
         generator: None,
         capture: None,
+        device_failed: engine.failed_device(),
     }
 }

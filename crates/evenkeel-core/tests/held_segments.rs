@@ -12,7 +12,7 @@ use common::*;
 use evenkeel_core::host::{Config, Level, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::socket::SocketId;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::tcp::{self, EndpointConfig, Flags, Header, ListenerConfig, Segment, SeqNumber};
 use evenkeel_core::time::Duration;
@@ -82,10 +82,9 @@ impl Program for Server {
             system.bind(None, ELSEWHERE).unwrap()
         });
         while let Some(event) = system.next_event(events) {
-            match event {
-                Event::Acceptable(listener) => self.connected |= system.accept(listener).is_some(),
-                Event::Stream(stream, ready) if ready.readable => self.answer(stream, system),
-                Event::Stream(..) => {}
+            self.connected |= system.accept(event.socket).is_some();
+            if event.ready.is_readable() {
+                self.answer(event.socket, system);
             }
         }
         match self.then {

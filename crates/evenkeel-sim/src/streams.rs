@@ -50,7 +50,7 @@ impl StreamEcho {
             while !echoing.back.is_empty() {
                 match system.write(stream, &echoing.back) {
                     Ok(taken) => drop(echoing.back.drain(..taken)),
-                    Err(Unavailable::NotNow) => return true,
+                    Err(Unavailable::WouldBlock) => return true,
                     Err(_) => return false,
                 }
             }
@@ -60,7 +60,7 @@ impl StreamEcho {
             match system.read(stream, &mut chunk) {
                 Ok(0) => echoing.ended = true,
                 Ok(len) => echoing.back.extend_from_slice(&chunk[..len]),
-                Err(Unavailable::NotNow) => return true,
+                Err(Unavailable::WouldBlock) => return true,
                 Err(_) => return false,
             }
         }
@@ -76,13 +76,13 @@ impl Program for StreamEcho {
         }
         match system.next_event(events) {
             None => return Step::Wait(events),
-            Some(Event::Acceptable(listener)) => {
+            Some(Event { socket: listener, .. }) if Some(listener) == self.listener => {
                 while let Some((stream, _)) = system.accept(listener) {
                     self.accepted.add_one();
                     self.streams.insert(stream, Echoing::default());
                 }
             }
-            Some(Event::Stream(stream, _)) => {
+            Some(Event { socket: stream, .. }) => {
                 let Some(echoing) = self.streams.get_mut(&stream) else { return Step::Again };
                 if !Self::serve(stream, echoing, system) {
                     self.streams.remove(&stream);
@@ -246,7 +246,7 @@ impl StreamClient {
             let chunk: Vec<u8> = (asking.sent..end).map(|place| octet(asking.number, place)).collect();
             match system.write(stream, &chunk) {
                 Ok(taken) => asking.sent += taken,
-                Err(Unavailable::NotNow) => break,
+                Err(Unavailable::WouldBlock) => break,
                 Err(why) => return Some(Outcome::Failed(why)),
             }
             if asking.sent == self.octets {
@@ -272,7 +272,7 @@ impl StreamClient {
                         return Some(Outcome::Left);
                     }
                 }
-                Err(Unavailable::NotNow) => return None,
+                Err(Unavailable::WouldBlock) => return None,
                 Err(why) => return Some(Outcome::Failed(why)),
             }
         }
@@ -288,9 +288,9 @@ impl Program for StreamClient {
         let Some(event) = system.next_event(events) else {
             return if self.streams.is_empty() && self.left == 0 { Step::Exit } else { Step::Wait(events) };
         };
-        let Event::Stream(stream, ready) = event else { return Step::Again };
+        let Event { socket: stream, ready } = event;
         let Some(mut asking) = self.streams.remove(&stream) else { return Step::Again };
-        if !ready.connected && !ready.over {
+        if !ready.is_connected() && !ready.is_closed() {
             self.streams.insert(stream, asking);
             return Step::Again;
         }

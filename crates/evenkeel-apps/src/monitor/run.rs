@@ -94,6 +94,8 @@ pub struct Monitored {
     pub books: Books,
     /// On a cable: what the other end did.
     pub generator: Option<Blasted>,
+    /// Why no frame comes from the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
     /// Why not everything was written, if so.
     #[serde(skip)]
     pub incomplete: Option<String>,
@@ -370,6 +372,7 @@ impl<N: FnMut(News)> Running<N> {
             && dropped + captured + discarded <= accepted;
         books.conserved &= self.tally.ended() || unread == 0;
         let seconds = self.elapsed.as_secs_f64();
+        let device_failed = self.engine.failed_device();
         // With the host the program goes, and leaves the product to us.
         drop(self.engine);
         let mut incomplete = None;
@@ -398,6 +401,7 @@ impl<N: FnMut(News)> Running<N> {
             summary,
             books,
             generator: sent.map(|(blasted, _)| blasted),
+            device_failed,
             incomplete,
         })
     }

@@ -41,8 +41,10 @@ pub struct Served {
     pub open: u64,
     /// The most that were open at a time.
     pub most_open: u64,
-    /// Connections that were reset, or timed out.
+    /// Connections that were reset, or timed out by TCP.
     pub failed: u64,
+    /// Connections that were closed because the client took too long for the service.
+    pub timed_out: u64,
     /// Requests answered, of a service that has such.
     pub requests: u64,
     /// Octets read.
@@ -59,6 +61,8 @@ pub struct Served {
     pub clients: Option<Clients>,
     /// What was captured.
     pub capture: Option<InsideCaptured>,
+    /// Why no frame comes from the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
 }
 
 /// The other end of a server's cable.
@@ -98,8 +102,7 @@ pub fn on_device(
     limits: Limits,
     watch: impl FnMut(&Served),
 ) -> Result<Served, SiteError> {
-    let mut engine = site.engine(Clock::start())?;
-    let attached = site.attach(&mut engine, port)?;
+    let (engine, attached) = site.on_device(port, Clock::start())?;
     let served =
         Running::start(engine, attached.interface, service, serving)?.run(limits, || false, watch)?;
     attached.close().map(|()| served)
@@ -251,6 +254,7 @@ fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: D
         open: tally.open(),
         most_open: tally.most(),
         failed: tally.failed(),
+        timed_out: tally.timed_out(),
         requests: tally.requests(),
         octets_in: tally.octets_in(),
         octets_out: tally.octets_out(),
@@ -259,5 +263,6 @@ fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: D
         books: Books::of(engine.host_mut(), interface, elapsed),
         clients: None,
         capture: None,
+        device_failed: engine.failed_device(),
     }
 }

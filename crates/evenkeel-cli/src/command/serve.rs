@@ -142,6 +142,7 @@ impl ServeArguments {
         } else {
             terminal::print(&describe(&served, echo))?;
         }
+        Failure::of_device(served.device_failed.as_ref())?;
         if !served.books.conserved {
             return Err(Failure::unbalanced());
         }
