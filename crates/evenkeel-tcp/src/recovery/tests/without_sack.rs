@@ -34,6 +34,7 @@ fn a_partial_acknowledgment_sends_the_next_lost_segment_and_a_full_one_ends_reco
     script.at(300);
     let acked = script.ack(4);
     assert_eq!((acked.newly_acked, acked.newly_lost), (4 * MSS, MSS));
+    assert_eq!(script.in_flight(), 0, "5 to 9 are what five of the duplicates stood for");
     assert_eq!(script.pump(), "R4");
     assert_eq!(script.recovery.info().state, RecoveryState::Recovery);
     script.at(400);
