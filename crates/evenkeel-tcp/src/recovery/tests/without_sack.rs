@@ -118,3 +118,18 @@ fn sack_blocks_that_were_not_agreed_on_are_ignored() {
     script.at(200);
     assert_eq!(script.sack(0, &[(1, 10)]).newly_sacked, 0);
 }
+
+#[test]
+fn a_partial_acknowledgment_leaves_duplicates_for_what_it_does_not_cover() {
+    let mut script = Script::without_sack();
+    script.write(10);
+    script.at(200);
+    // 0 and 2 are lost, and so are some acknowledgments.
+    for _ in 0..4 {
+        script.ack(0);
+        script.pump();
+    }
+    script.at(300);
+    script.ack(2);
+    assert_eq!(script.in_flight(), 4, "of 3 to 9 three have arrived: one of the four was 1");
+}
