@@ -279,4 +279,44 @@ mod tests {
         while channel.take(&mut pool).is_some() {}
         assert!(!channel.push(IF, pool.take().unwrap()).unwrap().interrupt);
     }
+
+    /// A ring of an adaptor that has shed so many frames.
+    #[derive(Debug)]
+    struct Ring(u64);
+
+    impl RxQueue for Ring {
+        fn pending(&self) -> usize {
+            0
+        }
+
+        fn take(&mut self, _: &mut Pool) -> Option<Frame> {
+            None
+        }
+
+        fn arm(&mut self) -> bool {
+            false
+        }
+
+        fn shed(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn what_its_rings_shed_arrived_and_was_discarded() {
+        let (mut channel, mut pool) = channel(1);
+        assert!(!channel.has_rings());
+        channel.push(IF, pool.take().unwrap()).unwrap();
+        channel.add_ring(IF, Box::new(Ring(3)));
+        channel.add_ring(IF, Box::new(Ring(4)));
+        assert!(channel.has_rings());
+        assert_eq!(channel.counters(), Counters { arrived: 8, discarded: 7, high_water_pkts: 1 });
+    }
+
+    #[test]
+    fn a_frame_that_others_left_no_room_for_arrived_and_was_discarded() {
+        let mut channel = Channel::growing(4);
+        channel.refuse();
+        assert_eq!(channel.counters(), Counters { arrived: 1, discarded: 1, high_water_pkts: 0 });
+    }
 }

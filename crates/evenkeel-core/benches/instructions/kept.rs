@@ -1,7 +1,7 @@
 //! The figures that are kept in the tree, and what became of them.
 
 use std::fmt::{self, Write as _};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, thread};
@@ -72,6 +72,7 @@ impl Figures {
 
     fn renew(&self, counted: &[f64]) -> Result<String, String> {
         let mut text = format!("# Instructions for {}, written by `{}`.\n", self.of, self.how_to_renew());
+        _ = writeln!(text, "compiler = \"{}\"", compiler());
         for (name, count) in self.names.iter().zip(counted) {
             _ = writeln!(text, "\"{name}\" = {count:.1}");
         }
@@ -82,7 +83,7 @@ impl Figures {
     fn check(&self, counted: &[f64]) -> Result<String, String> {
         let text = fs::read_to_string(self.file()).map_err(|error| format!("{}: {error}", self.file()))?;
         let changes = changes(&parse(&text), &self.names, counted);
-        let table = self.table(&changes);
+        let table = self.table(&changes, kept_compiler(&text));
         if changes.iter().any(Change::fails) {
             return Err(format!("see the table; if it is worth it, `{}`\n{table}", self.how_to_renew()));
         }
@@ -97,10 +98,32 @@ impl Figures {
         format!("cargo bench -p evenkeel-core --bench {} -- {RENEW_FLAG}", self.bench)
     }
 
-    fn table(&self, changes: &[Change<'_>]) -> String {
-        let head = format!("{:<60} {:>10} {:>10}", self.of, "kept", "counted");
-        changes.iter().fold(head, |table, change| format!("{table}\n{change}"))
+    fn table(&self, changes: &[Change<'_>], kept_compiler: &str) -> String {
+        let mut table = format!("{:<60} {:>10} {:>10}", self.of, "kept", "counted");
+        for change in changes {
+            _ = write!(table, "\n{change}");
+        }
+        let compiler = compiler();
+        if compiler != kept_compiler {
+            _ = write!(
+                table,
+                "\nThat may be the compiler: kept is what {kept_compiler} made, this is {compiler}."
+            );
+        }
+        table
     }
+}
+
+/// The compiler that cargo calls, which decides how many instructions something takes.
+fn compiler() -> String {
+    let command = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(command).arg("--version").output();
+    output.map_or_else(|_| "?".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn kept_compiler(text: &str) -> &str {
+    let line = text.lines().find_map(|line| line.strip_prefix("compiler = "));
+    line.map_or("?", |name| name.trim_matches('"'))
 }
 
 /// As many at a time as there are processors.

@@ -478,3 +478,22 @@ fn rings_are_chosen_by_destination_or_by_flow() {
     assert_eq!(flow_hash(&fragment(1, 0x2000, 9)), flow_hash(&fragment(1, 1, 10)));
     assert_eq!((steering_hash(&ethernet(OURS, 0x0806, &[])), flow_hash(&[])), (0, 0));
 }
+
+/// Whatever two flows differ in, they may come in different rings.
+#[test]
+fn every_bit_of_addresses_and_ports_counts_in_hashes() {
+    let v4 = (ipv4(v4(2), 17, 1, 0, &udp(9)), [26..30, 34..36], [30..34, 36..38]);
+    let v6 = (ipv6(v6(2), 17, &udp(9)), [22..38, 54..56], [38..54, 56..58]);
+    for (frame, source, destination) in [v4, v6] {
+        let sources = source.into_iter().flatten().map(|at| (at, false));
+        let destinations = destination.into_iter().flatten().map(|at| (at, true));
+        for (at, steers) in sources.chain(destinations) {
+            for bit in 0..8 {
+                let mut other = frame.clone();
+                other[at] ^= 1 << bit;
+                assert_ne!(flow_hash(&frame), flow_hash(&other), "bit {bit} of {at}");
+                assert_eq!(steering_hash(&frame) != steering_hash(&other), steers, "bit {bit} of {at}");
+            }
+        }
+    }
+}

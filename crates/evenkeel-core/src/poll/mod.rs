@@ -518,4 +518,28 @@ mod tests {
         assert!(poller.is_runnable());
         assert_eq!(poller.resumes(), Resumes { period: 1, idle: 1, ..Resumes::default() });
     }
+
+    #[test]
+    fn on_an_idle_core_only_queues_hold_input_back() {
+        let limit = CycleLimit { period: Duration::from_millis(10), percent: 50 };
+        let mut poller: Poller<u8> = Poller::new(Quota::Fixed(8), Duration::from_millis(1), Some(limit));
+        let a = poller.register(true).unwrap();
+        assert!(!poller.is_runnable_when_idle(), "nothing to do");
+        poller.interrupt(a);
+        poller.charge(Duration::from_millis(6), true);
+        assert!(!poller.is_runnable() && poller.is_runnable_when_idle());
+        poller.inhibit(7, Sources::ALL, Instant::ZERO);
+        assert!(!poller.is_runnable_when_idle());
+    }
+
+    #[test]
+    fn a_queue_that_is_no_more_holds_nothing_back() {
+        let mut poller = poller(8);
+        let a = poller.register(true).unwrap();
+        poller.interrupt(a);
+        poller.inhibit(7, Sources::ALL, Instant::ZERO);
+        poller.forget(7);
+        assert_eq!(poller.turn(Instant::ZERO).unwrap().0, a);
+        assert_eq!((poller.resumes(), poller.next_deadline()), (Resumes::default(), Instant::NEVER));
+    }
 }

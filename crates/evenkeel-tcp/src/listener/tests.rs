@@ -864,3 +864,40 @@ fn a_slow_flood_never_fills_the_syn_queue_and_a_fast_one_holds_each_place_for_se
     }
     assert!(bench.listener.syn_queue_len() <= 2_048, "{}", bench.listener.syn_queue_len());
 }
+
+// --- What the listener tells ---
+
+#[test]
+fn a_connection_that_is_gone_does_not_count_as_one_that_waits() {
+    let mut bench = Bench::new(ListenerConfig::default());
+    let mut table = crate::Table::new(Secret::new([4; 16]), 16);
+    let ids: Vec<_> = (0..5).map(|n| table.insert(tuple(n), n).unwrap()).collect();
+    ids.iter().for_each(|id| bench.listener.queue(*id));
+    bench.listener.withdraw(|id| id != ids[0]);
+    assert_eq!(bench.listener.accept_queue_len(), 4);
+    assert_eq!(bench.listener.accept(), Some(ids[0]), "too few are gone to look for them");
+    bench.listener.on_withdrawn_accepted();
+    assert_eq!(bench.listener.accept_queue_len(), 4);
+}
+
+#[test]
+fn challenges_are_answered_twice_a_second() {
+    let mut bench = Bench::new(ListenerConfig::default());
+    bench.answer(0, 0, plain_syn());
+    let reset = Header { seq: PEER_ISS + 5, flags: Flags::RST, ..Header::default() };
+    bench.answer(100, 0, reset);
+    assert_eq!(bench.input(599, 0, reset), Reaction::Nothing);
+    bench.answer(600, 0, reset);
+}
+
+/// RFC 9293, 3.4: the end may be in the window, though the beginning has come before.
+#[test]
+fn data_that_begin_before_the_window_and_end_in_it_are_acceptable() {
+    let mut bench = Bench::new(ListenerConfig::default());
+    let syn_ack = bench.answer(0, 0, plain_syn());
+    let begins = |before: u32| Header { seq: PEER_ISS + 1 - before, ..ack_of(&syn_ack) };
+    let reaction = bench.input_with(10, 0, begins(5), b"01234", None);
+    assert!(!matches!(reaction, Reaction::Establish(_)), "all of it is before the window: {reaction:?}");
+    let reaction = bench.input_with(20, 0, begins(5), b"012345", None);
+    assert!(matches!(reaction, Reaction::Establish(_)), "{reaction:?}");
+}

@@ -119,3 +119,22 @@ impl Rack {
         self.reordering_seen
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_patience_stays_for_sixteen_recoveries() {
+        let mut rack = Rack::new();
+        rack.on_dsack(0, 10);
+        rack.on_dsack(5, 20);
+        assert_eq!(rack.window_mult, 2, "once a round trip");
+        for _ in 1..Rack::PERSISTENCE {
+            rack.on_recovered();
+            assert_eq!(rack.window_mult, 2);
+        }
+        rack.on_recovered();
+        assert_eq!(rack.window_mult, 1);
+    }
+}

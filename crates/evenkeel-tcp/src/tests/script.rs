@@ -246,6 +246,7 @@ impl Runner {
             ("blocked", []) => {
                 same("read", connection.read(&mut [0; 10], now), Err(Unavailable::WouldBlock))?
             }
+            ("mute", []) => same("read", connection.read(&mut [0; 10], now), Err(Unavailable::Closed))?,
             ("deaf", []) => same("write", connection.write(b"x"), Err(Unavailable::Closed))?,
             ("shutdown", []) => connection.shutdown(),
             ("close", []) => connection.close(now),

@@ -40,6 +40,7 @@ fn round_trips(lost: &BTreeSet<u64>) -> f64 {
     let info = world.flows[0].recovery.info();
     assert_eq!((info.timeouts, info.probes, info.undone), (0, 0, 0), "{info:?}");
     assert_eq!(info.retransmitted_segments, lost.len() as u64, "each once, and no others");
+    assert_eq!(info.lost_octets, info.retransmitted_octets);
     assert_eq!(info.fast_recoveries, u32::from(!lost.is_empty()));
     world.now.since(Instant::ZERO).as_secs_f64() / RTT.as_secs_f64()
 }

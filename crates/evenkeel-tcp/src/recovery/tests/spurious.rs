@@ -173,3 +173,34 @@ fn a_dsack_comes_too_late_when_another_round_trip_is_over() {
     assert!(!script.sack(14, &[(0, 1)]).undone);
     assert!(script.cwnd() < 10);
 }
+
+#[test]
+fn f_rto_is_not_put_off_by_data_of_the_peer() {
+    let mut script = timed_out();
+    script.available += 10;
+    script.at(605);
+    script.recovery.on_ack(&crate::recovery::AckInfo {
+        ack: script.segments(0, 0).start,
+        sack: &[],
+        window_update: false,
+        payload: true,
+        rtt_echo: None,
+        ece: false,
+        unsent: true,
+        now: script.now,
+    });
+    script.at(610);
+    script.ack(1);
+    assert_eq!(script.pump(), "N10 N11", "not R1");
+}
+
+#[test]
+fn what_has_not_been_sent_again_yet_was_not_sent_again_in_vain() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    let acked = script.sack(0, &[(1, 4)]);
+    assert_eq!((acked.newly_lost, acked.undone), (MSS, false));
+    assert!(!script.sack(0, &[(1, 5)]).undone);
+    assert_eq!(script.recovery.info().state, RecoveryState::Recovery);
+}

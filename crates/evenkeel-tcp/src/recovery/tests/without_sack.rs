@@ -34,6 +34,7 @@ fn a_partial_acknowledgment_sends_the_next_lost_segment_and_a_full_one_ends_reco
     script.at(300);
     let acked = script.ack(4);
     assert_eq!((acked.newly_acked, acked.newly_lost), (4 * MSS, MSS));
+    assert_eq!(script.in_flight(), 0, "5 to 9 are what five of the duplicates stood for");
     assert_eq!(script.pump(), "R4");
     assert_eq!(script.recovery.info().state, RecoveryState::Recovery);
     script.at(400);
@@ -116,4 +117,19 @@ fn sack_blocks_that_were_not_agreed_on_are_ignored() {
     script.write(10);
     script.at(200);
     assert_eq!(script.sack(0, &[(1, 10)]).newly_sacked, 0);
+}
+
+#[test]
+fn a_partial_acknowledgment_leaves_duplicates_for_what_it_does_not_cover() {
+    let mut script = Script::without_sack();
+    script.write(10);
+    script.at(200);
+    // 0 and 2 are lost, and so are some acknowledgments.
+    for _ in 0..4 {
+        script.ack(0);
+        script.pump();
+    }
+    script.at(300);
+    script.ack(2);
+    assert_eq!(script.in_flight(), 4, "of 3 to 9 three have arrived: one of the four was 1");
 }
