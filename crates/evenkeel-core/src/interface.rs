@@ -32,9 +32,7 @@ pub trait RxQueue: fmt::Debug + Send {
 
     /// Frames that are in the ring, but not to be seen yet: their device gathers a few before it hands them over. They come without
     /// anything else having to happen.
-    fn coming(&self) -> u64 {
-        0
-    }
+    fn coming(&self) -> u64;
 
     /// Enables the interrupt: the next arrival wakes whoever drives this host, once. To be called when about to halt.
     ///
@@ -48,6 +46,8 @@ pub trait RxQueue: fmt::Debug + Send {
 /// A network interface: receive rings and a transmit side.
 ///
 /// Frames start at the Ethernet header and carry no FCS.
+///
+/// Nothing has a default: whoever wraps an interface is told by the compiler what is to be passed on, and a driver says of each what it does not have.
 pub trait Interface: fmt::Debug + Send {
     /// The name it is known by, for reports.
     fn name(&self) -> &str;
@@ -62,16 +62,11 @@ pub trait Interface: fmt::Debug + Send {
     ///
     /// # Errors
     /// [`PoolLimit`] if the host's memory limit does not allow rings of this size.
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        let _ = pool;
-        Ok(())
-    }
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit>;
 
     /// Called once when a host gives the interface up while it goes on itself: gives back to the pool what [`Interface::attach`] let it grow
     /// by, and what frames are held.
-    fn detach(&mut self, pool: &mut Pool) {
-        let _ = pool;
-    }
+    fn detach(&mut self, pool: &mut Pool);
 
     /// Number of receive rings, at least one.
     fn queues(&self) -> usize;
@@ -91,41 +86,28 @@ pub trait Interface: fmt::Debug + Send {
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame>;
 
     /// Pushes out what [`Interface::transmit`] has gathered. A device that sends at once has nothing to do.
-    fn flush(&mut self) {}
+    fn flush(&mut self);
 
     /// Whether the transmit side says when frames have left, by [`Interface::unreclaimed`]. One that sends at once has nothing to say.
-    fn reports_sent(&self) -> bool {
-        false
-    }
+    fn reports_sent(&self) -> bool;
 
     /// Whether frames could not be sent though nothing will tell when they can: [`Interface::flush`] is to be tried again soon.
-    fn stalled(&self) -> bool {
-        false
-    }
+    fn stalled(&self) -> bool;
 
     /// Frames that have left and whose buffers wait for [`Interface::reclaim`]: the transmit side's reason to interrupt.
-    fn unreclaimed(&self) -> usize {
-        0
-    }
+    fn unreclaimed(&self) -> usize;
 
     /// Returns buffers of at most `limit_pkts` frames that have left to `pool`; says how many.
-    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        let _ = (pool, limit_pkts);
-        0
-    }
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize;
 
     /// Whether a channel of its demultiplexer interrupts: [`Demultiplexer::interrupt`] has one to report.
-    fn channel_interrupts(&self) -> bool {
-        false
-    }
+    fn channel_interrupts(&self) -> bool;
 
     /// The demultiplexer on the interface, if it has one (`ni-lrp` needs it).
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
-    }
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer>;
 
     /// Says that the operating system reported the device readable. For devices whose rings cannot be looked at.
-    fn set_readable(&mut self) {}
+    fn set_readable(&mut self);
 }
 
 /// An interface that demultiplexes: it classifies each frame itself and puts it into the ring of its channel.

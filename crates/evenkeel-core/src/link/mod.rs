@@ -158,7 +158,8 @@ impl Links {
 
     /// Whether an interface may take the place of another: the host takes frames from both, and from as many rings.
     pub(crate) fn can_replace(&self, id: InterfaceId, interface: &mut dyn Interface) -> bool {
-        let alike = |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
+        let alike =
+            |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
         self.link(id).is_some_and(alike) && interface.demultiplexer().is_none()
     }
 
