@@ -15,7 +15,6 @@ use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::tcp::table::Id;
 use crate::tcp::{Endpoint, Secret};
-use crate::time::Instant;
 
 use processing::{Processing, Spare};
 
@@ -31,8 +30,6 @@ pub(crate) struct Tcp {
     stirred: bool,
     /// For so many units they have waited for a program to have its turn.
     held: u8,
-    /// When the endpoint has something to do. As of the last time it was stirred.
-    deadline: Instant,
     /// Of each process.
     processing: Vec<Processing>,
     /// Processes that have segments to process, and have to be told.
@@ -92,7 +89,6 @@ impl Tcp {
             listeners: Vec::new(),
             stirred: false,
             held: 0,
-            deadline: Instant::NEVER,
             processing: Vec::new(),
             called: Vec::new(),
             spare: Spare::default(),
