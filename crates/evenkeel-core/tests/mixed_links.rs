@@ -175,7 +175,8 @@ impl Program for Echo {
     }
 }
 
-/// Says something to an echo service, by datagrams one after the other and by a stream, and counts what comes back.
+/// Says something to an echo service, by datagrams one after the other and by a stream, and counts what comes
+/// back.
 #[derive(Debug)]
 struct Talker {
     to: Endpoint,
@@ -372,7 +373,8 @@ fn a_flood_of_one_link_leaves_the_other_alone() {
             net.pass();
         }
         assert_eq!(net.seen.count(), u64::from(ROUNDS), "{architecture}: {flooded:?} is flooded");
-        // What the flood left behind is no more than the channel and the socket's queue hold, and a receive ring.
+        // What the flood left behind is no more than the channel and the socket's queue hold, and a receive
+        // ring.
         assert!(net.host.queued() + net.host.in_rings() <= 2 * 128 + 64, "{architecture}, {flooded:?}");
     }
 }
@@ -440,7 +442,8 @@ fn the_buffers_promised_are_the_same_whatever_came_first() {
             ends.store(1, Ordering::Relaxed);
             net.pass(Duration::from_millis(1));
             let closed = net.host.pool().1;
-            // For each socket a queue and a ring, and for a listener two of both; UDP's have one more for what is processed.
+            // For each socket a queue and a ring, and for a listener two of both; UDP's have one more for
+            // what is processed.
             let config = net.host.config();
             let each = 3 * 2 * config.channel_pkts + config.socket_queue_pkts;
             assert_eq!(open - closed, 5 * each, "{architecture}, {order:?}");
