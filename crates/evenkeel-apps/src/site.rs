@@ -129,7 +129,7 @@ impl Site {
         site.config.stack.announce = !matches!(port.device, DeviceSpec::Pcap(_));
         let mut engine = site.engine(clock)?;
         let (device, recording) = port.open(clock)?;
-        let interface = engine.add_device(device, &self.addresses)?;
+        let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
         self.route(&mut engine, interface)?;
         let say = port.say;
         engine.follow_devices(move |notice| {

@@ -218,6 +218,10 @@ impl Inlet {
 }
 
 impl Outlet {
+    fn capacity_pkts(&self) -> usize {
+        self.ring.buffer().capacity()
+    }
+
     /// Gives the adaptor buffers for those that have come up as frames: all that are missing, or as many as `pool` has.
     fn refill(&mut self, pool: &mut Pool) {
         let give = self.missing.min(pool.available());
@@ -278,6 +282,10 @@ impl RxQueue for Outlet {
 
     fn shed(&self) -> u64 {
         self.shared.shed.0.load(Ordering::Relaxed)
+    }
+
+    fn coming(&self) -> u64 {
+        0
     }
 }
 
@@ -580,6 +588,22 @@ impl Interface for End {
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
         Some(self.rings.control.as_mut()?)
     }
+
+    fn detach(&mut self, pool: &mut Pool) {
+        // Frames and buffers that are in the rings go with them.
+        if let Some(ring) = &self.rings.transmit {
+            ring.detach(pool);
+        }
+        if self.rings.control.is_none() {
+            self.rings.queues.iter().for_each(|queue| pool.shrink(queue.capacity_pkts()));
+        }
+    }
+
+    fn stalled(&self) -> bool {
+        false
+    }
+
+    fn set_readable(&mut self) {}
 }
 
 impl Control {
@@ -629,6 +653,24 @@ mod tests {
         frame[23] = 17;
         frame[37] = port;
         frame
+    }
+
+    #[test]
+    fn a_host_that_gives_a_cable_up_has_the_memory_of_its_rings_back() {
+        for (demultiplexes, completion, pkts) in [
+            (false, Completion::AtOnce, 2 * 256),
+            (false, Completion::ByPeer, 2 * 256 + 64),
+            (true, Completion::ByPeer, 64),
+        ] {
+            let options = Options { queues: 2, demultiplexes, completion, ..Options::new("b", 2) };
+            let (_, mut end) = pair(Options::new("a", 1), Options { transmit_ring_pkts: 64, ..options });
+            let mut pool = Pool::with_limit(1_000);
+            pool.grow(8).unwrap();
+            end.attach(&mut pool).unwrap();
+            assert_eq!(pool.capacity(), 8 + pkts);
+            end.detach(&mut pool);
+            assert_eq!((pool.capacity(), pool.available()), (8, 8));
+        }
     }
 
     #[test]

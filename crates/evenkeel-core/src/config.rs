@@ -1,6 +1,5 @@
 //! Settings of a host.
 
-use crate::link::{Transmit, TransmitService};
 use crate::poll::{
     CycleLimit, Feedback, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
 };
@@ -13,15 +12,16 @@ use crate::time::Duration;
 /// Settings of a host.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The receive architecture. Each interface may have its own ([`crate::host::Host::add_interface_with`]); under `ni-lrp`, one that does not
-    /// demultiplex is received from as under `soft-lrp`.
+    /// The receive architecture. Each interface may have its own ([`crate::host::Host::add_interface_with`]);
+    /// under `ni-lrp`, one that does not demultiplex is received from as under `soft-lrp`.
     pub architecture: Architecture,
-    /// Where `soft-lrp` and `polled` do their device work. Default polled; in the interrupt, `polled` processes packets to completion at
-    /// the highest level.
+    /// Where `soft-lrp` and `polled` do their device work. Default polled; in the interrupt, `polled`
+    /// processes packets to completion at the highest level.
     pub device_work: DeviceWork,
     /// Frames that one callback of the polling thread may take. Default 8, the best in the paper.
     pub quota: Quota,
-    /// Feedback from full queues to whatever takes frames in. `None` switches it off. Default [`Feedback::default`].
+    /// Feedback from full queues to whatever takes frames in. `None` switches it off. Default
+    /// [`Feedback::default`].
     pub feedback: Option<Feedback>,
     /// Limit of the share of the core that goes to taking packets in. Default none.
     pub cycle_limit: Option<CycleLimit>,
@@ -39,18 +39,19 @@ pub struct Config {
     pub socket_queue_pkts: usize,
     /// Limit of each channel. Default 128.
     pub channel_pkts: usize,
-    /// Frames that one unit of device or protocol work takes at most, 1 to 64. Default 16: between two units of that length nothing can
-    /// preempt. A simulator that preempts anywhere sets 1.
+    /// Frames that one unit of device or protocol work takes at most, 1 to 64. Default 16: between two units
+    /// of that length nothing can preempt. A simulator that preempts anywhere sets 1.
     pub batch_pkts: usize,
-    /// Limit of all frame buffers together, 2 KiB each. Default 65 536 (128 MiB); used only as far as queues are promised them.
+    /// Limit of all frame buffers together, 2 KiB each. Default 65 536 (128 MiB); used only as far as queues
+    /// are promised them.
     pub memory_pkts: usize,
     /// Which scheduler picks the next process. Default [`Policy::Stride`].
     pub scheduler: Policy,
     /// Where all pseudo-random choices start from.
     pub seed: u64,
-    /// What nobody outside may guess: sequence numbers, cookies and hashes of TCP, identifications of IP, and the places of fragments come
-    /// from it. `None` makes it from the seed, which is for simulations and tests; a host on a real network wants 128 random bits
-    /// ([`crate::host::Host::set_secret`]).
+    /// What nobody outside may guess: sequence numbers, cookies and hashes of TCP, identifications of IP, and
+    /// the places of fragments come from it. `None` makes it from the seed, which is for simulations and
+    /// tests; a host on a real network wants 128 random bits ([`crate::host::Host::set_secret`]).
     pub secret: Option<Secret>,
     /// Limits of TCP, and what its connections have in common.
     pub tcp: EndpointConfig,
@@ -59,30 +60,58 @@ pub struct Config {
     /// [`tcp`](Self::tcp) says. [`Config::window_max`] says how large windows can be, [`Config::segment_pkts_for`] what it takes to have larger ones, and
     /// [`crate::host::Host::tcp`] what is in effect.
     pub segment_pkts: usize,
-    /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64. Others share that of the listener that they
-    /// came by.
+    /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64.
+    /// Others share that of the listener that they came by.
     pub connection_rings: usize,
     /// Limits of the protocols.
     pub stack: stack::Config,
 }
 
-/// What the papers name beside the policies of [`Config`]: for experiments, and for those who want it so. A host that has none of it does not look at it.
+/// When frames are handed to an interface that is still sending others (TOCS 1997, section 8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transmit {
+    /// At once, as long as it has descriptors.
+    #[default]
+    Latency,
+    /// When it has said that earlier ones have left: 4.2BSD's *active* flag. Fewer calls of the driver for
+    /// more frames each; under polling a frame waits until the transmit side gets its turn.
+    Throughput,
+}
+
+/// How soon buffers of frames that have left are taken back: three ways in which transmitting can starve
+/// (TOCS 1997, section 4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TransmitService {
+    /// Transmit interrupts take turns with those of receive rings.
+    #[default]
+    InTurn,
+    /// At the same level, but only when no receive ring interrupts.
+    ReceiveFirst,
+    /// At a lower level than receive interrupts and the protocol work they cause.
+    LowerLevel,
+}
+
+/// What the papers name beside the policies of [`Config`]: for experiments, and for those who want it so. A
+/// host that has none of it does not look at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alternatives {
-    /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence that input is the cause.
+    /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence
+    /// that input is the cause.
     pub output_feedback: bool,
     /// Whether feedback and cycle limit stop a callback of the polling thread in the middle. Default yes.
     pub inhibition: Inhibition,
-    /// Whether the interrupts that start the polling thread count against the cycle limit, too. Default yes; the paper counts the thread's own time
-    /// only, and has a dip where nearly every packet interrupts (its figure 10).
+    /// Whether the interrupts that start the polling thread count against the cycle limit, too. Default yes;
+    /// the paper counts the thread's own time only, and has a dip where nearly every packet interrupts (its
+    /// figure 10).
     pub limit_counts_interrupts: bool,
-    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in. Default none.
+    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in.
+    /// Default none.
     pub tick_sampling: Option<TickSampling>,
-    /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time tasks by weight instead of round
-    /// robin, as in Calaveras. Default none.
+    /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time
+    /// tasks by weight instead of round robin, as in Calaveras. Default none.
     pub real_time_tasks: Option<TaskWeights>,
-    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
-    /// interrupt-rate limiter. Default no, as in 4.2BSD.
+    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there:
+    /// Mogul and Ramakrishnan's interrupt-rate limiter. Default no, as in 4.2BSD.
     pub limit_interrupts: bool,
     /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
     pub clocked_interrupts: Option<Duration>,
@@ -155,7 +184,8 @@ impl Config {
         Plan::of(self.architecture, self.device_work)
     }
 
-    /// How they are received if it has not: under the lazy architectures by the interface if that demultiplexes, or else by the host.
+    /// How they are received if it has not: under the lazy architectures by the interface if that
+    /// demultiplexes, or else by the host.
     pub(crate) const fn plan_for(&self, demultiplexes: bool) -> Plan {
         match self.architecture {
             Architecture::SoftLrp | Architecture::NiLrp if demultiplexes => {
@@ -187,8 +217,8 @@ impl Config {
         window.div_ceil(PAYLOAD_BYTES).saturating_mul(CHANNEL_SHARE)
     }
 
-    /// The defaults of an architecture. `polled` inhibits all input when a socket queue is full, as its paper does; the lazy
-    /// architectures only the rings that feed it.
+    /// The defaults of an architecture. `polled` inhibits all input when a socket queue is full, as its paper
+    /// does; the lazy architectures only the rings that feed it.
     #[must_use]
     pub fn of(architecture: Architecture) -> Self {
         let scope =

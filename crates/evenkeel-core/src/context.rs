@@ -7,7 +7,8 @@ use crate::poll::Poller;
 use crate::time::Instant;
 use crate::work::WorkLog;
 
-/// The time, and those parts of a host that every unit of work uses: lent to the owner of another part for the length of a call.
+/// The time, and those parts of a host that every unit of work uses: lent to the owner of another part for
+/// the length of a call.
 #[derive(Debug)]
 pub(crate) struct Cx<'a> {
     pub(crate) now: Instant,

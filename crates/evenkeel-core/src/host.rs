@@ -22,9 +22,9 @@ use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
-pub use crate::config::{Alternatives, Config};
+pub use crate::config::{Alternatives, Config, Transmit, TransmitService};
 pub use crate::frame::PoolLimit;
-pub use crate::link::{AddInterfaceError, Traffic, Transmit, TransmitService};
+pub use crate::link::{AddInterfaceError, Traffic};
 pub use crate::system::System;
 
 /// The levels at which units run, highest first. A level runs only when those above it have nothing to do.

@@ -11,7 +11,7 @@ use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::host::{Config, Host, Transmit, TransmitService};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::time::{Duration, Instant};
@@ -236,6 +236,30 @@ impl Interface for Stalling {
     fn stalled(&self) -> bool {
         self.state.lock().unwrap().stalled
     }
+
+    fn detach(&mut self, _pool: &mut Pool) {}
+
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    fn unreclaimed(&self) -> usize {
+        0
+    }
+
+    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
+        0
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
+    }
+
+    fn set_readable(&mut self) {}
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use evenkeel_core::bpf::Program;
 use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Note, Pool, PoolLimit};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 
 use crate::blocks::Blocks;
@@ -167,6 +167,32 @@ impl Interface for Listener {
 
     fn set_readable(&mut self) {
         self.presence.set_readable(self.blocks.ready(), &self.socket);
+    }
+
+    fn flush(&mut self) {}
+
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    fn stalled(&self) -> bool {
+        false
+    }
+
+    fn unreclaimed(&self) -> usize {
+        0
+    }
+
+    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
+        0
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
     }
 }
 

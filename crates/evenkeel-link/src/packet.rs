@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool, PoolLimit};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
 
@@ -233,6 +233,14 @@ impl Interface for Packet {
     fn set_readable(&mut self) {
         self.presence.set_readable(self.receive.ring.ready(), &self.receive.socket);
     }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
+    }
 }
 
 impl Device for Packet {
@@ -268,6 +276,10 @@ impl RxQueue for Packet {
     /// Asks the kernel: one system call.
     fn shed(&self) -> u64 {
         self.receive.counters.lost(&self.receive.socket) + self.receive.unusable
+    }
+
+    fn coming(&self) -> u64 {
+        0
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::io::Errno;
 
@@ -138,6 +138,28 @@ impl Interface for Tap {
     fn set_readable(&mut self) {
         self.queue.readable = self.queue.status.standing() == Standing::Running;
     }
+
+    fn flush(&mut self) {}
+
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    fn unreclaimed(&self) -> usize {
+        0
+    }
+
+    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
+        0
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
+    }
 }
 
 impl Device for Tap {
@@ -246,6 +268,10 @@ impl RxQueue for TapQueue {
     /// Reads the kernel's table of devices: for reports.
     fn shed(&self) -> u64 {
         self.counters.tx_dropped().saturating_sub(self.counted_before) + self.oversized
+    }
+
+    fn coming(&self) -> u64 {
+        0
     }
 }
 

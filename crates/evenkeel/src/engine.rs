@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Host, Ran};
+use evenkeel_core::receive::Plan;
 use evenkeel_core::stack::{InterfaceId, NeighborUpdate};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
@@ -242,7 +243,8 @@ impl Engine {
         self.stop = None;
     }
 
-    /// Gives the host a device of the operating system.
+    /// Gives the host a device of the operating system. Its frames are received as suits the host and the device
+    /// ([`Host::add_interface`]).
     ///
     /// # Errors
     /// [`AddInterfaceError`]
@@ -251,9 +253,30 @@ impl Engine {
         device: Box<dyn Device>,
         addresses: &[IpCidr],
     ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_device_as(device, |host, device, now| host.add_interface(device, addresses, now))
+    }
+
+    /// The same for a device whose frames are received as `plan` says ([`Host::add_interface_with`]).
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]
+    pub fn add_device_with(
+        &mut self,
+        device: Box<dyn Device>,
+        addresses: &[IpCidr],
+        plan: Plan,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_device_as(device, |host, device, now| host.add_interface_with(device, addresses, plan, now))
+    }
+
+    fn add_device_as(
+        &mut self,
+        device: Box<dyn Device>,
+        add: impl FnOnce(&mut Host, Box<dyn Device>, Instant) -> Result<InterfaceId, AddInterfaceError>,
+    ) -> Result<InterfaceId, AddInterfaceError> {
         let fd = device.fd();
         let watched = Watched::new(0, InterfaceId::default(), &*device);
-        let interface = self.host.add_interface(device, addresses, self.clock.now())?;
+        let interface = add(&mut self.host, device, self.clock.now())?;
         let index = self.halt.watch(fd);
         self.devices.push(watched.placed(index, interface));
         Ok(interface)

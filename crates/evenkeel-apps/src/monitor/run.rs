@@ -150,7 +150,8 @@ pub fn on_device(
     let (fd, name, address) = (device.fd(), device.name().to_owned(), device.address());
     let engine = site(&setup.config).engine(clock)?;
     let mut running = Running::start(engine, &name, address, setup, filter_in_kernel, news)?;
-    running.interface = running.engine.add_device(device, &[])?;
+    let plan = running.engine.host().config().plan();
+    running.interface = running.engine.add_device_with(device, &[], plan)?;
     running.engine.look_every(GATHER);
     if !gathers {
         running.engine.gather(GATHER);

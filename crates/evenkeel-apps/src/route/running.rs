@@ -187,7 +187,9 @@ fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<V
         }
         for ((engine, lines), device) in iter::zip(&mut *engines, &mut all).zip(devices) {
             let status = Some(device.status());
-            let interface = engine.add_device(device, &link.addresses).map_err(SiteError::from)?;
+            let plan = engine.host().config().plan();
+            let added = engine.add_device_with(device, &link.addresses, plan);
+            let interface = added.map_err(SiteError::from)?;
             lines.push(Line {
                 name: link.name.clone(),
                 device: link.device.to_string(),

@@ -40,6 +40,10 @@ impl TransmitRing {
         pool.grow(self.capacity_pkts)
     }
 
+    pub(super) fn detach(&self, pool: &mut Pool) {
+        pool.shrink(self.capacity_pkts);
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.frames.len() >= self.capacity_pkts
     }

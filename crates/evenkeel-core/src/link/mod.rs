@@ -1,6 +1,7 @@
 //! Links: the interfaces of a host, the sides of them that it serves, and what waits to leave by each.
 //!
-//! What is done with a frame that was taken from a link is not decided here, nor who runs next: units of work ask.
+//! What is done with a frame that was taken from a link is not decided here, nor who runs next: units of work
+//! ask.
 
 mod moderation;
 mod port;
@@ -8,7 +9,7 @@ mod transmit;
 
 use std::collections::VecDeque;
 
-use crate::config::Config;
+use crate::config::{Config, TransmitService};
 use crate::context::Cx;
 use crate::deadline::Deadline;
 use crate::drop::QueueDrop;
@@ -26,8 +27,8 @@ use moderation::{Flags, Moderation};
 use port::{End, Polled};
 pub(crate) use port::{Port, Side};
 pub(crate) use transmit::OutputRoom;
+pub use transmit::Traffic;
 use transmit::TransmitQueue;
-pub use transmit::{Traffic, Transmit, TransmitService};
 
 /// Frames for what one unit of work sends.
 pub(crate) const OUTPUT_PKTS: usize = 256;
@@ -41,7 +42,8 @@ pub enum AddInterfaceError {
     CannotDemultiplex,
     /// The interface demultiplexes, so the host cannot. Choose `ni-lrp` for this one.
     Demultiplexes,
-    /// A lazy plan was asked for on a host whose own architecture is not lazy: nobody would process what its channels hold.
+    /// A lazy plan was asked for on a host whose own architecture is not lazy: nobody would process what its
+    /// channels hold.
     NotLazy,
     /// The interface has fewer rings than the host has channels.
     NoRing,
@@ -97,7 +99,8 @@ pub(crate) struct Links {
     demultiplexing: usize,
     /// Of the interfaces that demultiplex, the one whose channels interrupt next.
     next_interface_served: usize,
-    /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in the interrupt.
+    /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in
+    /// the interrupt.
     unlimited: Sources,
     moderation: Option<Box<Moderation>>,
     polled: Option<Polled>,
@@ -127,8 +130,9 @@ impl Links {
 
     // --- Interfaces ---
 
-    /// Adds an interface that is attached, whose frames are received as `plan` says, and registers its ports. `gate` is its transmit queue's,
-    /// whose buffers are promised. `None` if there are [not enough ports](Self::has_ports_for).
+    /// Adds an interface that is attached, whose frames are received as `plan` says, and registers its ports.
+    /// `gate` is its transmit queue's, whose buffers are promised. `None` if there are [not enough
+    /// ports](Self::has_ports_for).
     pub(crate) fn add(
         &mut self,
         interface: Box<dyn Interface>,
@@ -157,7 +161,8 @@ impl Links {
         Some(id)
     }
 
-    /// Whether an interface may take the place of another: the host takes frames from both, and from as many rings.
+    /// Whether an interface may take the place of another: the host takes frames from both, and from as many
+    /// rings.
     pub(crate) fn can_replace(&self, id: InterfaceId, interface: &mut dyn Interface) -> bool {
         let alike =
             |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
@@ -285,7 +290,8 @@ impl Links {
         [(Deadline::ClockedInterrupts, tick), (Deadline::TransmitRetry, self.retry_output_at)]
     }
 
-    /// The tick of clocked interrupts, if it is due, and another attempt to send by interfaces that could not.
+    /// The tick of clocked interrupts, if it is due, and another attempt to send by interfaces that could
+    /// not.
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
         self.tick(cx.now);
         if cx.now >= self.retry_output_at {
@@ -310,7 +316,8 @@ impl Links {
 
     // --- Interrupts ---
 
-    /// The sources whose interrupts are enabled: what is polled only between two episodes, and nothing holds back drivers that do not poll.
+    /// The sources whose interrupts are enabled: what is polled only between two episodes, and nothing holds
+    /// back drivers that do not poll.
     fn enabled(&self, poller: &Poller<QueueId>) -> Sources {
         poller.may_interrupt().union(self.unlimited)
     }
@@ -377,7 +384,8 @@ impl Links {
         }
     }
 
-    /// What has come to a port and not been taken from it: what waits, and what its ring had no room for. Both are reasons to interrupt.
+    /// What has come to a port and not been taken from it: what waits, and what its ring had no room for.
+    /// Both are reasons to interrupt.
     fn come(&self, port: Port) -> u64 {
         self.waiting(port) as u64 + self.shed(port)
     }
@@ -396,7 +404,8 @@ impl Links {
         self.ports.get(index).is_some_and(|port| port.is_polled())
     }
 
-    /// A port interrupts. Returns it if its device work is to be done in the handler, and not by the polling thread.
+    /// A port interrupts. Returns it if its device work is to be done in the handler, and not by the polling
+    /// thread.
     pub(crate) fn interrupt(&mut self, index: usize, cx: &mut Cx<'_>) -> Option<Port> {
         let port = *self.ports.get(index)?;
         self.next_port_served = port.source.0 + 1;
@@ -505,8 +514,8 @@ impl Links {
         self.polled = Some(Polled { port, done, end });
     }
 
-    /// The time of the turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4), and so does one that an inhibition
-    /// ended. Else the interrupt comes back when nothing waits by now.
+    /// The time of the turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4),
+    /// and so does one that an inhibition ended. Else the interrupt comes back when nothing waits by now.
     pub(crate) fn finish_poll(&mut self, poller: &mut Poller<QueueId>, now: Instant) {
         let Some(Polled { port, done, end }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.waiting(port) > 0);
@@ -597,8 +606,9 @@ impl Links {
         }
     }
 
-    /// Room in the transmit queues for what may still come in this unit. An interface that cannot send at all has room: what is sent there is lost, so that
-    /// connections find out and fail in time, rather than wait for it without end.
+    /// Room in the transmit queues for what may still come in this unit. An interface that cannot send at all
+    /// has room: what is sent there is lost, so that connections find out and fail in time, rather than wait
+    /// for it without end.
     pub(crate) fn output_room(&self) -> OutputRoom {
         let coming = self.out.len();
         let most = OUTPUT_PKTS.saturating_sub(coming);
@@ -615,7 +625,8 @@ impl Links {
         OutputRoom { full, pkts: least.map_or(0, |least| least.min(most)) }
     }
 
-    /// The first half of the service of the transmit side: takes back the buffers of at most `limit` frames that have left.
+    /// The first half of the service of the transmit side: takes back the buffers of at most `limit` frames
+    /// that have left.
     pub(crate) fn reclaim(&mut self, id: InterfaceId, limit: usize, cx: &mut Cx<'_>) -> usize {
         let Some(link) = self.link_mut(id) else { return 0 };
         let reclaimed = link.interface.reclaim(cx.pool, limit);
@@ -623,8 +634,9 @@ impl Links {
         reclaimed
     }
 
-    /// The second half, when a callback or an interrupt handler is through with the first: hands over what waits. A callback may take many
-    /// units of work; what it hands over in between would have left before it is through, and it would go on for ever.
+    /// The second half, when a callback or an interrupt handler is through with the first: hands over what
+    /// waits. A callback may take many units of work; what it hands over in between would have left before it
+    /// is through, and it would go on for ever.
     fn restart(&mut self, id: InterfaceId, cx: &mut Cx<'_>) {
         let Some(link) = self.link_mut(id) else { return };
         link.output.sent();

@@ -1,9 +1,9 @@
-//! Interrupt moderation: what the papers name beside interrupts that are taken as soon as there is work, receive and transmit sides in turn.
+//! Interrupt moderation: what the papers name beside interrupts that are taken as soon as there is work,
+//! receive and transmit sides in turn.
 //!
 //! A host for which nothing of this is configured has none of it, and does not look at it.
 
-use super::transmit::TransmitService;
-use crate::config::Config;
+use crate::config::{Config, TransmitService};
 use crate::poll::{SourceId, Sources};
 use crate::time::{Duration, Instant};
 
@@ -34,8 +34,8 @@ impl Moderation {
     }
 }
 
-/// Clocked interrupts: at each tick every source that has something may interrupt until it is found empty. What comes to the others waits for
-/// the next tick.
+/// Clocked interrupts: at each tick every source that has something may interrupt until it is found empty.
+/// What comes to the others waits for the next tick.
 #[derive(Debug)]
 pub(super) struct Clocked {
     period: Duration,
@@ -70,7 +70,8 @@ impl Clocked {
         self.next_tick = now + self.period;
     }
 
-    /// A source interrupts. Returns whether that is a new interrupt: a handler that goes on with its ring is the same one still.
+    /// A source interrupts. Returns whether that is a new interrupt: a handler that goes on with its ring is
+    /// the same one still.
     pub(super) fn enter(&mut self, source: SourceId) -> bool {
         let is_new = !self.entered.contains(source);
         self.entered = self.entered.union(Sources::one(source));
@@ -87,13 +88,15 @@ impl Clocked {
         self.serving.take()
     }
 
-    /// Nothing is left of what the tick found, or the polling thread sees to it: what comes from now on waits for the next tick.
+    /// Nothing is left of what the tick found, or the polling thread sees to it: what comes from now on waits
+    /// for the next tick.
     pub(super) fn settle(&mut self, source: SourceId) {
         self.ticked = self.ticked.without(Sources::one(source));
     }
 }
 
-/// Handlers that only set a flag, their interrupts always enabled: of what has come to each source, how much its handler has noted.
+/// Handlers that only set a flag, their interrupts always enabled: of what has come to each source, how much
+/// its handler has noted.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
     noted: Vec<u64>,

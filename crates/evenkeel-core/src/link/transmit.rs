@@ -2,33 +2,11 @@
 
 use std::collections::VecDeque;
 
+use crate::config::Transmit;
 use crate::frame::{Frame, Pool};
 use crate::interface::Interface;
 use crate::poll::Gate;
 use crate::tcp::endpoint::Lanes;
-
-/// When frames are handed to an interface that is still sending others (TOCS 1997, section 8.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transmit {
-    /// At once, as long as it has descriptors.
-    #[default]
-    Latency,
-    /// When it has said that earlier ones have left: 4.2BSD's *active* flag. Fewer calls of the driver for more frames each; under
-    /// polling a frame waits until the transmit side gets its turn.
-    Throughput,
-}
-
-/// How soon buffers of frames that have left are taken back: three ways in which transmitting can starve (TOCS 1997, section 4.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TransmitService {
-    /// Transmit interrupts take turns with those of receive rings.
-    #[default]
-    InTurn,
-    /// At the same level, but only when no receive ring interrupts.
-    ReceiveFirst,
-    /// At a lower level than receive interrupts and the protocol work they cause.
-    LowerLevel,
-}
 
 /// The transmit queue of an interface.
 #[derive(Debug)]
@@ -127,7 +105,8 @@ impl TransmitQueue {
         self.active = self.active.map(|_| false);
     }
 
-    /// Hands over what the interface has descriptors for. Says how many frames, and whether input may resume now that they are gone.
+    /// Hands over what the interface has descriptors for. Says how many frames, and whether input may resume
+    /// now that they are gone.
     pub(super) fn hand_over(&mut self, interface: &mut dyn Interface, pool: &mut Pool) -> (usize, bool) {
         let mut count = 0;
         while let Some(frame) = self.queue.pop_front() {

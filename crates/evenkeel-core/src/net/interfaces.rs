@@ -14,7 +14,8 @@ use crate::wire::{IpAddress, IpCidr};
 type Rings = Vec<(ChannelId, Box<dyn RxQueue>)>;
 
 impl Net {
-    /// Takes an interface whose frames are received as `plan` says, or else as suits the host and the interface. On error nothing is changed.
+    /// Takes an interface whose frames are received as `plan` says, or else as suits the host and the
+    /// interface. On error nothing is changed.
     pub(crate) fn add_interface(
         &mut self,
         mut interface: Box<dyn Interface>,
@@ -47,8 +48,8 @@ impl Net {
         Ok(id)
     }
 
-    /// Puts another device in the place of an interface's: its addresses, routes, queues and limits stay. Its hardware address and MTU are
-    /// the new one's. What the earlier one held goes back to the pool.
+    /// Puts another device in the place of an interface's: its addresses, routes, queues and limits stay. Its
+    /// hardware address and MTU are the new one's. What the earlier one held goes back to the pool.
     pub(crate) fn replace_interface(
         &mut self,
         id: InterfaceId,
@@ -91,8 +92,9 @@ impl Net {
         }
     }
 
-    /// Promises the buffers that another interface needs: its own, those of its transmit queue, and for each channel those of one more ring, or
-    /// of the queue in the host's memory if this is the first interface that leaves demultiplexing to the host. Opens its rings.
+    /// Promises the buffers that another interface needs: its own, those of its transmit queue, and for each
+    /// channel those of one more ring, or of the queue in the host's memory if this is the first interface
+    /// that leaves demultiplexing to the host. Opens its rings.
     fn promise_rings(
         &mut self,
         interface: &mut dyn Interface,
@@ -113,7 +115,8 @@ impl Net {
         Ok(Rings::new())
     }
 
-    /// Opens a ring for every channel on an interface that demultiplexes, and gives the interface a copy of the table.
+    /// Opens a ring for every channel on an interface that demultiplexes, and gives the interface a copy of
+    /// the table.
     fn open_rings_on(&mut self, interface: &mut dyn Interface) -> Result<Rings, AddInterfaceError> {
         let address = interface.address();
         let demultiplexer = interface.demultiplexer().ok_or(AddInterfaceError::CannotDemultiplex)?;

@@ -295,4 +295,8 @@ impl RxQueue for RecordedRing {
     fn shed(&self) -> u64 {
         self.inner.shed()
     }
+
+    fn coming(&self) -> u64 {
+        self.inner.coming()
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Note, Pool, PoolLimit};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::time::{
@@ -152,6 +152,34 @@ impl Interface for Replay {
         pool.recycle(frame);
         Ok(())
     }
+
+    fn flush(&mut self) {}
+
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    fn stalled(&self) -> bool {
+        false
+    }
+
+    fn unreclaimed(&self) -> usize {
+        0
+    }
+
+    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
+        0
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
+    }
+
+    fn set_readable(&mut self) {}
 }
 
 impl Device for Replay {
@@ -247,6 +275,10 @@ impl RxQueue for Player {
 
     fn shed(&self) -> u64 {
         self.oversized
+    }
+
+    fn coming(&self) -> u64 {
+        0
     }
 }
 
