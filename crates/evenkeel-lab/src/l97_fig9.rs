@@ -1,6 +1,8 @@
-//! Forwarding with screend, feedback, and quotas from small to large: Mogul and Ramakrishnan, TOCS 1997, figure 9.
+//! Forwarding with screend, feedback, and quotas from small to large: Mogul and Ramakrishnan, TOCS 1997,
+//! figure 9.
 //!
-//! Feedback prevents livelock whatever the quota; a small one spreads the cost of a callback over few packets.
+//! Feedback prevents livelock whatever the quota; a small one spreads the cost of a callback over few
+//! packets.
 
 use evenkeel_core::poll::Quota;
 

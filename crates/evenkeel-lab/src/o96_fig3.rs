@@ -1,6 +1,8 @@
-//! Throughput against offered load for the four systems of the LRP paper: Druschel and Banga, OSDI 1996, figure 3.
+//! Throughput against offered load for the four systems of the LRP paper: Druschel and Banga, OSDI 1996,
+//! figure 3.
 //!
-//! One host receives 14-byte UDP datagrams in a process that discards them; what it receives is plotted over what is sent to it.
+//! One host receives 14-byte UDP datagrams in a process that discards them; what it receives is plotted over
+//! what is sent to it.
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
@@ -247,8 +249,8 @@ fn loss_free(seed: u64) -> Vec<Check> {
     ]
 }
 
-const LOSS_FREE: &str = "one limit for all queues and one length of bursts were fitted to both rates, whose ratio comes out at 1.34 instead of 1.44; \
-     the paper reports neither limits nor bursts";
+const LOSS_FREE: &str = "one limit for all queues and one length of bursts were fitted to both rates, whose \
+     ratio comes out at 1.34 instead of 1.44; the paper reports neither limits nor bursts";
 
 /// How long nothing may be lost at a rate that counts as loss-free.
 const LOSS_FREE_TIME: Duration = Duration::from_secs(4);

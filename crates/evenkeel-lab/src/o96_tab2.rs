@@ -1,7 +1,8 @@
 //! Worker and two RPC servers on one machine: Druschel and Banga, OSDI 1996, table 2.
 //!
-//! The worker computes for 11.5 seconds in answer to one call; meanwhile a client on another machine calls the two servers as often as they can answer, evenly
-//! spread over time, so that they never block. The client's machine is not measured, and takes no time here.
+//! The worker computes for 11.5 seconds in answer to one call; meanwhile a client on another machine calls
+//! the two servers as often as they can answer, evenly spread over time, so that they never block. The
+//! client's machine is not measured, and takes no time here.
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
@@ -84,7 +85,8 @@ fn run(architecture: Architecture, program: &str, seed: u64) -> Measured {
     let mut world = World::new(seed);
     let segment = world.add_segment();
     let client = add_free_machine(&mut world, segment, CLIENT);
-    // What is outstanding has to find room, because the servers must never block and nothing be discarded (O96.T2.over).
+    // What is outstanding has to find room, because the servers must never block and nothing be discarded
+    // (O96.T2.over).
     let tuning = Tuning { socket_queue_pkts: Some(OUTSTANDING_MAX as usize + 100) };
     let server = add_machine_with(&mut world, segment, architecture, SERVER, tuning);
     let machine = machine();
@@ -152,7 +154,8 @@ fn measure(seed: u64) -> Outcome {
 const CALLS: &str = "program.rpc-fast, program.rpc-medium, program.rpc-slow";
 const REFILL: &str = "program.worker-refill";
 
-/// What a call computes is what NI-LRP's rows leave for it, and what an interruption costs the worker what 4.4BSD's do.
+/// What a call computes is what NI-LRP's rows leave for it, and what an interruption costs the worker what
+/// 4.4BSD's do.
 fn of_system(architecture: Architecture, name: String) -> Claim {
     match architecture {
         Architecture::NiLrp => calibrated(CALLS, Paper, name),
@@ -161,7 +164,8 @@ fn of_system(architecture: Architecture, name: String) -> Claim {
     }
 }
 
-/// The worker's share in each row, as the paper's elapsed times have it: 23 to 26 % under 4.4BSD, 29 to 33 % under the LRP systems.
+/// The worker's share in each row, as the paper's elapsed times have it: 23 to 26 % under 4.4BSD, 29 to 33 %
+/// under the LRP systems.
 fn shares(rows: &[Systems]) -> Vec<Check> {
     let off = |system: usize| -> Vec<f64> {
         let share = |row: &Row| WORKER_CPU.as_secs_f64() / row.paper[system].0;
@@ -210,8 +214,9 @@ fn rates(fast: &Systems, medium: &Systems) -> [Check; 2] {
     ]
 }
 
-const RATES: &str = "what a call costs more in 4.4BSD was fitted to figure 3, whose datagrams find their receiver in overload; by the paper's own rates and shares a \
-     call costs 41 to 54 us more there, here 50 us in the receive path alone, and the worker's displaced cache on top";
+const RATES: &str = "what a call costs more in 4.4BSD was fitted to figure 3, whose datagrams find their \
+     receiver in overload; by the paper's own rates and shares a call costs 41 to 54 us more there, here 50 \
+     us in the receive path alone, and the worker's displaced cache on top";
 
 fn order(rows: &[Systems]) -> Check {
     let as_in_paper = |[bsd, soft, ni]: &Systems| {
@@ -219,7 +224,8 @@ fn order(rows: &[Systems]) -> Check {
     };
     let claim = predicted(
         Paper,
-        "in all rows the worker takes longest under 4.4BSD, and least under NI-LRP, whose servers answer more than 4.4BSD's",
+        "in all rows the worker takes longest under 4.4BSD, and least under NI-LRP, whose servers answer more \
+         than 4.4BSD's",
     );
     claim.equal("yes", if rows.iter().all(as_in_paper) { "yes" } else { "no" })
 }

@@ -39,8 +39,9 @@ impl Stamp {
 }
 
 /// Why device work is where it is.
-pub(crate) const DEVICE: &str = "prices are of sums that the paper's rates fix, stretched by one factor for tracing; where in a sum the event lies, and how densely \
-     the calls around it are traced, they do not know";
+pub(crate) const DEVICE: &str = "prices are of sums that the paper's rates fix, stretched by one factor for \
+     tracing; where in a sum the event lies, and how densely the calls around it are traced, they do not \
+     know";
 
 /// Times and checks of one packet that comes alone.
 pub(crate) fn one_packet(setup: &Setup, stamps: &[Stamp], seed: u64) -> Outcome {

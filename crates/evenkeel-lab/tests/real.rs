@@ -1,4 +1,5 @@
-//! The experiments in real time: so short that the figures say nothing, but every curve must be there and the books right.
+//! The experiments in real time: so short that the figures say nothing, but every curve must be there and the
+//! books right.
 
 use std::io;
 use std::io::Write as _;

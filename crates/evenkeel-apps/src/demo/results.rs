@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// Share of the offered frames that may be missing at a load that still counts as loss-free.
 ///
-/// Offered and delivered frames are counted over one window of time, but a few frames are always on their way when the
-/// window ends. They are not lost; at low loads they weigh most.
+/// Offered and delivered frames are counted over one window of time, but a few frames are always on their way
+/// when the window ends. They are not lost; at low loads they weigh most.
 pub const LOSS_FREE_TOLERANCE: f64 = 0.005;
 
 /// A core that the host had for less than this share of the time makes figures low and uneven.
@@ -74,8 +74,8 @@ pub struct Architecture {
     pub neighbour_cpu: f64,
     /// Share of the requests to the unflooded socket that it never received.
     pub victim_loss: f64,
-    /// 99th percentile of the time from a request's sending to the unflooded socket until its program had it, in
-    /// microseconds. `None` if it received none.
+    /// 99th percentile of the time from a request's sending to the unflooded socket until its program had it,
+    /// in microseconds. `None` if it received none.
     pub victim_p99_us: Option<f64>,
     /// Whether at every load each frame was accounted for.
     pub conserved: bool,
@@ -104,8 +104,8 @@ pub struct Point {
     pub drops: Vec<Drop>,
     /// Whether each frame was accounted for.
     pub conserved: bool,
-    /// The share of the window in which the host's thread really had its core. What is missing the machine gave to other
-    /// programs, or to other machines.
+    /// The share of the window in which the host's thread really had its core. What is missing the machine
+    /// gave to other programs, or to other machines.
     pub core_share: f64,
 }
 
@@ -135,7 +135,8 @@ pub struct CpuShares {
     pub idle: f64,
 }
 
-/// The kernel's own UDP socket under the same load, on a veth pair. Receive packet steering puts protocol input on the service's core.
+/// The kernel's own UDP socket under the same load, on a veth pair. Receive packet steering puts protocol
+/// input on the service's core.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Release of the kernel.
@@ -190,8 +191,8 @@ impl Architecture {
         }
     }
 
-    /// The share of requests the unflooded socket lost at the load that hurt it most. A point at which nothing was offered says nothing of
-    /// loss: the machine did not let the generator send.
+    /// The share of requests the unflooded socket lost at the load that hurt it most. A point at which
+    /// nothing was offered says nothing of loss: the machine did not let the generator send.
     #[must_use]
     pub fn worst_victim_loss(&self) -> f64 {
         let offered = self.points.iter().filter(|p| p.offered_pps > 0.0);
@@ -200,8 +201,8 @@ impl Architecture {
 }
 
 impl Demonstration {
-    /// The share of its core that the host had in the measurement that was disturbed most, if that is so little that the figures
-    /// suffer from it.
+    /// The share of its core that the host had in the measurement that was disturbed most, if that is so
+    /// little that the figures suffer from it.
     #[must_use]
     pub fn disturbed(&self) -> Option<f64> {
         let points = self.architectures.iter().flat_map(|a| &a.points);
