@@ -214,7 +214,7 @@ impl World {
     }
 
     fn take_sent(&mut self) {
-        while let Some(frame) = self.wire.queue(0).take(&mut self.pool) {
+        while let Some(frame) = self.wire.queue_mut(0).take(&mut self.pool) {
             let config = self.host.config();
             assert!(!config.listen_only, "a host that only listens");
             if !config.stack.forwarding {

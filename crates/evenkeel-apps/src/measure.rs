@@ -308,7 +308,7 @@ pub fn per_second(count: u64, elapsed: Duration) -> f64 {
 /// Takes and forgets what has arrived at an end of a cable; says how many frames.
 pub fn drain(end: &mut End, pool: &mut Pool) -> u64 {
     let mut frames = 0;
-    while let Some(frame) = end.queue(0).take(pool) {
+    while let Some(frame) = end.queue_mut(0).take(pool) {
         pool.recycle(frame);
         frames += 1;
     }

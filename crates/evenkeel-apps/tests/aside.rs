@@ -115,7 +115,7 @@ impl Stand {
     fn take(&mut self) -> (usize, usize) {
         let mut take = |end: &mut End| {
             let mut count = 0;
-            while let Some(frame) = end.queue(0).take(&mut self.pool) {
+            while let Some(frame) = end.queue_mut(0).take(&mut self.pool) {
                 self.pool.recycle(frame);
                 count += 1;
             }

@@ -41,6 +41,14 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     whole(value).map(Duration::from_nanos).ok_or_else(expected)
 }
 
+/// The same above zero: a time after which something happens again and again.
+pub(crate) fn period(text: &str) -> Result<Duration, String> {
+    time(text)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "expected a time above 0 with its unit, such as 100us, 2.5ms or 1s".to_owned())
+}
+
 /// A number of seconds without a unit, above zero.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let seconds = positive(text).filter(|s| *s > 0.0 && *s <= 86_400.0);

@@ -11,7 +11,7 @@ use evenkeel::core::poll::{
 };
 use evenkeel::core::receive::{Architecture, DeviceWork};
 
-use crate::quantity::time;
+use crate::quantity::{period, time};
 
 /// The period over which the cycle limit counts, as in its paper.
 const CYCLE_PERIOD: Duration = Duration::from_millis(10);
@@ -64,7 +64,7 @@ pub(crate) struct Receiving {
     #[arg(long, help_heading = HEADING)]
     limit_interrupts: bool,
     /// Look for frames at this interval instead of taking interrupts [default: interrupts].
-    #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = time)]
+    #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = period)]
     clocked_interrupts: Option<Duration>,
     /// Which program runs next.
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_enum, default_value_t = Scheduler::Stride)]

@@ -240,3 +240,38 @@ fn curl_fetches_a_document_again_and_again_over_one_connection() {
         assert_eq!((&result["requests"], &result["accepted"]), (&5.into(), &4.into()), "{result}");
     });
 }
+
+/// Who says nothing, who says it a byte at a time, and who does not take the answer; but not who takes it slowly.
+#[test]
+fn clients_that_take_too_long_are_closed_and_slow_ones_are_not() {
+    in_namespace("clients_that_take_too_long_are_closed_and_slow_ones_are_not", || {
+        let arguments = with("http", &TAP, &["--size", "60M", "--timeout", "1s", "--json"]);
+        let http = Running::start(&arguments);
+        wait_for("ping -c 1 -w 1 10.77.0.2");
+        let (mut idle, mut drip, mut deaf) =
+            (connect(("10.77.0.2", 80)), connect(("10.77.0.2", 80)), connect(("10.77.0.2", 80)));
+        deaf.write_all(b"GET / HTTP/1.1\r\nHost: deaf\r\n\r\n").unwrap();
+        let dripping = std::thread::spawn(move || {
+            drip.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            drip.write_all(b"GET / HTTP/1.1\r\nDrip: ").unwrap();
+            let mut said = [0; 1_000];
+            for _ in 0..600 {
+                match drip.read(&mut said) {
+                    Ok(len) => return String::from_utf8_lossy(&said[..len]).into_owned(),
+                    Err(_) => drop(drip.write_all(b"x")),
+                }
+            }
+            String::new()
+        });
+        assert_eq!(shell("curl -s -S --limit-rate 20M http://10.77.0.2/ | wc -c").trim(), "60000000");
+        assert_eq!(uninterrupted(|| idle.read(&mut [0; 9])).unwrap(), 0, "closed, and nothing said");
+        let said = dripping.join().unwrap();
+        assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("\r\nDate: "), "{said}");
+        let mut all = Vec::new();
+        let cut_off = uninterrupted(|| deaf.read_to_end(&mut all)).unwrap_err();
+        assert_eq!(cut_off.kind(), ErrorKind::ConnectionReset, "after {} bytes", all.len());
+        let result = http.interrupt();
+        assert_eq!((&result["timed_out"], &result["accepted"]), (&3.into(), &4.into()), "{result}");
+        assert_eq!(result["open"], 0, "{result}");
+    });
+}

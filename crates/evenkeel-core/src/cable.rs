@@ -27,9 +27,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::channel::ChannelId;
 use crate::demux::{Change, Class, Table, steering_hash};
 use crate::frame::{Frame, HEADROOM, Pool, PoolLimit};
+use crate::id::ChannelId;
 use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::wire::EthernetAddress;
 
@@ -109,6 +109,7 @@ fn adaptor(options: &Options) -> (Adaptor, Rings) {
         let (send, receive) = mpsc::channel();
         let (ring, doorbell) = RingBuffer::new(CHANNELS_MAX);
         let table = Demux {
+            // Both ends of a cable are ours, so nobody on it is to be kept from guessing.
             table: Table::new(0),
             channels: Vec::new(),
             control: receive,
@@ -528,7 +529,12 @@ impl Interface for End {
         self.rings.queues.len()
     }
 
-    fn queue(&mut self, index: usize) -> &mut dyn RxQueue {
+    fn queue(&self, index: usize) -> &dyn RxQueue {
+        let last = self.rings.queues.len() - 1;
+        &self.rings.queues[index.min(last)]
+    }
+
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
         let last = self.rings.queues.len() - 1;
         &mut self.rings.queues[index.min(last)]
     }
@@ -565,6 +571,10 @@ impl Interface for End {
 
     fn flush(&mut self) {
         self.peer.ring_doorbells();
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        self.rings.control.as_ref().is_some_and(|control| !control.doorbell.is_empty())
     }
 
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
@@ -629,11 +639,11 @@ mod tests {
         assert_eq!((0..6).filter(|_| a.send(&frame_to(7))).count(), 4);
         assert_eq!(a.sent(), WireCounters { accepted: 4, shed: 2, discarded: 0 });
         assert_eq!(b.queue(0).shed(), 2);
-        let frame = b.queue(0).take(&mut pool).unwrap();
+        let frame = b.queue_mut(0).take(&mut pool).unwrap();
         assert_eq!(frame.bytes(), frame_to(7));
         assert!(!a.send(&frame_to(7)), "the buffer has not come back");
         pool.recycle(frame);
-        assert!(b.queue(0).take(&mut pool).is_some());
+        assert!(b.queue_mut(0).take(&mut pool).is_some());
         assert!(a.send(&frame_to(7)), "now it has");
     }
 
@@ -695,7 +705,7 @@ mod tests {
         a.set_waker(Waker::from(Arc::clone(&woken)));
         b.complete(1);
         assert_eq!(woken.0.load(Ordering::Relaxed), 0, "it did not ask");
-        assert!(!a.queue(0).arm());
+        assert!(!a.queue_mut(0).arm());
         b.complete(1);
         b.complete(1);
         assert_eq!(woken.0.load(Ordering::Relaxed), 1, "once for each time it asked");
@@ -706,10 +716,10 @@ mod tests {
         let (mut a, mut b) = pair(Options::new("a", 1), Options::new("b", 2));
         let mut pool = Pool::with_limit(256);
         b.attach(&mut pool).unwrap();
-        assert!(!b.queue(0).arm());
+        assert!(!b.queue_mut(0).arm());
         a.send(&frame_to(7));
         a.flush();
         assert!(!b.rings.queues[0].shared.armed.0.load(Ordering::Relaxed));
-        assert!(b.queue(0).arm(), "a frame waits, so arming says so");
+        assert!(b.queue_mut(0).arm(), "a frame waits, so arming says so");
     }
 }

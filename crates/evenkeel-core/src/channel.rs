@@ -6,15 +6,25 @@
 use std::collections::VecDeque;
 
 use crate::frame::{Frame, Pool};
+use crate::id::{InterfaceId, SocketId};
 use crate::interface::RxQueue;
-use crate::net::Feed;
 use crate::poll::Gate;
-use crate::socket::SocketId;
-use crate::stack::InterfaceId;
+use crate::tcp::table::Id;
 
-/// Names a channel of one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChannelId(pub u32);
+pub use crate::id::ChannelId;
+
+/// What a channel of TCP holds segments for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SegmentKind {
+    /// SYNs for a listener.
+    Syns(SocketId),
+    /// What else comes for its port.
+    Handshakes(SocketId),
+    /// A connection.
+    Connection(Id),
+    /// All connections in TIME-WAIT.
+    TimeWait,
+}
 
 /// The states of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +76,7 @@ pub struct Channel {
     /// Whether it stands in the host's list of channels with work for the idle level.
     pub(crate) listed: bool,
     /// Of TCP: what it holds segments for.
-    pub(crate) feed: Option<Feed>,
+    pub(crate) feed: Option<SegmentKind>,
 }
 
 impl Channel {

@@ -3,8 +3,8 @@
 //! It is pure (the same frame and table give the same channel), self-contained, allocates nothing, and classifies every frame of the
 //! TCP/IP family, fragments included. Source: early demultiplexing, Druschel and Banga, OSDI 1996, section 3.
 
-use crate::channel::ChannelId;
 use crate::drop::{IpDrop, LinkDrop, Reason};
+use crate::id::ChannelId;
 use crate::tcp::{FourTuple, Secret, Table as Connections};
 use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
@@ -29,7 +29,8 @@ pub enum Binding {
     },
     /// Segments of a connection. For adaptors only: a host that demultiplexes itself looks among its connections.
     Connection(FourTuple),
-    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
+    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it. The price: what a neighbour says and the
+    /// packet that it sends behind that may change places under the lazy architectures, like all that have different channels.
     Neighbor,
     /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has bound.
     Control,
@@ -113,7 +114,7 @@ pub struct Table {
     fragment: ChannelId,
     forward: ChannelId,
     fragments: Box<[Option<(FragmentKey, ChannelId)>]>,
-    seed: u64,
+    secret: Secret,
 }
 
 /// Channels by port and address.
@@ -186,23 +187,31 @@ impl Ports {
 }
 
 impl Table {
-    /// An empty table. `seed` keeps fragments chosen by an attacker from colliding at will.
+    /// An empty table, for those whose frames come from a network that knows the seed anyway; else see [`Table::set_secret`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
+        let secret = Secret::of_seed(seed);
         Self {
             hardware: Vec::new(),
             addresses: Vec::new(),
             udp: Ports::new(),
             opening: Ports::new(),
             other: Ports::new(),
-            connections: Connections::new(Secret::of_seed(seed), CONNECTIONS_MAX),
+            connections: Connections::new(secret, CONNECTIONS_MAX),
             forward: NO_CHANNEL,
             neighbor: NO_CHANNEL,
             control: NO_CHANNEL,
             fragment: NO_CHANNEL,
             fragments: vec![None; FRAGMENT_SLOTS].into_boxed_slice(),
-            seed,
+            secret,
         }
+    }
+
+    /// From now on `secret` says in which of the few places a datagram in fragments is followed, so that nobody who does not know it can
+    /// choose fragments that push out those of others. Those followed now are forgotten.
+    pub fn set_secret(&mut self, secret: Secret) {
+        self.secret = secret;
+        self.fragments.fill(None);
     }
 
     /// Applies a change. Allocates; not for the per-frame path.
@@ -328,7 +337,7 @@ impl Table {
         let protocol = header[9];
         let flags_offset = u16::from_be_bytes([header[6], header[7]]);
         let (more, offset) = (flags_offset & 0x2000 != 0, flags_offset & 0x1fff);
-        let fragment = (more || offset != 0).then(|| FragmentKey {
+        let key = (more || offset != 0).then(|| FragmentKey {
             source: Ipv4Address::new(header[12], header[13], header[14], header[15])
                 .to_ipv6_mapped()
                 .octets(),
@@ -336,15 +345,18 @@ impl Table {
             identification: u32::from(u16::from_be_bytes([header[4], header[5]])),
             protocol,
         });
+        if offset != 0 {
+            return self.later_fragment(key);
+        }
         let source = IpAddress::Ipv4(Ipv4Address::new(header[12], header[13], header[14], header[15]));
-        self.classify_transport(source, local, protocol, payload, fragment, offset != 0)
+        self.classify_transport(source, local, protocol, payload, key)
     }
 
     fn classify_ipv6(&self, packet: &[u8]) -> Class {
         const MALFORMED: Class = Class::Discard(Reason::Ip(IpDrop::Malformed));
         let Some((header, rest)) = packet.split_first_chunk::<40>() else { return MALFORMED };
         let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-        let Some(mut payload) = rest.get(..len) else { return MALFORMED };
+        let Some(payload) = rest.get(..len) else { return MALFORMED };
         if header[0] >> 4 != 6 {
             return MALFORMED;
         }
@@ -356,43 +368,22 @@ impl Table {
         if !self.addresses.contains(&destination) {
             return self.in_transit(destination);
         }
-        let mut next = header[6];
-        let mut fragment = None;
-        for _ in 0..HEADERS_MAX {
-            match next {
-                // Hop-by-hop options, routing, destination options: length in units of 8 octets, the first not counted (RFC 8200 section 4).
-                0 | 43 | 60 => {
-                    let Some((&[following, units], _)) = payload.split_first_chunk::<2>() else {
-                        return MALFORMED;
-                    };
-                    let Some(rest) = payload.get((usize::from(units) + 1) * 8..) else { return MALFORMED };
-                    (next, payload) = (following, rest);
-                }
-                44 => {
-                    let Some((&[following, _, o0, o1, i0, i1, i2, i3], rest)) =
-                        payload.split_first_chunk::<8>()
-                    else {
-                        return MALFORMED;
-                    };
-                    let offset_flags = u16::from_be_bytes([o0, o1]);
-                    // An atomic fragment (RFC 6946) is a whole packet.
-                    if offset_flags & 0xfff9 != 0 {
-                        fragment = Some(FragmentKey {
-                            source: addresses[0],
-                            destination: addresses[1],
-                            identification: u32::from_be_bytes([i0, i1, i2, i3]),
-                            protocol: 0,
-                        });
-                    }
-                    if offset_flags & 0xfff8 != 0 {
-                        return self.classify_transport(source, destination, following, rest, fragment, true);
-                    }
-                    (next, payload) = (following, rest);
-                }
-                _ => return self.classify_transport(source, destination, next, payload, fragment, false),
-            }
+        let chain = HeaderChain::follow(header[6], payload);
+        let fragment = chain.fragment.filter(|fragment| !fragment.is_atomic());
+        let key = fragment.map(|fragment| FragmentKey {
+            source: addresses[0],
+            destination: addresses[1],
+            identification: fragment.identification,
+            protocol: 0,
+        });
+        match chain.upper {
+            _ if fragment.is_some_and(|fragment| !fragment.is_first()) => self.later_fragment(key),
+            // Not discovery behind a fragment header, which is to be ignored (RFC 6980 5).
+            Some((58, _)) if chain.fragment.is_some() => self.noting(self.control, key),
+            Some((protocol, payload)) => self.classify_transport(source, destination, protocol, payload, key),
+            // Not for us to discard: protocol input may have to report it (RFC 8200 4.2, 4.5, RFC 7112 5).
+            None => self.noting(self.control, key),
         }
-        Class::Discard(IpDrop::Malformed.into())
     }
 
     /// A packet for somebody else: for the forwarding daemon, if there is one.
@@ -403,22 +394,31 @@ impl Table {
         Class::Channel(self.forward)
     }
 
-    /// `payload` starts at the transport header unless `later` says this is a fragment that has none.
+    /// A fragment without transport header: with the first one, if that is known.
+    fn later_fragment(&self, key: Option<FragmentKey>) -> Class {
+        let known = key.and_then(|key| self.fragment_channel(&key));
+        self.channel(known.unwrap_or(self.fragment))
+    }
+
+    /// To `channel`, and if it is the first fragment of the packet `key`, then so are the others.
+    fn noting(&self, channel: ChannelId, key: Option<FragmentKey>) -> Class {
+        match (self.channel(channel), key) {
+            (Class::Channel(channel), Some(key)) => Class::FirstFragment(channel, key),
+            (class, _) => class,
+        }
+    }
+
+    /// `payload` starts at the transport header. With a `key` it is a first fragment.
     fn classify_transport(
         &self,
         source: IpAddress,
         destination: IpAddress,
         protocol: u8,
         payload: &[u8],
-        fragment: Option<FragmentKey>,
-        later: bool,
+        key: Option<FragmentKey>,
     ) -> Class {
-        if later {
-            let known = fragment.and_then(|key| self.fragment_channel(&key));
-            return self.channel(known.unwrap_or(self.fragment));
-        }
         let channel = match (protocol, payload) {
-            (6, &[s0, s1, d0, d1, _, _, _, _, _, _, _, _, _, flags, ..]) if fragment.is_none() => {
+            (6, &[s0, s1, d0, d1, _, _, _, _, _, _, _, _, _, flags, ..]) if key.is_none() => {
                 let end = |address, port| IpEndpoint::new(address, u16::from_be_bytes(port));
                 let tuple = FourTuple::new(end(destination, [d0, d1]), end(source, [s0, s1]));
                 return self.classify_segment(tuple, flags);
@@ -430,10 +430,7 @@ impl Table {
             (58, &[133..=137, ..]) => self.neighbor,
             _ => self.control,
         };
-        match (self.channel(channel), fragment) {
-            (Class::Channel(channel), Some(key)) => Class::FirstFragment(channel, key),
-            (class, _) => class,
-        }
+        self.noting(channel, key)
     }
 
     fn classify_segment(&self, tuple: FourTuple, flags: u8) -> Class {
@@ -463,12 +460,73 @@ impl Table {
     }
 
     fn fragment_slot(&self, key: &FragmentKey) -> usize {
-        let mut hash = self.seed ^ u64::from(key.identification) ^ (u64::from(key.protocol) << 32);
-        for half in key.source.chunks_exact(8).chain(key.destination.chunks_exact(8)) {
-            let word = half.iter().fold(0, |word, &octet| (word << 8) | u64::from(octet));
-            hash = fold(hash ^ word);
+        const LABEL: u64 = 5;
+        let mut bytes = [0; 37];
+        let (addresses, rest) = bytes.split_at_mut(32);
+        addresses[..16].copy_from_slice(&key.source);
+        addresses[16..].copy_from_slice(&key.destination);
+        rest[..4].copy_from_slice(&key.identification.to_be_bytes());
+        rest[4] = key.protocol;
+        (self.secret.hash_for(LABEL, &bytes) % FRAGMENT_SLOTS as u64) as usize
+    }
+}
+
+/// The fragment header of IPv6 (RFC 8200 4.5).
+#[derive(Debug, Clone, Copy)]
+struct FragmentHeader {
+    identification: u32,
+    /// Offset and flags, as they stand there.
+    field: u16,
+}
+
+impl FragmentHeader {
+    /// A whole packet all the same (RFC 6946).
+    const fn is_atomic(self) -> bool {
+        self.field & 0xfff9 == 0
+    }
+
+    const fn is_first(self) -> bool {
+        self.field & 0xfff8 == 0
+    }
+}
+
+/// What stands behind the fixed header of an IPv6 packet.
+#[derive(Debug, Default)]
+struct HeaderChain<'a> {
+    /// The upper layer's protocol, and what begins with its header; `None` if it could not be reached.
+    upper: Option<(u8, &'a [u8])>,
+    fragment: Option<FragmentHeader>,
+}
+
+impl<'a> HeaderChain<'a> {
+    /// Follows the headers of `payload`, of which the first is named `next`, as far as they are there: to the upper layer, or to the
+    /// fragment header of a later fragment.
+    fn follow(mut next: u8, mut payload: &'a [u8]) -> Self {
+        let mut chain = Self::default();
+        for _ in 0..HEADERS_MAX {
+            match (next, payload) {
+                // Hop-by-hop options, routing, destination options: in units of 8 bytes, the first not counted (RFC 8200 4).
+                (0 | 43 | 60, &[following, units, ..]) => {
+                    let Some(rest) = payload.get((usize::from(units) + 1) * 8..) else { return chain };
+                    (next, payload) = (following, rest);
+                }
+                (44, &[following, _, f0, f1, i0, i1, i2, i3, ref rest @ ..]) if chain.fragment.is_none() => {
+                    let identification = u32::from_be_bytes([i0, i1, i2, i3]);
+                    let header = FragmentHeader { identification, field: u16::from_be_bytes([f0, f1]) };
+                    chain.fragment = Some(header);
+                    if !header.is_first() {
+                        return chain;
+                    }
+                    (next, payload) = (following, rest);
+                }
+                (0 | 43 | 44 | 60, _) => return chain,
+                _ => {
+                    chain.upper = Some((next, payload));
+                    return chain;
+                }
+            }
         }
-        (hash % FRAGMENT_SLOTS as u64) as usize
+        chain
     }
 }
 
@@ -548,3 +606,6 @@ fn steer_port(protocol: u8, whole: bool, transport: &[u8]) -> u16 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+pub use evenkeel_tcp::TcpDrop;
+
 macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($variant:ident => $text:literal, $meaning:literal;)* }) => {
         $(#[$doc])*
@@ -68,6 +70,7 @@ reasons! {
         Refused => "refused", "to be forwarded, but screening refused it";
         UnknownProtocol => "ip-unknown-protocol", "no protocol above IP takes it";
         FragmentOverlap => "fragment-overlap", "overlaps a fragment already held; the whole datagram is discarded (RFC 5722)";
+        FragmentEcn => "fragment-ecn", "some fragments of the datagram say that its transport knows ECN, others that it does not (RFC 3168)";
         FragmentTooBig => "fragment-too-big", "would make a datagram of more than 65 535 octets";
         FragmentTimeout => "fragment-timeout", "the rest of the datagram did not come in time";
         FragmentLimit => "fragment-limit", "reassembly holds as many datagrams or fragments as it may";
@@ -85,19 +88,6 @@ reasons! {
         Malformed => "udp-malformed", "bad length";
         Checksum => "udp-checksum", "bad checksum, or none over IPv6";
         NoSocket => "udp-no-socket", "no socket is bound to the port";
-    }
-}
-
-reasons! {
-    /// Dropped by TCP.
-    TcpDrop {
-        Malformed => "tcp-malformed", "bad header length, or a port of zero";
-        Checksum => "tcp-checksum", "bad checksum";
-        NotUnicast => "tcp-not-unicast", "sent to a broadcast or a group";
-        NoSocket => "tcp-no-socket", "for no connection, and nobody listens on the port; answered with a reset";
-        NoRoom => "tcp-no-room", "data beyond the receive window, or more than buffers may hold";
-        NotAcceptable => "tcp-not-acceptable", "of a connection, but out of place: too old, or not by its peer";
-        Backlog => "tcp-backlog", "a SYN, or the end of a handshake, that found the listener's queues full";
     }
 }
 

@@ -8,26 +8,26 @@ use std::collections::BTreeSet;
 
 use crate::capture::CaptureCounters;
 use crate::channel;
+use crate::id::{InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
 use crate::net::Net;
-use crate::poll::{
-    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, Resumes, Sources, TaskWeights,
-    TickSampling,
-};
-use crate::process::{Bill, Body, Process, ProcessId, Program, Protocol, Sleep, Step};
-use crate::receive::{Architecture, DeviceWork, Plan};
-use crate::schedule::{Policy, Scheduler};
-use crate::socket::{self, Descriptor, SocketId};
-use crate::stack::{self, AddressConflict, Hearsay, InterfaceId, Neighbor, NeighborError, Route, RouteError};
-use crate::tcp::{self, EndpointConfig, Secret};
+use crate::poll::{FeedbackBy, Resumes, Sources};
+use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
+use crate::receive::Plan;
+use crate::schedule::Scheduler;
+use crate::socket::{self, Descriptor};
+use crate::stack::{AddressConflict, Hearsay, Neighbor, NeighborError, Route, RouteError};
+use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
+pub use crate::config::Config;
 pub use crate::frame::PoolLimit;
-pub use crate::net::{AddInterfaceError, Traffic, Transmit, TransmitService};
+pub use crate::net::AddInterfaceError;
 pub use crate::system::System;
+pub use crate::transmit::{Traffic, Transmit, TransmitService};
 
 /// The levels at which units run, highest first. A level runs only when those above it have nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,132 +58,6 @@ impl Level {
             Self::PollingThread => "polling-thread",
             Self::Process => "process",
             Self::Idle => "idle",
-        }
-    }
-}
-
-/// Settings of a host.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// The receive architecture.
-    pub architecture: Architecture,
-    /// Where `soft-lrp` and `polled` do their device work. Default polled; in the interrupt, `polled` processes packets to completion at
-    /// the highest level.
-    pub device_work: DeviceWork,
-    /// Frames that one callback of the polling thread may take. Default 8, the best in the paper.
-    pub quota: Quota,
-    /// Feedback from full queues to whatever takes frames in. `None` switches it off. Default [`Feedback::default`].
-    pub feedback: Option<Feedback>,
-    /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence that input is the cause.
-    pub output_feedback: bool,
-    /// Whether feedback and cycle limit stop a callback of the polling thread in the middle. Default yes.
-    pub inhibition: Inhibition,
-    /// Limit of the share of the core that goes to taking packets in. Default none.
-    pub cycle_limit: Option<CycleLimit>,
-    /// Whether the interrupts that start the polling thread count against the cycle limit, too. Default yes; the paper counts the thread's own time
-    /// only, and has a dip where nearly every packet interrupts (its figure 10).
-    pub limit_counts_interrupts: bool,
-    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in. Default none.
-    pub tick_sampling: Option<TickSampling>,
-    /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time tasks by weight instead of round
-    /// robin, as in Calaveras. Default none.
-    pub real_time_tasks: Option<TaskWeights>,
-    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
-    /// interrupt-rate limiter. Default no, as in 4.2BSD.
-    pub limit_interrupts: bool,
-    /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
-    pub clocked_interrupts: Option<Duration>,
-    /// When frames are handed to an interface that is still sending. Default [`Transmit::Latency`].
-    pub transmit: Transmit,
-    /// How soon the transmit side gets its turn. Default [`TransmitService::InTurn`].
-    pub transmit_service: TransmitService,
-    /// Limit of each interface's output queue. Default 256.
-    pub output_queue_pkts: usize,
-    /// Ends every frame behind the packet filter: no protocol input, and nothing is ever sent. Default no.
-    pub listen_only: bool,
-    /// Nice value of the daemon that forwards under the lazy architectures. Default 0.
-    pub forward_nice: i8,
-    /// Limit of the shared IP queue. Default 256.
-    pub ip_queue_pkts: usize,
-    /// Limit of each socket's queue of processed datagrams. Default 128.
-    pub socket_queue_pkts: usize,
-    /// Limit of each channel. Default 128.
-    pub channel_pkts: usize,
-    /// Frames that one unit of device or protocol work takes at most, 1 to 64. Default 16: between two units of that length nothing can
-    /// preempt. A simulator that preempts anywhere sets 1.
-    pub batch_pkts: usize,
-    /// Limit of all frame buffers together, 2 KiB each. Default 65 536 (128 MiB); used only as far as queues are promised them.
-    pub memory_pkts: usize,
-    /// Which scheduler picks the next process. Default [`Policy::Stride`].
-    pub scheduler: Policy,
-    /// Where all pseudo-random choices start from.
-    pub seed: u64,
-    /// What nobody outside may guess: sequence numbers, cookies and hashes of TCP come from it. `None` makes it from the seed, which is for simulations and
-    /// tests; a host on a real network wants 128 random bits ([`Host::set_secret`]).
-    pub secret: Option<Secret>,
-    /// Limits of TCP, and what its connections have in common.
-    pub tcp: EndpointConfig,
-    /// Segments that may wait in channels of connections, all together, under the lazy architectures. Default 4096; of use only once there are TCP
-    /// sockets. Under `soft-lrp` each connection may have half of those that are free, and no window is larger than that: 2.9 MB.
-    pub segment_pkts: usize,
-    /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64. Others share that of the listener that they
-    /// came by.
-    pub connection_rings: usize,
-    /// Limits of the protocols.
-    pub stack: stack::Config,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            architecture: Architecture::SoftLrp,
-            device_work: DeviceWork::Polled,
-            quota: Quota::default(),
-            feedback: Some(Feedback::default()),
-            output_feedback: false,
-            inhibition: Inhibition::default(),
-            cycle_limit: None,
-            limit_counts_interrupts: true,
-            tick_sampling: None,
-            real_time_tasks: None,
-            limit_interrupts: false,
-            clocked_interrupts: None,
-            transmit: Transmit::default(),
-            transmit_service: TransmitService::default(),
-            output_queue_pkts: 256,
-            listen_only: false,
-            forward_nice: 0,
-            ip_queue_pkts: 256,
-            socket_queue_pkts: 128,
-            channel_pkts: 128,
-            batch_pkts: 16,
-            memory_pkts: 65_536,
-            scheduler: Policy::default(),
-            seed: 0,
-            secret: None,
-            tcp: EndpointConfig::default(),
-            segment_pkts: 4_096,
-            connection_rings: 64,
-            stack: stack::Config::default(),
-        }
-    }
-}
-
-impl Config {
-    /// The defaults of an architecture. `polled` inhibits all input when a socket queue is full, as its paper does; the lazy
-    /// architectures only the rings that feed it.
-    #[must_use]
-    pub fn of(architecture: Architecture) -> Self {
-        let scope =
-            if architecture == Architecture::Polled { FeedbackScope::All } else { FeedbackScope::Feeding };
-        Self { architecture, feedback: Some(Feedback { scope, ..Feedback::default() }), ..Self::default() }
-    }
-
-    /// The sources to inhibit when frames of `fed_by` fill a queue.
-    pub(crate) fn scope(&self, fed_by: Sources) -> Sources {
-        match self.feedback {
-            Some(Feedback { scope: FeedbackScope::All, .. }) if !fed_by.is_empty() => Sources::ALL,
-            _ => fed_by,
         }
     }
 }
@@ -463,11 +337,12 @@ impl Host {
 
     // --- What runs next ---
 
-    fn select(&mut self, now: Instant) -> Option<Unit> {
+    /// What runs next. It only looks: however often it is asked, what runs and in which order stays the same.
+    fn select(&self, now: Instant) -> Option<Unit> {
         if now >= self.clock_deadline() || self.net.fragments_due(now) {
             return Some(Unit::Clock);
         }
-        if self.net.collect_channel_interrupts() {
+        if self.net.has_channel_interrupt() {
             return Some(Unit::ChannelInterrupt);
         }
         if let Some(port) = self.device_interrupt() {
@@ -490,14 +365,13 @@ impl Host {
         if let Some(process) = self.scheduler.pick(self.current) {
             return Some(Unit::Process(process));
         }
-        self.net.poller.idle();
-        if self.net.poller.is_runnable() {
+        if self.net.poller.is_runnable_when_idle() {
             return Some(Unit::Poll);
         }
         self.net.has_idle_work().then_some(Unit::Idle)
     }
 
-    fn device_interrupt(&mut self) -> Option<usize> {
+    fn device_interrupt(&self) -> Option<usize> {
         match self.net.config.transmit_service {
             TransmitService::InTurn => self.net.interrupting_port(Sources::ALL),
             TransmitService::ReceiveFirst => {
@@ -516,7 +390,10 @@ impl Host {
     }
 
     /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
-    pub fn peek(&mut self, now: Instant) -> Option<Next> {
+    ///
+    /// Looking changes nothing.
+    #[must_use]
+    pub fn peek(&self, now: Instant) -> Option<Next> {
         let unit = self.select(now)?;
         let process = if let Unit::Process(process) = unit { Some(process) } else { None };
         let resuming = process.is_some_and(|p| self.is_resuming(p));
@@ -541,6 +418,11 @@ impl Host {
         let unit = self.select(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
+        if !self.scheduler.has_runnable()
+            && (unit == Unit::Idle || unit == Unit::Poll && !self.net.poller.is_runnable())
+        {
+            self.net.poller.idle();
+        }
         let interrupted = self.current.filter(|&p| self.scheduler.is_runnable(p));
         match unit {
             Unit::Clock => self.clock(now),
@@ -589,7 +471,7 @@ impl Host {
         let Some(process) = self.process(id).filter(|process| process.protocol.stepping) else {
             return false;
         };
-        held || process.sleep.is_some() && self.net.wakeups.contains(&id)
+        held || process.sleep.is_some() && self.net.ready.is_to_be_woken(id)
     }
 
     /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
@@ -606,6 +488,7 @@ impl Host {
     }
 
     fn switch_to(&mut self, id: ProcessId) {
+        self.scheduler.dispatch(self.current);
         if self.current != Some(id) {
             self.net.work.add(Work::Switch);
             self.current = Some(id);
@@ -658,20 +541,21 @@ impl Host {
             if until > now {
                 break;
             }
-            self.net.wakeups.push(process);
-            self.net.work.add(Work::Wakeup);
+            self.net.ready.wake_process(process);
             self.sleepers.pop_first();
         }
     }
 
     fn wake(&mut self, now: Instant) {
         self.wake_protocol(now);
-        while let Some(id) = self.net.wakeups.pop() {
+        (0..self.net.ready.take_woken()).for_each(|_| self.net.work.add(Work::Wakeup));
+        self.net.ready.wake_outside();
+        while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.remove(&(sleep.until, id));
-                if let Some(descriptor) = sleep.socket.and_then(|s| self.net.descriptor_mut(s)) {
-                    *descriptor.waiter() = None;
+                if let Some(socket) = sleep.socket {
+                    self.net.ready.forget_process(socket, id);
                 }
                 self.scheduler.wake(id, now);
             }
@@ -692,7 +576,7 @@ impl Host {
 
     /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing of.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
-        self.net.wakeups.push(process);
+        self.net.ready.wake_process(process);
         self.wake(now);
     }
 
@@ -759,6 +643,7 @@ impl Host {
         if ran.level == Level::PollingThread {
             self.net.finish_poll(now);
         }
+        self.net.finish_interrupt();
         let Some(id) = ran.process else { return };
         if ran.protocol {
             return self.finish_protocol(id, now);
@@ -847,6 +732,9 @@ impl Host {
 
     /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after all.
     pub fn halt(&mut self, now: Instant) -> bool {
+        if !self.scheduler.has_runnable() {
+            self.net.poller.idle();
+        }
         let pending = self.net.arm();
         self.wake_protocol(now);
         !pending && self.select(now).is_none()
@@ -912,13 +800,13 @@ impl Host {
 
     /// Frames in the interfaces' receive rings: not taken yet, and so not in the ledger.
     #[must_use]
-    pub fn in_rings(&mut self) -> u64 {
+    pub fn in_rings(&self) -> u64 {
         self.net.in_rings()
     }
 
     /// Frames that receive rings have and hold back for a few milliseconds ([`crate::interface::RxQueue::coming`]).
     #[must_use]
-    pub fn coming(&mut self) -> u64 {
+    pub fn coming(&self) -> u64 {
         self.net.coming()
     }
 

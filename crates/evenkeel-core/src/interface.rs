@@ -4,9 +4,9 @@ use core::fmt;
 
 use smoltcp::wire::EthernetAddress;
 
-use crate::channel::ChannelId;
 use crate::demux::Change;
 use crate::frame::{Frame, Note, Pool, PoolLimit};
+use crate::id::ChannelId;
 
 /// One receive ring of an interface.
 ///
@@ -76,8 +76,11 @@ pub trait Interface: fmt::Debug + Send {
     /// Number of receive rings, at least one.
     fn queues(&self) -> usize;
 
-    /// Receive ring `index`, which is less than [`Interface::queues`].
-    fn queue(&mut self, index: usize) -> &mut dyn RxQueue;
+    /// Receive ring `index`, which is less than [`Interface::queues`], to be asked.
+    fn queue(&self, index: usize) -> &dyn RxQueue;
+
+    /// The same ring, to be read.
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue;
 
     /// Hands a frame to the transmit side.
     ///
@@ -111,6 +114,11 @@ pub trait Interface: fmt::Debug + Send {
         0
     }
 
+    /// Whether a channel of its demultiplexer interrupts: [`Demultiplexer::interrupt`] has one to report.
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
     /// The demultiplexer on the interface, if it has one (`ni-lrp` needs it).
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
         None
@@ -136,6 +144,6 @@ pub trait Demultiplexer {
     /// Applies a change of the host's table to the interface's copy.
     fn update(&mut self, change: Change);
 
-    /// The next channel that became non-empty while armed: its interrupt. Each is reported once.
+    /// Takes the next channel that became non-empty while armed: its interrupt. Each is reported once.
     fn interrupt(&mut self) -> Option<ChannelId>;
 }

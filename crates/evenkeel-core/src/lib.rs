@@ -8,26 +8,31 @@ pub mod bpf;
 pub mod cable;
 pub mod capture;
 pub mod channel;
+mod config;
 pub mod demux;
 pub mod drop;
 pub mod frame;
 pub mod host;
+pub mod id;
 pub mod interface;
 pub mod ledger;
 mod net;
 mod octets;
 pub mod poll;
 pub mod process;
+mod queue;
+pub mod ready;
 pub mod receive;
 mod schedule;
 pub mod screen;
 pub mod socket;
 pub mod stack;
 mod system;
-pub mod tcp;
-pub mod time;
+mod transmit;
 pub mod work;
 
+pub use evenkeel_tcp as tcp;
+pub use evenkeel_timers::time;
 pub use schedule::Policy as Scheduling;
 
 /// Packet formats: parsing and emitting is left to smoltcp.

@@ -2,14 +2,11 @@
 
 use core::fmt;
 
-use crate::channel::ChannelId;
-use crate::socket::SocketId;
+use crate::id::{ChannelId, SocketId};
 use crate::system::System;
 use crate::time::{Duration, Instant};
 
-/// Names a process of one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessId(pub u32);
+pub use crate::id::ProcessId;
 
 /// A program: what a process does, cut into steps.
 ///

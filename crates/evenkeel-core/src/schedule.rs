@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::process::ProcessId;
+use crate::id::ProcessId;
 use crate::time::{Duration, Instant};
 
 /// Which scheduler.
@@ -131,15 +131,10 @@ impl Scheduler {
     }
 
     /// The process to run. `current` is the one that ran last; it goes on unless another comes before it.
-    pub(crate) fn pick(&mut self, current: Option<ProcessId>) -> Option<ProcessId> {
-        let mut best: Option<(u64, ProcessId)> = None;
-        for &process in &self.ready {
-            let rank = self.rank(process);
-            if best.is_none_or(|(lowest, _)| rank < lowest) {
-                best = Some((rank, process));
-            }
-        }
-        let (lowest, process) = best?;
+    ///
+    /// Asking changes nothing; [`Scheduler::dispatch`] says which one it was.
+    pub(crate) fn pick(&self, current: Option<ProcessId>) -> Option<ProcessId> {
+        let (lowest, process) = self.best()?;
         let Some(current) = current.filter(|c| self.ready.contains(c)) else { return Some(process) };
         if lowest > 0 && self.in_quantum(current) {
             return Some(current);
@@ -149,32 +144,47 @@ impl Scheduler {
             Policy::Stride if !woken => STRIDE_QUANTUM.as_nanos() as u64,
             Policy::Stride | Policy::DecayUsage => 0,
         };
-        Some(if self.rank(current) <= lowest.saturating_add(slack) {
-            self.rotate(current, lowest)
-        } else {
-            process
-        })
+        if self.rank(current) > lowest.saturating_add(slack) {
+            return Some(process);
+        }
+        if self.policy == Policy::Stride {
+            return Some(current);
+        }
+        // Round robin: its quantum is used up, so whoever is of equal rank comes before it.
+        let mut others = self.ready.iter().copied().filter(|&p| p != current);
+        Some(others.find(|&p| self.rank(p) == lowest).unwrap_or(current))
+    }
+
+    /// The runnable process of lowest rank, and that rank.
+    fn best(&self) -> Option<(u64, ProcessId)> {
+        let mut best: Option<(u64, ProcessId)> = None;
+        for &process in &self.ready {
+            let rank = self.rank(process);
+            if best.is_none_or(|(lowest, _)| rank < lowest) {
+                best = Some((rank, process));
+            }
+        }
+        best
+    }
+
+    /// The core turns to what [`Scheduler::pick`] gave: if that ended the quantum of `current`, it goes to the back of those with equal rank.
+    pub(crate) fn dispatch(&mut self, current: Option<ProcessId>) {
+        let Some(current) = current.filter(|c| self.ready.contains(c)) else { return };
+        let Some((lowest, _)) = self.best() else { return };
+        if self.policy != Policy::DecayUsage || self.in_quantum(current) || self.rank(current) > lowest {
+            return;
+        }
+        if let Some(share) = self.share(current) {
+            share.used_in_quantum = Duration::ZERO;
+        }
+        self.ready.retain(|&p| p != current);
+        self.ready.push_back(current);
     }
 
     /// 4.3BSD looks for a better process only when one has been woken, when the current one sleeps, and when its quantum is over.
     fn in_quantum(&self, current: ProcessId) -> bool {
         let share = self.shares.get(current.0 as usize).copied().flatten();
         self.policy == Policy::DecayUsage && share.is_some_and(|s| s.used_in_quantum < BSD_QUANTUM)
-    }
-
-    /// Round robin: a process that has used up its quantum goes to the back of those with equal rank.
-    fn rotate(&mut self, current: ProcessId, lowest: u64) -> ProcessId {
-        if self.policy != Policy::DecayUsage {
-            return current;
-        }
-        let Some(share) = self.share(current) else { return current };
-        if share.used_in_quantum < BSD_QUANTUM {
-            return current;
-        }
-        share.used_in_quantum = Duration::ZERO;
-        self.ready.retain(|&p| p != current);
-        self.ready.push_back(current);
-        self.ready.iter().copied().find(|&p| self.rank(p) == lowest).unwrap_or(current)
     }
 
     /// Lower runs first.
@@ -284,6 +294,7 @@ mod tests {
         let mut now = Instant::ZERO;
         for unit in 0..settle + units {
             let process = scheduler.pick(current).unwrap();
+            scheduler.dispatch(current);
             scheduler.ran(process);
             scheduler.charge(process, Duration::from_millis(1));
             now += Duration::from_millis(1);

@@ -3,18 +3,16 @@
 use std::collections::VecDeque;
 
 use crate::capture::CaptureQueue;
-use crate::channel::ChannelId;
 use crate::frame::PoolLimit;
-use crate::poll::Gate;
-use crate::process::ProcessId;
+use crate::id::{ChannelId, ProcessId};
+use crate::queue::Queue;
 use crate::stack::{Datagram, SendError, Transit};
-use crate::tcp::endpoint::{ListenAt, Readiness};
+use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
 use crate::wire::IpAddress;
 
-/// Names a socket of one host, or a queue that is read like one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SocketId(pub u32);
+pub use crate::id::SocketId;
+pub use crate::ready::{Event, Ready};
 
 /// Counters of a socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,79 +54,6 @@ impl core::fmt::Display for BindError {
 
 impl core::error::Error for BindError {}
 
-/// A bounded queue that a process reads, and may sleep on.
-#[derive(Debug)]
-pub(crate) struct Queue<T> {
-    items: VecDeque<T>,
-    limit: usize,
-    /// Feedback to whatever fills it.
-    gate: Gate,
-    /// Who sleeps until there is something in it.
-    pub(crate) waiter: Option<ProcessId>,
-}
-
-impl<T> Queue<T> {
-    pub(crate) fn new(limit: usize, gate: Gate) -> Self {
-        Self { items: VecDeque::with_capacity(limit), limit, gate, waiter: None }
-    }
-
-    pub(crate) fn limit(&self) -> usize {
-        self.limit
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
-    pub(crate) fn has_room(&self) -> bool {
-        self.items.len() < self.limit
-    }
-
-    /// Appends, and gives whom to wake. The caller has seen to it that there is room.
-    pub(crate) fn push(&mut self, item: T) -> Option<ProcessId> {
-        self.items.push_back(item);
-        self.waiter.take()
-    }
-
-    /// The oldest, and whether input may resume now that it is gone.
-    pub(crate) fn pop(&mut self) -> Option<(T, bool)> {
-        let item = self.items.pop_front()?;
-        Some((item, self.gate.on_dequeue(self.items.len())))
-    }
-
-    /// Drops the oldest. Says whether input may resume now that it is gone.
-    #[inline]
-    pub(crate) fn drop_front(&mut self) -> bool {
-        self.items.pop_front();
-        self.gate.on_dequeue(self.items.len())
-    }
-
-    /// Its gate, and how many wait: to be told of an enqueue, or of the attempt.
-    pub(crate) fn gate(&mut self) -> (&mut Gate, usize) {
-        (&mut self.gate, self.items.len())
-    }
-
-    pub(crate) fn filled_percent(&self) -> u8 {
-        self.gate.filled_percent(self.items.len())
-    }
-
-    pub(crate) fn reopen(&mut self) -> bool {
-        self.gate.reopen(self.items.len())
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items.iter()
-    }
-
-    pub(crate) fn into_items(self) -> VecDeque<T> {
-        self.items
-    }
-}
-
 /// What stands behind a [`SocketId`].
 ///
 /// Streams may be very many, so what is larger than theirs is kept elsewhere.
@@ -139,7 +64,8 @@ pub(crate) enum Descriptor {
     Capture(Box<CaptureQueue>),
     Listener(Box<Listener>),
     Stream(Stream),
-    Events(Box<EventQueue>),
+    /// The event queue of a process.
+    Events(ProcessId),
 }
 
 impl Descriptor {
@@ -150,18 +76,7 @@ impl Descriptor {
             Self::Capture(capture) => Some(capture.owner),
             Self::Listener(listener) => Some(listener.owner),
             Self::Stream(stream) => Some(stream.owner),
-            Self::Events(events) => Some(events.owner),
-        }
-    }
-
-    pub(crate) fn waiter(&mut self) -> &mut Option<ProcessId> {
-        match self {
-            Self::Udp(socket) => &mut socket.ready.waiter,
-            Self::Screen(screen) => &mut screen.queue.waiter,
-            Self::Capture(capture) => capture.waiter(),
-            Self::Listener(listener) => &mut listener.waiter,
-            Self::Stream(stream) => &mut stream.waiter,
-            Self::Events(events) => &mut events.waiter,
+            Self::Events(owner) => Some(*owner),
         }
     }
 
@@ -190,8 +105,7 @@ impl Descriptor {
             Self::Udp(socket) => socket.ready.len(),
             Self::Screen(screen) => screen.queue.len(),
             Self::Capture(capture) => capture.len(),
-            Self::Listener(_) | Self::Stream(_) => 0,
-            Self::Events(events) => events.queue.len(),
+            Self::Listener(_) | Self::Stream(_) | Self::Events(_) => 0,
         }
     }
 }
@@ -236,9 +150,6 @@ pub(crate) struct Listener {
     pub(crate) handshakes: Option<ChannelId>,
     /// SYNs wait in their channel until there is room in the accept queue.
     pub(crate) stopped: bool,
-    pub(crate) waiter: Option<ProcessId>,
-    /// It is in its process's event queue.
-    pub(crate) announced: bool,
 }
 
 /// One end of a TCP connection.
@@ -246,30 +157,6 @@ pub(crate) struct Listener {
 pub(crate) struct Stream {
     pub(crate) owner: ProcessId,
     pub(crate) id: Id,
-    /// As of the last event.
-    pub(crate) ready: Readiness,
-    /// Nobody has looked since.
-    pub(crate) news: bool,
-    /// It is in its process's event queue.
-    pub(crate) announced: bool,
-    pub(crate) waiter: Option<ProcessId>,
-}
-
-/// Where a process hears of its TCP sockets: each is in it once at most.
-#[derive(Debug)]
-pub(crate) struct EventQueue {
-    pub(crate) owner: ProcessId,
-    pub(crate) queue: VecDeque<SocketId>,
-    pub(crate) waiter: Option<ProcessId>,
-}
-
-/// News of a TCP socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// Connections wait to be accepted. Accept until there is none.
-    Acceptable(SocketId),
-    /// A stream is ready for that. Read, or write, until it is not.
-    Stream(SocketId, Readiness),
 }
 
 /// Why no socket listens.
@@ -356,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_costs_its_host_32_octets() {
-        assert_eq!(size_of::<Option<Descriptor>>(), 32);
+    fn a_stream_costs_its_host_16_bytes() {
+        assert_eq!(size_of::<Option<Descriptor>>(), 16);
     }
 }

@@ -6,6 +6,7 @@ use common::*;
 use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
 use evenkeel_core::host::{Config, Level};
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
 use evenkeel_core::work::Work;
@@ -386,4 +387,225 @@ fn a_core_halts_while_a_program_with_full_queues_sleeps() {
         bench.run(Duration::from_secs(12));
         assert!(seen.count() >= 8, "{architecture}: {} received", seen.count());
     }
+}
+
+/// The link-local addresses of the host and of its peer.
+const HOST_V6: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 2];
+const PEER_V6: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1];
+
+/// An IPv6 packet from the peer.
+fn ipv6(next: u8, hop_limit: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = [HOST_MAC.0, PEER_MAC.0].concat();
+    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+    frame.extend((payload.len() as u16).to_be_bytes());
+    frame.extend([next, hop_limit]);
+    frame.extend([PEER_V6, HOST_V6].concat());
+    frame.extend(payload);
+    frame
+}
+
+/// With the checksum of ICMPv6, UDP or TCP at `at`.
+fn summed(protocol: u8, mut message: Vec<u8>, at: usize) -> Vec<u8> {
+    message[at..at + 2].fill(0);
+    let pseudo = [&PEER_V6[..], &HOST_V6, &(message.len() as u32).to_be_bytes(), &[0, 0, 0, protocol]];
+    let bytes = [&pseudo.concat()[..], &message].concat();
+    let sum: u32 =
+        bytes.chunks(2).map(|c| u32::from(c[0]) << 8 | c.get(1).map_or(0, |&low| low.into())).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let sum = !((folded & 0xffff) + (folded >> 16)) as u16;
+    message[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    message
+}
+
+fn fragment(next: u8, field: u16, rest: &[u8]) -> Vec<u8> {
+    ipv6(44, 64, &[&[next, 0], &field.to_be_bytes()[..], &[0, 0, 0, 1], rest].concat())
+}
+
+/// A packet of IPv4 from the peer.
+fn ipv4(protocol: u8, field: u16, payload: &[u8]) -> Vec<u8> {
+    let mut header = vec![0x45, 0];
+    header.extend((20 + payload.len() as u16).to_be_bytes());
+    header.extend([0, 1]);
+    header.extend(field.to_be_bytes());
+    header.extend([64, protocol, 0, 0]);
+    header.extend([PEER.octets(), HOST.octets()].concat());
+    let sum = header.chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum::<u32>();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    [&HOST_MAC.0[..], &PEER_MAC.0, &[0x08, 0x00], &header, payload].concat()
+}
+
+/// What a host of an architecture that knows its peer answers to these frames, in any order.
+fn answers(architecture: Architecture, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut bench = Bench::new(Config::of(architecture));
+    let solicitation = [&[135, 0, 0, 0, 0, 0, 0, 0], &HOST_V6[..], &[1, 1], &PEER_MAC.0].concat();
+    bench.settle();
+    bench.send(&[arp_request(), ipv6(58, 255, &summed(58, solicitation, 2))]);
+    bench.settle();
+    let greetings = bench.sent();
+    assert!(greetings.iter().any(|f| f[..6] == PEER_MAC.0 && f.get(54) == Some(&136)), "{architecture}");
+    for frame in frames {
+        bench.send(core::slice::from_ref(frame));
+        bench.settle();
+    }
+    let mut answers = bench.sent();
+    answers.sort();
+    answers
+}
+
+/// The frames, how many answers there are to be, and where in the first of them which bytes stand.
+type Case = (&'static str, Vec<Vec<u8>>, usize, &'static [u8]);
+
+/// Frames that make a host speak, or had better not.
+fn provocations() -> Vec<Case> {
+    const PAD: [u8; 6] = [1, 4, 0, 0, 0, 0];
+    /// An unknown option that is to be reported.
+    const UNKNOWN: [u8; 6] = [0x80, 4, 0, 0, 0, 0];
+    let options =
+        |next: u8, units: u8, option: [u8; 6], rest: &[u8]| [&[next, units], &option[..], rest].concat();
+    let many = |count: usize, last: [u8; 6]| {
+        (0..count).fold((17, vec![0; 8]), |(next, rest), n| {
+            (60, options(next, 0, if n + 1 == count { last } else { PAD }, &rest))
+        })
+    };
+    let echo = |code: u8| summed(58, vec![128, code, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], 2);
+    let echo_v4 = |code: u8| {
+        let sum = !(0x0800_u16 + u16::from(code) + 0x0102 + 0x0304);
+        [&[8, code], &sum.to_be_bytes()[..], &[1, 2, 3, 4]].concat()
+    };
+    let datagram = summed(17, vec![0, 7, 0, 99, 0, 10, 0, 0, 1, 2], 6);
+    let syn = {
+        let mut header = vec![0; 20];
+        [header[1], header[3], header[12], header[13]] = [7, 99, 0x50, 2];
+        summed(6, header, 16)
+    };
+    let solicitation = [&[135, 0, 0, 0, 0, 0, 0, 0], &HOST_V6[..], &[1, 1], &PEER_MAC.0].concat();
+    let solicitation = summed(58, solicitation, 2);
+    let ahead = |(next, rest): (u8, Vec<u8>)| vec![ipv6(next, 64, &rest)];
+    vec![
+        ("an echo request", vec![ipv6(58, 64, &echo(0))], 1, &[129, 0]),
+        ("one with a code", vec![ipv6(58, 64, &echo(7))], 1, &[129, 0]),
+        ("one over IPv4 with a code", vec![ipv4(1, 0, &echo_v4(7))], 1, &[]),
+        ("a datagram for nobody", vec![ipv6(17, 64, &datagram)], 1, &[1, 4]),
+        ("a segment for nobody", vec![ipv6(6, 64, &syn)], 1, &[0, 99]),
+        ("an unknown protocol", vec![ipv6(200, 64, &[0; 8])], 1, &[4, 1]),
+        ("one over IPv4", vec![ipv4(200, 0, &[0; 8])], 1, &[]),
+        ("no next header", vec![ipv6(59, 64, &[])], 0, &[]),
+        ("a solicitation", vec![ipv6(58, 255, &solicitation)], 1, &[136, 0]),
+        (
+            "one in an atomic fragment",
+            vec![ipv6(44, 255, &[&[58, 0, 0, 0, 0, 0, 0, 1], &solicitation[..]].concat())],
+            0,
+            &[],
+        ),
+        (
+            "an echo request in fragments, the first one last",
+            vec![fragment(58, 8, &echo(0)[8..]), fragment(58, 1, &echo(0)[..8])],
+            1,
+            &[129, 0],
+        ),
+        ("a source route", vec![ipv6(43, 64, &[17, 0, 0, 1, 0, 0, 0, 0])], 1, &[4, 0]),
+        (
+            "options without end in a first fragment",
+            vec![fragment(60, 1, &options(17, 1, PAD, &[]))],
+            1,
+            &[4, 3],
+        ),
+        (
+            "options and nothing else in a first fragment",
+            vec![fragment(60, 1, &options(17, 0, PAD, &[]))],
+            1,
+            &[4, 3],
+        ),
+        ("the same of ICMPv6", vec![fragment(60, 1, &options(58, 0, PAD, &[]))], 1, &[4, 3]),
+        ("half a TCP header in a first fragment", vec![fragment(6, 1, &syn[..16])], 1, &[4, 3]),
+        ("a first fragment of odd length", vec![fragment(17, 1, &[0; 13])], 1, &[4, 0]),
+        ("a later fragment of odd length", vec![fragment(17, 9, &[0; 13])], 1, &[4, 0]),
+        ("a fragment beyond the end of any packet", vec![fragment(17, 0xfff8, &[0; 16])], 1, &[4, 0]),
+        ("an unknown option", vec![ipv6(60, 64, &options(17, 0, UNKNOWN, &datagram))], 1, &[4, 2]),
+        (
+            "one in front of a header that is cut off",
+            vec![ipv6(60, 64, &options(60, 0, UNKNOWN, &[17]))],
+            1,
+            &[4, 2],
+        ),
+        (
+            "one in front of a fragment header that is cut off",
+            vec![ipv6(60, 64, &options(44, 0, UNKNOWN, &[17, 0]))],
+            1,
+            &[4, 2],
+        ),
+        ("one in front of more headers than are looked at", ahead(many(30, UNKNOWN)), 1, &[4, 2]),
+        ("more headers than are looked at", ahead(many(30, PAD)), 0, &[]),
+        (
+            "hop-by-hop options in the wrong place, cut off",
+            vec![ipv6(60, 64, &options(0, 0, PAD, &[17, 9, 0, 0]))],
+            1,
+            &[4, 1],
+        ),
+        ("options that are cut off", vec![ipv6(60, 64, &options(17, 3, PAD, &[]))], 0, &[]),
+    ]
+}
+
+#[test]
+fn every_architecture_gives_the_same_answers() {
+    for (name, frames, count, begin) in provocations() {
+        let eager = answers(Architecture::Eager, &frames);
+        assert_eq!(eager.len(), count, "{name}: {eager:02x?}");
+        assert!(
+            eager.iter().all(|frame| begin.is_empty() || frame[54..].starts_with(begin)),
+            "{name}: {eager:02x?}"
+        );
+        for architecture in Architecture::ALL {
+            assert_eq!(answers(architecture, &frames), eager, "{name}: {architecture}");
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(100))]
+
+    /// A few bytes changed, and the end cut off.
+    #[test]
+    fn every_architecture_gives_the_same_answers_to_damaged_frames(
+        which in 0_usize..26, changes in proptest::collection::vec((14_usize..120, proptest::num::u8::ANY), 0..4), cut in 0_usize..12,
+    ) {
+        let mut cases = provocations();
+        let (_, mut frames, ..) = cases.swap_remove(which % cases.len());
+        for frame in &mut frames {
+            for &(at, value) in &changes {
+                if let Some(byte) = frame.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            frame.truncate(frame.len() - cut);
+        }
+        let eager = answers(Architecture::Eager, &frames);
+        for architecture in Architecture::ALL {
+            proptest::prop_assert_eq!(answers(architecture, &frames), eager.clone(), "{}", architecture);
+        }
+    }
+}
+
+/// Identifications of IP come from the secret of the host, be it configured or given later; with neither they come from the seed.
+#[test]
+fn the_secret_of_a_host_is_that_of_its_ip_too() {
+    let identification = |configured: Option<u8>, given: Option<u8>| {
+        let secret = |bits: u8| Secret::new([bits; 16]);
+        let mut bench =
+            Bench::new(Config { secret: configured.map(secret), ..Config::of(Architecture::SoftLrp) });
+        assert!(given.is_none_or(|bits| bench.host.set_secret(secret(bits))));
+        bench.settle();
+        let echo = [&[8, 0, 0xf3, 0xf9][..], &[1, 2, 3, 4]].concat();
+        bench.send(&[arp_request(), ipv4(1, 0, &echo)]);
+        bench.settle();
+        let sent = bench.sent();
+        let answer = sent.iter().find(|f| f[12..14] == [0x08, 0x00] && f[23] == 1).expect("an answer");
+        [answer[18], answer[19]]
+    };
+    let of_seed = identification(None, None);
+    assert_eq!(of_seed, identification(None, None));
+    assert_ne!(of_seed, identification(None, Some(1)));
+    assert_ne!(identification(None, Some(2)), identification(None, Some(1)));
+    assert_eq!(identification(Some(1), None), identification(None, Some(1)));
 }

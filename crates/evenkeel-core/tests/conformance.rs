@@ -21,14 +21,16 @@ fn every_test_that_the_page_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(root.join("../../docs/conformance.md")).unwrap();
     let mut text = String::new();
+    let tcp = root.join("../evenkeel-tcp/src");
     sources(&root.join("src"), &mut text);
+    sources(&tcp, &mut text);
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
     assert!(rows.len() > 10);
     for row in rows {
         let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
         for test in shown_by.split(", ").map(|t| t.trim_matches('`')) {
             let exists = if test.ends_with(".txt") {
-                root.join("src/tcp/tests/scripts").join(test).exists()
+                tcp.join("tests/scripts").join(test).exists()
             } else {
                 text.contains(&format!("fn {test}("))
             };

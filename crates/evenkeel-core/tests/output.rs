@@ -210,8 +210,12 @@ impl Interface for Stalling {
         1
     }
 
-    fn queue(&mut self, index: usize) -> &mut dyn RxQueue {
+    fn queue(&self, index: usize) -> &dyn RxQueue {
         self.inner.queue(index)
+    }
+
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
+        self.inner.queue_mut(index)
     }
 
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {

@@ -29,7 +29,7 @@ fn it_answers_by_the_new_hardware_address_and_knows_neighbours_no_more() {
         let mut bench = Bench::new(Config::of(architecture));
         let (set, hardware) = (IpAddress::v4(10, 0, 0, 77), EthernetAddress([2, 0, 0, 0, 0, 77]));
         bench.host.set_neighbor(LAN, set, hardware, bench.now).unwrap();
-        let mut answers = |bench: &mut Bench| -> Vec<Vec<u8>> {
+        let answers = |bench: &mut Bench| -> Vec<Vec<u8>> {
             bench.sent();
             bench.send(&[arp_request()]);
             bench.settle();

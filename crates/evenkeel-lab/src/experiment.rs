@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::chart::{Axis, Chart, Line};
+use crate::check::{Basis, Check, Figure, median, round};
+use crate::seeds::{self, Seeds};
 
 /// How an experiment passes its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -43,16 +45,19 @@ impl Experiment {
     /// Runs it in virtual time. The same seed gives the same report.
     #[must_use]
     pub fn run(&self, seed: u64) -> Report {
-        let outcome = (self.measure)(seed);
-        Report {
-            id: self.id,
-            title: self.title,
-            source: self.source,
-            mode: Mode::Virtual,
-            seed,
-            conditions: None,
-            outcome,
+        Report::new(self, Mode::Virtual, [seed, 1], None, (self.measure)(seed))
+    }
+
+    /// Runs it over seeds, on all cores that there are; `progress` hears how many of how many are done. The same seeds give the same report,
+    /// whatever the number of cores.
+    #[must_use]
+    pub fn run_over(&self, seeds: Seeds, progress: &mut dyn FnMut(usize, usize)) -> Report {
+        if seeds.count == 1 {
+            return self.run(seeds.first);
         }
+        let outcomes = seeds::each(seeds, self.measure, progress);
+        let outcome = Outcome::over(&outcomes).expect("there is a seed at least");
+        Report::new(self, Mode::Virtual, [seeds.first, seeds.count.into()], None, outcome)
     }
 }
 
@@ -70,6 +75,36 @@ pub struct Outcome {
     pub points: Vec<Point>,
     /// The comparison with the paper.
     pub checks: Vec<Check>,
+    /// In real time: the share of its peak that each variant kept at the highest load, as the checks have it. Measured apart from the points.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept: BTreeMap<String, f64>,
+}
+
+impl Outcome {
+    /// Curves and checks, with the labels of the points' coordinates.
+    pub(crate) const fn new(
+        x: &'static str,
+        y: &'static str,
+        points: Vec<Point>,
+        checks: Vec<Check>,
+    ) -> Self {
+        Self { x, y, y_max: None, points, checks, kept: BTreeMap::new() }
+    }
+
+    /// The same over several seeds: medians, and between what they are. `None` of nothing.
+    pub(crate) fn over(outcomes: &[Self]) -> Option<Self> {
+        let first = outcomes.first()?.clone();
+        let check = |nth: usize| {
+            let runs: Vec<Check> = outcomes.iter().filter_map(|o| o.checks.get(nth).cloned()).collect();
+            assert!(
+                runs.iter().all(|run| run.name == first.checks[nth].name),
+                "checks are the same for every seed"
+            );
+            Check::over(&runs)
+        };
+        let checks = (0..first.checks.len()).filter_map(check).collect();
+        Some(Self { points: Point::over(outcomes), checks, ..first })
+    }
 }
 
 /// One point of a curve.
@@ -79,130 +114,94 @@ pub struct Point {
     pub series: String,
     /// Where.
     pub x: f64,
-    /// What was measured there.
+    /// What was measured there: over several seeds the median.
     pub y: f64,
+    /// Over several seeds, the least and the greatest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
     /// What else was counted there, such as drops by place.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub more: BTreeMap<&'static str, f64>,
 }
 
 impl Point {
+    pub(crate) fn new(series: impl Into<String>, x: f64, y: f64) -> Self {
+        Self { series: series.into(), x, y, range: None, more: BTreeMap::new() }
+    }
+
+    /// The same, and what else was counted there.
+    pub(crate) fn with<const N: usize>(self, more: [(&'static str, f64); N]) -> Self {
+        Self { more: more.into(), ..self }
+    }
+
     /// What a paper says of some points of a curve.
     pub(crate) fn of_paper(series: &str, points: &[(f64, f64)]) -> impl Iterator<Item = Self> {
-        let series = format!("paper: {series}");
-        points.iter().map(move |&(x, y)| Self { series: series.clone(), x, y, more: BTreeMap::new() })
+        Self::dashed("paper", series, points)
+    }
+
+    /// What arithmetic on figures of a paper gives, or its words, where it has no figures.
+    pub(crate) fn derived(series: &str, points: &[(f64, f64)]) -> impl Iterator<Item = Self> {
+        Self::dashed("derived", series, points)
+    }
+
+    fn dashed(from: &str, series: &str, points: &[(f64, f64)]) -> impl Iterator<Item = Self> {
+        let series = format!("{from}: {series}");
+        points.iter().map(move |&(x, y)| Self::new(series.clone(), x, y))
+    }
+
+    /// The points of several seeds. Those of a curve are put together in their order if every seed has as many, for what was really offered differs by
+    /// a little; and else by where they are, if half of the seeds have one there.
+    fn over(outcomes: &[Outcome]) -> Vec<Self> {
+        let first = outcomes.iter().max_by_key(|o| o.points.len()).map_or(&[][..], |o| &o.points);
+        let curves: Vec<BTreeMap<&str, Vec<&Self>>> = outcomes.iter().map(Outcome::by_series).collect();
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut points = Vec::new();
+        for point in first {
+            let series = point.series.as_str();
+            let nth = seen.entry(series).or_default();
+            let of: Vec<&[&Self]> = curves.iter().filter_map(|c| c.get(series)).map(Vec::as_slice).collect();
+            let alike = of.iter().all(|curve| curve.len() == of[0].len());
+            let here = |curve: &&[&'_ Self]| {
+                if alike { curve.get(*nth).copied() } else { curve.iter().find(|p| p.x == point.x).copied() }
+                    .cloned()
+            };
+            let all: Vec<Self> = of.iter().filter_map(here).collect();
+            *nth += 1;
+            if 2 * all.len() >= outcomes.len() {
+                points.push(Self::median(&all, point));
+            }
+        }
+        points
+    }
+
+    fn median(all: &[Self], like: &Self) -> Self {
+        let of = |value: fn(&Self) -> f64| median(all.iter().map(value));
+        let (low, high) = (all.iter().map(|p| p.y), all.iter().map(|p| p.y));
+        let range = [low.fold(f64::INFINITY, f64::min), high.fold(f64::NEG_INFINITY, f64::max)];
+        let more = |key: &&'static str| (*key, median(all.iter().filter_map(|p| p.more.get(key).copied())));
+        Self {
+            series: like.series.clone(),
+            x: of(|p| p.x),
+            y: of(|p| p.y),
+            range: Some(range),
+            more: like.more.keys().map(|key| more(&key)).collect(),
+        }
     }
 }
 
-/// A figure of the paper, or of ours.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Figure {
-    /// A number.
-    Number(f64),
-    /// Anything from the first number to the second.
-    Range([f64; 2]),
-    /// Something that is not a number: an order, a place.
-    Text(String),
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(n) => write!(f, "{}", round(*n)),
-            Self::Range([low, high]) => write!(f, "{} to {}", round(*low), round(*high)),
-            Self::Text(text) => f.write_str(text),
+impl Outcome {
+    fn by_series(&self) -> BTreeMap<&str, Vec<&Point>> {
+        let mut curves: BTreeMap<&str, Vec<&Point>> = BTreeMap::new();
+        for point in &self.points {
+            curves.entry(&point.series).or_default().push(point);
         }
+        curves
     }
 }
 
 /// A field of comma-separated values (RFC 4180).
 fn quoted(text: &str) -> String {
     if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
-}
-
-/// Four digits are enough for a reader.
-fn round(n: f64) -> f64 {
-    if n == 0.0 || !n.is_finite() {
-        return n;
-    }
-    let scale = 10_f64.powf(3.0 - n.abs().log10().floor()).min(1e6);
-    if scale < 1.0 { n.round() } else { (n * scale).round() / scale }
-}
-
-/// One comparison with the paper.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Check {
-    /// What is compared.
-    pub name: String,
-    /// What the paper says.
-    pub expected: Figure,
-    /// What came out here.
-    pub measured: Figure,
-    /// By what fraction of the expected value the measured one may be off. 0 for a range, whose ends are the tolerance, and for
-    /// text, which must be equal.
-    pub tolerance: f64,
-    /// Whether it is within.
-    pub ok: bool,
-}
-
-impl Check {
-    /// The measured number is the paper's, give or take a fraction of it.
-    #[must_use]
-    pub fn near(name: impl Into<String>, expected: f64, measured: f64, tolerance: f64) -> Self {
-        let ok = (measured - expected).abs() <= tolerance * expected.abs();
-        Self {
-            name: name.into(),
-            expected: Figure::Number(expected),
-            measured: Figure::Number(measured),
-            tolerance,
-            ok,
-        }
-    }
-
-    /// All measured numbers lie between two.
-    #[must_use]
-    pub fn within(name: impl Into<String>, expected: [f64; 2], measured: &[f64]) -> Self {
-        let low = measured.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = measured.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let ok = !measured.is_empty() && low >= expected[0] && high <= expected[1];
-        let measured = match measured {
-            [] => Figure::Text("nothing".to_owned()),
-            _ if low == high => Figure::Number(low),
-            _ => Figure::Range([low, high]),
-        };
-        Self { name: name.into(), expected: Figure::Range(expected), measured, tolerance: 0.0, ok }
-    }
-
-    /// What came out reads as the paper has it.
-    #[must_use]
-    pub fn equal(name: impl Into<String>, expected: impl Into<String>, measured: impl Into<String>) -> Self {
-        let (expected, measured) = (expected.into(), measured.into());
-        let ok = expected == measured;
-        Self {
-            name: name.into(),
-            expected: Figure::Text(expected),
-            measured: Figure::Text(measured),
-            tolerance: 0.0,
-            ok,
-        }
-    }
-}
-
-impl Check {
-    /// One line, or three if it is about words.
-    fn write_to(&self, text: &mut String) {
-        let mark = if self.ok { "ok" } else { "FAIL" };
-        let (expected, measured) = (self.expected.to_string(), self.measured.to_string());
-        let _ = if let Figure::Text(_) = self.expected {
-            writeln!(text, "{mark:<4} {}\n{:>10} {expected}\n{:>10} {measured}", self.name, "paper:", "here:")
-        } else if self.tolerance > 0.0 {
-            let percent = round(self.tolerance * 100.0);
-            writeln!(text, "{mark:<4} {:<64} {expected:>16} {measured:>16} {percent:>4}%", self.name)
-        } else {
-            writeln!(text, "{mark:<4} {:<64} {expected:>16} {measured:>16}", self.name)
-        };
-    }
 }
 
 /// What a run of an experiment reports.
@@ -216,17 +215,91 @@ pub struct Report {
     pub source: &'static str,
     /// How time passed.
     pub mode: Mode,
-    /// The seed of the run.
+    /// The seed of the run, or the first of those that it was over.
     pub seed: u64,
+    /// Over how many seeds it was, one after the other.
+    pub seeds: u64,
     /// In real time: on what, and how, it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<String>,
+    /// How many checks there are, and how many of them hold.
+    pub summary: Summary,
     /// What was measured.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
+/// Checks of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Checks of this kind.
+    pub checks: usize,
+    /// Of these, those that hold.
+    pub hold: usize,
+    /// Of these, those that are known to be missed, and are.
+    pub known_misses: usize,
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.hold, self.checks)
+    }
+}
+
+/// Checks by what it means that they hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Nothing was fitted to these.
+    pub predicted: Count,
+    /// Something was fitted to these.
+    pub calibrated: Count,
+    /// These say whether the others mean anything.
+    pub conditions: Count,
+}
+
+impl Summary {
+    /// Of some checks.
+    #[must_use]
+    pub fn of<'a>(checks: impl IntoIterator<Item = &'a Check>) -> Self {
+        let mut summary = Self::default();
+        for check in checks {
+            let count = match check.basis {
+                Basis::Predicted => &mut summary.predicted,
+                Basis::Calibrated(_) => &mut summary.calibrated,
+                Basis::Condition => &mut summary.conditions,
+            };
+            count.checks += 1;
+            count.hold += usize::from(check.ok);
+            count.known_misses += usize::from(!check.ok && check.known_miss.is_some());
+        }
+        summary
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds =
+            [("predicted", self.predicted), ("calibrated", self.calibrated), ("conditions", self.conditions)];
+        let told = kinds.into_iter().filter(|(_, count)| count.checks > 0);
+        let told: Vec<String> = told.map(|(kind, count)| format!("{kind}: {count} hold")).collect();
+        f.write_str(&told.join("; "))
+    }
+}
+
 impl Report {
+    /// The report of an outcome over so many seeds from one on.
+    pub(crate) fn new(
+        experiment: &Experiment,
+        mode: Mode,
+        [seed, seeds]: [u64; 2],
+        conditions: Option<String>,
+        outcome: Outcome,
+    ) -> Self {
+        let Experiment { id, title, source, .. } = *experiment;
+        let summary = Summary::of(&outcome.checks);
+        Self { id, title, source, mode, seed, seeds, conditions, summary, outcome }
+    }
+
     /// Whether every check holds.
     #[must_use]
     pub fn passed(&self) -> bool {
@@ -240,7 +313,8 @@ impl Report {
         let lines = self.series().into_iter().map(|name| {
             let points =
                 self.outcome.points.iter().filter(|p| p.series == name).map(|p| (p.x, p.y)).collect();
-            Line { name: name.into(), points, dashed: name.starts_with("paper") }
+            let dashed = name.starts_with("paper: ") || name.starts_with("derived: ");
+            Line { name: name.into(), points, dashed }
         });
         Chart {
             title: self.title.into(),
@@ -256,14 +330,19 @@ impl Report {
         let mut extras: Vec<&str> = self.outcome.points.iter().flat_map(|p| p.more.keys().copied()).collect();
         extras.sort_unstable();
         extras.dedup();
-        let mut text =
-            ["series", "x", "y"].into_iter().chain(extras.iter().copied()).collect::<Vec<_>>().join(",");
+        let ends: &[&str] = if self.seeds > 1 { &["y_min", "y_max"] } else { &[] };
+        let header = ["series", "x", "y"].iter().chain(&extras).chain(ends).copied();
+        let mut text = header.collect::<Vec<_>>().join(",");
         text.push('\n');
         for point in &self.outcome.points {
             let _ = write!(text, "{},{},{}", quoted(&point.series), point.x, point.y);
             for extra in &extras {
                 let value = point.more.get(extra).map(f64::to_string).unwrap_or_default();
                 let _ = write!(text, ",{value}");
+            }
+            if self.seeds > 1 {
+                let [low, high] = point.range.unwrap_or([point.y; 2]);
+                let _ = write!(text, ",{low},{high}");
             }
             text.push('\n');
         }
@@ -273,21 +352,38 @@ impl Report {
     /// The report for a reader: the curves as a table, then the comparison with the paper.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = format!(
-            "{}: {}\n{} ({} time, seed {})\n",
-            self.id, self.title, self.source, self.mode, self.seed
-        );
+        let seeds = match self.seeds {
+            1 => format!("seed {}", self.seed),
+            n => format!("medians of {n} seeds from {} on", self.seed),
+        };
+        let mut text =
+            format!("{}: {}\n{} ({} time, {seeds})\n", self.id, self.title, self.source, self.mode);
         if let Some(conditions) = &self.conditions {
             let _ = writeln!(text, "{conditions}");
         }
         text.push('\n');
         self.write_table(&mut text);
-        let expected = if self.mode == Mode::Real { "wanted" } else { "paper" };
-        let _ = writeln!(text, "\n{:<4} {:<64} {:>16} {:>16} {:>5}", "", "check", expected, "here", "+-");
-        for check in &self.outcome.checks {
-            check.write_to(&mut text);
+        for (kind, is) in Basis::KINDS {
+            self.write_checks(&mut text, kind, is);
         }
+        let _ = writeln!(text, "\n{}", self.summary);
         text
+    }
+
+    /// The checks of one kind, under a heading.
+    fn write_checks(&self, text: &mut String, kind: &str, is: fn(Basis) -> bool) {
+        let mut checks = self.outcome.checks.iter().filter(|check| is(check.basis)).peekable();
+        if checks.peek().is_none() {
+            return;
+        }
+        let expected = if self.mode == Mode::Real { "wanted" } else { "expected" };
+        let _ =
+            write!(text, "\n{:<4} {kind:<64} {expected:>16} {:>16} {:>5} {:<8}", "", "here", "+-", "from");
+        if self.seeds > 1 {
+            let _ = write!(text, " {:>18} {:>5}", "least to most", "seeds");
+        }
+        text.push('\n');
+        checks.for_each(|check| check.write_to(text));
     }
 
     fn series(&self) -> Vec<&str> {
@@ -298,6 +394,19 @@ impl Report {
             }
         }
         names
+    }
+
+    /// What a variant kept of its peak, below its curve.
+    fn write_kept(&self, series: &[&str], text: &mut String) {
+        if self.outcome.kept.is_empty() {
+            return;
+        }
+        let _ = write!(text, "{:>28}", "kept of the peak (pairs)");
+        for name in series {
+            let kept = self.outcome.kept.get(*name).map(|&share| round(share).to_string());
+            let _ = write!(text, " {:>12}", kept.unwrap_or_default());
+        }
+        text.push('\n');
     }
 
     fn write_table(&self, text: &mut String) {
@@ -324,50 +433,82 @@ impl Report {
             }
             text.push('\n');
         }
+        self.write_kept(&series, text);
+    }
+}
+
+impl Check {
+    /// One line, or three if it is about words; one more for what is known of a miss.
+    fn write_to(&self, text: &mut String) {
+        let (mark, from) = (self.mark(), self.origin.word());
+        let (expected, measured) = (self.expected.to_string(), self.measured.to_string());
+        let percent =
+            if self.tolerance > 0.0 { format!("{}%", round(self.tolerance * 100.0)) } else { String::new() };
+        let words = matches!(self.expected, Figure::Text(_));
+        let (cells, more) = if words {
+            (
+                [String::new(), String::new()],
+                format!("{:>10} {expected}\n{:>10} {measured}\n", "expected:", "here:"),
+            )
+        } else {
+            ([expected, measured], String::new())
+        };
+        let [expected, measured] = cells;
+        let mut line =
+            format!("{mark:<4} {:<64} {expected:>16} {measured:>16} {percent:>5} {from:<8}", self.name);
+        if let Some(over) = self.over {
+            let range = over.range.map_or(String::new(), |range| Figure::Range(range).to_string());
+            let _ = write!(line, " {range:>18} {:>4.0}%", 100.0 * over.passing);
+        }
+        if let Basis::Calibrated(fitted) = self.basis {
+            let _ = write!(line, "  fitted: {fitted}");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+        text.push_str(&more);
+        if let (false, Some(why)) = (self.ok, self.known_miss) {
+            let _ = writeln!(text, "{:>10} {why}", "because:");
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::{Origin, calibrated, predicted};
 
     fn point(series: &str, x: f64, y: f64, more: &[(&'static str, f64)]) -> Point {
-        Point { series: series.into(), x, y, more: more.iter().copied().collect() }
+        Point { more: more.iter().copied().collect(), ..Point::new(series, x, y) }
+    }
+
+    fn outcome(y: f64, checks: Vec<Check>) -> Outcome {
+        let points = vec![point("a", 1.0, y, &[("drops", 3.0)]), point("b", 1.0, 4.5, &[])];
+        let (x, y) = ("offered (pkts/s)", "delivered (pkts/s)");
+        Outcome::new(x, y, points, checks)
+    }
+
+    const EXPERIMENT: Experiment = Experiment {
+        id: "t",
+        title: "A test",
+        source: "Nobody, 1996, figure 0",
+        measure: |seed| outcome(seed as f64, vec![near(100.0 + seed as f64)]),
+    };
+
+    fn near(measured: f64) -> Check {
+        predicted(Origin::Paper, "peak").near(100.0, measured, 0.05)
     }
 
     fn report(checks: Vec<Check>) -> Report {
-        let points = vec![point("a", 1.0, 2.0, &[("drops", 3.0)]), point("b", 1.0, 4.5, &[])];
-        let outcome = Outcome { x: "offered (pkts/s)", y: "delivered (pkts/s)", y_max: None, points, checks };
-        Report {
-            id: "t",
-            title: "A test",
-            source: "Nobody, 1996, figure 0",
-            mode: Mode::Virtual,
-            seed: 7,
-            conditions: None,
-            outcome,
-        }
-    }
-
-    #[test]
-    fn checks_fail_when_they_should() {
-        assert!(Check::near("n", 100.0, 105.0, 0.05).ok);
-        assert!(!Check::near("n", 100.0, 105.1, 0.05).ok);
-        assert!(!Check::near("n", 100.0, f64::NAN, 0.05).ok);
-        assert!(Check::within("n", [1.0, 2.0], &[1.0, 2.0]).ok);
-        assert!(!Check::within("n", [1.0, 2.0], &[1.5, 2.1]).ok);
-        assert!(!Check::within("n", [1.0, 2.0], &[]).ok);
-        assert!(!Check::equal("n", "a > b", "b > a").ok);
-        assert!(report(vec![Check::equal("n", "a", "a")]).passed());
-        assert!(!report(vec![Check::equal("n", "a", "b")]).passed());
+        Report::new(&EXPERIMENT, Mode::Virtual, [7, 1], None, outcome(2.0, checks))
     }
 
     #[test]
     fn json_keeps_the_contract() {
-        let checks =
-            vec![Check::near("peak", 100.0, 101.0, 0.05), Check::within("share", [0.4, 0.65], &[0.5, 0.6])];
+        let checks = vec![
+            near(101.0),
+            calibrated("cost.input", Origin::Words, "share").within([0.4, 0.65], &[0.5, 0.6]),
+        ];
         let json = serde_json::to_value(report(checks)).unwrap();
-        for key in ["id", "title", "source", "mode", "seed", "points", "checks"] {
+        for key in ["id", "title", "source", "mode", "seed", "seeds", "summary", "points", "checks"] {
             assert!(json.get(key).is_some(), "{key}");
         }
         assert_eq!(json["mode"], "virtual");
@@ -375,14 +516,18 @@ mod tests {
             json["points"][0],
             serde_json::json!({"series": "a", "x": 1.0, "y": 2.0, "more": {"drops": 3.0}})
         );
-        let check = serde_json::json!({"name": "peak", "expected": 100.0, "measured": 101.0, "tolerance": 0.05, "ok": true});
+        let check = serde_json::json!({"name": "peak", "expected": 100.0, "measured": 101.0, "tolerance": 0.05,
+            "ok": true, "origin": "paper", "basis": "predicted"});
         assert_eq!(json["checks"][0], check);
         assert_eq!(json["checks"][1]["expected"], serde_json::json!([0.4, 0.65]));
+        let predicted = serde_json::json!({"checks": 1, "hold": 1, "known_misses": 0});
+        assert_eq!(json["summary"]["predicted"], predicted);
+        assert_eq!(json["summary"]["calibrated"]["checks"], 1);
     }
 
     #[test]
     fn table_and_csv_have_every_point() {
-        let report = report(vec![Check::near("peak", 100.0, 110.0, 0.05)]);
+        let report = report(vec![near(110.0)]);
         assert_eq!(report.csv(), "series,x,y,drops\na,1,2,3\nb,1,4.5,\n");
         let mut with_comma = report.clone();
         with_comma.outcome.points[0].series = "a, 5\"".into();
@@ -391,5 +536,44 @@ mod tests {
         assert!(text.contains("FAIL peak"), "{text}");
         assert!(text.contains("4.5"), "{text}");
         assert_eq!(report.chart().lines.len(), 2);
+    }
+
+    #[test]
+    fn a_report_over_seeds_has_medians_and_what_they_are_of() {
+        let seeds = Seeds { first: 3, count: 5 };
+        let report = EXPERIMENT.run_over(seeds, &mut |_, _| ());
+        assert_eq!((report.seed, report.seeds), (3, 5));
+        let [a, b] = &report.outcome.points[..] else { panic!("{report:?}") };
+        assert_eq!((a.y, a.range, a.more["drops"]), (5.0, Some([3.0, 7.0]), 3.0));
+        assert_eq!((b.y, b.range), (4.5, Some([4.5, 4.5])));
+        let check = &report.outcome.checks[0];
+        assert!(check.ok, "the median is within 5 %");
+        assert_eq!(check.over.unwrap().passing, 0.6);
+        assert!(report.csv().starts_with("series,x,y,drops,y_min,y_max\na,1,5,3,3,7\nb,1,4.5,,4.5,4.5\n"));
+        let text = report.text();
+        assert!(text.contains("103 to 107") && text.contains("60%"), "{text}");
+        assert!(text.contains("predicted: 1 of 1 hold"), "{text}");
+    }
+
+    #[test]
+    fn points_that_not_every_seed_has_are_put_together_by_where_they_are() {
+        let with = |points: Vec<Point>| Outcome { points, ..outcome(0.0, Vec::new()) };
+        let (here, there) = (|y| point("a", 1.0, y, &[]), |y| point("a", 2.0, y, &[]));
+        let over = Outcome::over(&[
+            with(vec![here(1.0), there(10.0), point("a", 3.0, 0.0, &[])]),
+            with(vec![there(20.0)]),
+            with(vec![here(3.0), there(30.0)]),
+        ]);
+        let points: Vec<(f64, f64)> = over.unwrap().points.iter().map(|p| (p.x, p.y)).collect();
+        assert_eq!(points, [(1.0, 2.0), (2.0, 20.0)], "what one of three has is left out");
+    }
+
+    #[test]
+    fn a_known_miss_says_why() {
+        let report = report(vec![near(110.0).known_miss("the moon")]);
+        assert!(!report.passed());
+        let text = report.text();
+        assert!(text.contains("MISS peak") && text.contains("because: the moon"), "{text}");
+        assert_eq!(report.summary.predicted, Count { checks: 1, hold: 0, known_misses: 1 });
     }
 }

@@ -4,7 +4,8 @@
 
 use evenkeel_core::poll::Quota;
 
-use crate::experiment::{Check, Experiment, Outcome, Point};
+use crate::check::{Check, Origin::*, calibrated, predicted};
+use crate::experiment::{Experiment, Outcome, Point};
 use crate::router_setup::Setup;
 use crate::router_testbed::{Curve, Load, Router, TIME, WARM_UP};
 
@@ -47,17 +48,21 @@ fn measure(seed: u64) -> Outcome {
     let limited = [(quarter, 25.0), (half, 50.0), (three_quarters, 75.0)];
     let mut checks = ends(none, seed);
     checks.extend(limited.iter().flat_map(|&(curve, percent)| plateau(curve, percent)));
-    checks.extend([dip(half), dip(three_quarters)]);
+    checks.extend([dip(half), dip(three_quarters).known_miss(DIP_OF_BURSTS)]);
     checks.extend([50, 75].map(|limit| dip_one_by_one(limit, seed)));
     checks.push(idle(seed));
-    Outcome {
-        x: "input (packets/s)",
-        y: "CPU time of the user process (%)",
-        y_max: None,
-        points: curves.iter().flat_map(points).collect(),
+    Outcome::new(
+        "input (packets/s)",
+        "CPU time of the user process (%)",
+        curves.iter().flat_map(points).collect(),
         checks,
-    }
+    )
 }
+
+const DIP_OF_BURSTS: &str = "the paper explains the dip by packets that come one by one, and so they have one of 5 points here, too (checked beside it); but \
+     its generator sends bursts (section 9), whose packets share interrupts: near 3500/s, where the limit sets in, interrupts take 8 % of the core and \
+     not 17, and the plateau lies as low because a limit of 7.5 ms is overrun by half a round of 1 ms. Evenly spaced packets throughout would put \
+     figures 2, 6, 9 and 15 out of their tolerances";
 
 const fn router(cycle_limit: Option<u8>) -> Setup {
     Setup { quota: Quota::Fixed(paper::QUOTA), cycle_limit, ..Setup::POLLING }
@@ -76,13 +81,12 @@ fn ends(none: &Curve, seed: u64) -> Vec<Check> {
     let alone = Router::new(&router(None), Load::Rate(FLOOD), seed).measure(WARM_UP, TIME);
     let share = none.at(FLOOD).forwarded_pps / alone.forwarded_pps;
     vec![
-        Check::within("user share without input (%)", base, &user_percent(none, |rate| rate == 0)),
-        Check::within(
-            "user share in a flood without limit (%)",
-            [0.0, 0.5],
-            &user_percent(none, |r| r >= SATURATED),
-        ),
-        Check::within("output at 8000/s beside the process, of that without it", [0.99, 1.01], &[share]),
+        calibrated("program.housekeeping, cost.clock", Paper, "user share without input (%)")
+            .within(base, &user_percent(none, |rate| rate == 0)),
+        predicted(Words, "user share in a flood without limit (%)")
+            .within([0.0, 0.5], &user_percent(none, |r| r >= SATURATED)),
+        predicted(Words, "output at 8000/s beside the process, of that without it")
+            .within([0.99, 1.01], &[share]),
     ]
 }
 
@@ -93,12 +97,10 @@ fn plateau(curve: &Curve, percent: f64) -> [Check; 2] {
     let least = most - paper::ROUND_PERCENT - AFTER_PERCENT;
     let (low, high) = shares.iter().fold((f64::MAX, f64::MIN), |(l, h), &s| (l.min(s), h.max(s)));
     [
-        Check::within(format!("user share from 5000/s on, {} (%)", curve.name), [least, most], &shares),
-        Check::within(
-            format!("largest less smallest of these, {}: flat (points)", curve.name),
-            [0.0, paper::POINTS],
-            &[high - low],
-        ),
+        predicted(Derived, format!("user share from 5000/s on, {} (%)", curve.name))
+            .within([least, most], &shares),
+        predicted(Words, format!("largest less smallest of these, {}: flat (points)", curve.name))
+            .within([0.0, paper::POINTS], &[high - low]),
     ]
 }
 
@@ -106,7 +108,8 @@ fn plateau(curve: &Curve, percent: f64) -> [Check; 2] {
 fn dip(curve: &Curve) -> Check {
     let lowest = user_percent(curve, |rate| rate < SATURATED).into_iter().fold(f64::MAX, f64::min);
     let beyond = user_percent(curve, |rate| rate >= SATURATED).into_iter().fold(f64::MAX, f64::min);
-    Check::within(format!("dip below saturation, {} (points)", curve.name), [1.0, 15.0], &[beyond - lowest])
+    predicted(Words, format!("dip below saturation, {} (points)", curve.name))
+        .within([1.0, 15.0], &[beyond - lowest])
 }
 
 /// The same in the case that the paper explains it by: each packet is handled before the next comes, so that no two share an interrupt
@@ -122,9 +125,6 @@ fn dip_one_by_one(limit: u8, seed: u64) -> Check {
 fn idle(seed: u64) -> Check {
     let measured = Router::new(&router(Some(1)), Load::Rate(1_000), seed).measure(WARM_UP, TIME);
     let share = measured.forwarded_pps / measured.offered_pps;
-    Check::within(
-        "output at 1000/s on an idle system with a limit of 1 %, of the input",
-        [0.99, 1.01],
-        &[share],
-    )
+    predicted(Words, "output at 1000/s on an idle system with a limit of 1 %, of the input")
+        .within([0.99, 1.01], &[share])
 }

@@ -5,7 +5,9 @@
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
 
-use crate::experiment::{Check, Experiment, Outcome, Point};
+use crate::check::{Check, Origin::*, calibrated, predicted};
+use crate::experiment::{Experiment, Outcome, Point};
+use crate::l97_fig14::handed_over;
 use crate::router_setup::{Kernel, Setup};
 use crate::router_testbed::{Load, Router, START};
 
@@ -21,6 +23,9 @@ mod paper {
     /// L97.F13.n.
     pub(super) const PACKETS: u32 = 10_000;
     pub(super) const MEDIAN_US: f64 = 13.0;
+    /// What two traces suggest that polling saves (L97.F13.pair), and of how much work it relieves a packet in the end (L97.F13.work).
+    pub(super) const TRACED_US: f64 = 30.0;
+    pub(super) const WORK_US: f64 = 10.0;
 }
 
 /// One packet at a random moment of each of these: the paper's were echo requests, each sent when the last one had been answered.
@@ -29,26 +34,38 @@ const BIN_US: f64 = 2.0;
 
 fn measure(seed: u64) -> Outcome {
     let polling = Latencies::measure(&Setup::POLLING, seed);
-    // The same kernel, as in the paper: with polling off.
-    let off = Latencies::measure(&Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED }, seed);
-    let saved = off.median() - polling.median();
-    let sooner = if polling.deviation() <= off.deviation() { "polling" } else { "no polling" };
-    Outcome {
-        x: "latency (us)",
-        y: "share of packets (%)",
-        y_max: None,
-        points: [polling.points("polling"), off.points("no polling")].concat(),
-        checks: vec![
-            Check::within(
-                "packets measured",
-                [f64::from(paper::PACKETS), f64::INFINITY],
-                &[polling.count(), off.count()],
+    let off = Latencies::measure(&POLLING_OFF, seed);
+    let sooner = if polling.deviation() < off.deviation() { "polling" } else { "no polling" };
+    let points = [polling.points("polling"), off.points("no polling")].concat();
+    let [median, mean] = [Latencies::median, Latencies::mean].map(|of| of(&off) - of(&polling));
+    let checks = vec![
+        calibrated(DISPATCH, Paper, "median saved by polling (us)").near(paper::MEDIAN_US, median, 0.10),
+        predicted(Paper, "less variable").equal("polling", sooner),
+        calibrated(DISPATCH, Paper, "work that a packet is relieved of, by the mean (us)")
+            .near(paper::WORK_US, mean, 0.10)
+            .known_miss(
+                "the paper measures 13 and concludes on about 10, for the kernel with polling off had one traced return more, and an extra test and call; \
+                 the price was fitted to the 13",
             ),
-            Check::near("median saved by polling (us)", paper::MEDIAN_US, saved, 0.10),
-            Check::equal("less variable", "polling", sooner),
-        ],
-    }
+        traced(seed),
+    ];
+    Outcome::new("latency (us)", "share of packets (%)", points, checks)
 }
+
+const DISPATCH: &str = "cost.soft-interrupt";
+
+/// What the single traces of figures 11 and 12 suggest, up to the interface.
+fn traced(seed: u64) -> Check {
+    let [off, polling] = [POLLING_OFF, Setup::POLLING].map(|setup| handed_over(&setup, 1, seed)[0]);
+    predicted(Paper, "saved until a packet is handed to the interface, stretched as if traced (us)").near(
+        paper::TRACED_US,
+        off - polling,
+        0.10,
+    )
+}
+
+/// The same kernel, as in the paper: with polling off.
+const POLLING_OFF: Setup = Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED };
 
 /// Microseconds, sorted.
 struct Latencies(Vec<f64>);
@@ -73,8 +90,12 @@ impl Latencies {
         self.0.get(self.0.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.count()
+    }
+
     fn deviation(&self) -> f64 {
-        let mean = self.0.iter().sum::<f64>() / self.count();
+        let mean = self.mean();
         (self.0.iter().map(|us| (us - mean).powi(2)).sum::<f64>() / self.count()).sqrt()
     }
 
@@ -87,12 +108,7 @@ impl Latencies {
             100.0 * within as f64 / self.count()
         };
         let more = [("median", self.median()), ("deviation", self.deviation())];
-        let point = |bin| Point {
-            series: series.into(),
-            x: f64::from(bin) * BIN_US,
-            y: share(bin),
-            more: more.into(),
-        };
+        let point = |bin| Point::new(series, f64::from(bin) * BIN_US, share(bin)).with(more);
         bins.map(point).collect()
     }
 }

@@ -8,7 +8,8 @@ use evenkeel_core::host::Transmit;
 use evenkeel_core::time::Duration;
 use evenkeel_core::work::Work;
 
-use crate::experiment::{Check, Experiment, Outcome, Point};
+use crate::check::{Check, Claim, Origin::*, calibrated, predicted, ranking};
+use crate::experiment::{Experiment, Outcome, Point};
 use crate::router_setup::{Kernel, Setup};
 use crate::router_testbed::{Curve, Load, Router, START};
 
@@ -31,11 +32,11 @@ mod paper {
 
 /// By how much tracing stretched the paper's times: one factor for all of them, by least squares. The paper says that tracing adds "several hundred
 /// microseconds" in all, and to take the times as illustrative.
-const TRACED: f64 = 1.49;
-const TOLERANCE: f64 = 0.15;
+pub(crate) const TRACED: f64 = 1.49;
+pub(crate) const TRACING: &str = "one factor for tracing";
 
 /// Back to back would be 67.2 us apart; the paper's generator manages 108 (L97.F1.gap).
-const GAP: Duration = Duration::from_micros(108);
+pub(crate) const GAP: Duration = Duration::from_micros(108);
 
 fn measure(seed: u64) -> Outcome {
     let cured = Setup { transmit: Transmit::Latency, ..Setup::POLLING };
@@ -44,53 +45,48 @@ fn measure(seed: u64) -> Outcome {
         ("polling", Setup::POLLING, paper::POLLING),
         ("polling, cured", cured, paper::CURED),
     ];
-    let measured = systems.map(|(_, setup, _)| traced(&setup, 3, seed));
+    let measured = systems.map(|(_, setup, _)| handed_over(&setup, 3, seed));
     let mut points = Vec::new();
-    for ((name, _, paper), here) in systems.iter().zip(&measured) {
-        points.extend(line(name, here));
-        points.extend(line(&format!("paper: {name}"), paper));
-    }
     let mut checks = orders(&measured);
-    for ((name, _, paper), here) in systems.iter().zip(&measured) {
-        checks.extend((0..3).filter(|nth| *name != "polling, cured" || *nth > 0).map(|nth| {
-            let name = format!("packet {}, {name}, stretched as if traced (us)", nth + 1);
-            Check::near(name, paper[nth], here[nth], TOLERANCE)
-        }));
+    for ((name, _, paper), here) in systems.into_iter().zip(&measured) {
+        points.extend(line(name, here));
+        points.extend(line(&format!("paper: {name}"), &paper));
+        let stamps = (0..3).filter(|nth| name != "polling, cured" || *nth > 0);
+        checks.extend(stamps.map(|nth| stamp(name, nth, paper[nth], here[nth])));
     }
     checks.extend(alone(seed));
-    checks.push(independent(&Setup::POLLING, seed));
+    checks.extend([growing(seed), independent(seed)]);
     checks.extend(price(&cured, seed));
-    Outcome { x: "packet", y: "handed to the interface (us)", y_max: None, points, checks }
+    Outcome::new("packet", "handed to the interface (us)", points, checks)
 }
+
+fn stamp(system: &str, nth: usize, paper: f64, here: f64) -> Check {
+    let name = format!("packet {}, {system}, stretched as if traced (us)", nth + 1);
+    let check = calibrated(TRACING, Paper, name).near(paper, here, 0.10);
+    match (system, nth) {
+        ("polling", 0) => check.known_miss(FIRST_UNDER_POLLING),
+        _ => check,
+    }
+}
+
+const FIRST_UNDER_POLLING: &str = "figure 12 has the same path of the same kernel, traced in more places, at 294 us, as it is here (checked beside it); figure 14 \
+     has 72 more, of one trace that holds a clock interrupt at a place that only the picture shows; nothing else on the path is longer for a burst, and \
+     by the paper's own account nothing should be";
 
 /// The traces of a packet that comes alone have the same path of the same kernels, and nothing on it but what is named in them.
 fn alone(seed: u64) -> [Check; 2] {
     let [no_polling, polling] = paper::ALONE;
-    let time = |setup| traced(&setup, 1, seed)[0];
+    let time = |setup| handed_over(&setup, 1, seed)[0];
+    let off = time(Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED });
+    let alone = |name| predicted(Paper, format!("a packet alone, {name}, stretched as if traced (us)"));
     [
-        Check::near(
-            "a packet alone, polling off (figure 11), stretched as if traced (us)",
-            no_polling,
-            time(Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED }),
-            TOLERANCE,
-        ),
-        Check::near(
-            "a packet alone, polling (figure 12), stretched as if traced (us)",
-            polling,
-            time(Setup::POLLING),
-            TOLERANCE,
-        ),
+        alone("polling off (figure 11)").near(no_polling, off, 0.10),
+        alone("polling (figure 12)").near(polling, time(Setup::POLLING), 0.10),
     ]
 }
 
 fn line(series: &str, times: &[f64]) -> Vec<Point> {
-    let point = |(nth, &us): (usize, &f64)| Point {
-        series: series.into(),
-        x: (nth + 1) as f64,
-        y: us,
-        more: Default::default(),
-    };
-    times.iter().enumerate().map(point).collect()
+    times.iter().enumerate().map(|(nth, &us)| Point::new(series, (nth + 1) as f64, us)).collect()
 }
 
 /// Microseconds from the interrupt to the hand-over of each packet of a burst.
@@ -103,23 +99,22 @@ fn times(setup: &Setup, pkts: u32, seed: u64) -> Vec<f64> {
     handed_over.map(|at| at.since(arrival).as_secs_f64() * 1e6).collect()
 }
 
-fn traced(setup: &Setup, pkts: u32, seed: u64) -> Vec<f64> {
+/// The same of three packets, stretched as tracing stretched the paper's.
+pub(crate) fn handed_over(setup: &Setup, pkts: u32, seed: u64) -> Vec<f64> {
     let mut times: Vec<f64> = times(setup, pkts, seed).into_iter().map(|us| us * TRACED).collect();
     times.resize(3, f64::NAN);
     times
 }
 
 fn orders([eager, polling, cured]: &[Vec<f64>; 3]) -> Vec<Check> {
-    let sooner = |nth: usize| {
-        let mut all = [("no polling", eager[nth]), ("polling", polling[nth]), ("cured", cured[nth])];
-        all.sort_by(|a, b| a.1.total_cmp(&b.1));
-        all.map(|(name, _)| name).join(", ")
-    };
-    let first = if polling[0] < eager[0] { "polling" } else { "no polling" };
+    let latest_first =
+        |nth: usize| ranking(&[("no polling", eager[nth]), ("polling", polling[nth]), ("cured", cured[nth])]);
+    let first = ranking(&[("no polling", eager[0]), ("polling", polling[0])]);
     vec![
-        Check::equal("first packet: sooner", "polling", first),
-        Check::equal("second packet, soonest first", "cured, no polling, polling", sooner(1)),
-        Check::equal("third packet, soonest first", "cured, no polling, polling", sooner(2)),
+        predicted(Paper, "first packet, latest first").equal("no polling > polling", first),
+        predicted(Paper, "second packet, latest first")
+            .equal("polling > no polling > cured", latest_first(1)),
+        predicted(Paper, "third packet, latest first").equal("polling > no polling > cured", latest_first(2)),
     ]
 }
 
@@ -131,23 +126,34 @@ fn price(cured: &Setup, seed: u64) -> Vec<Check> {
     let peak = cured.peak() / plain.peak();
     let interrupts = cured.at(10_000).interrupts - plain.at(10_000).interrupts;
     vec![
-        Check::within("peak cured, of that with polling: falls at most slightly", [0.95, 1.01], &[peak]),
-        Check::within(
-            "output cured at 10000/s, of its peak: no livelock",
-            [0.97, 1.0],
-            &[cured.asymptote() / cured.peak()],
-        ),
-        Check::within("interrupts in overload, cured less polling (per s)", [-10.0, 10.0], &[interrupts]),
+        predicted(Words, "peak cured, of that with polling: falls at most slightly")
+            .within([0.95, 1.01], &[peak]),
+        predicted(Words, "output cured at 10000/s, of its peak: no livelock")
+            .within([0.97, 1.0], &[cured.asymptote() / cured.peak()]),
+        predicted(Words, "interrupts in overload, cured less polling (per s)")
+            .within([-10.0, 10.0], &[interrupts]),
     ]
 }
 
-/// The first packet is not held up by those behind it (L97.F14.expect).
-fn independent(setup: &Setup, seed: u64) -> Check {
-    let first: Vec<f64> = [1, 2, 3, 4, 8, 16].map(|pkts| times(setup, pkts, seed)[0]).into();
-    let alone = first[0];
-    Check::within(
-        "first packet of 1 to 16 with polling, of the time alone",
-        [0.99, 1.01],
-        &first.iter().map(|us| us / alone).collect::<Vec<_>>(),
-    )
+const BURSTS: [u32; 6] = [1, 2, 3, 4, 8, 16];
+
+/// The time of the first packet of bursts, of that of a packet alone (L97.F14.expect).
+fn first_of_bursts(setup: &Setup, seed: u64) -> [f64; BURSTS.len()] {
+    let first = BURSTS.map(|pkts| times(setup, pkts, seed).first().copied().unwrap_or(f64::NAN));
+    first.map(|us| us / first[0])
+}
+
+/// The first packet is not held up by those behind it.
+fn independent(seed: u64) -> Check {
+    predicted(Words, "first packet of 1 to 16 with polling, of the time alone")
+        .within([0.99, 1.01], &first_of_bursts(&Setup::POLLING, seed))
+}
+
+/// It is, if each interrupts the work on it: by four packets certainly; of a longer burst the last ones come when it has left.
+fn growing(seed: u64) -> Check {
+    let first = first_of_bursts(&Setup::UNMODIFIED, seed);
+    let grows = first[..4].windows(2).all(|pair| pair[0] < pair[1]);
+    let claim: Claim =
+        predicted(Words, "first packet of 1 to 4 without polling: the later the longer the burst");
+    claim.equal("grows", if grows { "grows" } else { "does not grow" })
 }

@@ -3,7 +3,8 @@
 //! The polling kernel filters packets and queues copies for `tcpdump`. Feedback stops polling when fewer than eight of 32 slots are free; only a
 //! timeout of 1 ms brings it back, by when `tcpdump` has not always drained much.
 
-use crate::experiment::{Check, Experiment, Outcome, Point};
+use crate::check::{Check, Origin::*, calibrated, predicted};
+use crate::experiment::{Experiment, Outcome, Point};
 use crate::monitor_testbed::{Captured, Monitor};
 use crate::router_setup::MonitorSetup;
 use crate::router_testbed::{TIME, WARM_UP};
@@ -64,16 +65,10 @@ fn measure(seed: u64) -> Outcome {
         curve("disk, feedback", true, true),
     ];
     let points = curves.iter().flat_map(|c| c.measured.iter().map(|(_, m)| m.point(c.name)));
-    Outcome {
-        x: "input (packets/s)",
-        y: "captured (packets/s)",
-        y_max: None,
-        points: points
-            .chain(Point::of_paper("loss-free", &[(0.0, 0.0), (11_000.0, 11_000.0)]))
-            .chain(Point::of_paper("disk, feedback", &[(paper::DISK.0 as f64, paper::DISK.1)]))
-            .collect(),
-        checks: checks(&curves),
-    }
+    let points = points
+        .chain(Point::of_paper("loss-free", &[(0.0, 0.0), (11_000.0, 11_000.0)]))
+        .chain(Point::of_paper("disk, feedback", &[(paper::DISK.0 as f64, paper::DISK.1)]));
+    Outcome::new("input (packets/s)", "captured (packets/s)", points.collect(), checks(&curves))
 }
 
 fn checks(curves: &[Curve; 4]) -> Vec<Check> {
@@ -82,37 +77,36 @@ fn checks(curves: &[Curve; 4]) -> Vec<Check> {
     let (rate, captured) = paper::DISK;
     let rising = null.at(paper::HIGHEST).captured_pps / null.at(paper::HIGHEST - 500).captured_pps;
     let saturated = disk.at(rate + 1_000).captured_pps / disk.at(rate).captured_pps;
+    let first_loss = lost(disk, disk_without.mlfrr() as u64 + 1_000);
+    let better = |with: &Curve, without: &Curve| with.peak() / without.peak();
     vec![
-        Check::near(
-            "captured to disk with feedback at 9000/s (packets/s)",
+        calibrated(DISK, Paper, "captured to disk with feedback at 9000/s (packets/s)").near(
             captured,
             disk.at(rate).captured_pps,
             0.05,
         ),
-        Check::within("captured to disk at 10000/s, of that at 9000/s: saturated", [0.0, 1.02], &[saturated]),
-        Check::within(
+        calibrated(DISK, Paper, "captured to disk at 10000/s, of that at 9000/s: saturated")
+            .within([0.0, 1.02], &[saturated]),
+        calibrated(
+            "program.tcpdump",
+            Paper,
             "captured to /dev/null with feedback at 10000/s, of that at 9500/s: not saturated",
-            [1.02, 1.1],
-            &[rising],
-        ),
-        Check::within(
-            "peak to /dev/null with feedback, of that without: better",
-            [1.05, 2.0],
-            &[null.peak() / null_without.peak()],
-        ),
-        Check::within(
-            "peak to disk with feedback, of that without: better",
-            [1.05, 2.0],
-            &[disk.peak() / disk_without.peak()],
-        ),
-        Check::within("lost at the ring, of the input", [0.0, 0.005], &ring),
-        Check::within(
+        )
+        .within([1.02, 1.1], &[rising]),
+        predicted(Words, "peak to /dev/null with feedback, of that without: better")
+            .within([1.05, 2.0], &[better(null, null_without)]),
+        predicted(Words, "peak to disk with feedback, of that without: better")
+            .within([1.05, 2.0], &[better(disk, disk_without)]),
+        predicted(Words, "lost at the ring, of the input: very few").within([0.0, 0.005], &ring),
+        predicted(
+            Words,
             "lost with feedback to disk at the first rate that loses without, of the input: some",
-            [1e-4, 0.2],
-            &[lost(disk, disk_without.mlfrr() as u64 + 1_000)],
-        ),
+        )
+        .within([1e-4, 0.2], &[first_loss]),
     ]
 }
+
+const DISK: &str = "program.write-to-disk, cost.filter, cost.append";
 
 fn lost(curve: &Curve, rate: u64) -> f64 {
     let m = curve.at(rate);

@@ -5,7 +5,8 @@
 
 use evenkeel_core::poll::Quota;
 
-use crate::experiment::{Check, Experiment, Outcome, Point};
+use crate::check::{Check, Origin::*, calibrated, predicted};
+use crate::experiment::{Experiment, Outcome, Point};
 use crate::router_setup::{Kernel, Setup};
 use crate::router_testbed::{Curve, rates};
 
@@ -18,7 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// What the paper says, and what follows from it.
 mod paper {
-    /// D.L97.poll.
+    /// "With the system forwarding about 5000 packets/sec." (section 7).
     pub(super) const PEAK: f64 = 5000.0;
     /// "Slightly" better, or worse.
     pub(super) const SLIGHTLY: f64 = 0.10;
@@ -32,49 +33,30 @@ fn measure(seed: u64) -> Outcome {
     let off = curve("polling off", Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED });
     let quota = curve("polling, quota 8", Setup::POLLING);
     let none = curve("polling, no quota", Setup { quota: Quota::Unlimited, ..Setup::POLLING });
-    Outcome {
-        x: "input (packets/s)",
-        y: "output (packets/s)",
-        y_max: None,
-        points: [&unmodified, &off, &quota, &none]
-            .into_iter()
-            .flat_map(Curve::points)
-            .chain(Point::of_paper("polling, quota", &[(paper::PEAK, paper::PEAK), (14_000.0, paper::PEAK)]))
-            .collect(),
-        checks: [
-            with_quota(&unmodified, &quota),
-            vec![polling_off(&unmodified, &off)],
-            no_quota(&unmodified, &none),
-        ]
-        .concat(),
-    }
+    let points = [&unmodified, &off, &quota, &none]
+        .into_iter()
+        .flat_map(Curve::points)
+        .chain(Point::derived("polling, quota", &[(paper::PEAK, paper::PEAK), (14_000.0, paper::PEAK)]));
+    let checks =
+        [with_quota(&unmodified, &quota), vec![polling_off(&unmodified, &off)], no_quota(&unmodified, &none)];
+    Outcome::new("input (packets/s)", "output (packets/s)", points.collect(), checks.concat())
 }
+
+const POLLING: &str = "cost.receive, cost.input, cost.forward, cost.transmit, architecture.polled.reclaim";
 
 fn with_quota(unmodified: &Curve, quota: &Curve) -> Vec<Check> {
     let better = quota.mlfrr() / unmodified.mlfrr();
     vec![
-        Check::near("peak with a quota (packets/s)", paper::PEAK, quota.peak(), 0.05),
-        Check::within(
-            "loss-free rate with a quota, of the unmodified: slightly better",
-            [1.0, 1.0 + paper::SLIGHTLY],
-            &[better],
-        ),
-        Check::within(
-            "output with a quota from 5000/s on, of its peak",
-            [0.97, 1.0],
-            &quota.shares_from(5_000),
-        ),
-        Check::equal("losses at 8000/s with a quota", "ring", quota.at(8_000).places()),
-        Check::within(
-            "interrupts for each packet at 500/s with a quota: one in, one out",
-            [1.9, 2.1],
-            &[interrupts(quota, 500)],
-        ),
-        Check::within(
-            "interrupts for each packet at 8000/s with a quota: next to none",
-            [0.0, 0.05],
-            &[interrupts(quota, 8_000)],
-        ),
+        calibrated(POLLING, Paper, "peak with a quota (packets/s)").near(paper::PEAK, quota.peak(), 0.05),
+        calibrated(POLLING, Words, "loss-free rate with a quota, of the unmodified: slightly better")
+            .within([1.005, 1.0 + paper::SLIGHTLY], &[better]),
+        predicted(Words, "output with a quota from 5000/s on, of its peak")
+            .within([0.97, 1.0], &quota.shares_from(5_000)),
+        predicted(Words, "losses at 8000/s with a quota").equal("ring", quota.at(8_000).places()),
+        predicted(Ours, "interrupts for each packet at 500/s with a quota: one in, one out")
+            .within([1.9, 2.1], &[interrupts(quota, 500)]),
+        predicted(Words, "interrupts for each packet at 8000/s with a quota: next to none")
+            .within([0.0, 0.05], &[interrupts(quota, 8_000)]),
     ]
 }
 
@@ -84,11 +66,12 @@ fn interrupts(curve: &Curve, rate: u64) -> f64 {
 
 fn polling_off(unmodified: &Curve, off: &Curve) -> Check {
     let shares: Vec<f64> = OVERLOAD.map(|rate| share(off, unmodified, rate)).into();
-    Check::within(
+    calibrated(
+        "variant.polling-off.receive",
+        Words,
         "output with polling off in overload, of the unmodified: slightly worse",
-        [1.0 - paper::SLIGHTLY, 0.999],
-        &shares,
     )
+    .within([1.0 - paper::SLIGHTLY, 0.999], &shares)
 }
 
 /// Beyond what any of them can forward, and short of livelock.
@@ -101,12 +84,10 @@ fn share(of: &Curve, whole: &Curve, rate: u64) -> f64 {
 fn no_quota(unmodified: &Curve, none: &Curve) -> Vec<Check> {
     let worse: Vec<f64> = OVERLOAD.map(|rate| share(none, unmodified, rate)).into();
     vec![
-        Check::within(
-            "output without quota from 8000/s on, of its peak: almost zero",
-            [0.0, paper::ALMOST_ZERO],
-            &none.shares_from(8_000),
-        ),
-        Check::within("output without quota in overload, of the unmodified: worse", [0.0, 0.999], &worse),
-        Check::equal("losses at 6000/s without quota", "output queue", none.at(6_000).places()),
+        predicted(Words, "output without quota from 8000/s on, of its peak: almost zero")
+            .within([0.0, paper::ALMOST_ZERO], &none.shares_from(8_000)),
+        predicted(Words, "output without quota in overload, of the unmodified: worse")
+            .within([0.0, 0.999], &worse),
+        predicted(Paper, "losses at 6000/s without quota").equal("output queue", none.at(6_000).places()),
     ]
 }

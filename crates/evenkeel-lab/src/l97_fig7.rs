@@ -4,9 +4,10 @@
 
 use evenkeel_core::poll::Quota;
 
-use crate::experiment::{Check, Experiment, Outcome};
+use crate::check::{Check, Origin::*, calibrated, predicted, ranking};
+use crate::experiment::{Experiment, Outcome};
 use crate::router_setup::Setup;
-use crate::router_testbed::{Curve, output_over_input, rates};
+use crate::router_testbed::{Curve, TRANSMIT_RING, output_over_input, rates};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig7",
@@ -33,25 +34,18 @@ fn measure(seed: u64) -> Outcome {
 fn checks(curves: &[Curve; 7]) -> Vec<Check> {
     let [small @ .., _, _, _, _] = curves;
     let flat: Vec<f64> = small.iter().flat_map(|c| c.shares_from(6_000)).collect();
-    let mut order: Vec<&Curve> = curves[2..].iter().collect();
-    order.sort_by(|a, b| b.asymptote().total_cmp(&a.asymptote()));
-    let order: Vec<&str> = order.into_iter().map(|c| c.name.as_str()).collect();
+    let order: Vec<(&str, f64)> = curves[2..].iter().map(|c| (c.name.as_str(), c.asymptote())).collect();
     let none = &curves[6];
     vec![
-        Check::equal(
-            "output at 12000/s, best first: smaller quotas work better",
-            "quota 8, quota 10, quota 20, quota 100, no quota",
-            order.join(", "),
-        ),
-        Check::within(
+        predicted(Words, "output at 12000/s, best first: smaller quotas work better")
+            .equal("quota 8 > quota 10 > quota 20 > quota 100 > no quota", ranking(&order)),
+        calibrated(
+            TRANSMIT_RING,
+            Words,
             "output with quotas up to 8 from 6000/s on, of their peaks: no livelock",
-            [0.97, 1.0],
-            &flat,
-        ),
-        Check::within(
-            "output without quota at 12000/s, of its peak: livelock",
-            [0.0, 0.05],
-            &[none.asymptote() / none.peak()],
-        ),
+        )
+        .within([0.97, 1.0], &flat),
+        predicted(Words, "output without quota at 12000/s, of its peak: livelock")
+            .within([0.0, 0.05], &[none.asymptote() / none.peak()]),
     ]
 }

@@ -4,7 +4,8 @@
 
 use evenkeel_core::poll::Quota;
 
-use crate::experiment::{Check, Experiment, Outcome};
+use crate::check::{Check, Origin::*, calibrated, predicted};
+use crate::experiment::{Experiment, Outcome};
 use crate::router_setup::{Setup, TICK};
 use crate::router_testbed::{Curve, output_over_input, rates};
 
@@ -35,24 +36,14 @@ fn checks(curves: &[Curve; 5]) -> Vec<Check> {
     let [smallest, _, ten, .., largest] = curves;
     let best = curves.iter().map(Curve::peak).fold(0.0, f64::max);
     let loss = 100.0 * (1.0 - smallest.peak() / best);
-    let kept: Vec<f64> = curves.iter().map(|c| mean(&c.shares_from(3_500))).collect();
+    let kept: Vec<f64> = curves.iter().flat_map(|c| c.shares_from(3_500)).collect();
     let about = [paper::LOSS_PERCENT - paper::POINTS, paper::LOSS_PERCENT + paper::POINTS];
     vec![
-        Check::within("maximum with quota 2 below the best (%)", about, &[loss]),
-        Check::within(
-            "mean output from 3500/s on, of each peak: no livelock at any quota",
-            [0.97, 1.0],
-            &kept,
-        ),
-        Check::within(
-            "maximum with quota 100, of that with 10: nothing to gain",
-            [0.98, 1.02],
-            &[largest.peak() / ten.peak()],
-        ),
+        calibrated("architecture.polled.poll-round", Paper, "maximum with quota 2 below the best (%)")
+            .within(about, &[loss]),
+        predicted(Words, "output from 3500/s on, of each peak: no livelock at any quota")
+            .within([0.97, 1.0], &kept),
+        predicted(Words, "maximum with quota 100, of that with 10: nothing to gain")
+            .within([0.98, 1.02], &[largest.peak() / ten.peak()]),
     ]
-}
-
-/// Ticks of the clock and of the feedback's timeout now and then fall into step, which moves single points by some 3 %.
-fn mean(shares: &[f64]) -> f64 {
-    shares.iter().sum::<f64>() / shares.len() as f64
 }

@@ -2,9 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod check;
 pub mod experiment;
 mod l97_fig1;
 mod l97_fig10;
+mod l97_fig11;
+mod l97_fig12;
 mod l97_fig13;
 mod l97_fig14;
 mod l97_fig15;
@@ -19,15 +22,21 @@ mod monitor_testbed;
 mod o96_fig3;
 mod o96_fig4;
 mod o96_fig5;
+mod o96_http;
 mod o96_tab1;
 mod o96_tab2;
 pub mod real;
 mod router_setup;
 mod router_testbed;
+pub mod seeds;
+pub mod survey;
+mod trace;
 
 use serde::Serialize;
 
-pub use experiment::{Check, Experiment, Figure, Mode, Outcome, Point, Report};
+pub use check::{Check, Figure};
+pub use experiment::{Experiment, Mode, Outcome, Point, Report, Summary};
+pub use seeds::Seeds;
 
 /// Every experiment there is.
 #[must_use]
@@ -36,6 +45,7 @@ pub fn experiments() -> &'static [Experiment] {
         o96_fig3::EXPERIMENT,
         o96_fig4::EXPERIMENT,
         o96_fig5::EXPERIMENT,
+        o96_http::EXPERIMENT,
         o96_tab1::EXPERIMENT,
         o96_tab2::EXPERIMENT,
         l97_fig1::EXPERIMENT,
@@ -46,6 +56,8 @@ pub fn experiments() -> &'static [Experiment] {
         l97_fig8::EXPERIMENT,
         l97_fig9::EXPERIMENT,
         l97_fig10::EXPERIMENT,
+        l97_fig11::EXPERIMENT,
+        l97_fig12::EXPERIMENT,
         l97_fig13::EXPERIMENT,
         l97_fig14::EXPERIMENT,
         l97_fig15::EXPERIMENT,

@@ -93,11 +93,11 @@ impl Monitor {
 impl Captured {
     pub(crate) fn point(&self, series: &str) -> Point {
         let more = [("ring_drops", self.ring), ("capture_queue_drops", self.queue)];
-        Point { series: series.into(), x: self.offered_pps, y: self.captured_pps, more: more.into() }
+        Point::new(series, self.offered_pps, self.captured_pps).with(more)
     }
 }
 
-/// stdio writes 8 KiB at a time: records of 16 + 68 octets.
+/// stdio writes 8 KiB at a time: records of 16 + 68 bytes.
 fn writing(setup: &MonitorSetup) -> Writing {
     let flush = if setup.disk { program("write-to-disk") } else { Duration::ZERO };
     Writing { frame: program("tcpdump"), buffer_pkts: 8192 / (16 + SNAPLEN as u64), flush }

@@ -8,7 +8,8 @@ use evenkeel_core::wire::Ipv4Address;
 use evenkeel_sim::workload::{Sink, Tally};
 use evenkeel_sim::world::{HostId, SourceId, World};
 
-use crate::experiment::{Check, Experiment, Outcome, Point};
+use crate::check::{Check, Origin::*, calibrated, predicted, ranking};
+use crate::experiment::{Experiment, Outcome, Point};
 use crate::lrp_testbed::{Lost, add_blaster, add_machine};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -129,13 +130,7 @@ fn measure(seed: u64) -> Outcome {
         loss_free(seed),
         places(&eager, &soft, &ni),
     ];
-    Outcome {
-        x: "offered (packets/s)",
-        y: "received (packets/s)",
-        y_max: None,
-        points,
-        checks: checks.into_iter().flatten().collect(),
-    }
+    Outcome::new("offered (packets/s)", "received (packets/s)", points, checks.concat())
 }
 
 struct Curve {
@@ -153,17 +148,13 @@ impl Curve {
     }
 
     fn points(&self) -> Vec<Point> {
-        let point = |(_, m): &(u64, Measured)| Point {
-            series: self.architecture.name().into(),
-            x: m.offered_pps,
-            y: m.delivered_pps,
-            more: [
+        let point = |(_, m): &(u64, Measured)| {
+            Point::new(self.architecture.name(), m.offered_pps, m.delivered_pps).with([
                 ("ip_queue_drops", m.ip_queue),
                 ("socket_drops", m.socket),
                 ("channel_drops", m.channel),
                 ("ring_drops", m.ring),
-            ]
-            .into(),
+            ])
         };
         self.measured.iter().map(point).collect()
     }
@@ -184,11 +175,18 @@ impl Curve {
     }
 }
 
+const BSD: &str = "architecture.eager.deliver";
+const SOFT: &str = "cost.input, cost.append, cost.system-call, cost.deliver";
+const NI: &str = "architecture.ni-lrp.receive";
+const EARLY: &str = "architecture.early-demux.deliver";
+const DRIVER: &str = "cost.interrupt, cost.receive, cost.demultiplex, cost.enqueue";
+const QUEUES: &str = "queues of 96, senders' bursts";
+
 fn peaks(eager: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
     vec![
-        Check::near("peak of 4.4BSD (packets/s)", paper::BSD_PEAK, eager.peak(), 0.05),
-        Check::near("peak of SOFT-LRP (packets/s)", paper::SOFT_PEAK, soft.peak(), 0.05),
-        Check::near("peak of NI-LRP (packets/s)", paper::NI_PEAK, ni.peak(), 0.05),
+        calibrated(BSD, Paper, "peak of 4.4BSD (packets/s)").near(paper::BSD_PEAK, eager.peak(), 0.05),
+        calibrated(SOFT, Paper, "peak of SOFT-LRP (packets/s)").near(paper::SOFT_PEAK, soft.peak(), 0.05),
+        calibrated(NI, Paper, "peak of NI-LRP (packets/s)").near(paper::NI_PEAK, ni.peak(), 0.05),
     ]
 }
 
@@ -197,26 +195,18 @@ fn overload(eager: &Curve, early: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check
     let shares: Vec<f64> = rates().into_iter().filter(|&r| r >= 10_000).map(share).collect();
     let flat: Vec<f64> =
         rates().into_iter().filter(|&r| r >= 12_000).map(|r| ni.at(r).delivered_pps / ni.peak()).collect();
-    let mut order: Vec<(&str, f64)> =
-        [("4.4BSD", eager), ("Early-Demux", early), ("SOFT-LRP", soft), ("NI-LRP", ni)]
-            .map(|(name, curve)| (name, curve.at(20_000).delivered_pps))
-            .into();
-    order.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let order: Vec<&str> = order.into_iter().map(|(name, _)| name).collect();
+    let order = [("4.4BSD", eager), ("Early-Demux", early), ("SOFT-LRP", soft), ("NI-LRP", ni)]
+        .map(|(name, curve)| (name, curve.at(20_000).delivered_pps));
     vec![
-        Check::within(
-            "SOFT-LRP at 20000/s, share of 4.4BSD's peak",
-            [0.88, 1.0],
-            &[soft.at(20_000).delivered_pps / eager.peak()],
-        ),
-        Check::within("Early-Demux, share of SOFT-LRP, 10000/s and more", [0.40, 0.65], &shares),
-        Check::within("NI-LRP, share of its peak, 12000/s and more", [0.98, 1.0], &flat),
-        Check::within(
-            "SOFT-LRP at 25000/s, share of its peak: no livelock",
-            [0.25, 1.0],
-            &[soft.at(25_000).delivered_pps / soft.peak()],
-        ),
-        Check::equal("order at 20000/s", "NI-LRP, SOFT-LRP, Early-Demux, 4.4BSD", order.join(", ")),
+        calibrated(DRIVER, Paper, "SOFT-LRP at 20000/s, share of 4.4BSD's peak")
+            .within([0.88, 1.0], &[soft.at(20_000).delivered_pps / eager.peak()]),
+        calibrated(EARLY, Paper, "Early-Demux, share of SOFT-LRP, 10000/s and more")
+            .within([0.40, 0.65], &shares),
+        predicted(Words, "NI-LRP, share of its peak, 12000/s and more: flat").within([0.98, 1.0], &flat),
+        predicted(Words, "SOFT-LRP at 25000/s, share of its peak: no livelock")
+            .within([0.25, 1.0], &[soft.at(25_000).delivered_pps / soft.peak()]),
+        calibrated("all of the above", Paper, "order at 20000/s")
+            .equal("NI-LRP > SOFT-LRP > Early-Demux > 4.4BSD", ranking(&order)),
     ]
 }
 
@@ -224,24 +214,38 @@ fn onsets(eager: &Curve) -> Vec<Check> {
     let livelock = eager.onset(|m| m.delivered_pps < 0.05 * eager.peak());
     let ip_queue = eager.onset(|m| m.ip_queue > 1e-4 * m.offered_pps);
     vec![
-        Check::near(
+        calibrated(
+            "cost.soft-interrupt",
+            Paper,
             "4.4BSD receives less than 5 % of its peak from (packets/s)",
-            paper::BSD_LIVELOCK,
-            livelock,
+        )
+        .near(paper::BSD_LIVELOCK, livelock, 0.10),
+        calibrated(QUEUES, Paper, "4.4BSD drops at the IP queue from (packets/s)").near(
+            paper::BSD_IP_DROPS,
+            ip_queue,
             0.10,
         ),
-        Check::near("4.4BSD drops at the IP queue from (packets/s)", paper::BSD_IP_DROPS, ip_queue, 0.10),
     ]
 }
 
 fn loss_free(seed: u64) -> Vec<Check> {
     let (bsd, soft) = (mlfrr(Architecture::Eager, seed), mlfrr(Architecture::SoftLrp, seed));
+    let claim = |name| calibrated(QUEUES, Paper, name);
     vec![
-        Check::near("highest loss-free rate of 4.4BSD (packets/s)", paper::BSD_MLFRR, bsd, 0.10),
-        Check::near("highest loss-free rate of SOFT-LRP (packets/s)", paper::SOFT_MLFRR, soft, 0.10),
-        Check::near("ratio of the two", paper::SOFT_MLFRR / paper::BSD_MLFRR, soft / bsd, 0.10),
+        claim("highest loss-free rate of 4.4BSD (packets/s)")
+            .near(paper::BSD_MLFRR, bsd, 0.05)
+            .known_miss(LOSS_FREE),
+        claim("highest loss-free rate of SOFT-LRP (packets/s)")
+            .near(paper::SOFT_MLFRR, soft, 0.05)
+            .known_miss(LOSS_FREE),
+        claim("ratio of the two")
+            .near(paper::SOFT_MLFRR / paper::BSD_MLFRR, soft / bsd, 0.05)
+            .known_miss(LOSS_FREE),
     ]
 }
+
+const LOSS_FREE: &str = "one limit for all queues and one length of bursts were fitted to both rates, whose ratio comes out at 1.34 instead of 1.44; \
+     the paper reports neither limits nor bursts";
 
 /// How long nothing may be lost at a rate that counts as loss-free.
 const LOSS_FREE_TIME: Duration = Duration::from_secs(4);
@@ -275,10 +279,11 @@ fn places(eager: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
             [("IP queue", m.ip_queue), ("socket queue", m.socket), ("channel", m.channel), ("ring", m.ring)];
         all.into_iter().filter(|(_, n)| *n > 0.0).map(|(place, _)| place).collect::<Vec<_>>().join(", ")
     };
+    let drops_at = |name, expected: &str, m| predicted(Paper, name).equal(expected, places(m));
     vec![
-        Check::equal("4.4BSD at 10000/s drops at", "socket queue", places(eager.at(10_000))),
-        Check::equal("4.4BSD at 18000/s drops at", "IP queue, socket queue", places(eager.at(18_000))),
-        Check::equal("SOFT-LRP at 20000/s drops at", "channel", places(soft.at(20_000))),
-        Check::equal("NI-LRP at 20000/s drops at", "channel", places(ni.at(20_000))),
+        drops_at("4.4BSD at 10000/s drops at", "socket queue", eager.at(10_000)),
+        drops_at("4.4BSD at 18000/s drops at", "IP queue, socket queue", eager.at(18_000)),
+        drops_at("SOFT-LRP at 20000/s drops at", "channel", soft.at(20_000)),
+        drops_at("NI-LRP at 20000/s drops at", "channel", ni.at(20_000)),
     ]
 }

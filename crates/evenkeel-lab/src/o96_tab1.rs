@@ -1,6 +1,6 @@
 //! Round trips and throughput at low load: Druschel and Banga, OSDI 1996, table 1, without the row of the vendor's own driver.
 //!
-//! The paper's adaptors sent IP packets of up to 9180 octets; frames have 1500 here, so a UDP message of 8 KiB comes in six fragments, and a stream in six
+//! The paper's adaptors sent IP packets of up to 9180 bytes; frames have 1500 here, so a UDP message of 8 KiB comes in six fragments, and a stream in six
 //! times as many segments. What copying takes was fitted under these conditions, for UDP and TCP together.
 
 use evenkeel_core::receive::Architecture;
@@ -11,7 +11,8 @@ use evenkeel_sim::bulk::{Copying, StreamSink, StreamSource, WindowReceiver, Wind
 use evenkeel_sim::workload::{Echo, PingPong, Spinner};
 use evenkeel_sim::world::{HostId, World};
 
-use crate::experiment::{Check, Experiment, Outcome, Point};
+use crate::check::{Check, Origin::*, calibrated, predicted, ranking};
+use crate::experiment::{Experiment, Outcome, Point};
 use crate::lrp_testbed::{add_machine, listener, machine};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -121,25 +122,57 @@ fn mbit_per_s(octets: usize, time: Duration) -> f64 {
     8e-6 * octets as f64 / time.as_secs_f64()
 }
 
+/// Round trip in microseconds, UDP and TCP in Mbit/s.
+type Row = [f64; 3];
+
 fn measure(seed: u64) -> Outcome {
+    let run =
+        |architecture| [round_trip(architecture, seed), udp(architecture, seed), tcp(architecture, seed)];
+    let here: Vec<Row> = SYSTEMS.iter().map(|&(architecture, _)| run(architecture)).collect();
+    let less_anomaly = |[us, udp, tcp]: Row| [us - ANOMALY_US, udp, tcp];
+    let paper: Vec<Row> = SYSTEMS.iter().map(|&(_, row)| less_anomaly(row)).collect();
     let mut points = Vec::new();
     let mut checks = Vec::new();
-    for (architecture, [paper_us, paper_udp, paper_tcp]) in SYSTEMS {
-        let (us, udp, tcp) =
-            (round_trip(architecture, seed), udp(architecture, seed), tcp(architecture, seed));
-        for (x, y) in [(1.0, us), (2.0, udp), (3.0, tcp)] {
-            points.push(Point { series: architecture.name().into(), x, y, more: Default::default() });
-        }
-        let paper = [(1.0, paper_us - ANOMALY_US), (2.0, paper_udp), (3.0, paper_tcp)];
-        points.extend(Point::of_paper(architecture.name(), &paper));
-        let near = |what: &str, expected, measured| {
-            Check::near(format!("{architecture}: {what}"), expected, measured, 0.10)
-        };
-        checks.extend([
-            near("round trip less 300 us (us)", paper_us - ANOMALY_US, us),
-            near("UDP throughput (Mbit/s)", paper_udp, udp),
-            near("TCP throughput (Mbit/s)", paper_tcp, tcp),
-        ]);
+    for (((architecture, _), here), paper) in SYSTEMS.iter().zip(&here).zip(&paper) {
+        let at = |row: &Row| [(1.0, row[0]), (2.0, row[1]), (3.0, row[2])];
+        points.extend(at(here).map(|(x, y)| Point::new(architecture.name(), x, y)));
+        points.extend(Point::of_paper(architecture.name(), &at(paper)));
+        checks.extend(system(*architecture, here, paper));
     }
-    Outcome { x: "1 round trip, 2 UDP, 3 TCP", y: "us, Mbit/s, Mbit/s", y_max: None, points, checks }
+    checks.extend((0..3).map(|nth| order(nth, &here, &paper)));
+    Outcome::new("1 round trip, 2 UDP, 3 TCP", "us, Mbit/s, Mbit/s", points, checks)
+}
+
+const DELIVERY_IN_OVERLOAD: &str = "the LRP systems have the 80 us less that LRP saves in two deliveries of figure 3, to whose overload the model's costs are fitted; \
+     in the paper it saves nothing at low load, and why that is so it does not say";
+const COPYING: &str = "one price of copying for all three systems was fitted, which are closer to each other here than in the paper";
+
+fn system(architecture: Architecture, here: &Row, paper: &Row) -> [Check; 3] {
+    let name = |what: &str| format!("{architecture}: {what}");
+    let round_trip = predicted(Paper, name("round trip less 300 us (us)")).near(paper[0], here[0], 0.05);
+    [
+        if architecture == Architecture::Eager {
+            round_trip
+        } else {
+            round_trip.known_miss(DELIVERY_IN_OVERLOAD)
+        },
+        calibrated("program.udp-copy", Paper, name("UDP throughput (Mbit/s)")).near(paper[1], here[1], 0.05),
+        calibrated(
+            "program.tcp-copy, cost.segment, cost.segment-output",
+            Paper,
+            name("TCP throughput (Mbit/s)"),
+        )
+        .near(paper[2], here[2], 0.05),
+    ]
+}
+
+/// The order of the three systems in one column.
+fn order(column: usize, here: &[Row], paper: &[Row]) -> Check {
+    let ranked = |rows: &[Row]| {
+        let values =
+            SYSTEMS.iter().zip(rows).map(|((architecture, _), row)| (architecture.name(), row[column]));
+        ranking(&values.collect::<Vec<_>>())
+    };
+    let name = ["order of round trips", "order of UDP throughput", "order of TCP throughput"][column];
+    predicted(Paper, name).equal(ranked(paper), ranked(here))
 }

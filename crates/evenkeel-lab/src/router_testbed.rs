@@ -16,13 +16,16 @@ use evenkeel_sim::traffic::{Flow, Pattern};
 use evenkeel_sim::workload::Spinner;
 use evenkeel_sim::world::{HostId, Port, SegmentId, SourceId, World, hardware_address};
 
-use crate::experiment::{Check, Outcome, Point};
+use crate::check::Check;
+use crate::experiment::{Outcome, Point};
 use crate::router_setup::{Kernel, SCREENING_QUEUE_PKTS, Setup, TICK};
 
 /// Descriptors of the LANCE's receive ring: as many as its driver gives it.
 const RING_PKTS: usize = 32;
 /// Descriptors of its transmit ring (D.L97.txring): with so many, figure 8 has its maxima where the paper has them.
 const TRANSMIT_RING_PKTS: usize = 8;
+/// What it is called where it explains a figure.
+pub(crate) const TRANSMIT_RING: &str = "eight transmit descriptors";
 /// Back to back: the shortest frames of a 10 Mbit/s Ethernet (L97.m.ethmax).
 const FRAME_TIME: Duration = Duration::from_nanos(67_200);
 /// L97.w.size.
@@ -180,7 +183,7 @@ impl Measured {
             ("output_drops", self.output),
             ("interrupts", self.interrupts),
         ];
-        Point { series: series.into(), x, y, more: more.into() }
+        Point::new(series, x, y).with(more)
     }
 
     pub(crate) fn lost(&self) -> f64 {
@@ -219,13 +222,8 @@ const LIVELOCKED: f64 = 0.02;
 
 /// What came out over what came in, one line for each curve.
 pub(crate) fn output_over_input(curves: &[Curve], checks: Vec<Check>) -> Outcome {
-    Outcome {
-        x: "input (packets/s)",
-        y: "output (packets/s)",
-        y_max: None,
-        points: curves.iter().flat_map(Curve::points).collect(),
-        checks,
-    }
+    let points = curves.iter().flat_map(Curve::points).collect();
+    Outcome::new("input (packets/s)", "output (packets/s)", points, checks)
 }
 
 impl Curve {
@@ -323,7 +321,7 @@ pub(crate) fn rates(last: u64, fine: &[u64]) -> Vec<u64> {
     rates
 }
 
-fn costs(setup: &Setup) -> Costs {
+pub(crate) fn costs(setup: &Setup) -> Costs {
     let machine = machine();
     match setup.kernel {
         Kernel::Unmodified | Kernel::Polling => machine.costs(setup.architecture()),

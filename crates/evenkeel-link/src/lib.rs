@@ -30,6 +30,7 @@ mod spec;
 mod stop;
 mod sys;
 mod tap;
+mod utc;
 mod wait;
 
 pub use bell::Bell;
@@ -51,4 +52,5 @@ pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, SpecError, listen, open};
 pub use stop::Stop;
 pub use sys::send_in_segments;
 pub use tap::{Tap, TapOptions};
+pub use utc::Utc;
 pub use wait::{Halt, Notifier, Woken};

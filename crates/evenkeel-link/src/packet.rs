@@ -190,7 +190,11 @@ impl Interface for Packet {
         1
     }
 
-    fn queue(&mut self, _index: usize) -> &mut dyn RxQueue {
+    fn queue(&self, _index: usize) -> &dyn RxQueue {
+        self
+    }
+
+    fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
         self
     }
 

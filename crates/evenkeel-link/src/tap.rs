@@ -119,7 +119,11 @@ impl Interface for Tap {
         1
     }
 
-    fn queue(&mut self, _index: usize) -> &mut dyn RxQueue {
+    fn queue(&self, _index: usize) -> &dyn RxQueue {
+        &self.queue
+    }
+
+    fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
         &mut self.queue
     }
 

@@ -73,7 +73,7 @@ fn what_passes_an_interface_is_recorded_and_tshark_reads_it() {
     }
     assert_eq!(b.queue(0).pending(), 8);
     let mut number = 0;
-    while let Some(taken) = b.queue(0).take(&mut b_pool) {
+    while let Some(taken) = b.queue_mut(0).take(&mut b_pool) {
         assert_eq!(taken.bytes(), frame(number));
         number += 1;
         b.transmit(taken, &mut b_pool).unwrap();
@@ -186,7 +186,7 @@ fn a_full_disk_ends_the_recording_and_not_the_interface() {
         let sent = a_pool.take_copy(&large).unwrap();
         a.transmit(sent, &mut a_pool).unwrap();
         a.flush();
-        let taken = b.queue(0).take(&mut b_pool).unwrap();
+        let taken = b.queue_mut(0).take(&mut b_pool).unwrap();
         assert_eq!(taken.bytes(), large);
         b_pool.recycle(taken);
         b.reclaim(&mut b_pool, usize::MAX);

@@ -305,7 +305,7 @@ fn an_empty_pool_loses_nothing() {
         UdpSocket::bind("10.77.0.1:0").unwrap().send_to(b"wait", "10.77.0.2:9").unwrap();
         let deadline = bench.clock.now() + Duration::from_secs(10);
         while bench.device.queue(0).pending() == 0 && bench.clock.now() < deadline {}
-        assert!(bench.device.queue(0).take(&mut bench.pool).is_none());
+        assert!(bench.device.queue_mut(0).take(&mut bench.pool).is_none());
         assert_eq!(bench.device.queue(0).pending(), 1);
         held.into_iter().for_each(|frame| bench.pool.recycle(frame));
         bench.expect("datagram", |frame| is_ipv4(frame, 17));

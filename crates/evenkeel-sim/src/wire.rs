@@ -46,7 +46,7 @@ impl Wire {
 
     /// The next frame that the host has handed over.
     pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
-        let frame = self.end.queue(0).take(&mut self.pool)?;
+        let frame = self.end.queue_mut(0).take(&mut self.pool)?;
         let bytes = frame.bytes().to_vec();
         self.pool.recycle(frame);
         Some(bytes)

@@ -138,7 +138,8 @@ impl Forwarder {
                 return;
             }
             // In this order: a device that has nothing now wakes us when it has.
-            if full || self.ports.iter_mut().any(|port| port.device.queue(0).arm() && !port.device.stalled())
+            if full
+                || self.ports.iter_mut().any(|port| port.device.queue_mut(0).arm() && !port.device.stalled())
             {
                 continue;
             }
@@ -156,7 +157,7 @@ impl Forwarder {
     fn take_in(&mut self, from: usize, now: Instant) -> usize {
         let Port { device, path, .. } = &mut self.ports[from];
         for taken in 0..TURN_PKTS {
-            let Some(frame) = device.queue(0).take(&mut self.pool) else { return taken };
+            let Some(frame) = device.queue_mut(0).take(&mut self.pool) else { return taken };
             path.handle_frame(now, frame.bytes().to_vec());
             self.pool.recycle(frame);
         }

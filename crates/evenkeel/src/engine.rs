@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use evenkeel_core::cable::End;
-use evenkeel_core::host::{AddInterfaceError, Host};
+use evenkeel_core::host::{AddInterfaceError, Host, Ran};
 use evenkeel_core::stack::{Hearsay, InterfaceId};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
@@ -23,6 +23,9 @@ const LOOK_PERIOD: Duration = Duration::from_micros(20);
 /// would be (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991). The kernel wakes whoever
 /// waits for its devices, and may need this very core to do so: there the core halts at once.
 const LINGER: Duration = Duration::from_micros(20);
+
+/// A program that computes for longer than this is looked at in between: whoever wants to end the run need not wait for it.
+const SLICE: Duration = Duration::from_millis(1);
 
 /// Runs a [`Host`] in real time.
 ///
@@ -50,11 +53,22 @@ pub struct Engine {
     lingers_until: Instant,
     /// Nothing was done since frames were last left to gather.
     gathered: bool,
+    /// The unit that a program is computing in.
+    computing: Option<Computing>,
     halted: Duration,
 }
 
 /// What is done about a descriptor that is readable; says whether there is more to do.
 type Attend = Box<dyn FnMut(&mut Host, Instant) -> bool + Send>;
+
+/// A unit that takes as long as its program said. It may be longer than anybody wants to wait for it.
+#[derive(Debug, Clone, Copy)]
+struct Computing {
+    ran: Ran,
+    /// The time until then is charged.
+    charged: Instant,
+    end: Instant,
+}
 
 /// Who is told what neighbours say of themselves.
 struct Tell(Box<dyn FnMut(Hearsay) + Send>);
@@ -116,6 +130,7 @@ impl Engine {
             lingers: false,
             lingers_until: Instant::ZERO,
             gathered: false,
+            computing: None,
             halted: Duration::ZERO,
         })
     }
@@ -284,7 +299,8 @@ impl Engine {
     }
 
     /// Runs until `until`, or until `done` holds (asked whenever the core is about to halt or look at its devices, so
-    /// at least every 20 µs), or until there is no point in going on.
+    /// at least every 20 µs, or 1 ms while a program computes), or until there is no point in going on. A unit in which a program
+    /// computes for longer than is left is interrupted, and goes on in the next call.
     ///
     /// # Errors
     /// If halting fails: the kernel is out of memory.
@@ -293,14 +309,18 @@ impl Engine {
         link::set_timer_slack(Duration::from_nanos(1))?;
         let mut now = self.clock.now();
         loop {
-            if now >= self.next_look {
+            let computing = self.computing.is_some();
+            if computing || now >= self.next_look {
                 if let Some(ended) = self.ended(until, now, &mut done) {
                     return Ok(ended);
                 }
-                self.pass_on_news();
-                self.replace_devices(now);
-                self.look(now)?;
-                self.next_look = now + self.look_period;
+                // In the middle of a unit the host is nobody else's.
+                if !computing {
+                    self.pass_on_news();
+                    self.replace_devices(now);
+                    self.look(now)?;
+                    self.next_look = now + self.look_period;
+                }
             }
             now = match self.turn(now) {
                 Some(end) => end,
@@ -321,18 +341,39 @@ impl Engine {
         }
     }
 
-    /// Runs one unit and gives the time at its end, which is a trigger state.
+    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then. The end of a unit is a
+    /// trigger state.
     fn turn(&mut self, now: Instant) -> Option<Instant> {
+        if let Some(computing) = self.computing.take() {
+            return Some(self.compute(computing));
+        }
         let ran = self.host.turn(now)?;
         self.gathered = false;
-        let compute = self.host.work().compute;
-        let end = if compute.is_zero() { self.clock.now() } else { self.clock.spin(compute) };
-        self.host.charge(&ran, end.since(now));
-        self.host.finish(&ran, end);
+        let (compute, end) = (self.host.work().compute, self.clock.now());
+        if compute.is_zero() {
+            return Some(self.end_unit(&ran, end.since(now), end));
+        }
+        Some(self.compute(Computing { ran, charged: now, end: end + compute }))
+    }
+
+    fn compute(&mut self, computing: Computing) -> Instant {
+        let Computing { ran, charged, end } = computing;
+        let now = self.clock.spin_until(end.min(charged + SLICE));
+        if now >= end {
+            return self.end_unit(&ran, now.since(charged), now);
+        }
+        self.host.charge(&ran, now.since(charged));
+        self.computing = Some(Computing { charged: now, ..computing });
+        now
+    }
+
+    fn end_unit(&mut self, ran: &Ran, uncharged: Duration, end: Instant) -> Instant {
+        self.host.charge(ran, uncharged);
+        self.host.finish(ran, end);
         if self.lingers && self.gather.is_zero() {
             self.lingers_until = end + LINGER;
         }
-        Some(end)
+        end
     }
 
     fn ended(&self, until: Instant, now: Instant, done: &mut impl FnMut(&Host) -> bool) -> Option<Ended> {
@@ -345,7 +386,8 @@ impl Engine {
         if done(&self.host) {
             return Some(Ended::Done);
         }
-        let all_ended = !self.devices.is_empty()
+        let all_ended = self.computing.is_none()
+            && !self.devices.is_empty()
             && self.replacements.is_none()
             && self.devices.iter().all(|device| !device.is_running())
             && self.host.queued() == 0;
@@ -445,6 +487,33 @@ mod tests {
         fn step(&mut self, _system: &mut System<'_>) -> Step {
             Step::Again
         }
+    }
+
+    /// Computes for hours, in one step.
+    #[derive(Debug)]
+    struct Thinker;
+
+    impl Program for Thinker {
+        fn step(&mut self, system: &mut System<'_>) -> Step {
+            system.compute(Duration::from_secs(3_600));
+            Step::Exit
+        }
+    }
+
+    #[test]
+    fn a_program_that_computes_for_long_does_not_hold_up_the_end() {
+        let mut engine = engine();
+        engine.host_mut().spawn("thinker", 0, Box::new(Thinker));
+        let processes = engine.host().processes().count();
+        let start = engine.clock().now();
+        let ran = Duration::from_millis(30);
+        for n in 1..=3 {
+            assert_eq!(engine.run(start + n * ran, |_| false).unwrap(), Ended::Time);
+        }
+        assert_eq!(engine.run(Instant::NEVER, |_| true).unwrap(), Ended::Done);
+        let used = engine.host().cpu(evenkeel_core::host::Level::Process);
+        assert!((2 * ran..Duration::from_secs(60)).contains(&used), "what was computed is charged: {used:?}");
+        assert_eq!(engine.host().processes().count(), processes, "it has not come to its end");
     }
 
     #[test]

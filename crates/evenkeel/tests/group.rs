@@ -53,7 +53,7 @@ impl Wire for Packet {
     }
 
     fn take(&mut self, pool: &mut Pool) -> Option<(Option<usize>, Frame)> {
-        Some((None, self.queue(0).take(pool)?))
+        Some((None, self.queue_mut(0).take(pool)?))
     }
 }
 

@@ -64,7 +64,7 @@ impl Device for Port {
     type TxToken<'a> = Leaves<'a>;
 
     fn receive(&mut self, _now: Instant) -> Option<(Came<'_>, Leaves<'_>)> {
-        let frame = self.end.queue(0).take(&mut self.pool)?;
+        let frame = self.end.queue_mut(0).take(&mut self.pool)?;
         Some((Came { frame, pool: &mut self.pool }, Leaves { end: &mut self.end, room: &mut self.room }))
     }
 

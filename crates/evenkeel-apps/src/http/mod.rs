@@ -3,13 +3,19 @@
 //! It has one document, of so many octets, which is made up as it is sent: any size costs no memory. `GET` and `HEAD` of `/` give it; everything else
 //! gives an error that fits. Connections are kept (HTTP/1.1) or closed (HTTP/1.0, or as the client says), and requests may come one behind the other.
 //!
-//! It is for measurements and for tests against other people's clients. There is no `Date`, as there is no clock (RFC 9110, 6.6.1).
+//! It is for measurements and for tests against other people's clients. It has no clock: unless it is told the date there is no `Date`
+//! (RFC 9110, 6.6.1), and who runs it says when a client has had [time enough](Responder::time_out).
 
+mod content;
+mod date;
 mod document;
+mod host;
 mod request;
 
 use std::ops::Range;
 
+use content::Content;
+pub use date::HttpDate;
 pub use document::Document;
 pub use request::{HEAD_BYTES_MAX, HEADERS_MAX, Status};
 use request::{Head, Request};
@@ -23,8 +29,9 @@ pub struct Responder {
     document: Document,
     /// The beginning of a request.
     input: Vec<u8>,
-    /// Octets of a request's content, which nobody wants.
-    skip: u64,
+    /// A request's content, which nobody wants.
+    content: Content,
+    date: Option<HttpDate>,
     answer: Option<Answer>,
     ended: bool,
     /// After the answer that is on its way nothing more is read.
@@ -45,7 +52,31 @@ impl Responder {
     /// A connection on which nothing has been said.
     #[must_use]
     pub const fn new(document: Document) -> Self {
-        Self { document, input: Vec::new(), skip: 0, answer: None, ended: false, last: false, answers: 0 }
+        Self {
+            document,
+            input: Vec::new(),
+            content: Content::NONE,
+            date: None,
+            answer: None,
+            ended: false,
+            last: false,
+            answers: 0,
+        }
+    }
+
+    /// It is so late: answers from now on say so.
+    pub const fn set_date(&mut self, date: HttpDate) {
+        self.date = Some(date);
+    }
+
+    /// The client has had time enough. If it has begun a request there is an answer to send (RFC 9110, 15.5.9); false if there is nothing
+    /// to say, and the connection can be closed at once.
+    pub fn time_out(&mut self) -> bool {
+        if self.answer.is_some() || self.last || self.input.is_empty() {
+            return false;
+        }
+        self.refuse(Status::RequestTimeout);
+        true
     }
 
     /// Takes octets that came from the client; says how many. The rest has to wait until answers are sent. Once the connection is to be closed it
@@ -54,8 +85,12 @@ impl Responder {
         if self.last {
             return octets.len();
         }
-        let mut taken = self.skip_content(octets);
+        let mut taken = 0;
         while self.answer.is_none() && !self.last && taken < octets.len() {
+            if !self.content.is_over() {
+                taken += self.pass_content(octets.get(taken..).unwrap_or_default());
+                continue;
+            }
             let room = HEAD_BYTES_MAX - self.input.len();
             let some = octets.len().min(taken + room);
             self.input.extend(octets.get(taken..some).unwrap_or_default());
@@ -118,33 +153,42 @@ impl Responder {
         if self.answer.is_some() || self.last {
             return;
         }
-        let content = self.skip.min(self.input.len() as u64);
-        self.input.drain(..content as usize);
-        self.skip -= content;
+        // What follows a request may have been taken along with it.
+        let input = core::mem::take(&mut self.input);
+        let passed = self.pass_content(&input);
+        self.input = input;
+        self.input.drain(..passed);
+        if self.last || !self.content.is_over() {
+            return;
+        }
         match request::parse(&self.input) {
             Ok(None) => {}
             Ok(Some((request, len))) => {
                 self.input.drain(..len);
-                self.skip = request.content_len;
+                self.content = request.content;
                 self.reply(&request);
             }
-            Err(status) => {
-                self.last = true;
-                self.answer_with(status, Head::Whole, true);
-            }
+            Err(status) => self.refuse(status),
         }
         if self.last {
             self.input = Vec::new();
         }
     }
 
-    fn skip_content(&mut self, octets: &[u8]) -> usize {
-        if self.answer.is_some() || !self.input.is_empty() {
-            return 0;
-        }
-        let skipped = self.skip.min(octets.len() as u64);
-        self.skip -= skipped;
-        skipped as usize
+    /// Takes what belongs to a request's content; says how much that is. If that cannot be told, the connection is closed: the request
+    /// itself has its answer.
+    fn pass_content(&mut self, octets: &[u8]) -> usize {
+        self.content.pass(octets).unwrap_or_else(|_| {
+            self.last = true;
+            octets.len()
+        })
+    }
+
+    /// Says why, and that it is the last word.
+    fn refuse(&mut self, status: Status) {
+        self.last = true;
+        self.input = Vec::new();
+        self.answer_with(status, Head::Whole, true);
     }
 
     fn reply(&mut self, request: &Request) {
@@ -163,8 +207,9 @@ impl Responder {
         };
         let kind = if found { "application/octet-stream" } else { "text/plain" };
         let allow = if status == Status::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
+        let date = self.date.map(|date| format!("Date: {date}\r\n")).unwrap_or_default();
         let mut octets = format!(
-            "HTTP/1.1 {} {}\r\nServer: evenkeel\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{allow}{connection}\r\n",
+            "HTTP/1.1 {} {}\r\n{date}Server: evenkeel\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{allow}{connection}\r\n",
             status.code(),
             status.text(),
         )

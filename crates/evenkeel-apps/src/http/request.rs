@@ -2,12 +2,13 @@
 
 use httparse::{EMPTY_HEADER, Error, Header};
 
+use super::content::{CONTENT_BYTES_MAX, Chunked, Content};
+use super::host;
+
 /// Octets that the head of a request may have.
 pub const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Header fields that a request may have.
 pub const HEADERS_MAX: usize = 64;
-/// Octets of content that are read and forgotten, so that the connection can be kept.
-const CONTENT_BYTES_MAX: u64 = 64 << 10;
 
 /// What a request is answered with (RFC 9110, 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,13 +21,15 @@ pub enum Status {
     NotFound,
     /// Only `GET` and `HEAD` are.
     MethodNotAllowed,
+    /// It has not come to its end in time.
+    RequestTimeout,
     /// It brings more than anybody wants to read.
     ContentTooLarge,
     /// Its first line is too long.
     UriTooLong,
     /// Its header fields are too many or too long.
     HeaderFieldsTooLarge,
-    /// Its content is coded.
+    /// Its content is coded in a way that nobody knows.
     NotImplemented,
     /// It is not HTTP/1.x.
     VersionNotSupported,
@@ -39,6 +42,7 @@ impl Status {
             Self::BadRequest => 400,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
             Self::ContentTooLarge => 413,
             Self::UriTooLong => 414,
             Self::HeaderFieldsTooLarge => 431,
@@ -53,6 +57,7 @@ impl Status {
             Self::BadRequest => "Bad Request",
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",
+            Self::RequestTimeout => "Request Timeout",
             Self::ContentTooLarge => "Content Too Large",
             Self::UriTooLong => "URI Too Long",
             Self::HeaderFieldsTooLarge => "Request Header Fields Too Large",
@@ -80,8 +85,8 @@ pub(super) struct Request {
     pub(super) keep: bool,
     /// The client is of HTTP/1.0.
     pub(super) closes_by_default: bool,
-    /// Octets of content that follow.
-    pub(super) content_len: u64,
+    /// What follows.
+    pub(super) content: Content,
 }
 
 /// Reads a request and says how many octets its head has; `None` if it is not all there yet.
@@ -102,12 +107,8 @@ pub(super) fn parse(octets: &[u8]) -> Result<Option<(Request, usize)>, Status> {
     };
     let fields = Fields(request.headers);
     let old = request.version == Some(0);
-    let content_len = fields.content_len()?;
-    // RFC 9112, 3.2: exactly one, unless the client is too old to know.
-    let hosts = fields.all("host").count();
-    if hosts > 1 || hosts == 0 && !old {
-        return Err(Status::BadRequest);
-    }
+    let content = fields.content(old)?;
+    fields.check_host(old)?;
     let head = if request.method == Some("HEAD") { Head::Only } else { Head::Whole };
     let status = match request.method {
         Some("GET" | "HEAD") if path(request.path.unwrap_or_default()) == "/" => Status::Ok,
@@ -115,7 +116,7 @@ pub(super) fn parse(octets: &[u8]) -> Result<Option<(Request, usize)>, Status> {
         _ => Status::MethodNotAllowed,
     };
     let keep = if old { fields.asks_for("keep-alive") } else { !fields.asks_for("close") };
-    Ok(Some((Request { status, head, keep, closes_by_default: old, content_len }, len)))
+    Ok(Some((Request { status, head, keep, closes_by_default: old, content }, len)))
 }
 
 /// The path of a target, which proxies are given whole (RFC 9112, 3.2), without the query.
@@ -146,18 +147,50 @@ impl<'h, 'b> Fields<'h, 'b> {
         words.any(|word| word.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
     }
 
+    /// Exactly one that makes sense; a client that is too old to know of it may do without (RFC 9112, 3.2).
+    fn check_host(&self, old: bool) -> Result<(), Status> {
+        let mut hosts = self.all("host");
+        match (hosts.next(), hosts.next()) {
+            (Some(host), None) if host::is_valid(host) => Ok(()),
+            (None, _) if old => Ok(()),
+            _ => Err(Status::BadRequest),
+        }
+    }
+
     /// How much content follows (RFC 9112, 6.3). What could be read in two ways is refused.
-    fn content_len(&self) -> Result<u64, Status> {
-        let coded = self.all("transfer-encoding").next().is_some();
+    fn content(&self, old: bool) -> Result<Content, Status> {
+        let mut codings = self.all("transfer-encoding").peekable();
         let mut lengths = self.all("content-length");
-        let Some(first) = lengths.next() else {
-            return if coded { Err(Status::NotImplemented) } else { Ok(0) };
-        };
-        if coded || lengths.next().is_some() || first.is_empty() || !first.iter().all(u8::is_ascii_digit) {
+        if codings.peek().is_some() {
+            // A client of HTTP/1.0 does not know codings, and somebody on the way may not (6.1).
+            if old || lengths.next().is_some() {
+                return Err(Status::BadRequest);
+            }
+            return chunked(codings.flat_map(|value| value.split(|octet| *octet == b',')));
+        }
+        let Some(first) = lengths.next() else { return Ok(Content::NONE) };
+        if lengths.next().is_some() || first.is_empty() || !first.iter().all(u8::is_ascii_digit) {
             return Err(Status::BadRequest);
         }
         // More digits than a number has are too much, too.
         let len = str::from_utf8(first).ok().and_then(|digits| digits.parse().ok()).unwrap_or(u64::MAX);
-        if len > CONTENT_BYTES_MAX { Err(Status::ContentTooLarge) } else { Ok(len) }
+        if len > CONTENT_BYTES_MAX { Err(Status::ContentTooLarge) } else { Ok(Content::Length(len)) }
     }
+}
+
+/// Content that was coded so. Unless `chunked` comes last, and once, nobody can tell where it ends (RFC 9112, 6.3).
+fn chunked<'b>(codings: impl Iterator<Item = &'b [u8]>) -> Result<Content, Status> {
+    let mut codings = codings.map(<[u8]>::trim_ascii).filter(|coding| !coding.is_empty()).peekable();
+    let mut known = true;
+    while let Some(coding) = codings.next() {
+        let (chunked, last) = (coding.eq_ignore_ascii_case(b"chunked"), codings.peek().is_none());
+        if chunked != last {
+            return Err(Status::BadRequest);
+        }
+        if last {
+            return if known { Ok(Content::Chunked(Chunked::new())) } else { Err(Status::NotImplemented) };
+        }
+        known = false;
+    }
+    Err(Status::BadRequest)
 }

@@ -108,7 +108,7 @@ fn what_cannot_be_given_gets_the_error_that_fits() {
     assert_eq!(with("get", ""), (405, false), "methods have their case");
     assert_eq!(with("POST", "Content-Length: 65537\r\n"), (413, true));
     assert_eq!(with("POST", "Content-Length: 99999999999999999999999999\r\n"), (413, true));
-    assert_eq!(with("POST", "Transfer-Encoding: chunked\r\n"), (501, true));
+    assert_eq!(with("POST", "Transfer-Encoding: gzip, chunked\r\n"), (501, true));
     assert_eq!(with("GET", "Host: again\r\n"), (400, true));
     assert_eq!(status_of(b"GET / HTTP/1.1\r\n\r\n"), (400, true), "no host");
     assert_eq!(status_of(b"GET / HTTP/2.0\r\nHost: h\r\n\r\n"), (505, true));
@@ -127,6 +127,15 @@ fn what_could_be_read_in_two_ways_is_refused() {
         assert_eq!(with(&format!("Content-Length: {length}\r\n")), (400, true), "{length}");
     }
     assert_eq!(with("Content-Length : 5\r\n"), (400, true), "a blank before the colon");
+    // RFC 9112, 6.3: where a coded content ends can be told only if it is chunked last.
+    for codings in
+        ["gzip", "chunked, gzip", "chunked, chunked", "identity", "", ",", "xchunked", "\"chunked\""]
+    {
+        assert_eq!(with(&format!("Transfer-Encoding: {codings}\r\n")), (400, true), "{codings}");
+    }
+    assert_eq!(with("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), (400, true));
+    let old = b"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n";
+    assert_eq!(status_of(old), (400, true), "HTTP/1.0 knows no codings");
 }
 
 #[test]
@@ -170,6 +179,72 @@ fn content_is_read_and_forgotten() {
             answers(&said, false).iter().map(|(head, _)| head[9..12].to_owned()).collect();
         assert_eq!(codes, ["405", "200"], "pieces of {piece}");
     }
+}
+
+/// The status codes of the answers to what comes in pieces.
+fn codes(responder: &mut Responder, octets: &[u8], piece: usize) -> Vec<String> {
+    let said = converse(responder, octets, piece, 100);
+    answers(&said, false).iter().map(|(head, _)| head[9..12].to_owned()).collect()
+}
+
+#[test]
+fn content_in_chunks_is_read_and_forgotten() {
+    let mut responder = responder();
+    let head = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n";
+    let content = [&b"9c40\r\n"[..], &[b'x'; 40_000], b"\r\n1;ext\r\ny\r\n0\r\nTrailer: t\r\n\r\n"].concat();
+    let post = [&head[..], &content, GET].concat();
+    for piece in [1, 7, 1_000, usize::MAX] {
+        assert_eq!(codes(&mut responder, &post, piece), ["405", "200"], "pieces of {piece}");
+        assert!(!responder.is_over());
+    }
+}
+
+#[test]
+fn after_a_content_that_makes_no_sense_the_connection_is_closed() {
+    for content in [&b"x\r\n"[..], b"5\r\nhello world\r\n", b"10001\r\n", b"ffffffffffffffffff\r\n"] {
+        let mut responder = responder();
+        let head = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(codes(&mut responder, &[head, content, GET].concat(), 10), ["405"], "{content:?}");
+        assert!(responder.is_over(), "{}", content.escape_ascii());
+    }
+}
+
+/// RFC 9112, 3.2.
+#[test]
+fn a_host_that_can_be_none_is_refused() {
+    let with = |host: &str| status_of(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+    for host in ["here", "10.77.0.2:80", "[fd77::2]:80", ""] {
+        assert_eq!(with(host), (200, false), "{host}");
+    }
+    for host in ["a b", "a/b", "user@here", "[fd77::2", "here:http"] {
+        assert_eq!(with(host), (400, true), "{host}");
+    }
+    assert_eq!(status_of(b"GET / HTTP/1.0\r\nHost: a b\r\n\r\n"), (400, true));
+}
+
+#[test]
+fn answers_say_the_date_if_it_is_known() {
+    let mut responder = responder();
+    responder.set_date(HttpDate { seconds: 784_111_777 });
+    for request in [GET, b"nonsense\r\n\r\n"] {
+        let said = converse(&mut responder, request, usize::MAX, 300);
+        let head = &answers(&said, false)[0].0;
+        assert!(head.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), "{head}");
+    }
+}
+
+/// Who has begun a request is told; who has said nothing, or does not take the answer, is not.
+#[test]
+fn who_takes_too_long_is_told_so_once() {
+    let mut idle = responder();
+    assert!(!idle.time_out() && !idle.has_answer());
+    assert_eq!(idle.receive(b"GET / HT"), 8);
+    assert!(idle.time_out());
+    assert_eq!(codes(&mut idle, b"", 1), ["408"]);
+    assert!(idle.is_over() && !idle.time_out());
+    let mut slow = responder();
+    slow.receive(GET);
+    assert!(!slow.time_out() && slow.has_answer());
 }
 
 proptest! {

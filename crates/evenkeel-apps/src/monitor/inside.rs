@@ -43,6 +43,11 @@ pub struct InsideCaptured {
     pub dropped: u64,
     /// Wanted, and not written because the disk was full, or nobody took them.
     pub discarded: u64,
+    /// Whether the file was written to its end.
+    pub complete: bool,
+    /// Why not.
+    #[serde(skip)]
+    pub incomplete: Option<String>,
 }
 
 /// Frames that wait to be written: those of a burst.
@@ -127,14 +132,15 @@ impl Capturing {
             return Err(error.into());
         }
         let CaptureCounters { accepted, dropped, .. } = self.counters;
-        let mut captured = self.tally.taken();
+        let (mut captured, mut incomplete) = (self.tally.taken(), None);
         if let Some(Ok(product)) = Arc::into_inner(self.product).map(Mutex::into_inner)
             && let Err((written, what)) = product.finish()
         {
             captured = written.min(captured);
-            (self.tell)(News::Failing(what));
+            incomplete = Some(what);
         }
         let discarded = accepted.saturating_sub(dropped + captured);
-        Ok(InsideCaptured { file: self.file, captured, dropped, discarded })
+        let complete = incomplete.is_none();
+        Ok(InsideCaptured { file: self.file, captured, dropped, discarded, complete, incomplete })
     }
 }

@@ -20,8 +20,7 @@ use evenkeel_link::{
 };
 
 use super::error::RouterError;
-use super::part::lock;
-use super::report::KernelReport;
+use super::report::{KernelReport, lock};
 
 /// What has been taken over from the kernel, and when it was last heard of.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use evenkeel::Remote;
 use evenkeel_core::time::{Duration, Instant};
 
-use super::part::{Part, lock};
-use super::report::Routed;
+use super::part::Part;
+use super::report::{Routed, lock};
 
 /// How long to wait for what a host says of itself. One that is in a long unit of work says it later.
 const PATIENCE: Duration = Duration::from_millis(100);

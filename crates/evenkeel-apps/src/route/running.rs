@@ -13,9 +13,9 @@ use super::error::RouterError;
 use super::kernel::{self, Arrivals};
 use super::log::{Log, LogHandle, SharedLog};
 use super::look::Looks;
-use super::part::{Captured, Part, Screened, lock};
+use super::part::{Captured, Part, Screened};
 use super::plan::Link;
-use super::report::{CoreReport, KernelReport, Line, Routed, Stall};
+use super::report::{CoreReport, KernelReport, Line, Routed, Stall, lock};
 use super::returning::{self, Returning};
 use super::router::{Reread, Router, Say};
 use super::rulebook::{RuleScreener, Rulebook};
@@ -80,6 +80,8 @@ impl Running {
             (0..router.hosts()).map(|index| router.engine(index, clock)).collect();
         let mut group = Group::new(engines?)?;
         let lines = attach(group.engines_mut(), &mut router, clock)?;
+        let statuses = lines.iter().map(|lines| lines.iter().map(|line| Arc::clone(&line.status)).collect());
+        let statuses = statuses.collect();
         // A log is there only if there are rules that write to it.
         let path = router.log.as_ref().filter(|_| book.is_some());
         let log = path.map(|path| Log::open(path, &names, clock)).transpose()?;
@@ -99,7 +101,7 @@ impl Running {
             parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel, capture })));
         }
         drop(screeners);
-        returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals), &say)?;
+        returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals, statuses), &say)?;
         let reloads = Arc::new(Reloads::default());
         let reloader = Reloader { places, book: book.clone(), reread, say, current: Arc::new(tables) };
         follow_hangups(&mut group, reloader, &reloads)?;
@@ -186,7 +188,7 @@ fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<V
             link.mac = Some(Address::Fixed(device.address()));
         }
         for ((engine, lines), device) in iter::zip(&mut *engines, &mut all).zip(devices) {
-            let status = Some(device.status());
+            let status = Arc::new(Mutex::new(device.status()));
             let interface = engine.add_device(device, &link.addresses).map_err(SiteError::from)?;
             lines.push(Line {
                 name: link.name.clone(),

@@ -55,6 +55,9 @@ pub enum Broken {
     /// It failed.
     #[error(transparent)]
     Connection(#[from] Unavailable),
+    /// What came back could not be written.
+    #[error("what came back could not be written")]
+    Output,
 }
 
 /// What it has done; may be read from anywhere while it runs.
@@ -368,6 +371,7 @@ impl Program for Send {
             return self.open(system).unwrap_or_else(|error| self.end(Some(error)));
         };
         match self.go_on(stream, system) {
+            Ok(Step::Exit) if self.gone => self.end(Some(Broken::Output)),
             Ok(Step::Exit) => self.end(self.cut_off.map(Broken::from)),
             Ok(step) => step,
             Err(error) => self.end(Some(error.into())),

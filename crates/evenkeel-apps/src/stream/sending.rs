@@ -28,9 +28,9 @@ pub struct Sent {
     pub seconds: f64,
     /// Whether there was a connection.
     pub connected: bool,
-    /// Whether both sides have said all, and know it.
+    /// Whether both sides have said all, and know it, and all was read and written that was to be.
     pub complete: bool,
-    /// Why not, if the connection was not opened or has failed.
+    /// Why not, if the connection was not opened or has failed, or what came back could not be written.
     pub error: Option<String>,
     /// Octets written.
     pub octets_out: u64,
@@ -173,7 +173,8 @@ fn run(
     let input = input.map(|error| (Way::In, Arc::new(error)));
     let written = output.map(super::Output::finish).unwrap_or(Ok(()));
     let outside = input.or(written.err().map(|error| (Way::Out, Arc::new(error))));
-    Ok(Sent { tcp, books, capture, outside, ..last })
+    // What is written last may fail when the connection is over already.
+    Ok(Sent { complete: last.complete && outside.is_none(), tcp, books, capture, outside, ..last })
 }
 
 fn sent(

@@ -23,8 +23,8 @@ use crate::hosted::Hosted;
 use crate::monitor::{Inside, InsideCaptured};
 use crate::site::{Limits, PATIENCE, Port, Site, SiteError, drive, run_dry};
 
-/// How long clients go on when no more connections are to be opened.
-const PATIENT: Duration = Duration::from_secs(5);
+/// How long connections that are open when time is up may take to come to their end. Then they are cut off.
+const GRACE: Duration = Duration::from_millis(500);
 /// How long the last words of connections may take, when their program has ended.
 const FAREWELL: Duration = Duration::from_millis(100);
 /// The same of a program that has ended because all was done: what it wrote last is still to arrive, also over a network that loses.
@@ -41,8 +41,10 @@ pub struct Served {
     pub open: u64,
     /// The most that were open at a time.
     pub most_open: u64,
-    /// Connections that were reset, or timed out.
+    /// Connections that were reset, or timed out by TCP.
     pub failed: u64,
+    /// Connections that were closed because the client took too long for the service.
+    pub timed_out: u64,
     /// Requests answered, of a service that has such.
     pub requests: u64,
     /// Octets read.
@@ -168,12 +170,12 @@ fn ask(
     let mut engine = site.engine(clock)?;
     let interface = engine.add_cable(end, &site.addresses)?;
     let tally = Arc::new(client::Tally::default());
-    let duration = load.duration.map(|duration| duration + PATIENT);
+    let duration = load.duration.map(|duration| duration + GRACE);
     let program = Client::new(load, site.config.seed, Arc::clone(&tally));
-    engine.host_mut().spawn("clients", 0, Box::new(program));
+    let process = engine.host_mut().spawn("clients", 0, Box::new(program));
     let limits = Limits { duration, every: None };
     let (_, mut elapsed) = drive(&mut engine, limits, || tally.ended() || done(), |_, _| {})?;
-    elapsed += run_dry(&mut engine)?;
+    elapsed += if tally.ended() { run_dry(&mut engine)? } else { farewell(&mut engine, process, false)? };
     Ok(Clients {
         seconds: elapsed.as_secs_f64(),
         asked: tally.asked(),
@@ -252,6 +254,7 @@ fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: D
         open: tally.open(),
         most_open: tally.most(),
         failed: tally.failed(),
+        timed_out: tally.timed_out(),
         requests: tally.requests(),
         octets_in: tally.octets_in(),
         octets_out: tally.octets_out(),

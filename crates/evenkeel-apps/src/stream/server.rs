@@ -1,18 +1,19 @@
 //! A server of very many connections. It hears of those that have news and looks at no others, so connections that do nothing cost nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{Event, SocketId};
 use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::time::Duration;
+use evenkeel_core::time::{Duration, Instant};
 
 use super::session::{Progress, Service, Stream};
 use super::streams::Streams;
 use super::tally::Tally;
 
-/// Connections accepted in one step at most.
+/// Connections accepted in one step at most, and timed out.
 const ACCEPTS: usize = 64;
 
 /// How a server serves, whatever it is.
@@ -36,9 +37,22 @@ pub struct Server<S: Service> {
     socket: Option<SocketId>,
     /// There may be more to accept.
     accepting: bool,
-    streams: Streams<S::Session>,
+    streams: Streams<Client<S::Session>>,
+    /// When each client's time is looked at, if the service has timeouts.
+    due: BTreeSet<(Instant, SocketId)>,
     closed: u64,
     tally: Arc<Tally>,
+}
+
+/// A client at the other end of a stream.
+#[derive(Debug)]
+struct Client<T> {
+    session: T,
+    /// Its time runs from then on.
+    since: Instant,
+    /// Its time is looked at then. That may be too early, and is cheaper than to keep an exact order.
+    due: Instant,
+    timed_out: bool,
 }
 
 impl<S: Service> Server<S> {
@@ -51,6 +65,7 @@ impl<S: Service> Server<S> {
             socket: None,
             accepting: false,
             streams: Streams::default(),
+            due: BTreeSet::new(),
             closed: 0,
             tally,
         }
@@ -63,7 +78,9 @@ impl<S: Service> Server<S> {
                 self.accepting = false;
                 break;
             };
-            self.streams.insert(stream, self.service.open(peer));
+            let (session, since) = (self.service.open(peer), system.now());
+            self.streams.insert(stream, Client { session, since, due: Instant::NEVER, timed_out: false });
+            self.look_later(stream);
             self.tally.accepted.add(1);
         }
         self.tally.note_open(self.streams.len());
@@ -71,9 +88,13 @@ impl<S: Service> Server<S> {
 
     /// Gives a stream its turn.
     fn serve(&mut self, socket: SocketId, system: &mut System<'_>) {
-        let Some(session) = self.streams.get_mut(socket) else { return };
+        let Some(client) = self.streams.get_mut(socket) else { return };
         let mut stream = Stream::new(system, socket, &self.tally, self.options.work);
-        match self.service.go_on(session, &mut stream) {
+        let progress = self.service.go_on(&mut client.session, &mut stream);
+        if stream.restarted {
+            client.since = stream.system.now();
+        }
+        match progress {
             Ok(Progress::Wait) => {}
             Ok(Progress::More) => self.streams.put_back(socket),
             Ok(Progress::Over) => self.close(socket, system),
@@ -84,8 +105,47 @@ impl<S: Service> Server<S> {
         }
     }
 
+    /// Looks at a client's time when it may be over.
+    fn look_later(&mut self, socket: SocketId) {
+        let (Some(timeout), Some(client)) = (self.service.timeout(), self.streams.get_mut(socket)) else {
+            return;
+        };
+        client.due = client.since + timeout;
+        self.due.insert((client.due, socket));
+    }
+
+    /// Ends what clients whose time is over keep waiting.
+    fn time_out(&mut self, system: &mut System<'_>) {
+        let now = system.now();
+        for _ in 0..ACCEPTS {
+            let Some(&(due, socket)) = self.due.first().filter(|(due, _)| *due <= now) else { return };
+            self.due.remove(&(due, socket));
+            let Some(client) = self.streams.get_mut(socket) else { continue };
+            if self.service.timeout().is_some_and(|timeout| client.since + timeout <= now) {
+                self.tally.timed_out.add(u64::from(!core::mem::replace(&mut client.timed_out, true)));
+                client.since = now;
+                if !self.service.time_out(&mut client.session) {
+                    self.cut_off(socket, system);
+                    continue;
+                }
+                self.serve(socket, system);
+            }
+            self.look_later(socket);
+        }
+    }
+
+    /// Closes a client's connection. What it does not take is not kept for it.
+    fn cut_off(&mut self, socket: SocketId, system: &mut System<'_>) {
+        if system.stream_info(socket).is_some_and(|(_, info)| info.send_queue > 0) {
+            system.abort(socket);
+        }
+        self.close(socket, system);
+    }
+
     fn close(&mut self, socket: SocketId, system: &mut System<'_>) {
-        self.streams.remove(socket);
+        if let Some(client) = self.streams.remove(socket) {
+            self.due.remove(&(client.due, socket));
+        }
         system.close(socket);
         self.closed += 1;
         self.tally.note_open(self.streams.len());
@@ -112,20 +172,25 @@ impl<S: Service> Program for Server<S> {
         let Some(listener) = self.socket else { return self.start(system) };
         let event = system.next_event(events);
         match event {
-            Some(Event::Acceptable(_)) => self.accept(listener, system),
-            Some(Event::Stream(stream, _)) => self.serve(stream, system),
+            Some(Event { socket, .. }) if socket == listener => self.accept(listener, system),
+            Some(Event { socket, .. }) => self.serve(socket, system),
             None if self.accepting => self.accept(listener, system),
             None => {}
         }
         if let Some(stream) = self.streams.next_busy() {
             self.serve(stream, system);
         }
+        self.time_out(system);
         if self.options.count.is_some_and(|count| self.closed >= count) {
             self.tally.end();
             return Step::Exit;
         }
         let idle = event.is_none() && !self.accepting && !self.streams.has_busy();
-        if idle { Step::Wait(events) } else { Step::Again }
+        match self.due.first() {
+            _ if !idle => Step::Again,
+            Some(&(due, _)) => Step::WaitUntil(events, due),
+            None => Step::Wait(events),
+        }
     }
 }
 

@@ -32,6 +32,17 @@ pub trait Service: fmt::Debug + Send {
         session: &mut Self::Session,
         stream: &mut Stream<'_, '_>,
     ) -> Result<Progress, Unavailable>;
+
+    /// How long a client may keep the service waiting, from the last [`Stream::restart_timeout`] on; `None` for ever.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// A client has taken too long. Whether there is something to tell it, for which it has the same time once more; otherwise its
+    /// connection is closed.
+    fn time_out(&mut self, _session: &mut Self::Session) -> bool {
+        false
+    }
 }
 
 /// How a connection goes on.
@@ -55,6 +66,8 @@ pub struct Stream<'a, 's> {
     pub(super) work: Duration,
     /// Octets it may still move.
     left: usize,
+    /// The client has done something that it is not to be timed out for.
+    pub(super) restarted: bool,
 }
 
 impl<'a, 's> Stream<'a, 's> {
@@ -64,7 +77,7 @@ impl<'a, 's> Stream<'a, 's> {
         tally: &'a Tally,
         work: Duration,
     ) -> Self {
-        Self { system, socket, tally, work, left: TURN }
+        Self { system, socket, tally, work, left: TURN, restarted: false }
     }
 
     /// It has moved what it may in one turn.
@@ -102,6 +115,11 @@ impl<'a, 's> Stream<'a, 's> {
         self.left = self.left.saturating_sub(taken);
         self.tally.octets_out.add(taken as u64);
         Ok(taken)
+    }
+
+    /// The client's time begins anew: it has done what was waited for.
+    pub const fn restart_timeout(&mut self) {
+        self.restarted = true;
     }
 
     /// Says that nothing more will be written.

@@ -31,6 +31,7 @@ pub struct Tally {
     pub(super) open: Count,
     pub(super) most: Count,
     pub(super) failed: Count,
+    pub(super) timed_out: Count,
     pub(super) requests: Count,
     pub(super) octets_in: Count,
     pub(super) octets_out: Count,
@@ -58,10 +59,16 @@ impl Tally {
         self.most.get()
     }
 
-    /// Connections that ended otherwise than by closing: reset, timed out.
+    /// Connections that ended otherwise than by closing: reset, timed out by TCP.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.failed.get()
+    }
+
+    /// Connections whose client took too long for the service.
+    #[must_use]
+    pub fn timed_out(&self) -> u64 {
+        self.timed_out.get()
     }
 
     /// Requests answered, of services that have such.

@@ -2,22 +2,39 @@
 
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::time::Duration;
+use evenkeel_link::Clock;
 
 use super::session::{CHUNK, Progress, Service, Stream};
-use crate::http::{Document, Responder};
+use crate::http::{Document, HttpDate, Responder};
 
 /// The service.
 #[derive(Debug)]
 pub struct Web {
     document: Document,
     buffer: Box<[u8]>,
+    /// Says the date.
+    clock: Option<Clock>,
+    timeout: Option<Duration>,
 }
 
 impl Web {
-    /// A service of one document.
+    /// A service of one document, with neither date nor timeout.
     #[must_use]
     pub fn new(document: Document) -> Self {
-        Self { document, buffer: vec![0; CHUNK].into_boxed_slice() }
+        Self { document, buffer: vec![0; CHUNK].into_boxed_slice(), clock: None, timeout: None }
+    }
+
+    /// Says the date with every answer.
+    #[must_use]
+    pub fn with_date(self, clock: Clock) -> Self {
+        Self { clock: Some(clock), ..self }
+    }
+
+    /// A client may take so long for a request, from the last answer on, and to take a part of an answer.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Sends what there is to say and room for; false if there was not room for all.
@@ -30,6 +47,9 @@ impl Web {
             let len = session.responder.fill(buffer);
             let taken = stream.write(buffer.get(..len).unwrap_or_default())?;
             session.responder.sent(taken);
+            if taken > 0 {
+                stream.restart_timeout();
+            }
             if taken < len || stream.is_over() {
                 return Ok(!session.responder.has_answer());
             }
@@ -96,6 +116,10 @@ impl Service for Web {
         session: &mut Browsing,
         stream: &mut Stream<'_, '_>,
     ) -> Result<Progress, Unavailable> {
+        if let Some(clock) = &self.clock {
+            let seconds = clock.wall_nanos(clock.now()) / 1_000_000_000;
+            session.responder.set_date(HttpDate { seconds });
+        }
         while !stream.is_over() {
             let all = self.answer(session, stream)?;
             session.count(stream);
@@ -114,5 +138,13 @@ impl Service for Web {
             }
         }
         Ok(Progress::More)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    fn time_out(&mut self, session: &mut Browsing) -> bool {
+        session.responder.time_out()
     }
 }

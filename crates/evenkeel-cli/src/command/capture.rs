@@ -3,6 +3,8 @@
 use evenkeel::link::capture::Expression;
 use evenkeel_apps::monitor::{Inside, InsideCaptured, News};
 
+use crate::failure::Failure;
+
 /// `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression may have commas, and comes last.
 pub(crate) fn inside(text: &str) -> Result<Inside, String> {
     let (text, filter) = match text.split_once(",filter=") {
@@ -35,7 +37,7 @@ pub(super) fn tell(news: News) {
 
 /// What was captured, for people.
 pub(super) fn line(captured: &InsideCaptured) -> String {
-    let InsideCaptured { file, captured, dropped, discarded } = captured;
+    let InsideCaptured { file, captured, dropped, discarded, .. } = captured;
     let mut line = format!("  captured {captured} in {file}");
     for (frames, what) in [(*dropped, "dropped by the capture queue"), (*discarded, "not written")] {
         if frames > 0 {
@@ -43,6 +45,14 @@ pub(super) fn line(captured: &InsideCaptured) -> String {
         }
     }
     line + "\n"
+}
+
+/// That a capture is not complete is a failure, as it is of `evenkeel monitor`.
+pub(super) fn judge(captured: Option<&InsideCaptured>) -> Result<(), Failure> {
+    match captured.and_then(|captured| captured.incomplete.as_ref()) {
+        Some(why) => Err(Failure::Machine(why.clone())),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

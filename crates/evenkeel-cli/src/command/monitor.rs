@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
     /// Say how it goes this often.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::time)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::period)]
     stats_interval: Duration,
     /// Print the final counters as one JSON object.
     #[arg(long)]

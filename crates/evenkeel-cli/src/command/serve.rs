@@ -143,7 +143,10 @@ impl ServeArguments {
             terminal::print(&describe(&served, echo))?;
         }
         Failure::of_device(served.device_failed.as_ref())?;
-        if served.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+        if !served.books.conserved {
+            return Err(Failure::unbalanced());
+        }
+        super::capture::judge(served.capture.as_ref())
     }
 
     fn run_tcp(&self, port: u16, echo: bool) -> Result<(), Failure> {

@@ -57,7 +57,7 @@ impl Rig {
 
     /// Takes what the host has sent off the wire.
     pub(crate) fn discard_sent(&mut self) {
-        while let Some(frame) = self.wire.queue(0).take(&mut self.pool) {
+        while let Some(frame) = self.wire.queue_mut(0).take(&mut self.pool) {
             self.pool.recycle(frame);
         }
     }

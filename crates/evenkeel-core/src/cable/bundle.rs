@@ -52,7 +52,7 @@ impl Bundle {
 
     /// The oldest frame that the host of `queue` has sent.
     pub fn take_from(&mut self, queue: usize, pool: &mut Pool) -> Option<Frame> {
-        self.ends.get_mut(queue)?.queue(0).take(pool)
+        self.ends.get_mut(queue)?.queue_mut(0).take(pool)
     }
 
     /// Queues.

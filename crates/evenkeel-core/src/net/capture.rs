@@ -1,16 +1,16 @@
 //! Capture queues: sightings on the way in and out, and the calls that read them.
 
-use super::{Net, QueueId};
+use super::Net;
 use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Sighting};
+use crate::config::Config;
 use crate::drop::QueueDrop;
 use crate::frame::Frame;
-use crate::host::Config;
+use crate::id::{InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, Sources};
-use crate::process::ProcessId;
-use crate::socket::{BindError, Descriptor, SocketId};
-use crate::stack::InterfaceId;
+use crate::ready::{Ready, ReadyTable};
+use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
 
@@ -20,7 +20,7 @@ pub(super) struct Monitors<'a> {
     sockets: &'a mut [Option<Descriptor>],
     config: &'a Config,
     ledger: &'a mut Ledger,
-    wakeups: &'a mut Vec<ProcessId>,
+    ready: &'a mut ReadyTable,
     pub(super) poller: &'a mut Poller<QueueId>,
     pub(super) work: &'a mut WorkLog,
 }
@@ -52,12 +52,9 @@ impl Monitors<'_> {
         match outcome {
             Outcome::NotShown | Outcome::NotWanted => {}
             Outcome::Full => self.ledger.drop_input(QueueDrop::Capture, 1),
-            Outcome::Queued(waiter) => {
+            Outcome::Queued => {
                 self.work.add(Work::Append);
-                if let Some(waiter) = waiter {
-                    self.work.add(Work::Wakeup);
-                    self.wakeups.push(waiter);
-                }
+                self.ready.raise(id, Ready::READABLE);
             }
         }
     }
@@ -66,8 +63,8 @@ impl Monitors<'_> {
 impl Net {
     /// The interfaces, and whoever watches them.
     pub(super) fn monitors(&mut self) -> (&mut [Box<dyn Interface>], Monitors<'_>) {
-        let Self { interfaces, captures, sockets, config, ledger, wakeups, poller, work, .. } = self;
-        (interfaces, Monitors { queues: captures, sockets, config, ledger, wakeups, poller, work })
+        let Self { interfaces, captures, sockets, config, ledger, ready, poller, work, .. } = self;
+        (interfaces, Monitors { queues: captures, sockets, config, ledger, ready, poller, work })
     }
 
     pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {

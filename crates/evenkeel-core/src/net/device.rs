@@ -1,13 +1,14 @@
 //! Units of device work: interrupts, the polling thread, demultiplexing into channels.
 
-use super::{Feed, Net, Port, QueueId, Side};
+use super::{Net, Port, Side};
 use crate::capture::Sighting;
-use crate::channel::ChannelId;
+use crate::channel::SegmentKind;
 use crate::demux::Class;
 use crate::drop::{QueueDrop, TcpDrop, UdpDrop};
 use crate::frame::Frame;
+use crate::id::{ChannelId, QueueId};
 use crate::poll::{SourceId, Sources};
-use crate::process::ProcessId;
+use crate::ready::Ready;
 use crate::receive::{AfterDevice, DeviceWork};
 use crate::time::Instant;
 use crate::work::Work;
@@ -34,17 +35,14 @@ enum End {
 
 impl Net {
     /// A port among `sources` that may interrupt and has something to do. Ports take turns.
-    pub(crate) fn interrupting_port(&mut self, sources: Sources) -> Option<usize> {
+    pub(crate) fn interrupting_port(&self, sources: Sources) -> Option<usize> {
         let mut asked = sources.and(self.may_interrupt());
         while let Some(source) = asked.next(self.next_port_served) {
             let index = usize::from(source.0);
             if self.ports.get(index).copied().is_some_and(|port| self.asks(port)) {
-                self.next_port_served = source.0 + 1;
                 return Some(index);
             }
             asked = asked.without(Sources::one(source));
-            // Under clocked interrupts: what comes from now on waits for the next tick.
-            self.ticked = self.ticked.without(Sources::one(source));
         }
         None
     }
@@ -59,23 +57,25 @@ impl Net {
         self.poller.may_interrupt().union(self.unlimited)
     }
 
-    /// The tick of clocked interrupts: every source may interrupt until it is found empty.
+    /// The tick of clocked interrupts: every source that has something may interrupt until it is found empty. What comes to the others waits
+    /// for the next tick.
     pub(super) fn tick(&mut self, now: Instant) {
         let Some(period) = self.config.clocked_interrupts else { return };
         if now >= self.next_tick {
-            self.ticked = Sources::ALL;
+            let asking = self.ports.iter().filter(|&&port| self.asks(port));
+            self.ticked = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
             self.entered = Sources::NONE;
             self.next_tick = now + period;
         }
     }
 
-    fn pending(&mut self, port: Port) -> bool {
+    fn pending(&self, port: Port) -> bool {
         self.waiting(port) > 0
     }
 
     /// Frames that a port has work with.
-    fn waiting(&mut self, port: Port) -> usize {
-        let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0)) else { return 0 };
+    fn waiting(&self, port: Port) -> usize {
+        let Some(interface) = self.interfaces.get(usize::from(port.interface.0)) else { return 0 };
         match port.side {
             Side::Receive(queue) => interface.queue(queue).pending(),
             Side::Transmit => interface.unreclaimed(),
@@ -83,7 +83,7 @@ impl Net {
     }
 
     /// Whether a port has a reason to interrupt: work, or for a handler that only sets a flag, something new.
-    fn asks(&mut self, port: Port) -> bool {
+    fn asks(&self, port: Port) -> bool {
         if self.sets_flags(port) { self.come(port) > port.noted } else { self.pending(port) }
     }
 
@@ -93,12 +93,12 @@ impl Net {
     }
 
     /// What has come to a port and not been taken from it: what waits, and what its ring has shed. Both are reasons to interrupt.
-    fn come(&mut self, port: Port) -> u64 {
+    fn come(&self, port: Port) -> u64 {
         self.waiting(port) as u64 + self.shed(port)
     }
 
-    fn shed(&mut self, port: Port) -> u64 {
-        match (port.side, self.interfaces.get_mut(usize::from(port.interface.0))) {
+    fn shed(&self, port: Port) -> u64 {
+        match (port.side, self.interfaces.get(usize::from(port.interface.0))) {
             (Side::Receive(queue), Some(interface)) => interface.queue(queue).shed(),
             _ => 0,
         }
@@ -119,6 +119,7 @@ impl Net {
     /// The device interrupt: all device work here, or only a note for the polling thread.
     pub(crate) fn device_interrupt(&mut self, index: usize, now: Instant) {
         let Some(&port) = self.ports.get(index) else { return };
+        self.next_port_served = port.source.0 + 1;
         // Under clocked interrupts a handler that goes on with its ring is the same interrupt still.
         let entered = self.entered.contains(port.source);
         if self.config.clocked_interrupts.is_some() {
@@ -136,11 +137,22 @@ impl Net {
                 self.note(port.source, |_| come);
             }
         } else {
+            self.interrupting = Some(port);
             self.device_work(port, self.config.batch_pkts, now);
             if port.side == Side::Transmit {
                 self.restart_output(port.interface);
             }
             self.poller.callback_over(port.source);
+        }
+    }
+
+    /// The handler returns. Under clocked interrupts, what comes to a source from the time it is found empty waits for the next tick.
+    pub(crate) fn finish_interrupt(&mut self) {
+        if let Some(port) = self.interrupting.take()
+            && self.config.clocked_interrupts.is_some()
+            && !self.asks(port)
+        {
+            self.ticked = self.ticked.without(Sources::one(port.source));
         }
     }
 
@@ -214,7 +226,7 @@ impl Net {
     /// Takes a frame from a ring, and does what is to be done about it; false if there was none.
     fn take_in(&mut self, port: Port, queue: usize, now: Instant) -> bool {
         let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0)) else { return false };
-        let Some(frame) = interface.queue(queue).take(&mut self.pool) else { return false };
+        let Some(frame) = interface.queue_mut(queue).take(&mut self.pool) else { return false };
         self.count_received(port.interface, 1);
         self.work.add(Work::Receive);
         if !self.captures.is_empty() {
@@ -231,7 +243,7 @@ impl Net {
         let held_back = fed_by.without(self.unlimited);
         let (interfaces, mut monitors) = self.monitors();
         let Some(interface) = interfaces.get_mut(usize::from(port.interface.0)) else { return 0 };
-        let seen = interface.queue(queue).look(limit, &mut |bytes, note| {
+        let seen = interface.queue_mut(queue).look(limit, &mut |bytes, note| {
             monitors.work.add(Work::Receive);
             let sighting = Sighting { interface: port.interface, at: now, sent: false, bytes, note };
             monitors.see(&sighting, fed_by);
@@ -314,7 +326,7 @@ impl Net {
         };
         self.work.add(Work::Enqueue);
         let feed = channel.feed;
-        if let Some(Feed::Connection(connection)) = feed
+        if let Some(SegmentKind::Connection(connection)) = feed
             && channel.queued() >= shared
         {
             channel.refuse();
@@ -361,45 +373,45 @@ impl Net {
     pub(super) fn wake_receivers(&mut self, id: ChannelId) {
         if self.is_screened(id) {
             // Whoever screens looks into the channel before it sleeps.
-            let waiter = self.screen.and_then(|s| self.descriptor_mut(s)).and_then(|d| d.waiter().take());
-            return waiter.into_iter().for_each(|waiter| self.wake(waiter));
+            return self.screen.into_iter().for_each(|screen| self.ready.raise(screen, Ready::READABLE));
         }
         if let Some(daemon) = self.daemon(id) {
-            self.wake(daemon);
-            return;
+            return self.ready.wake_process(daemon);
         }
-        let members = self.channel(id).map_or(0, |c| c.members.len());
-        for nth in 0..members {
-            let member = self.channel(id).and_then(|c| c.members.get(nth).copied());
-            let waiter = member.and_then(|m| self.socket_mut(m)).and_then(|s| s.ready.waiter.take());
-            if let Some(waiter) = waiter {
-                self.wake(waiter);
-            }
+        let channel = self.channels.get(id.0 as usize).and_then(Option::as_ref);
+        for &member in channel.map_or(&[][..], |channel| &channel.members) {
+            self.ready.raise(member, Ready::READABLE);
         }
     }
 
-    pub(super) fn wake(&mut self, process: ProcessId) {
-        self.work.add(Work::Wakeup);
-        self.wakeups.push(process);
-    }
-
-    /// Collects the interrupts of channels on interfaces. Returns whether there are any.
-    pub(crate) fn collect_channel_interrupts(&mut self) -> bool {
-        if self.plan.device == DeviceWork::None {
-            for interface in &mut self.interfaces {
-                let Some(demultiplexer) = interface.demultiplexer() else { continue };
-                while let Some(channel) = demultiplexer.interrupt() {
-                    self.rung.push_back(channel);
-                }
-            }
-        }
+    /// Whether a channel on an interface interrupts.
+    pub(crate) fn has_channel_interrupt(&self) -> bool {
         !self.rung.is_empty()
+            || self.plan.device == DeviceWork::None
+                && self.interfaces.iter().any(|interface| interface.channel_interrupts())
+    }
+
+    /// The next channel that interrupts; interfaces take turns.
+    fn next_channel_interrupt(&mut self) -> Option<ChannelId> {
+        if let Some(id) = self.rung.pop_front() {
+            return Some(id);
+        }
+        let interfaces = self.interfaces.len();
+        for _ in 0..interfaces {
+            let next = self.next_interface_served % interfaces;
+            self.next_interface_served = next + 1;
+            let interrupt = self.interfaces.get_mut(next)?.demultiplexer().and_then(|d| d.interrupt());
+            if interrupt.is_some() {
+                return interrupt;
+            }
+        }
+        None
     }
 
     /// The interrupt of a channel on an interface: wakes its receiver, nothing more.
     pub(crate) fn channel_interrupt(&mut self) {
         self.work.add(Work::Interrupt);
-        let Some(id) = self.rung.pop_front() else { return };
+        let Some(id) = self.next_channel_interrupt() else { return };
         if let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
             return self.activate(id, feed);
         }

@@ -11,25 +11,24 @@ mod tcp;
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::channel::{Channel, ChannelId};
+use crate::channel::Channel;
+use crate::config::Config;
 use crate::demux::{Binding, Change, Table};
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
-use crate::host::Config;
+use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::poll::{FeedbackBy, Gate, Poller, SourceId, Sources};
-use crate::process::ProcessId;
+use crate::ready::ReadyTable;
 use crate::receive::{AfterDevice, DeviceWork, Plan};
-use crate::socket::{Descriptor, Socket, SocketId};
-use crate::stack::{Datagram, InterfaceId, Io, Stack};
+use crate::socket::{Descriptor, Socket};
+use crate::stack::{Datagram, Io, Stack};
 use crate::time::{Duration, Instant};
 use crate::wire::{IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
-use output::Outlet;
-pub use output::{Traffic, Transmit, TransmitService};
-pub(crate) use tcp::Feed;
+use crate::transmit::TransmitQueue;
 use tcp::Tcp;
 
 /// Fragments without their first part are looked at this often while the core is busy.
@@ -38,15 +37,6 @@ const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
 const OUTPUT_PKTS: usize = 256;
 /// An interface that cannot send, and will not say when it can, is tried again after this time.
 const STALL_PERIOD: Duration = Duration::from_millis(1);
-
-/// A queue that gives feedback to the polling thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QueueId {
-    Socket(SocketId),
-    Channel(ChannelId),
-    IpQueue,
-    Output(InterfaceId),
-}
 
 /// A side of an interface that the host serves.
 #[derive(Debug, Clone, Copy)]
@@ -78,12 +68,13 @@ pub(crate) struct Net {
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     polled: Option<device::Polled>,
-    /// Processes to be woken when the unit is over.
-    pub(crate) wakeups: Vec<ProcessId>,
+    pub(crate) ready: ReadyTable,
     interfaces: Vec<Box<dyn Interface>>,
     /// By the number of their source.
     ports: Vec<Port>,
     next_port_served: u16,
+    /// Of interfaces that demultiplex.
+    next_interface_served: usize,
     /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in the interrupt.
     unlimited: Sources,
     table: Table,
@@ -103,7 +94,7 @@ pub(crate) struct Net {
     /// What the unit that runs sends.
     out: VecDeque<(InterfaceId, Frame)>,
     /// Of each interface.
-    outlets: Vec<Outlet>,
+    outlets: Vec<TransmitQueue>,
     retry_output_at: Instant,
     /// Device interrupts taken.
     pub(crate) interrupts: u64,
@@ -112,6 +103,8 @@ pub(crate) struct Net {
     ticked: Sources,
     /// Of these, the ones that have interrupted since.
     entered: Sources,
+    /// The port whose interrupt is being served.
+    interrupting: Option<Port>,
     /// Channels that have work for the idle level.
     active: VecDeque<ChannelId>,
     /// Channels on interfaces whose interrupt is not enabled.
@@ -140,10 +133,11 @@ impl Net {
             work: WorkLog::default(),
             poller: poller(&config),
             polled: None,
-            wakeups: Vec::new(),
+            ready: ReadyTable::new(),
             interfaces: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
+            next_interface_served: 0,
             unlimited: Sources::NONE,
             table: Table::new(config.seed),
             channels: Vec::new(),
@@ -163,6 +157,7 @@ impl Net {
             next_tick: if config.clocked_interrupts.is_some() { Instant::ZERO } else { Instant::NEVER },
             ticked: Sources::NONE,
             entered: Sources::NONE,
+            interrupting: None,
             active: VecDeque::new(),
             disarmed: Vec::new(),
             rung: VecDeque::new(),
@@ -175,6 +170,10 @@ impl Net {
             next_port: sockets::EPHEMERAL_FIRST,
             config,
         };
+        if let Some(secret) = net.config.secret {
+            net.stack.set_secret(secret);
+            net.table.set_secret(secret);
+        }
         if plan.is_lazy() {
             net.neighbor_channel = Some(net.open_daemon_channel(Binding::Neighbor)?);
             net.control_channel = Some(net.open_daemon_channel(Binding::Control)?);
@@ -237,7 +236,7 @@ impl Net {
         let limit = self.config.output_queue_pkts.max(1);
         self.pool.grow(limit).map_err(AddInterfaceError::NoMemory)?;
         let gate = if self.config.output_feedback { self.gate(limit) } else { Gate::open() };
-        self.outlets.push(Outlet::new(limit, gate));
+        self.outlets.push(TransmitQueue::new(limit, gate));
         let id = self.stack.add_interface(interface.address(), interface.mtu());
         self.update(Change::Hardware(interface.address()));
         let queues = interface.queues();
@@ -403,13 +402,13 @@ impl Net {
         }
     }
 
-    /// Reopens the gate of a queue. Returns whether it is as full as it was when it closed.
+    /// Reopens the gate of a queue. Returns whether its consumer hangs.
     fn reopen(&mut self, queue: QueueId) -> bool {
         match queue {
             QueueId::Socket(id) => self.descriptor_mut(id).is_some_and(Descriptor::reopen),
             QueueId::Channel(id) => self.channel_mut(id).is_some_and(Channel::reopen),
             QueueId::IpQueue => self.ip_queue_gate.reopen(self.ip_queue.len()),
-            QueueId::Output(id) => self.outlets.get_mut(usize::from(id.0)).is_some_and(Outlet::reopen),
+            QueueId::Output(id) => self.outlets.get_mut(usize::from(id.0)).is_some_and(TransmitQueue::reopen),
         }
     }
 
@@ -422,7 +421,7 @@ impl Net {
                 && armed.contains(port.source)
                 && let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0))
             {
-                pending |= interface.queue(queue).arm();
+                pending |= interface.queue_mut(queue).arm();
             }
         }
         let mut disarmed = core::mem::take(&mut self.disarmed);
@@ -462,21 +461,21 @@ impl Net {
     }
 
     /// Frames in receive rings and in channels on interfaces.
-    pub(crate) fn in_rings(&mut self) -> u64 {
+    pub(crate) fn in_rings(&self) -> u64 {
         let channels: usize = self.channels.iter().flatten().map(|c| c.len() - c.queued()).sum();
         let mut rings = 0;
-        for interface in &mut self.interfaces {
+        for interface in &self.interfaces {
             rings += (0..interface.queues()).map(|q| interface.queue(q).pending()).sum::<usize>();
         }
         (channels + rings) as u64
     }
 
     /// Frames that receive rings hold back for the moment.
-    pub(crate) fn coming(&mut self) -> u64 {
-        let queues = |interface: &mut Box<dyn Interface>| {
+    pub(crate) fn coming(&self) -> u64 {
+        let queues = |interface: &Box<dyn Interface>| {
             (0..interface.queues()).map(|queue| interface.queue(queue).coming()).sum::<u64>()
         };
-        self.interfaces.iter_mut().map(queues).sum()
+        self.interfaces.iter().map(queues).sum()
     }
 
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {

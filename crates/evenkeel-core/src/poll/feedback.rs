@@ -75,13 +75,16 @@ pub struct Gate {
     low_pkts: Option<usize>,
     /// The sources inhibited on behalf of this queue.
     closed: Sources,
+    /// Whether anything was taken from the queue since the gate closed: its consumer lives.
+    taken: bool,
 }
 
 impl Gate {
     /// A gate that never closes.
     #[must_use]
     pub const fn open() -> Self {
-        Self { limit_pkts: usize::MAX, high_pkts: usize::MAX, low_pkts: None, closed: Sources::NONE }
+        let closed = Sources::NONE;
+        Self { limit_pkts: usize::MAX, high_pkts: usize::MAX, low_pkts: None, closed, taken: false }
     }
 
     /// The gate of a queue that holds at most `limit_pkts`.
@@ -95,7 +98,7 @@ impl Gate {
             limit_pkts: limit_pkts.max(1),
             high_pkts: share(feedback.high_percent).max(1),
             low_pkts: feedback.resume_on_space.then(|| share(feedback.low_percent)),
-            closed: Sources::NONE,
+            ..Self::open()
         }
     }
 
@@ -111,12 +114,14 @@ impl Gate {
         if occupancy_pkts < self.high_pkts || self.closed.union(fed_by) == self.closed {
             return None;
         }
+        self.taken &= !self.closed.is_empty();
         self.closed = self.closed.union(fed_by);
         Some(self.closed)
     }
 
     /// After a dequeue: whether the low mark is reached and input may resume.
     pub fn on_dequeue(&mut self, occupancy_pkts: usize) -> bool {
+        self.taken = true;
         let resume = !self.closed.is_empty() && self.low_pkts.is_some_and(|low| occupancy_pkts <= low);
         if resume {
             self.closed = Sources::NONE;
@@ -124,11 +129,11 @@ impl Gate {
         resume
     }
 
-    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark. Returns whether the queue is there still:
-    /// its consumer hangs, or is very slow.
+    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark. Returns whether the consumer hangs:
+    /// the queue is at the high mark still, and nothing was taken from it meanwhile. One that is only slow needs no more than it has.
     pub fn reopen(&mut self, occupancy_pkts: usize) -> bool {
         self.closed = Sources::NONE;
-        occupancy_pkts >= self.high_pkts
+        occupancy_pkts >= self.high_pkts && !self.taken
     }
 }
 
@@ -178,5 +183,19 @@ mod tests {
         assert!(!gate.on_dequeue(0));
         assert!(!gate.reopen(23));
         assert_eq!(gate.on_enqueue(24, source), Some(source));
+    }
+
+    #[test]
+    fn a_consumer_hangs_if_it_took_nothing_while_the_gate_was_closed() {
+        let mut gate = Gate::new(&Feedback::default(), 32);
+        let source = Sources::one(SourceId(0));
+        assert_eq!(gate.on_enqueue(24, source), Some(source));
+        assert!(gate.reopen(24), "nothing was taken");
+        // A callback that was let finish has filled the queue; the consumer takes five and is far from the low mark.
+        assert_eq!(gate.on_enqueue(32, source), Some(source));
+        (27..32).rev().for_each(|left| assert!(!gate.on_dequeue(left)));
+        assert!(!gate.reopen(27), "slow is not hung");
+        assert_eq!(gate.on_enqueue(28, source), Some(source));
+        assert!(gate.reopen(28), "what was taken before the gate closed does not count");
     }
 }

@@ -167,6 +167,12 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         !self.servable().is_empty()
     }
 
+    /// The same if the core has nothing else to do: then limits have nobody to protect, and only queues hold sources back.
+    #[must_use]
+    pub fn is_runnable_when_idle(&self) -> bool {
+        !self.wants.without(self.inputs.and(self.queues.sources())).is_empty() || self.is_runnable()
+    }
+
     fn servable(&self) -> Sources {
         let finishing = self.callback.filter(|callback| self.may_finish(callback.source));
         let finishing = finishing.map_or(Sources::NONE, |callback| Sources::one(callback.source));

@@ -1,6 +1,7 @@
 //! Which addresses are ours, which cannot be anybody's, and which of ours suits a destination.
 
-use super::{InterfaceId, Stack};
+use super::Stack;
+use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
 
 /// The group that every IPv6 router is in (RFC 4291 2.8).

@@ -3,9 +3,10 @@
 use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
 use super::output::ETHERNET;
-use super::{InterfaceId, Io, Stack};
+use super::{Io, Stack};
 use crate::drop::LinkDrop;
 use crate::frame::Frame;
+use crate::id::InterfaceId;
 use crate::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetProtocol, IpAddress, Ipv4Address,
 };

@@ -39,8 +39,8 @@ pub struct Config {
     pub fragments_per_packet: usize,
     /// Fragments held in reassembly altogether, hence frames. 256; the oldest packet makes room.
     pub fragment_pkts: usize,
-    /// How long an IPv4 packet may stay in reassembly. 30 s (RFC 1122 3.3.2 allows 60 to 120 and explains why shorter
-    /// is safer against mixed-up identifications; Linux takes 30).
+    /// How long an IPv4 packet may stay in reassembly. 60 s (RFC 1122 3.3.2: between 60 and 120; the least, because later fragments may be of
+    /// another packet with the same identification).
     pub reassembly_v4: Duration,
     /// How long an IPv6 packet may stay in reassembly. 60 s (RFC 8200 4.5).
     pub reassembly_v6: Duration,
@@ -59,7 +59,7 @@ pub struct Config {
     /// Routes at most, of both families. 1 000 000, about the Internet's; memory is used as far as there are routes, some
     /// 100 octets each.
     pub routes: usize,
-    /// Destinations whose path MTU is remembered after "packet too big". 64; the oldest makes room.
+    /// Destinations whose path MTU is remembered after "packet too big". 1024, at some 50 bytes each; the oldest makes room.
     pub path_mtus: usize,
 }
 
@@ -78,7 +78,7 @@ impl Default for Config {
             reassembly_packets: 64,
             fragments_per_packet: 64,
             fragment_pkts: 256,
-            reassembly_v4: Duration::from_secs(30),
+            reassembly_v4: Duration::from_secs(60),
             reassembly_v6: Duration::from_secs(60),
             icmp_errors_per_s: 100,
             icmp_error_burst: 10,
@@ -87,7 +87,7 @@ impl Default for Config {
             groups: 64,
             report_groups: true,
             routes: 1_000_000,
-            path_mtus: 64,
+            path_mtus: 1024,
         }
     }
 }

@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 
 use super::neighbor::{Advertisement, Key};
-use super::{InterfaceId, Io, Stack};
+use super::{Io, Stack};
+use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress};
 
 /// Something that a neighbour said of itself.

@@ -1,14 +1,15 @@
 //! ICMP (RFC 792, RFC 1122 3.2.2) and ICMPv6 (RFC 4443): echo, errors out, errors in.
 
 use super::address::{Cast, is_link_local, is_link_scope};
-use super::checksum::Checksum;
 use super::ipv6::upper_of;
 use super::output::{ETHERNET, Header, Next, Path};
 use super::packet::Payload;
-use super::tcp::Trouble;
-use super::{InterfaceId, Io, Packet, Stack};
+use super::tcp::IcmpError;
+use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::id::InterfaceId;
+use crate::tcp::Checksum;
 use crate::wire::{Icmpv4Message, Icmpv6Message, IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
 /// Something to tell the sender of a packet.
@@ -52,11 +53,8 @@ pub(super) enum Problem {
         /// Octets into the packet.
         pointer: u32,
     },
-    /// The first fragment lacks headers (RFC 7112).
-    Incomplete {
-        /// Octets into the packet.
-        pointer: u32,
-    },
+    /// The first fragment lacks headers (RFC 7112, IPv6).
+    Incomplete,
 }
 
 impl Problem {
@@ -80,7 +78,7 @@ impl Problem {
             | Self::Header { .. }
             | Self::NextHeader { .. }
             | Self::Option { .. }
-            | Self::Incomplete { .. } => None,
+            | Self::Incomplete => None,
         }
     }
 
@@ -99,7 +97,8 @@ impl Problem {
             Self::Header { pointer } => (4, 0, pointer),
             Self::NextHeader { pointer } => (4, 1, pointer),
             Self::Option { pointer } => (4, 2, pointer),
-            Self::Incomplete { pointer } => (4, 3, pointer),
+            // The pointer is zero (RFC 8200 4.5).
+            Self::Incomplete => (4, 3, 0),
             Self::UnknownProtocol => (4, 1, 6),
         }
     }
@@ -162,8 +161,9 @@ fn offender_v6(packet: &[u8], even_to_group: bool) -> Option<Offender<'_>> {
     // What cannot be followed to its upper layer is at least no error message that we would recognise.
     let is_error = match upper_of(packet) {
         Some((protocol, at)) if protocol == u8::from(IpProtocol::Icmpv6) => {
+            // A fragment may end before the type: whatever it is the first of, it tells nobody of an error.
             let kind = packet.get(at).copied();
-            kind.is_none_or(|kind| kind < INFORMATIONAL || kind == u8::from(Icmpv6Message::Redirect))
+            kind.is_some_and(|kind| kind < INFORMATIONAL || kind == u8::from(Icmpv6Message::Redirect))
         }
         _ => false,
     };
@@ -272,20 +272,21 @@ impl Stack {
         own.filter_map(|interface| self.source_for(to, &next, interface)).find(suits)
     }
 
-    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Trouble> {
+    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<IcmpError> {
         let sum = packet.payload.chunks().fold(Checksum::default(), Checksum::add).finish();
         let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0)
         else {
             io.drop_payload(packet.payload, IpDrop::BadIcmp);
             return None;
         };
-        if let Some(trouble) = self.trouble_v4(packet.payload.head()) {
+        if let Some(error) = self.icmp_error_v4(packet.payload.head()) {
             io.consume(packet.payload);
-            return Some(trouble);
+            return Some(error);
         }
         match Icmpv4Message::from(kind) {
             // Never to a broadcast or group (RFC 1122 3.2.2.6 allows to keep silent): it would amplify.
-            Icmpv4Message::EchoRequest if code == 0 && packet.cast == Cast::Unicast => {
+            // Its code means nothing and is not asked for; that of the answer is zero.
+            Icmpv4Message::EchoRequest if packet.cast == Cast::Unicast => {
                 self.echo([u8::from(Icmpv4Message::EchoReply), 0, 0, 0, a, b, c, d], packet, io);
             }
             Icmpv4Message::DstUnreachable if code == 4 => {

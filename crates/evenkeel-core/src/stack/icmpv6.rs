@@ -1,23 +1,22 @@
 //! ICMPv6 input: which message goes where (RFC 4443).
 
 use super::address::Cast;
-use super::checksum::Checksum;
 use super::path_mtu::MIN_V6;
-use super::tcp::Trouble;
+use super::tcp::IcmpError;
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
+use crate::tcp::Checksum;
 use crate::wire::{Icmpv6Message, IpProtocol};
 
 /// MLDv1 report and done (RFC 2710 3), of which others may be heard.
 const MLD_V1: [u8; 2] = [131, 132];
 
 impl Stack {
-    pub(super) fn input_icmpv6(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Trouble> {
+    pub(super) fn input_icmpv6(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<IcmpError> {
         let protocol = IpProtocol::Icmpv6.into();
         let pseudo = Checksum::pseudo(&packet.source, &packet.destination, protocol, packet.payload.len());
         let sum = packet.payload.chunks().fold(pseudo, Checksum::add).finish();
-        let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0)
-        else {
+        let Some(&[kind, _, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0) else {
             io.drop_payload(packet.payload, IpDrop::BadIcmp);
             return None;
         };
@@ -36,14 +35,14 @@ impl Stack {
             return None;
         }
         if !self.config.forward_only
-            && let Some(trouble) = self.trouble_v6(packet.payload.head(), packet.interface)
+            && let Some(error) = self.icmp_error_v6(packet.payload.head(), packet.interface)
         {
             io.consume(packet.payload);
-            return Some(trouble);
+            return Some(error);
         }
         match message {
             message if self.config.forward_only && !message.is_ndisc() => io.consume(packet.payload),
-            Icmpv6Message::EchoRequest if code == 0 => {
+            Icmpv6Message::EchoRequest => {
                 // RFC 4443 4.2 wants groups answered too: within the limit, so that one packet does not start a storm.
                 if packet.cast != Cast::Unicast && !self.within_rate(io) {
                     io.consume(packet.payload);

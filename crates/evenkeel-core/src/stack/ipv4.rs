@@ -1,15 +1,15 @@
 //! IPv4 input (RFC 791, RFC 1122 3.2).
 
 use super::address::Cast;
-use super::checksum::Checksum;
 use super::icmp::Problem;
 use super::output::{ETHERNET, PACKET_MAX};
 use super::packet::{Payload, Piece};
 use super::reassembly::{Fragment, Key, Whole};
-use super::{InterfaceId, Io, Packet, Received, Stack};
+use super::{Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
-use crate::tcp::Ecn;
+use crate::id::InterfaceId;
+use crate::tcp::{Checksum, Ecn};
 use crate::wire::{IpAddress, IpProtocol, Ipv4Packet};
 
 /// What input needs of an IPv4 header.
@@ -101,15 +101,15 @@ impl Stack {
             return None;
         }
         let piece = Piece::new(frame, ETHERNET + header.header_len, ETHERNET + header.total_len);
-        let (payload, protocol) = if header.offset == 0 && !header.more {
-            (Payload::One(piece), header.protocol)
+        let Whole { payload, next_header, ecn } = if header.offset == 0 && !header.more {
+            Whole { payload: Payload::One(piece), next_header: header.protocol, ecn: header.ecn }
         } else {
-            let Whole { payload, next_header } = self.reassemble_v4(interface, &header, piece, io)?;
-            (payload, next_header)
+            self.reassemble_v4(interface, &header, piece, io)?
         };
         let (source, destination) = (header.source, header.destination);
-        let packet = Packet { interface, source, destination, cast, hop_limit: 0, ecn: header.ecn, payload };
-        self.deliver_v4(protocol, packet, io)
+        let (hop_limit, fragmented) = (0, false);
+        let packet = Packet { interface, source, destination, cast, hop_limit, fragmented, ecn, payload };
+        self.deliver_v4(next_header, packet, io)
     }
 
     /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded (then `None`).
@@ -154,8 +154,8 @@ impl Stack {
             identification: header.identification.into(),
             protocol: header.protocol,
         };
-        let fragment =
-            Fragment { piece, offset: header.offset, more: header.more, next_header: header.protocol };
+        let &Header { offset, more, protocol: next_header, ecn, .. } = header;
+        let fragment = Fragment { piece, offset, more, next_header, ecn };
         self.reassembly.insert(key, interface, fragment, io)
     }
 
@@ -163,7 +163,7 @@ impl Stack {
         match IpProtocol::from(protocol) {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
-            IpProtocol::Icmp => return self.input_icmp(packet, io).map(Received::Trouble),
+            IpProtocol::Icmp => return self.input_icmp(packet, io).map(Received::IcmpError),
             IpProtocol::Igmp => self.input_igmp(packet, io),
             _ => {
                 self.report(packet.interface, packet.payload.first_frame(), Problem::UnknownProtocol, io);

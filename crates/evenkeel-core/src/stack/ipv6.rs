@@ -5,9 +5,10 @@ use super::icmp::Problem;
 use super::output::{ETHERNET, PACKET_MAX};
 use super::packet::{Payload, Piece};
 use super::reassembly::{Fragment, Key, Whole};
-use super::{InterfaceId, Io, Packet, Received, Stack};
+use super::{Io, Packet, Received, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::id::InterfaceId;
 use crate::tcp::Ecn;
 use crate::wire::{IpAddress, IpProtocol, Ipv6Packet};
 
@@ -192,7 +193,6 @@ impl Stack {
         };
         let found = walk.follow(header.next, FIXED, 6);
         let Header { source, destination, hop_limit, ecn, .. } = header;
-        let with = |payload| Packet { interface, source, destination, cast, hop_limit, ecn, payload };
         match found {
             Ok(Found::Upper { protocol, at, field }) => {
                 let payload = Payload::One(Piece::new(frame, ETHERNET + at, ETHERNET + header.total_len));
@@ -200,7 +200,10 @@ impl Stack {
                     io.consume(payload);
                     return None;
                 }
-                self.deliver_v6(protocol, field, with(payload), io)
+                let fragmented = false;
+                let packet =
+                    Packet { interface, source, destination, cast, hop_limit, fragmented, ecn, payload };
+                self.deliver_v6(protocol, field, packet, io)
             }
             // No neighbour is discovered in fragments (RFC 6980), and nothing else is looked at here.
             Ok(Found::Fragment { .. }) | Err(_) if self.config.forward_only => {
@@ -208,8 +211,12 @@ impl Stack {
                 None
             }
             Ok(Found::Fragment { at }) => {
-                let (payload, protocol, field) = self.fragment_v6(interface, &header, cast, at, frame, io)?;
-                self.deliver_v6(protocol, field, with(payload), io)
+                let Whole { payload, next_header, ecn } =
+                    self.fragment_v6(interface, &header, at, frame, io)?;
+                let fragmented = true;
+                let packet =
+                    Packet { interface, source, destination, cast, hop_limit, fragmented, ecn, payload };
+                self.deliver_behind_fragment(next_header, packet, io)
             }
             Err(refusal) => {
                 self.refuse(interface, refusal, frame, io);
@@ -240,17 +247,15 @@ impl Stack {
         io.drop_frame(frame, IpDrop::Malformed);
     }
 
-    /// Takes a fragment whose fragment header is at `at`. Gives the packet's payload once whole, what it begins with, and
-    /// where that is named.
+    /// Takes a fragment whose fragment header is at `at`. Gives the packet once it is whole, from behind that header on.
     fn fragment_v6(
         &mut self,
         interface: InterfaceId,
         header: &Header,
-        cast: Cast,
         at: usize,
         frame: Frame,
         io: &mut Io<'_>,
-    ) -> Option<(Payload, u8, usize)> {
+    ) -> Option<Whole> {
         let packet = frame.bytes().get(ETHERNET..ETHERNET + header.total_len).unwrap_or_default();
         let Some(&[next, _, high, low, a, b, c, d]) = packet.get(at..at + 8) else {
             io.drop_frame(frame, IpDrop::Malformed);
@@ -262,14 +267,14 @@ impl Stack {
         if offset == 0 && !more {
             // An atomic fragment is a packet of its own, whatever else has this identification (RFC 6946 4).
             let payload = Payload::One(Piece::new(frame, ETHERNET + at + 8, ETHERNET + header.total_len));
-            return self.skip_options(interface, payload, next, cast, io);
+            return Some(Whole { payload, next_header: next, ecn: header.ecn });
         }
         let refused = if len == 0 {
             Some(Refusal::Silent)
         } else if more && !len.is_multiple_of(8) {
             Some(Refusal::Report(Problem::Header { pointer: 4 }))
         } else if offset == 0 && !Self::has_all_headers(packet, next, at) {
-            Some(Refusal::Report(Problem::Incomplete { pointer: at as u32 + 8 }))
+            Some(Refusal::Report(Problem::Incomplete))
         } else {
             None
         };
@@ -289,60 +294,57 @@ impl Stack {
             protocol: 0,
         };
         let piece = Piece::new(frame, ETHERNET + at + 8, ETHERNET + header.total_len);
-        let fragment = Fragment { piece, offset, more, next_header: next };
-        let Whole { payload, next_header } = self.reassembly.insert(key, interface, fragment, io)?;
-        self.skip_options(interface, payload, next_header, cast, io)
+        let fragment = Fragment { piece, offset, more, next_header: next, ecn: header.ecn };
+        self.reassembly.insert(key, interface, fragment, io)
     }
 
-    /// Whether a first fragment has every header up to and with the upper layer's (RFC 7112 5).
+    /// Whether a first fragment has every header up to and with the upper layer's (RFC 8200 4.5, RFC 7112 5). Of one unknown to us its
+    /// first byte must do.
     fn has_all_headers(packet: &[u8], next: u8, at: usize) -> bool {
         let walk = Walk { packet, multicast: false };
         match walk.follow(next, at + 8, at) {
             Ok(Found::Upper { protocol, at, .. }) => {
                 let needed = match IpProtocol::from(protocol) {
                     IpProtocol::Udp | IpProtocol::Icmpv6 => 8,
-                    _ => 0,
+                    // Its options are part of the header (RFC 7112 2).
+                    IpProtocol::Tcp => {
+                        packet.get(at + 12).map_or(20, |offset| usize::from(offset >> 4) * 4).max(20)
+                    }
+                    IpProtocol::Ipv6NoNxt => 0,
+                    _ => 1,
                 };
                 at + needed <= packet.len()
             }
-            // Trouble of another kind, which reassembly's user will name.
+            // A problem of another kind, which reassembly's user will name.
             Ok(Found::Fragment { .. }) | Err(Refusal::Report(_)) => true,
             Err(Refusal::Silent) => false,
         }
     }
 
-    /// Goes over the extension headers behind a fragment header, which lie in the first fragment whole.
-    fn skip_options(
-        &mut self,
-        interface: InterfaceId,
-        mut payload: Payload,
-        next: u8,
-        cast: Cast,
-        io: &mut Io<'_>,
-    ) -> Option<(Payload, u8, usize)> {
+    /// Goes over the extension headers behind a fragment header, which lie in the first fragment whole, and delivers the rest.
+    fn deliver_behind_fragment(&mut self, next: u8, mut packet: Packet, io: &mut Io<'_>) -> Option<Received> {
+        let payload = &packet.payload;
         let head = payload.head();
         // The walk's offsets are those in the first fragment's packet; a first fragment may have had other headers in
         // front than the one that came last, so they are reckoned from its own start.
         let bytes = payload.first_frame().map(Frame::bytes).unwrap_or_default();
         let start = payload.head_start();
-        let packet = bytes.get(ETHERNET..start + head.len()).unwrap_or_default();
+        let headers = bytes.get(ETHERNET..start + head.len()).unwrap_or_default();
         let at = start - ETHERNET;
-        let found = Walk { packet, multicast: cast != Cast::Unicast }.follow(next, at, at - 8);
+        let walk = Walk { packet: headers, multicast: packet.cast != Cast::Unicast };
+        let found = walk.follow(next, at, at - 8);
         match found {
             Ok(Found::Upper { protocol, at: upper, field }) => {
-                payload.strip(upper - at);
-                Some((payload, protocol, field))
+                packet.payload.strip(upper - at);
+                return self.deliver_v6(protocol, field, packet, io);
             }
-            Ok(Found::Fragment { .. }) | Err(Refusal::Silent) => {
-                io.drop_payload(payload, IpDrop::Malformed);
-                None
-            }
+            Ok(Found::Fragment { .. }) | Err(Refusal::Silent) => {}
             Err(Refusal::Report(problem)) => {
-                self.report(interface, payload.first_frame(), problem, io);
-                io.drop_payload(payload, IpDrop::Malformed);
-                None
+                self.report(packet.interface, packet.payload.first_frame(), problem, io);
             }
         }
+        io.drop_payload(packet.payload, IpDrop::Malformed);
+        None
     }
 
     fn deliver_v6(
@@ -360,7 +362,7 @@ impl Stack {
         match protocol {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
-            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io).map(Received::Trouble),
+            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io).map(Received::IcmpError),
             IpProtocol::Ipv6NoNxt => io.drop_payload(packet.payload, IpDrop::UnknownProtocol),
             _ => {
                 let problem = Problem::NextHeader { pointer: field as u32 };

@@ -65,8 +65,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::id::InterfaceId;
     use crate::stack::tests::{LAN, Node, mac};
-    use crate::stack::{InterfaceId, Route, Via};
+    use crate::stack::{Route, Via};
     use crate::wire::IpCidr;
 
     const WAN: InterfaceId = InterfaceId(1);

@@ -6,7 +6,6 @@
 
 mod address;
 mod arp;
-pub(crate) mod checksum;
 mod config;
 mod conflict;
 mod forward;
@@ -14,6 +13,7 @@ mod fragment;
 mod hearsay;
 mod icmp;
 mod icmpv6;
+mod identification;
 mod ipv4;
 mod ipv6;
 mod lately;
@@ -37,8 +37,7 @@ use std::collections::VecDeque;
 use crate::drop::{LinkDrop, Reason};
 use crate::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool};
 use crate::ledger::Ledger;
-use crate::tcp::Ecn;
-use crate::tcp::endpoint::Lane;
+use crate::tcp::{Ecn, Secret};
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpCidr, Ipv4Address};
 
@@ -51,6 +50,7 @@ pub use forward::Transit;
 pub use hearsay::Hearsay;
 use hearsay::News;
 use icmp::Problem;
+use identification::Identifications;
 use lately::Lately;
 use multicast::Groups;
 pub use multipath::{Multipath, NextHop};
@@ -64,19 +64,10 @@ use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
 pub(crate) use tcp::segment_max;
-pub use tcp::{TcpPacket, Trouble, TroubleKind};
+pub use tcp::{IcmpError, IcmpErrorKind, TcpPacket};
 pub use udp::{Datagram, SendError, Source};
 
-/// Names an interface of one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct InterfaceId(pub u8);
-
-impl InterfaceId {
-    /// As TCP knows it.
-    pub(crate) const fn lane(self) -> Lane {
-        Lane::new(self.0)
-    }
-}
+pub use crate::id::InterfaceId;
 
 /// What protocol work needs from the host around it.
 ///
@@ -181,7 +172,7 @@ pub enum Received {
     /// A segment for a connection or a listener.
     Segment(TcpPacket),
     /// What ICMP says of a segment that we have sent. Its frame is consumed.
-    Trouble(Trouble),
+    IcmpError(IcmpError),
     /// A packet for somebody else; only if [`Config::forwarding`].
     Transit(Transit),
 }
@@ -195,6 +186,8 @@ struct Packet {
     cast: Cast,
     /// Of IPv6 only: NDP and MLD look at it.
     hop_limit: u8,
+    /// It came behind a fragment header of IPv6, if only as an atomic fragment: NDP looks at it.
+    fragmented: bool,
     ecn: Ecn,
     payload: Payload,
 }
@@ -217,7 +210,7 @@ pub struct Stack {
     groups: Groups,
     errors: RateLimit,
     random: Random,
-    identification: u32,
+    identifications: Identifications,
     /// Which flows take which of several next hops.
     flows: u64,
 }
@@ -227,27 +220,36 @@ const MTU_MAX: usize = BUFFER_BYTES - HEADROOM;
 const MTU_MIN: usize = 576;
 
 impl Stack {
-    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal runs.
+    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal runs. On a real network it wants
+    /// a secret besides ([`Stack::set_secret`]).
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
-        let mut random = Random::new(seed);
         Self {
             attachments: Vec::new(),
             routes: Routes::default(),
             lately: Lately::default(),
             path_mtus: PathMtus::default(),
-            neighbors: Neighbors::new(&config),
+            neighbors: Neighbors::new(&config, seed),
             news: News::new(config.news),
             claims: Claims::default(),
             reassembly: Reassembly::new(&config),
             groups: Groups::default(),
             errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),
-            identification: random.next() as u32,
+            identifications: Identifications::new(Secret::of_seed(seed)),
             // As other routers choose by the same hash, each mixes in something of its own: or all flows that come to one would go on together.
             flows: Random::new(!seed).next(),
-            random,
+            random: Random::new(seed),
             config,
         }
+    }
+
+    /// From now on identifications, jitter, and what flows take which of several next hops come from `secret`.
+    pub fn set_secret(&mut self, secret: Secret) {
+        let seed = |label| secret.hash_for(label, &[]);
+        self.identifications = Identifications::new(secret);
+        self.neighbors.reseed(seed(2));
+        self.random = Random::new(seed(3));
+        self.flows = seed(4);
     }
 
     /// The limits it was made with.

@@ -6,10 +6,11 @@
 use core::time::Duration;
 
 use super::address::{hardware_group, is_link_scope};
-use super::checksum::Checksum;
 use super::output::{Header, Next, Path};
-use super::{GroupError, InterfaceId, Io, Packet, Stack};
+use super::{GroupError, Io, Packet, Stack};
 use crate::drop::IpDrop;
+use crate::id::InterfaceId;
+use crate::tcp::Checksum;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::InterfaceId;
 use super::route::Hop;
+use crate::id::InterfaceId;
 use crate::wire::IpAddress;
 
 /// One of several next hops.

@@ -7,9 +7,9 @@ use super::address::{Cast, solicited_node};
 use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
 use super::output::{Header, Next, Path};
-use super::packet::Payload;
-use super::{InterfaceId, Io, Packet, Stack};
+use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
+use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, Icmpv6Message, IpAddress, IpProtocol, Ipv6Address};
 
 /// Only a packet that no router has passed on has it (RFC 4861 3.1).
@@ -73,10 +73,9 @@ impl Message {
 
 impl Stack {
     pub(super) fn input_ndp(&mut self, kind: Icmpv6Message, packet: Packet, io: &mut Io<'_>) {
-        // Discovery is never fragmented (RFC 6980).
-        let whole = matches!(packet.payload, Payload::One(_));
         let head = packet.payload.head();
-        let valid = whole && packet.hop_limit == HOP_LIMIT && head.get(1) == Some(&0);
+        // A fragment header, that of an atomic fragment too, hides a message from those who filter them (RFC 6980 5).
+        let valid = !packet.fragmented && packet.hop_limit == HOP_LIMIT && head.get(1) == Some(&0);
         let handled = valid
             && match kind {
                 Icmpv6Message::NeighborSolicit => {

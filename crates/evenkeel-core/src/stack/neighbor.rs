@@ -7,9 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Config, InterfaceId, Io, NeighborError, Stack};
+use super::random::Random;
+use super::{Config, Io, NeighborError, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
+use crate::id::InterfaceId;
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress};
 
@@ -17,7 +19,7 @@ use crate::wire::{EthernetAddress, IpAddress};
 const RETRANSMIT: Duration = Duration::from_secs(1);
 /// Solicitations before giving up (RFC 4861 10, MAX_MULTICAST_SOLICIT and MAX_UNICAST_SOLICIT).
 const SOLICITATIONS: u8 = 3;
-/// How long an answer is believed (RFC 4861 10, REACHABLE_TIME).
+/// How long an answer is believed on average (RFC 4861 10, REACHABLE_TIME).
 const REACHABLE: Duration = Duration::from_secs(30);
 /// How long a doubtful entry is used before it is probed (RFC 4861 10, DELAY_FIRST_PROBE_TIME).
 const DELAY: Duration = Duration::from_secs(5);
@@ -31,7 +33,7 @@ pub(crate) type Key = (InterfaceId, IpAddress);
 enum State {
     /// Asked for, not known yet.
     Incomplete { asked: u8 },
-    /// Confirmed not longer ago than [`REACHABLE`], or known and not doubted since.
+    /// REACHABLE up to a time, from then on STALE.
     Known { confirmed_until: Instant },
     /// In use but doubted; about to be probed.
     Delay,
@@ -145,10 +147,11 @@ pub(crate) struct Neighbors {
     entries_max: usize,
     waiting_max: usize,
     waiting_per_entry: usize,
+    random: Random,
 }
 
 impl Neighbors {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, seed: u64) -> Self {
         Self {
             slots: Vec::new(),
             vacant: Vec::new(),
@@ -160,7 +163,19 @@ impl Neighbors {
             entries_max: config.neighbors.max(1),
             waiting_max: config.pending_pkts,
             waiting_per_entry: config.pending_per_neighbor_pkts,
+            random: Random::new(seed),
         }
+    }
+
+    pub(crate) const fn reseed(&mut self, seed: u64) {
+        self.random = Random::new(seed);
+    }
+
+    /// Until when an answer of now is believed: from half to one and a half times [`REACHABLE`] (RFC 4861 6.3.2, MIN_RANDOM_FACTOR and
+    /// MAX_RANDOM_FACTOR), so that those who learnt of each other at the same time do not ask at the same time for ever. Chosen anew for
+    /// each answer, which is oftener than the few hours that are asked for.
+    fn reachable_until(&mut self, now: Instant) -> Instant {
+        now + REACHABLE / 2 + self.random.up_to(REACHABLE)
     }
 
     /// Frames that wait.
@@ -269,7 +284,7 @@ impl Neighbors {
                     self.set_hardware(slot, hardware);
                     self.enter(slot, State::Known { confirmed_until: io.now }, Instant::NEVER);
                 }
-                self.release(slot)
+                self.release(slot, io.now)
             }
             None => {
                 self.create(key, State::Known { confirmed_until: io.now }, hardware, io);
@@ -278,7 +293,7 @@ impl Neighbors {
         }
     }
 
-    /// A neighbour advertised itself: RFC 4861 7.2.5. Only an entry that is there is changed.
+    /// A neighbour advertised itself: RFC 4861 7.2.5, and alike for ARP. Only an entry that is there is changed.
     ///
     /// Returns the frames that waited for it, with its address.
     pub(crate) fn advertised(
@@ -290,8 +305,7 @@ impl Neighbors {
         let slot = *self.by_key.get(&key)?;
         let entry = self.entry(slot).filter(|entry| entry.state != State::Static)?;
         let known = !matches!(entry.state, State::Incomplete { .. });
-        // What nobody asked for proves nothing, whatever it says of itself.
-        let answers = said.solicited && matches!(entry.state, State::Incomplete { .. } | State::Probe { .. });
+        let asked = matches!(entry.state, State::Incomplete { .. } | State::Probe { .. });
         let hardware = match (said.hardware, known) {
             (Some(hardware), _) => hardware,
             (None, true) => entry.hardware,
@@ -299,20 +313,24 @@ impl Neighbors {
         };
         let differs = known && hardware != entry.hardware;
         if differs && !said.overrides {
-            // Somebody else claims the address without the right to replace: doubt, but do not believe.
+            // Somebody else claims the address without the right to replace: doubt, but do not believe (7.2.5 I).
             if matches!(entry.state, State::Known { .. }) {
                 self.enter(slot, State::Known { confirmed_until: now }, Instant::NEVER);
             }
             return None;
         }
         self.set_hardware(slot, hardware);
-        if answers {
-            self.prove(slot);
-            self.enter(slot, State::Known { confirmed_until: now + REACHABLE }, Instant::NEVER);
+        if said.solicited {
+            // Whatever the state was; but what calls itself an answer while nobody asks is not preferred when room is needed.
+            if asked {
+                self.prove(slot);
+            }
+            let confirmed_until = self.reachable_until(now);
+            self.enter(slot, State::Known { confirmed_until }, Instant::NEVER);
         } else if differs || !known {
             self.enter(slot, State::Known { confirmed_until: now }, Instant::NEVER);
         }
-        Some((hardware, self.release(slot)))
+        Some((hardware, self.release(slot, now)))
     }
 
     fn set_hardware(&mut self, slot: usize, hardware: EthernetAddress) {
@@ -375,7 +393,7 @@ impl Neighbors {
         self.order.remove(&entry.rank(slot));
         entry.hardware = hardware;
         self.enter(slot, State::Static, Instant::NEVER);
-        self.release(slot)
+        self.release(slot, io.now)
     }
 
     /// Forgets one neighbour; says whether it was known or asked for. Frames that wait for it are dropped.
@@ -457,10 +475,15 @@ impl Neighbors {
         entry.waiting
     }
 
-    fn release(&mut self, slot: usize) -> VecDeque<Waiting> {
+    /// Lets the frames go that waited. They are sent to a neighbour which may be in doubt, so that is about to be probed (RFC 4861 7.3.3).
+    fn release(&mut self, slot: usize, now: Instant) -> VecDeque<Waiting> {
         let Some(entry) = self.entry(slot) else { return VecDeque::new() };
         entry.unasked = 0;
         let frames = core::mem::take(&mut entry.waiting);
+        let is_stale = matches!(entry.state, State::Known { confirmed_until } if confirmed_until <= now);
+        if is_stale && !frames.is_empty() {
+            self.enter(slot, State::Delay, now + DELAY);
+        }
         self.left(slot, frames.len());
         frames
     }

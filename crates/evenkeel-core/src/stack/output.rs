@@ -1,15 +1,15 @@
 //! The way down: path, source address, IP header, fragments, hardware address.
 
 use super::address::hardware_group;
-use super::checksum::Checksum;
 use super::icmp::Problem;
 use super::neighbor::{Due, Solicitation, Waiting, give_up};
 use super::packet::Payload;
 use super::tcp::lose;
-use super::{InterfaceId, Io, SendError, Stack};
+use super::{Io, SendError, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
-use crate::tcp::Ecn;
+use crate::id::InterfaceId;
+use crate::tcp::{Checksum, Ecn};
 use crate::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet,
     Ipv6Address, Ipv6Packet,
@@ -153,7 +153,8 @@ impl Header {
         packet.set_total_len((self.len() + part.len) as u16);
         packet.set_ident(part.identification as u16);
         packet.clear_flags();
-        packet.set_dont_frag(self.dont_fragment);
+        // The parts of a packet that was too big already may be cut further.
+        packet.set_dont_frag(self.dont_fragment && !part.fragmented);
         packet.set_more_frags(part.more);
         packet.set_frag_offset(part.offset as u16);
         packet.set_hop_limit(self.hop_limit);
@@ -338,16 +339,14 @@ impl Stack {
         Ok(())
     }
 
-    /// A new identification. IPv6 has one in fragments only (RFC 8200 4.5); IPv4 in every packet that routers may
-    /// fragment (RFC 6864 4.1).
+    /// A new identification. What is whole and to remain so has none: over IPv6 every packet without a fragment header (RFC 8200 4.5),
+    /// over IPv4 what routers may not fragment (RFC 6864 4.1).
     fn identify(&mut self, header: &Header, fragmented: bool) -> u32 {
-        match header.source {
-            IpAddress::Ipv6(_) if !fragmented => 0,
-            _ => {
-                self.identification = self.identification.wrapping_add(1);
-                self.identification
-            }
+        let is_atomic = header.dont_fragment || matches!(header.source, IpAddress::Ipv6(_));
+        if is_atomic && !fragmented {
+            return 0;
         }
+        self.identifications.next(&header.source, &header.destination, header.protocol.into())
     }
 
     /// Sends an ICMP or ICMPv6 message of an 8-octet head and a body; fills its checksum. Small troubles end here: such a

@@ -1,7 +1,7 @@
 //! What has been learnt of path MTUs.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use crate::time::Instant;
 use crate::wire::IpAddress;
@@ -14,10 +14,11 @@ const MIN_V4: usize = 576;
 /// Every link takes these (RFC 8200 5).
 pub(super) const MIN_V6: usize = 1280;
 
-/// Path MTUs that routers have reported, a few, the oldest forgotten first.
+/// Path MTUs that routers have reported, a limited number, the oldest forgotten first.
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
-    known: VecDeque<(IpAddress, usize, Instant)>,
+    /// What it is, and until when it is believed.
+    known: BTreeMap<IpAddress, (usize, Instant)>,
 }
 
 impl PathMtus {
@@ -29,16 +30,25 @@ impl PathMtus {
         if limit == 0 || self.get(&destination, now).is_some_and(|known| known < mtu) {
             return;
         }
-        self.known.retain(|(known, _, until)| *known != destination && *until > now);
-        while self.known.len() >= limit {
-            self.known.pop_front();
+        if self.known.len() >= limit && !self.known.contains_key(&destination) {
+            self.make_room(now, limit);
         }
-        self.known.push_back((destination, mtu, now + PATH_MTU_LIFE));
+        self.known.insert(destination, (mtu, now + PATH_MTU_LIFE));
+    }
+
+    /// Forgets what is over, or at least the oldest.
+    fn make_room(&mut self, now: Instant, limit: usize) {
+        self.known.retain(|_, (_, until)| *until > now);
+        while self.known.len() >= limit
+            && let Some(oldest) =
+                self.known.iter().min_by_key(|(_, (_, until))| *until).map(|(known, _)| *known)
+        {
+            self.known.remove(&oldest);
+        }
     }
 
     pub(crate) fn get(&self, destination: &IpAddress, now: Instant) -> Option<usize> {
-        let matches = |(known, _, until): &&(IpAddress, usize, Instant)| known == destination && *until > now;
-        self.known.iter().find(matches).map(|(_, mtu, _)| *mtu)
+        self.known.get(destination).filter(|(_, until)| *until > now).map(|(mtu, _)| *mtu)
     }
 }
 
@@ -62,7 +72,8 @@ mod tests {
         let mut mtus = PathMtus::default();
         let host = |n| IpAddress::v4(10, 0, 0, n);
         for n in 0..10 {
-            mtus.learn(host(n), 1300 + n as usize, Instant::ZERO, 4);
+            mtus.learn(host(n), 1300 + n as usize, Instant::from_nanos(n.into()), 4);
+            assert!(mtus.known.len() <= 4);
         }
         assert_eq!(mtus.get(&host(5), Instant::ZERO), None);
         assert_eq!(mtus.get(&host(9), Instant::from_millis(599_000)), Some(1309));

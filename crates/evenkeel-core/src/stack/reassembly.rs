@@ -6,8 +6,10 @@
 //! is discarded too (RFC 5722 4; done for IPv4 as well, where overlaps are never honest either).
 
 use super::packet::{Payload, Piece};
-use super::{Config, InterfaceId, Io};
+use super::{Config, Io};
 use crate::drop::IpDrop;
+use crate::id::InterfaceId;
+use crate::tcp::Ecn;
 use crate::time::Instant;
 use crate::wire::IpAddress;
 
@@ -31,6 +33,8 @@ pub(crate) struct Fragment {
     pub(crate) more: bool,
     /// What its payload begins with, if it is the first.
     pub(crate) next_header: u8,
+    /// What its IP header says about congestion.
+    pub(crate) ecn: Ecn,
 }
 
 impl Fragment {
@@ -49,6 +53,23 @@ impl Fragment {
 pub(crate) struct Whole {
     pub(crate) payload: Payload,
     pub(crate) next_header: u8,
+    pub(crate) ecn: Ecn,
+}
+
+/// What the packet says about congestion if its fragments say this; `None` if they contradict each other.
+///
+/// Congestion that one of them met is not forgotten, and none is made up for a transport that does not know ECN (RFC 3168 5.3). What is
+/// capable only in part is no honest packet either, and ends as it does in Linux.
+fn ecn_of(fragments: &[Fragment]) -> Option<Ecn> {
+    let of_all = |ecn| fragments.iter().all(|fragment| fragment.ecn == ecn);
+    let of_any = |ecn| fragments.iter().any(|fragment| fragment.ecn == ecn);
+    if of_any(Ecn::NotCapable) {
+        of_all(Ecn::NotCapable).then_some(Ecn::NotCapable)
+    } else if of_any(Ecn::Experienced) {
+        Some(Ecn::Experienced)
+    } else {
+        fragments.first().map(|first| first.ecn)
+    }
 }
 
 /// A packet whose time is over.
@@ -115,10 +136,15 @@ impl Assembly {
         self.total == Some(self.octets)
     }
 
-    fn into_whole(self) -> Whole {
+    /// The packet, unless its fragments contradict each other.
+    fn into_whole(self, io: &mut Io<'_>) -> Option<Whole> {
         let next_header = self.fragments.first().map_or(0, |first| first.next_header);
+        let Some(ecn) = ecn_of(&self.fragments) else {
+            discard(self.fragments, IpDrop::FragmentEcn, io);
+            return None;
+        };
         let pieces = self.fragments.into_iter().map(|fragment| fragment.piece).collect();
-        Whole { payload: Payload::Many(pieces), next_header }
+        Some(Whole { payload: Payload::Many(pieces), next_header, ecn })
     }
 }
 
@@ -213,7 +239,7 @@ impl Reassembly {
         assembly.fragments.insert(place, fragment);
         self.fragments += 1;
         if assembly.is_whole() {
-            return Some(self.remove(index).into_whole());
+            return self.remove(index).into_whole(io);
         }
         if self.fragments > self.fragments_max {
             let oldest = self.assemblies.iter().position(|assembly| !assembly.fragments.is_empty())?;

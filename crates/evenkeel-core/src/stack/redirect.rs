@@ -3,7 +3,8 @@
 use super::address::Attachment;
 use super::icmp::{Offender, offender};
 use super::output::Header;
-use super::{InterfaceId, Io, Stack};
+use super::{Io, Stack};
+use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, Icmpv6Message, IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
 /// ICMP type and code: redirect datagrams for the host. The codes for networks are not to be used (RFC 1812 5.2.7.2).

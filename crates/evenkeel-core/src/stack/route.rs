@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 use super::address::{Cast, is_reserved};
 use super::multipath::Multipath;
 use super::random::Random;
-use super::{InterfaceId, RouteError, Stack};
+use super::{RouteError, Stack};
+use crate::id::InterfaceId;
 use crate::wire::{IpAddress, IpCidr};
 
 /// A way for packets to a prefix.

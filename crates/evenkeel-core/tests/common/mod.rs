@@ -122,7 +122,7 @@ impl Bench {
     }
 
     pub(crate) fn take(&mut self) -> Option<Frame> {
-        self.wire.queue(0).take(&mut self.pool)
+        self.wire.queue_mut(0).take(&mut self.pool)
     }
 
     pub(crate) fn done(&self, work: Work) -> u64 {

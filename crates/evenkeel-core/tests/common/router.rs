@@ -98,7 +98,7 @@ impl Bench {
     pub(crate) fn leave_wan(&mut self, limit: usize) -> Vec<Vec<u8>> {
         let (wan, pool, mut frames) = (self.wan.as_mut().unwrap(), &mut self.pool, Vec::new());
         while frames.len() < limit
-            && let Some(frame) = wan.queue(0).take(pool)
+            && let Some(frame) = wan.queue_mut(0).take(pool)
         {
             frames.push(frame.bytes().to_vec());
             pool.recycle(frame);

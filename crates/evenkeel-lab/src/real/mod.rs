@@ -119,15 +119,8 @@ pub fn run(
     } else {
         figures::of(experiment.id)?.measure(options, progress)
     };
-    Some(outcome.map(|outcome| Report {
-        id: experiment.id,
-        title: experiment.title,
-        source: experiment.source,
-        mode: Mode::Real,
-        seed: options.seed,
-        conditions: Some(conditions(experiment.id, options)),
-        outcome,
-    }))
+    let conditions = Some(conditions(experiment.id, options));
+    Some(outcome.map(|outcome| Report::new(experiment, Mode::Real, [options.seed, 1], conditions, outcome)))
 }
 
 /// Whether an experiment can be run in real time.

@@ -1,6 +1,6 @@
 //! An interface whose frames are recorded as they pass.
 
-use core::cell::RefCell;
+use core::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::os::fd::OwnedFd;
@@ -28,9 +28,8 @@ pub struct Recorded<I: Interface + ?Sized> {
     name: String,
     recording: Recording,
     /// The ring that was last asked for.
-    current: usize,
-    /// A ring answers questions by shared reference, and is reached by exclusive reference only.
-    inner: RefCell<Box<I>>,
+    current: Cell<usize>,
+    inner: Box<I>,
 }
 
 /// How a recording is getting on; copies see the same.
@@ -62,7 +61,7 @@ impl<I: Interface + ?Sized> Recorded<I> {
         let begin = clock.wall_nanos(clock.now());
         let tape = Tape { dump, clock, begin, received: 0, recorded: 0, failure: None };
         let recording = Recording { tape: Arc::new(Mutex::new(tape)), path: path.to_owned() };
-        Ok(Self { name: inner.name().to_owned(), recording, current: 0, inner: RefCell::new(inner) })
+        Ok(Self { name: inner.name().to_owned(), recording, current: Cell::new(0), inner })
     }
 
     /// A handle by which to ask about the recording, also after this has been handed to a host.
@@ -74,7 +73,7 @@ impl<I: Interface + ?Sized> Recorded<I> {
 
 impl<I: Interface + ?Sized> Drop for Recorded<I> {
     fn drop(&mut self) {
-        let inner = self.inner.get_mut();
+        let inner = &self.inner;
         let shed = (0..inner.queues()).map(|index| inner.queue(index).shed()).sum();
         self.recording.tape().finish(shed);
     }
@@ -135,90 +134,111 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
     }
 
     fn address(&self) -> EthernetAddress {
-        self.inner.borrow().address()
+        self.inner.address()
     }
 
     fn mtu(&self) -> usize {
-        self.inner.borrow().mtu()
+        self.inner.mtu()
     }
 
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        self.inner.get_mut().attach(pool)
+        self.inner.attach(pool)
     }
 
     fn detach(&mut self, pool: &mut Pool) {
-        self.inner.get_mut().detach(pool);
+        self.inner.detach(pool);
     }
 
     fn queues(&self) -> usize {
-        self.inner.borrow().queues()
+        self.inner.queues()
     }
 
-    fn queue(&mut self, index: usize) -> &mut dyn RxQueue {
-        self.current = index;
+    fn queue(&self, index: usize) -> &dyn RxQueue {
+        self.current.set(index);
+        self
+    }
+
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
+        self.current.set(index);
         self
     }
 
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
         // Before it is handed over, because afterwards it is gone; a frame that is handed back was not sent, but is on the tape.
         self.recording.tape().record(Direction::Outbound, &frame);
-        self.inner.get_mut().transmit(frame, pool)
+        self.inner.transmit(frame, pool)
     }
 
     fn flush(&mut self) {
-        self.inner.get_mut().flush();
+        self.inner.flush();
+    }
+
+    fn reports_sent(&self) -> bool {
+        self.inner.reports_sent()
+    }
+
+    fn stalled(&self) -> bool {
+        self.inner.stalled()
     }
 
     fn unreclaimed(&self) -> usize {
-        self.inner.borrow().unreclaimed()
+        self.inner.unreclaimed()
     }
 
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        self.inner.get_mut().reclaim(pool, limit_pkts)
+        self.inner.reclaim(pool, limit_pkts)
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        self.inner.channel_interrupts()
     }
 
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        self.inner.get_mut().demultiplexer()?;
+        self.inner.demultiplexer()?;
         Some(self)
     }
 
     fn set_readable(&mut self) {
-        self.inner.get_mut().set_readable();
+        self.inner.set_readable();
     }
 }
 
 impl<I: Device + ?Sized> Device for Recorded<I> {
     fn fd(&self) -> Arc<OwnedFd> {
-        self.inner.borrow().fd()
+        self.inner.fd()
     }
 
     fn status(&self) -> Status {
-        self.inner.borrow().status()
+        self.inner.status()
     }
 
     fn index(&self) -> Option<u32> {
-        self.inner.borrow().index()
+        self.inner.index()
     }
 }
 
 /// The ring that was asked for last.
 impl<I: Interface + ?Sized> RxQueue for Recorded<I> {
     fn pending(&self) -> usize {
-        self.inner.borrow_mut().queue(self.current).pending()
+        self.inner.queue(self.current.get()).pending()
     }
 
     fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        let frame = self.inner.get_mut().queue(self.current).take(pool)?;
+        let frame = self.inner.queue_mut(self.current.get()).take(pool)?;
         self.recording.tape().record(Direction::Inbound, &frame);
         Some(frame)
     }
 
+    fn coming(&self) -> u64 {
+        self.inner.queue(self.current.get()).coming()
+    }
+
     fn arm(&mut self) -> bool {
-        self.inner.get_mut().queue(self.current).arm()
+        self.inner.queue_mut(self.current.get()).arm()
     }
 
     fn shed(&self) -> u64 {
-        self.inner.borrow_mut().queue(self.current).shed()
+        self.inner.queue(self.current.get()).shed()
     }
 }
 
@@ -229,24 +249,24 @@ impl<I: Interface + ?Sized> Demultiplexer for Recorded<I> {
         capacity_pkts: usize,
         pool: &mut Pool,
     ) -> Option<Box<dyn RxQueue>> {
-        let inner = self.inner.get_mut().demultiplexer()?.open(channel, capacity_pkts, pool)?;
+        let inner = self.inner.demultiplexer()?.open(channel, capacity_pkts, pool)?;
         Some(Box::new(RecordedRing { recording: self.recording.clone(), inner }))
     }
 
     fn close(&mut self, channel: ChannelId) {
-        if let Some(inner) = self.inner.get_mut().demultiplexer() {
+        if let Some(inner) = self.inner.demultiplexer() {
             inner.close(channel);
         }
     }
 
     fn update(&mut self, change: Change) {
-        if let Some(inner) = self.inner.get_mut().demultiplexer() {
+        if let Some(inner) = self.inner.demultiplexer() {
             inner.update(change);
         }
     }
 
     fn interrupt(&mut self) -> Option<ChannelId> {
-        self.inner.get_mut().demultiplexer()?.interrupt()
+        self.inner.demultiplexer()?.interrupt()
     }
 }
 

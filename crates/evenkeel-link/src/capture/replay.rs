@@ -140,7 +140,11 @@ impl Interface for Replay {
         1
     }
 
-    fn queue(&mut self, _index: usize) -> &mut dyn RxQueue {
+    fn queue(&self, _index: usize) -> &dyn RxQueue {
+        &self.queue
+    }
+
+    fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
         &mut self.queue
     }
 
@@ -278,7 +282,7 @@ mod tests {
         halt.watch(replay.fd());
         let (mut frames, start) = (Vec::new(), clock.now());
         while replay.status().standing() == Standing::Running {
-            let queue = replay.queue(0);
+            let queue = replay.queue_mut(0);
             while let Some(frame) = queue.take(&mut pool) {
                 frames.push((clock.now().since(start), frame.bytes().to_vec()));
                 pool.recycle(frame);
@@ -336,7 +340,7 @@ mod tests {
         let options = ReplayOptions { pace: Pace::AtOnce, address: None };
         let mut replay = Replay::open(&file.0, &options, clock).unwrap();
         let mut pool = Pool::new(1);
-        assert_eq!(replay.queue(0).take(&mut pool).unwrap().len(), 60);
+        assert_eq!(replay.queue_mut(0).take(&mut pool).unwrap().len(), 60);
         assert_eq!(replay.queue(0).shed(), 1);
     }
 

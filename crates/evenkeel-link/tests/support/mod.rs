@@ -113,13 +113,13 @@ impl<D: Device + ?Sized> Bench<D> {
 
     fn next(&mut self, deadline: Instant) -> Option<Frame> {
         loop {
-            if let Some(frame) = self.device.queue(0).take(&mut self.pool) {
+            if let Some(frame) = self.device.queue_mut(0).take(&mut self.pool) {
                 return Some(frame);
             }
             if self.clock.now() >= deadline {
                 return None;
             }
-            if !self.device.queue(0).arm() {
+            if !self.device.queue_mut(0).arm() {
                 self.halt.until(&self.clock, deadline).unwrap();
             }
             self.device.set_readable();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel::link::Clock;
 use evenkeel_apps::http::Document;
 use evenkeel_apps::stream::{Ask, Web};
 
@@ -41,6 +42,9 @@ pub(crate) struct Arguments {
     /// What the server computes for each read, such as 100us.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     work: Duration,
+    /// How long a client may take for its next request, and to take a part of an answer.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::period)]
+    timeout: Duration,
     /// Stop after so many connections.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
@@ -51,9 +55,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { host, port, size, work, count, streams, receiving } = arguments;
+    let Arguments { host, port, size, work, timeout, count, streams, receiving } = arguments;
     let text = b"GET / HTTP/1.1\r\nHost: evenkeel\r\nConnection: close\r\n\r\n";
     let ask = Ask::Request { text: text.as_slice().into(), answer: *size };
     let task = Task { port: *port, work: *work, count: *count, ask };
-    streams.serve(host, receiving, Web::new(Document::new(*size)), task)
+    let web = Web::new(Document::new(*size)).with_date(Clock::start()).with_timeout(*timeout);
+    streams.serve(host, receiving, web, task)
 }

@@ -95,7 +95,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = crate::command::capture::inside)]
     capture: Option<Inside>,
     /// Say on standard error how it goes this often, and how the connection is [default: on a terminal all the time].
-    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     stats_interval: Option<Duration>,
     /// Seed of what is made up.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
@@ -258,9 +258,6 @@ impl Arguments {
     /// Whether it is a failure.
     fn judge(&self, sent: &Sent) -> Result<(), Failure> {
         match &sent.outside {
-            Some((Way::Out, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-                return Err(Failure::ReaderGone);
-            }
             Some((Way::Out, error)) => return Err(Failure::machine("cannot write what came back", error)),
             Some((Way::In, error)) => return Err(Failure::machine("cannot read what is to be sent", error)),
             None => {}
@@ -273,6 +270,7 @@ impl Arguments {
         if !(sent.books.conserved && server) {
             return Err(Failure::unbalanced());
         }
+        crate::command::capture::judge(sent.capture.as_ref())?;
         if !self.sink && self.is_on_cable() && sent.as_sent == Some(false) {
             return Err(Failure::Machine("what came back is not what was sent".to_owned()));
         }
@@ -291,6 +289,8 @@ fn line(sent: &Sent, moved: &str) -> String {
         "not connected"
     } else if sent.complete {
         "complete"
+    } else if sent.error.is_some() || sent.outside.is_some() {
+        "not complete"
     } else {
         "connected"
     };

@@ -169,7 +169,10 @@ fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
     }
     Failure::of_device(served.device_failed.as_ref())?;
     let clients = served.clients.as_ref().is_none_or(|clients| clients.books.conserved);
-    if served.books.conserved && clients { Ok(()) } else { Err(Failure::unbalanced()) }
+    if !(served.books.conserved && clients) {
+        return Err(Failure::unbalanced());
+    }
+    crate::command::capture::judge(served.capture.as_ref())
 }
 
 const fn moved(served: &Served) -> Moved {
@@ -185,7 +188,9 @@ fn line(served: &Served, moved: &str) -> String {
         count(served.accepted),
         count(served.open)
     );
-    for (times, what) in [(served.failed, "failed"), (served.requests, "requests answered")] {
+    for (times, what) in
+        [(served.failed, "failed"), (served.timed_out, "timed out"), (served.requests, "requests answered")]
+    {
         if times > 0 {
             line.push_str(&format!(", {} {what}", count(times)));
         }

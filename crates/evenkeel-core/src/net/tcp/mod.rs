@@ -13,16 +13,13 @@ mod segments;
 use std::sync::Arc;
 
 use super::Net;
-use crate::channel::ChannelId;
-use crate::host::Config;
-use crate::process::ProcessId;
+use crate::config::Config;
+use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::receive::{DeviceWork, Plan};
-use crate::socket::SocketId;
 use crate::tcp::table::Id;
 use crate::tcp::{Endpoint, EndpointConfig, Secret};
 use crate::time::Instant;
 
-pub(crate) use processing::Feed;
 use processing::{Processing, Spare};
 
 /// TCP of a host.
@@ -67,6 +64,8 @@ impl Net {
             return false;
         }
         self.config.secret = Some(secret);
+        self.stack.set_secret(secret);
+        self.table.set_secret(secret);
         self.tcp = Tcp::new(&self.config);
         true
     }

@@ -14,15 +14,15 @@ use std::collections::VecDeque;
 
 use super::super::Net;
 use super::Holder;
-use crate::channel::{Channel, ChannelId};
+use crate::channel::{Channel, SegmentKind};
+use crate::config::Config;
 use crate::demux::{Binding, Change};
 use crate::frame::Frame;
-use crate::host::Config;
+use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
 use crate::poll::{Gate, Sources};
-use crate::process::ProcessId;
 use crate::receive::DeviceWork;
-use crate::socket::{Descriptor, ListenError, SocketId};
-use crate::stack::{InterfaceId, Received};
+use crate::socket::{Descriptor, ListenError};
+use crate::stack::Received;
 use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{ListenAt, Whose};
 use crate::tcp::table::Id;
@@ -39,26 +39,11 @@ pub(super) fn window_held_max(segment_pkts: usize) -> usize {
     segment_pkts.div_ceil(SHARE).max(2).saturating_mul(PAYLOAD_OCTETS)
 }
 
-/// What a channel of TCP holds segments for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Feed {
-    /// SYNs for a listener.
-    Syns(SocketId),
-    /// What else comes for its port.
-    Handshakes(SocketId),
-    /// A connection.
-    Connection(Id),
-    /// All connections in TIME-WAIT.
-    TimeWait,
-}
-
 /// The protocol processing that a process has to do.
 #[derive(Debug, Default)]
 pub(super) struct Processing {
     /// Channels with segments, served round robin.
     active: VecDeque<ChannelId>,
-    /// Where the process hears of its sockets.
-    pub(super) events: Option<SocketId>,
     /// The process has ended.
     ended: bool,
 }
@@ -104,10 +89,10 @@ impl Net {
         }
         self.promise_segments()?;
         let ListenAt { address, port } = at;
-        let syns =
-            self.open_segment_channel(Binding::Tcp { address, port, opens: true }, Feed::Syns(socket))?;
+        let syns = self
+            .open_segment_channel(Binding::Tcp { address, port, opens: true }, SegmentKind::Syns(socket))?;
         let binding = Binding::Tcp { address, port, opens: false };
-        let handshakes = match self.open_segment_channel(binding, Feed::Handshakes(socket)) {
+        let handshakes = match self.open_segment_channel(binding, SegmentKind::Handshakes(socket)) {
             Ok(channel) => channel,
             Err(error) => {
                 self.close_channel(syns, Binding::Tcp { address, port, opens: true }, Instant::ZERO);
@@ -120,7 +105,11 @@ impl Net {
         Ok(())
     }
 
-    fn open_segment_channel(&mut self, binding: Binding, feed: Feed) -> Result<ChannelId, ListenError> {
+    fn open_segment_channel(
+        &mut self,
+        binding: Binding,
+        feed: SegmentKind,
+    ) -> Result<ChannelId, ListenError> {
         let id = self.open_channel(binding).map_err(ListenError::from)?;
         if let Some(channel) = self.channel_mut(id) {
             channel.feed = Some(feed);
@@ -147,7 +136,7 @@ impl Net {
             self.pool.grow(segment_pkts + channel_pkts).map_err(ListenError::NoMemory)?;
             self.tcp.spare.promised = segment_pkts;
             let mut channel = Channel::new(channel_pkts, Gate::open());
-            channel.feed = Some(Feed::TimeWait);
+            channel.feed = Some(SegmentKind::TimeWait);
             let id = self.free_channel_id();
             self.put_channel(id, channel);
             self.tcp.spare.time_wait = Some(id);
@@ -174,7 +163,7 @@ impl Net {
             None => return,
         };
         if let Some(channel) = self.channel_mut(channel) {
-            channel.feed = Some(Feed::Connection(id));
+            channel.feed = Some(SegmentKind::Connection(id));
             channel.gate = Gate::open();
         }
         self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
@@ -216,7 +205,7 @@ impl Net {
         }
         let channel = self.tcp.spare.channels.pop().unwrap_or_else(|| self.make_channel());
         if let Some(channel) = self.channel_mut(channel) {
-            channel.feed = Some(Feed::Connection(id));
+            channel.feed = Some(SegmentKind::Connection(id));
         }
         self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
         Some(channel)
@@ -248,14 +237,14 @@ impl Net {
         self.tcp.spare.queued
     }
 
-    pub(in crate::net) fn count_held(&mut self, feed: Feed) {
-        if matches!(feed, Feed::Connection(_)) {
+    pub(in crate::net) fn count_held(&mut self, feed: SegmentKind) {
+        if matches!(feed, SegmentKind::Connection(_)) {
             self.tcp.spare.queued += 1;
         }
     }
 
-    pub(in crate::net) fn count_taken(&mut self, feed: Option<Feed>) {
-        if matches!(feed, Some(Feed::Connection(_))) {
+    pub(in crate::net) fn count_taken(&mut self, feed: Option<SegmentKind>) {
+        if matches!(feed, Some(SegmentKind::Connection(_))) {
             self.tcp.spare.queued = self.tcp.spare.queued.saturating_sub(1);
         }
     }
@@ -263,7 +252,7 @@ impl Net {
     // --- Processing ---
 
     /// A channel of TCP has segments: its process is to process them.
-    pub(in crate::net) fn activate(&mut self, id: ChannelId, feed: Feed) {
+    pub(in crate::net) fn activate(&mut self, id: ChannelId, feed: SegmentKind) {
         if self.channel_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
             return;
         }
@@ -273,13 +262,13 @@ impl Net {
     }
 
     /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that has ended, the daemon for control traffic minds.
-    fn process_for(&mut self, feed: Feed) -> ProcessId {
+    fn process_for(&mut self, feed: SegmentKind) -> ProcessId {
         let process = match feed {
-            Feed::Syns(socket) | Feed::Handshakes(socket) => {
+            SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
                 self.descriptor(socket).and_then(Descriptor::owner)
             }
-            Feed::Connection(id) => self.tcp.holder(id).and_then(|holder| holder.process),
-            Feed::TimeWait => None,
+            SegmentKind::Connection(id) => self.tcp.holder(id).and_then(|holder| holder.process),
+            SegmentKind::TimeWait => None,
         };
         process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.caretaker())
     }
@@ -307,7 +296,7 @@ impl Net {
     fn input_from(&mut self, channel: ChannelId, interface: InterfaceId, frame: Frame, now: Instant) {
         let feed = self.channel(channel).and_then(|channel| channel.feed);
         match (self.input_frame(interface, frame, now), feed) {
-            (Some(Received::Segment(packet)), Some(Feed::Connection(id))) => {
+            (Some(Received::Segment(packet)), Some(SegmentKind::Connection(id))) => {
                 self.input_segment(packet, Some(id), now);
             }
             (received, _) => self.take_up(received, Sources::NONE, now),
@@ -315,7 +304,7 @@ impl Net {
     }
 
     fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
-        if let Some(Feed::Syns(socket)) = self.channel(id)?.feed
+        if let Some(SegmentKind::Syns(socket)) = self.channel(id)?.feed
             && self.is_overloaded(socket)
         {
             return None;
@@ -334,7 +323,7 @@ impl Net {
         channel.listed = false;
         let (feed, left) = (channel.feed, !channel.is_empty());
         match feed {
-            Some(Feed::Syns(socket)) if left => {
+            Some(SegmentKind::Syns(socket)) if left => {
                 if let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) {
                     listener.stopped = true;
                 }
@@ -343,7 +332,7 @@ impl Net {
                 // One came between the last look and the arming.
                 self.activate(id, feed);
             }
-            Some(Feed::Connection(connection)) => self.give_back(id, connection),
+            Some(SegmentKind::Connection(connection)) => self.give_back(id, connection),
             _ => {}
         }
     }
@@ -370,7 +359,7 @@ impl Net {
                 listener.stopped = false;
             }
             if let Some(syns) = syns {
-                self.activate(syns, Feed::Syns(socket));
+                self.activate(syns, SegmentKind::Syns(socket));
             }
         }
     }

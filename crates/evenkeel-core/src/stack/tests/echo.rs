@@ -58,7 +58,7 @@ fn pings_of_every_size_are_answered_over_ipv4() {
         let answer = join(&answer, 34);
         assert_eq!(answer[..2], [0, 0], "echo reply");
         assert_eq!(answer[4..], request[4..], "the rest as it was");
-        assert_eq!(checksum::Checksum::default().add(&answer).finish(), 0);
+        assert_eq!(crate::tcp::Checksum::default().add(&answer).finish(), 0);
     }
 }
 
@@ -78,7 +78,7 @@ fn pings_of_every_size_are_answered_over_ipv6() {
         let answer = join(&b.sent(), if whole { 54 } else { 62 });
         assert_eq!((answer[0], answer.len()), (129, len + 8));
         assert_eq!(answer[4..], request[4..]);
-        let sum = checksum::Checksum::pseudo(&v6(2), &v6(1), 58, answer.len()).add(&answer).finish();
+        let sum = crate::tcp::Checksum::pseudo(&v6(2), &v6(1), 58, answer.len()).add(&answer).finish();
         assert_eq!(sum, 0);
     }
 }
@@ -101,6 +101,26 @@ fn no_answer_to_broadcast_bad_checksum_or_when_turned_off() {
     assert_eq!((node.ledger.consumed, node.ledger.originated), (1, 0));
     node.check();
     silent.check();
+}
+
+/// Its code means nothing (RFC 792, RFC 4443 4.1), and hosts answer whatever it is.
+#[test]
+fn a_ping_with_a_code_is_answered() {
+    let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
+    introduce(&mut a, &mut b);
+    for code in [0, 1, 255] {
+        let request = icmp_bytes(None, v4(1), vec![8, code, 0, 0, 1, 2, 3, 4, 9]);
+        assert!(b.receive(&packet_v4(1, 1, 0, &[], &request)).is_none());
+        let sent = b.sent();
+        assert_eq!((sent.len(), &sent[0][34..36], &sent[0][38..43]), (1, &[0, 0][..], &[1, 2, 3, 4, 9][..]));
+        let request = icmp_bytes(Some(v6(2)), v6(1), vec![128, code, 0, 0, 1, 2, 3, 4, 9]);
+        assert!(b.receive(&packet_v6(58, 64, &request)).is_none());
+        let sent = b.sent();
+        assert_eq!(
+            (sent.len(), &sent[0][54..56], &sent[0][58..63]),
+            (1, &[129, 0][..], &[1, 2, 3, 4, 9][..])
+        );
+    }
 }
 
 #[test]

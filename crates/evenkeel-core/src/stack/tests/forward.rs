@@ -66,7 +66,7 @@ fn through(node: &mut Node, interface: InterfaceId, bytes: &[u8]) -> Vec<(Interf
             assert_eq!(transit.interface(), interface);
             node.with(|stack, io| stack.forward(transit, io));
         }
-        Some(other @ (Received::Datagram(_) | Received::Segment(_) | Received::Trouble(_))) => {
+        Some(other @ (Received::Datagram(_) | Received::Segment(_) | Received::IcmpError(_))) => {
             panic!("for somebody else: {other:?}")
         }
         None => {}
@@ -103,8 +103,8 @@ fn told(sent: &[(InterfaceId, Vec<u8>)]) -> Told {
     let packet = &frame[14..];
     let (by, to, message) = if packet[0] >> 4 == 4 {
         assert_eq!(packet[9], 1);
-        assert_eq!(checksum::Checksum::default().add(&packet[..20]).finish(), 0);
-        assert_eq!(checksum::Checksum::default().add(&packet[20..]).finish(), 0);
+        assert_eq!(crate::tcp::Checksum::default().add(&packet[..20]).finish(), 0);
+        assert_eq!(crate::tcp::Checksum::default().add(&packet[20..]).finish(), 0);
         let address = |at: usize| IpAddress::v4(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
         (address(12), address(16), &packet[20..])
     } else {
@@ -113,7 +113,7 @@ fn told(sent: &[(InterfaceId, Vec<u8>)]) -> Told {
             IpAddress::Ipv6(Ipv6Address::from(<[u8; 16]>::try_from(&packet[at..at + 16]).unwrap()))
         };
         let (by, to) = (address(8), address(24));
-        let pseudo = checksum::Checksum::pseudo(&by, &to, 58, packet.len() - 40);
+        let pseudo = crate::tcp::Checksum::pseudo(&by, &to, 58, packet.len() - 40);
         assert_eq!(pseudo.add(&packet[40..]).finish(), 0);
         (by, to, &packet[40..])
     };
@@ -786,12 +786,12 @@ proptest! {
                     datagram.recycle(&mut node.pool);
                 }
                 Some(Received::Segment(packet)) => packet.consume(&mut node.ledger, &mut node.pool),
-                Some(Received::Trouble(_)) | None => {}
+                Some(Received::IcmpError(_)) | None => {}
             }
             for (_, bytes) in sent_by(&mut node) {
                 if bytes[12..14] == [8, 0] {
                     let header_len = usize::from(bytes[14] & 0xf) * 4;
-                    prop_assert_eq!(checksum::Checksum::default().add(&bytes[14..14 + header_len]).finish(), 0);
+                    prop_assert_eq!(crate::tcp::Checksum::default().add(&bytes[14..14 + header_len]).finish(), 0);
                     prop_assert!(bytes[14 + 8] > 0);
                 }
             }

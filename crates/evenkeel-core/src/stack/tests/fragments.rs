@@ -127,18 +127,115 @@ fn fragments_that_break_the_rules_of_ipv6_are_reported() {
     };
     let odd = fragment(17, 1, &pattern(13));
     let too_big = fragment(17, 0xfff8, &pattern(16));
-    // A first fragment without the UDP header behind its options.
-    let headless = fragment(60, 1, &[17, 0, 1, 4, 0, 0, 0, 0]);
-    let reported = [(odd, [4, 0], 4), (too_big, [4, 0], 42), (headless, [4, 3], 48)];
+    let reported = [(odd, [4, 0], 4), (too_big, [4, 0], 42)];
     for (frame, code, pointer) in reported {
         assert!(node.receive(&frame).is_none());
         let sent = node.sent();
         assert_eq!(sent[0][54..56], code);
         assert_eq!(sent[0][58..62], u32::to_be_bytes(pointer));
     }
-    assert_eq!(node.ledger.input_drops(IpDrop::Malformed), 2);
+    assert_eq!(node.ledger.input_drops(IpDrop::Malformed), 1);
     assert_eq!(node.ledger.input_drops(IpDrop::FragmentTooBig), 1);
     node.check();
+}
+
+/// RFC 8200 4.5, RFC 7112 5: such a packet is discarded and reported with a pointer of zero, whatever its upper layer is.
+#[test]
+fn a_first_fragment_without_all_its_headers_is_reported() {
+    const OPTIONS: [u8; 8] = [0, 0, 1, 4, 0, 0, 0, 0];
+    let behind_options = |next: u8, rest: &[u8]| [&[next], &OPTIONS[1..], rest].concat();
+    let first =
+        |next: u8, payload: &[u8]| packet_v6(44, 64, &[&[next, 0, 0, 1, 0, 0, 0, 1], payload].concat());
+    // A TCP header with three words of options.
+    let mut tcp = [0; 32];
+    tcp[12] = 8 << 4;
+    let incomplete = [
+        // No UDP header behind the options.
+        first(60, &behind_options(17, &[])),
+        // Options that reach beyond the fragment.
+        first(60, &[17, 1, 1, 12, 0, 0, 0, 0]),
+        // TCP: without its sequence number, without what ends its fixed part, without some of its options.
+        first(6, &tcp[..8]),
+        first(6, &tcp[..16]),
+        first(6, &tcp[..24]),
+        // Nothing of ICMPv6.
+        first(60, &behind_options(58, &[])),
+        // A protocol that we do not know.
+        first(60, &behind_options(200, &[])),
+    ];
+    for frame in &incomplete {
+        let (mut peer, mut node) = (Node::quiet(1), Node::quiet(2));
+        introduce(&mut peer, &mut node);
+        assert!(node.receive(frame).is_none());
+        let sent = node.sent();
+        assert_eq!(sent.len(), 1, "{frame:02x?}");
+        assert_eq!((&sent[0][54..56], &sent[0][58..62]), (&[4, 3][..], &[0; 4][..]), "{frame:02x?}");
+        assert_eq!(&sent[0][62..], &frame[14..]);
+        assert_eq!(node.ledger.input_drops(IpDrop::Malformed), 1);
+        assert_eq!(node.stack.reassembling(), 0);
+        node.check();
+    }
+    let complete = [
+        first(6, &tcp),
+        first(60, &behind_options(6, &tcp)),
+        first(60, &behind_options(17, &[0; 8])),
+        first(60, &behind_options(59, &[])),
+        first(200, &[0; 8]),
+    ];
+    for frame in &complete {
+        let mut node = Node::quiet(2);
+        assert!(node.receive(frame).is_none());
+        assert_eq!((node.sent().len(), node.stack.reassembling()), (0, 1), "{frame:02x?}");
+    }
+}
+
+/// RFC 3168 5.3: congestion that a fragment met is told of the packet, and none is invented for who does not know ECN.
+#[test]
+fn what_fragments_say_of_congestion_is_not_lost_nor_made_up() {
+    const NOT: u8 = 0;
+    const ECT1: u8 = 1;
+    const ECT0: u8 = 2;
+    const CE: u8 = 3;
+    let cases = [
+        ([NOT, NOT, NOT], Some(NOT)),
+        ([ECT0, ECT0, ECT0], Some(ECT0)),
+        ([ECT1, ECT1, ECT1], Some(ECT1)),
+        ([ECT0, ECT1, ECT1], Some(ECT0)),
+        ([CE, CE, CE], Some(CE)),
+        ([CE, ECT0, ECT0], Some(CE)),
+        ([ECT0, CE, ECT1], Some(CE)),
+        ([ECT1, ECT1, CE], Some(CE)),
+        ([NOT, CE, CE], None),
+        ([CE, CE, NOT], None),
+        ([ECT0, NOT, CE], None),
+        ([NOT, ECT0, ECT0], None),
+        ([ECT1, ECT1, NOT], None),
+    ];
+    let payload = pattern(600);
+    let v4_parts = fragments_v4(6, 5, &payload, 256);
+    let v6_parts = fragments_v6(6, 5, &payload, 256);
+    for (marks, expected) in cases {
+        for order in permutations(3) {
+            let mark_v4 = |n: usize| edit_v4(v4_parts[n].clone(), |packet| packet[1] = 0xb8 | marks[n]);
+            let mark_v6 = |n: usize| {
+                let mut frame = v6_parts[n].clone();
+                frame[14 + 1] = marks[n] << 4;
+                frame
+            };
+            let both: [Vec<_>; 2] =
+                [order.iter().map(|n| mark_v4(*n)).collect(), order.iter().map(|n| mark_v6(*n)).collect()];
+            for frames in both {
+                let mut node = Node::quiet(2);
+                let got: Vec<_> = frames.iter().filter_map(|frame| node.receive_ecn(frame)).collect();
+                let expected: Vec<_> = expected.into_iter().map(Ecn::from_bits).collect();
+                assert_eq!(got, expected, "{marks:?} {order:?}");
+                let dropped = if expected.is_empty() { 3 } else { 0 };
+                assert_eq!(node.ledger.input_drops(IpDrop::FragmentEcn), dropped, "{marks:?} {order:?}");
+                assert_eq!(node.stack.reassembling(), 0);
+                node.check();
+            }
+        }
+    }
 }
 
 #[test]
@@ -155,7 +252,8 @@ fn an_atomic_fragment_is_a_packet_of_its_own() {
 
 #[test]
 fn what_is_missing_times_out_and_is_reported_if_the_first_came() {
-    for (fragments, seconds, code) in [(both()[0], 30, [11, 1]), (both()[1], 60, [3, 1])] {
+    for (fragments, message, code) in [(both()[0], 34, [11, 1]), (both()[1], 54, [3, 1])] {
+        let seconds = 60;
         let (mut peer, mut node) = (Node::quiet(1), Node::quiet(2));
         introduce(&mut peer, &mut node);
         let (with_first, without) = (fragments(1, &pattern(1000)), fragments(2, &pattern(1000)));
@@ -168,7 +266,6 @@ fn what_is_missing_times_out_and_is_reported_if_the_first_came() {
         assert!(node.tick_at(almost).is_empty());
         let sent = node.tick_at(due);
         assert_eq!(sent.len(), 1);
-        let message = if seconds == 30 { 34 } else { 54 };
         assert_eq!(sent[0][message..message + 2], code);
         assert_eq!(node.ledger.input_drops(IpDrop::FragmentTimeout), 3);
         assert_eq!(node.stack.reassembling(), 0);

@@ -91,7 +91,7 @@ fn joining_is_reported_twice_and_leaving_once() {
     // Type 0x22, one record: change to exclude nothing, that is, to everything.
     assert_eq!(packet.payload()[4..], [0, 0, 0, 1, 4, 0, 0, 0, 239, 1, 2, 3]);
     assert_eq!(
-        (packet.payload()[0], checksum::Checksum::default().add(packet.payload()).finish()),
+        (packet.payload()[0], crate::tcp::Checksum::default().add(packet.payload()).finish()),
         (0x22, 0)
     );
     leave(&mut node, group_v4()).unwrap();

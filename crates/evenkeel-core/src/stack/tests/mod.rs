@@ -79,9 +79,21 @@ impl Node {
                 packet.consume(&mut self.ledger, &mut self.pool);
                 None
             }
-            Received::Trouble(_) => None,
+            Received::IcmpError(_) => None,
             Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
         }
+    }
+
+    /// Receives a frame that may complete a segment; what is said of congestion with it.
+    pub(in crate::stack) fn receive_ecn(&mut self, bytes: &[u8]) -> Option<Ecn> {
+        let frame = self.pool.take_copy(bytes).expect("a test's pool is large enough");
+        self.ledger.received += 1;
+        let Received::Segment(packet) = self.with(|stack, io| stack.input(LAN, frame, io))? else {
+            panic!("neither a segment nor part of one");
+        };
+        let ecn = packet.ecn;
+        packet.consume(&mut self.ledger, &mut self.pool);
+        Some(ecn)
     }
 
     /// Receives a frame that gives a datagram; ends it as delivered.
@@ -180,7 +192,7 @@ pub(in crate::stack) fn packet_v4(
 pub(in crate::stack) fn sum_v4(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let header = usize::from(packet[0] & 0xf) * 4;
-    let sum = checksum::Checksum::default().add(&packet[..header.min(packet.len())]).finish();
+    let sum = crate::tcp::Checksum::default().add(&packet[..header.min(packet.len())]).finish();
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
@@ -213,15 +225,16 @@ pub(in crate::stack) fn udp_bytes(from: IpAddress, to: IpAddress, payload: &[u8]
     bytes.extend((len as u16).to_be_bytes());
     bytes.extend([0, 0]);
     bytes.extend(payload);
-    let sum = checksum::Checksum::pseudo(&from, &to, 17, len).add(&bytes).finish();
+    let sum = crate::tcp::Checksum::pseudo(&from, &to, 17, len).add(&bytes).finish();
     bytes[6..8].copy_from_slice(&sum.to_be_bytes());
     bytes
 }
 
 /// An ICMP message with a right checksum; over IPv6 from node 1 to `to`.
 pub(in crate::stack) fn icmp_bytes(to: Option<IpAddress>, from: IpAddress, mut bytes: Vec<u8>) -> Vec<u8> {
-    let start = to
-        .map_or(checksum::Checksum::default(), |to| checksum::Checksum::pseudo(&from, &to, 58, bytes.len()));
+    let start = to.map_or(crate::tcp::Checksum::default(), |to| {
+        crate::tcp::Checksum::pseudo(&from, &to, 58, bytes.len())
+    });
     bytes[2..4].fill(0);
     let sum = start.add(&bytes).finish();
     bytes[2..4].copy_from_slice(&sum.to_be_bytes());

@@ -158,21 +158,21 @@ fn an_entry_in_use_is_probed_when_old_and_forgotten_without_an_answer() {
         introduce(&mut a, &mut b);
         // Node 1 asked, and had its answer, at once.
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        a.now = at(29);
+        a.now = at(15);
         a.send(address(2), b"x").unwrap();
         assert_eq!((a.sent().len(), a.stack.next_deadline()), (1, Instant::NEVER), "still fresh");
-        a.now = at(31);
+        a.now = at(46);
         a.send(address(2), b"x").unwrap();
-        assert_eq!((a.sent().len(), a.stack.next_deadline()), (1, at(36)), "used, but doubted");
-        let probe = a.tick_at(at(36));
+        assert_eq!((a.sent().len(), a.stack.next_deadline()), (1, at(51)), "used, but doubted");
+        let probe = a.tick_at(at(51));
         assert_eq!(probe[0][..6], mac(2).0, "asks the one who had it");
         assert!(b.receive(&probe[0]).is_none());
         let answer = b.sent();
         assert!(a.receive(&answer[0]).is_none());
         assert_eq!(a.stack.next_deadline(), Instant::NEVER, "confirmed");
-        a.now = at(70);
+        a.now = at(97);
         a.send(address(2), b"x").unwrap();
-        for second in 75..79 {
+        for second in 102..106 {
             a.tick_at(at(second));
         }
         a.send(address(2), b"x").unwrap();
@@ -185,7 +185,7 @@ fn an_entry_in_use_is_probed_when_old_and_forgotten_without_an_answer() {
 fn an_answer_to_a_probe_need_not_repeat_the_hardware_address() {
     let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
     introduce(&mut a, &mut b);
-    b.now += Duration::from_secs(40);
+    b.now += Duration::from_secs(46);
     b.send(v6(1), b"x").unwrap();
     b.sent();
     let due = b.stack.next_deadline();
@@ -222,6 +222,132 @@ fn unsolicited_news_changes_entries_but_makes_none() {
     assert!(b.receive(&advert(0x20, 8)).is_none());
     assert_eq!(sent_to(&mut b, v6(1)), mac(8).0);
     b.check();
+}
+
+/// An advertisement of node 1 with these flags, and a hardware address unless it leaves that out.
+fn advertisement(flags: u8, hardware: Option<u8>) -> Vec<u8> {
+    let option = hardware.map_or(Vec::new(), |hardware| [&[2, 1], &mac(hardware).0[..]].concat());
+    ndp(255, &[&[136, 0, 0, 0, flags, 0, 0, 0], &octets(v6(1))[..], &option].concat())
+}
+
+const SOLICITED: u8 = 0x40;
+const OVERRIDE: u8 = 0x20;
+
+/// What a node knows of node 1.
+fn known(node: &Node) -> (Option<EthernetAddress>, NeighborState) {
+    let mut neighbors = node.stack.neighbors(node.now).filter(|n| n.address == v6(1));
+    let neighbor = neighbors.next().expect("a neighbour");
+    (neighbor.hardware, neighbor.state)
+}
+
+/// A node in which the entry of node 1, whose hardware address is 1, is in this state.
+fn node_in(state: NeighborState) -> Node {
+    let (mut peer, mut node) = (Node::quiet(1), Node::quiet(2));
+    node.send(v6(1), b"x").unwrap();
+    if state == NeighborState::Incomplete {
+        node.sent();
+    } else {
+        exchange(&mut node, &mut peer);
+    }
+    if matches!(state, NeighborState::Stale | NeighborState::Delay | NeighborState::Probe) {
+        node.now += Duration::from_secs(46);
+    }
+    if matches!(state, NeighborState::Delay | NeighborState::Probe) {
+        node.send(v6(1), b"x").unwrap();
+        node.sent();
+    }
+    if state == NeighborState::Probe {
+        let due = node.stack.next_deadline();
+        assert_eq!(node.tick_at(due).len(), 1);
+    }
+    assert_eq!(known(&node).1, state);
+    node
+}
+
+/// RFC 4861 7.2.5, every state with every kind of advertisement.
+#[test]
+fn an_advertisement_does_what_its_flags_and_the_state_of_the_entry_say() {
+    use NeighborState::{Delay, Incomplete, Probe, Reachable, Stale};
+    let (one, eight) = (Some(1), Some(8));
+    for state in [Incomplete, Reachable, Stale, Delay, Probe] {
+        for flags in [0, SOLICITED, OVERRIDE, SOLICITED | OVERRIDE] {
+            for hardware in [None, one, eight] {
+                let mut node = node_in(state);
+                assert!(node.receive(&advertisement(flags, hardware)).is_none());
+                let solicited = flags & SOLICITED != 0;
+                let mut expected = match (state, hardware) {
+                    (Incomplete, None) => (None, Incomplete),
+                    // What waited is sent, and so an entry that is in doubt is about to be probed (7.3.3).
+                    (Incomplete, _) => (hardware, if solicited { Reachable } else { Delay }),
+                    // Without the right to override, another address changes nothing but makes doubtful what was sure.
+                    (_, Some(8)) if flags & OVERRIDE == 0 => {
+                        (one, if state == Reachable { Stale } else { state })
+                    }
+                    (_, Some(8)) if !solicited => (eight, Stale),
+                    (_, _) => (hardware.or(one), if solicited { Reachable } else { state }),
+                };
+                let found = known(&node);
+                let case = format!("{state:?}, flags {flags:x}, {hardware:?}");
+                assert_eq!(found, (expected.0.take().map(mac), expected.1), "{case}");
+                // Only those which are asked for, or about to be, have a timer.
+                let has_timer = node.stack.next_deadline() != Instant::NEVER;
+                assert_eq!(has_timer, matches!(found.1, Incomplete | Delay | Probe), "{case}");
+                let went = usize::from(state == Incomplete && hardware.is_some());
+                assert_eq!(
+                    (node.sent().len(), node.stack.held() + went as u64),
+                    (went, u64::from(state == Incomplete))
+                );
+                node.check();
+            }
+        }
+    }
+}
+
+/// RFC 4861 7.3.3: the first packet sent to a neighbour in doubt starts the delay, be it one that has waited.
+#[test]
+fn a_neighbor_in_doubt_that_packets_have_waited_for_is_probed() {
+    let heard: [(IpAddress, Vec<u8>); 2] =
+        [(v6(1), ndp(255, &solicitation(v6(2), &[&[1, 1], &mac(1).0[..]].concat()))), (v4(1), request(1))];
+    for (address, question) in heard {
+        let mut node = Node::quiet(2);
+        node.send(address, b"waits").unwrap();
+        assert_eq!(node.sent().len(), 1);
+        node.now += Duration::from_millis(300);
+        assert!(node.receive(&question).is_none());
+        assert_eq!((node.sent().len(), node.stack.held()), (2, 0), "an answer, and what waited");
+        let due = node.now + Duration::from_secs(5);
+        assert_eq!(node.stack.next_deadline(), due);
+        let probe = node.tick_at(due);
+        assert_eq!((probe.len(), &probe[0][..6]), (1, &mac(1).0[..]), "asked whether it is still there");
+        for _ in 0..3 {
+            let due = node.stack.next_deadline();
+            node.tick_at(due);
+        }
+        assert_eq!(node.stack.neighbors.len(), 0, "and forgotten, as it does not answer");
+        node.check();
+    }
+    // Nothing waited, nothing is asked.
+    let mut node = Node::quiet(2);
+    assert!(node.receive(&request(1)).is_none());
+    assert_eq!(node.stack.next_deadline(), Instant::NEVER);
+}
+
+/// RFC 4861 6.3.2: from 15 to 45 s, so that hosts which learnt of each other at once do not ask at once.
+#[test]
+fn how_long_a_neighbor_is_believed_differs() {
+    let mut node = node_in(NeighborState::Reachable);
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        assert!(node.receive(&advertisement(SOLICITED, Some(1))).is_none());
+        let start = node.now;
+        while known(&node).1 == NeighborState::Reachable {
+            node.now += Duration::from_millis(100);
+        }
+        times.push(node.now.since(start));
+    }
+    let (shortest, longest) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+    assert!(*shortest >= Duration::from_secs(15) && *shortest < Duration::from_secs(19), "{shortest:?}");
+    assert!(*longest <= Duration::from_millis(45_100) && *longest > Duration::from_secs(41), "{longest:?}");
 }
 
 #[test]
@@ -278,11 +404,39 @@ fn discovery_that_breaks_the_rules_is_dropped() {
         ndp(255, &solicitation(v6(2), &[1, 2, 0, 0, 0, 0, 0, 0])),
         ndp(255, &solicitation(v6(2), &[1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])),
         ndp(255, &solicitation(v6(2), &[9])),
-        echo::fragments_v6(58, 1, &icmp_bytes(Some(v6(2)), v6(1), message), 24)[0].clone(),
     ];
     let mut node = Node::quiet(2);
     assert_drops(&mut node, &frames, &[(IpDrop::BadIcmp.into(), 8)]);
-    assert_eq!((node.stack.neighbors.len(), node.stack.reassembling()), (0, 1));
+    assert_eq!(node.stack.neighbors.len(), 0);
+}
+
+/// RFC 6980 5: behind a fragment header no message of discovery is believed or answered, in an atomic fragment as little as in two.
+#[test]
+fn discovery_behind_a_fragment_header_is_ignored() {
+    let option = |kind| [&[kind, 1], &mac(8).0[..]].concat();
+    let advertisement = [&[136, 0, 0, 0, 0x60, 0, 0, 0], &octets(v6(1))[..], &option(2)].concat();
+    let redirect = [&[137, 0, 0, 0, 0, 0, 0, 0], &octets(v6(9))[..], &octets(v6(9)), &option(2)].concat();
+    let messages = [
+        advertisement,
+        solicitation(v6(2), &option(1)),
+        redirect,
+        [&[133, 0, 0, 0, 0, 0, 0, 0], &option(1)[..]].concat(),
+        [&[134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0], &option(1)[..]].concat(),
+    ];
+    let hardware = |node: &Node| node.stack.neighbors.hardware((LAN, v6(1)));
+    for message in messages {
+        let payload = icmp_bytes(Some(v6(2)), v6(1), message);
+        for (step, pieces) in [(payload.len(), 1), (8, payload.len().div_ceil(8))] {
+            let (mut peer, mut node) = (Node::quiet(1), Node::quiet(2));
+            introduce(&mut peer, &mut node);
+            let mut frames = echo::fragments_v6(58, 1, &payload, step);
+            frames.iter_mut().for_each(|frame| frame[14 + 7] = 255);
+            assert_eq!(frames.len(), pieces);
+            assert_drops(&mut node, &frames, &[(IpDrop::BadIcmp.into(), pieces as u64)]);
+            assert_eq!((hardware(&node), node.sent().len()), (Some(mac(1)), 0), "{payload:?}");
+            assert_eq!(node.stack.reassembling(), 0);
+        }
+    }
 }
 
 #[test]
@@ -396,7 +550,7 @@ fn neighbors_show_how_well_they_are_known() {
     exchange(&mut a, &mut b);
     assert_eq!(state(&a), [(v4(2), NeighborState::Reachable)]);
     assert_eq!(state(&b), [(v4(1), NeighborState::Stale)]);
-    a.now += Duration::from_secs(40);
+    a.now += Duration::from_secs(46);
     assert_eq!(state(&a), [(v4(2), NeighborState::Stale)]);
     a.send(v4(2), b"again").unwrap();
     assert_eq!(state(&a), [(v4(2), NeighborState::Delay)]);

@@ -40,6 +40,102 @@ fn frames_sent_are_what_smoltcp_reads() {
     assert!(UdpPacket::new_checked(packet.payload()).unwrap().verify_checksum(&v6(1), &v6(2)));
 }
 
+/// Identification, and the field of flags and offset, of an IPv4 packet in a frame.
+fn identification_v4(frame: &[u8]) -> (u16, u16) {
+    (u16::from_be_bytes([frame[18], frame[19]]), u16::from_be_bytes([frame[20], frame[21]]))
+}
+
+fn identification_v6(frame: &[u8]) -> u32 {
+    assert_eq!(frame[20], 44, "a fragment header");
+    u32::from_be_bytes([frame[58], frame[59], frame[60], frame[61]])
+}
+
+/// RFC 6864 4: a busy flow cannot use up identifications, as whole datagrams need none; fragments of several datagrams are told apart.
+#[test]
+fn whole_datagrams_are_not_to_be_cut_and_need_no_identification() {
+    const DONT_FRAGMENT: u16 = 0x4000;
+    let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
+    introduce(&mut a, &mut b);
+    for len in [0, 100, 1472] {
+        b.send(v4(1), &pattern(len)).unwrap();
+        assert_eq!(
+            b.sent().iter().map(|frame| identification_v4(frame)).collect::<Vec<_>>(),
+            [(0, DONT_FRAGMENT)]
+        );
+    }
+    let mut last = None;
+    for _ in 0..3 {
+        b.send(v4(1), &pattern(4000)).unwrap();
+        let sent = b.sent();
+        let (ids, fields): (Vec<_>, Vec<_>) = sent.iter().map(|frame| identification_v4(frame)).unzip();
+        assert_eq!(fields, [0x2000, 0x2000 | 185, 370], "further cut as needed");
+        assert!(ids.iter().all(|id| *id == ids[0]) && last != Some(ids[0]), "{ids:?}");
+        last = Some(ids[0]);
+    }
+    // What routers may cut has one, though it is whole.
+    let echo = || packet_v4(1, 1, 0, &[], &icmp_bytes(None, v4(1), vec![8, 0, 0, 0, 1, 2, 3, 4]));
+    let mut answered = || {
+        assert!(b.receive(&echo()).is_none());
+        identification_v4(&b.sent()[0])
+    };
+    let (first, second) = (answered(), answered());
+    assert_eq!((first.1, second), (0, (first.0.wrapping_add(1), 0)));
+}
+
+/// RFC 7739 3: who sees identifications sent to him learns nothing of those sent to others.
+#[test]
+fn identifications_to_others_cannot_be_foretold_and_differ_by_secret() {
+    let ids = |secret: Option<u8>| {
+        let mut node = Node::quiet(2);
+        secret.into_iter().for_each(|bits| node.stack.set_secret(Secret::new([bits; 16])));
+        let mut ids = Vec::new();
+        for n in [1, 3, 4, 1, 3, 4] {
+            for address in [v4(n), v6(n)] {
+                node.with(|stack, io| stack.set_neighbor(LAN, address, mac(n), io)).unwrap();
+            }
+            node.send(v4(n), &pattern(2000)).unwrap();
+            ids.push(u32::from(identification_v4(&node.sent()[0]).0));
+            node.send(v6(n), &pattern(2000)).unwrap();
+            ids.push(identification_v6(&node.sent()[0]));
+        }
+        (ids, node.stack.flows)
+    };
+    let (of_seed, one, two) = (ids(None), ids(Some(1)), ids(Some(2)));
+    assert_eq!(one, ids(Some(1)));
+    for (all, _) in [&of_seed, &one, &two] {
+        for nth in 0..6 {
+            let modulus = if nth % 2 == 0 { 0xffff } else { u32::MAX };
+            assert_eq!(all[nth + 6], all[nth].wrapping_add(1) & modulus, "in the order of one destination");
+        }
+        let mut sixes = [all[1], all[3], all[5]];
+        sixes.sort_unstable();
+        assert!(sixes.windows(2).all(|pair| pair[1] - pair[0] > 10_000), "{sixes:?}");
+        assert!(all[0].abs_diff(all[2]) > 10 && all[2].abs_diff(all[4]) > 10, "{all:?}");
+    }
+    for (a, b) in [(&of_seed, &one), (&one, &two), (&of_seed, &two)] {
+        assert!(a.0.iter().zip(&b.0).all(|(a, b)| a != b), "{a:?} {b:?}");
+        assert_ne!(a.1, b.1, "and so does the choice among several next hops");
+    }
+}
+
+/// RFC 1191 for datagrams: a router that may not cut one says what fits, and the next comes in fragments that do.
+#[test]
+fn datagrams_that_their_way_does_not_take_come_in_fragments_from_then_on() {
+    let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
+    introduce(&mut a, &mut b);
+    b.send(v4(1), &pattern(1400)).unwrap();
+    let sent = b.sent();
+    assert_eq!((sent.len(), identification_v4(&sent[0]).1), (1, 0x4000));
+    let quote = [&[3, 4, 0, 0, 0, 0, 5, 20], &sent[0][14..42]].concat();
+    assert!(b.receive(&packet_v4(1, 1, 0, &[], &icmp_bytes(None, v4(1), quote))).is_none());
+    b.send(v4(1), &pattern(1400)).unwrap();
+    let sent = b.sent();
+    assert!(sent.iter().all(|frame| frame.len() <= 14 + 1300 && identification_v4(frame).1 & 0x4000 == 0));
+    let got: Vec<_> =
+        sent.iter().filter_map(|frame| a.receive_udp(frame)).map(|(_, _, payload)| payload).collect();
+    assert_eq!(got, [pattern(1400)]);
+}
+
 #[test]
 fn a_datagram_is_read_in_every_way() {
     let mut node = Node::quiet(2);
@@ -168,7 +264,7 @@ fn a_sum_of_zero_is_sent_as_all_ones() {
     for word in 0..=u16::MAX {
         let head = Endpoint::new(v4(2), 2000);
         let payload = word.to_be_bytes();
-        if checksum::Checksum::pseudo(&v4(1), &v4(2), 17, 10)
+        if crate::tcp::Checksum::pseudo(&v4(1), &v4(2), 17, 10)
             .add(&[0x03, 0xe8, 0x07, 0xd0, 0, 10, 0, 0])
             .add(&payload)
             .finish()
@@ -264,6 +360,45 @@ fn sending_names_what_is_in_the_way() {
     assert_eq!(node.send(v4(255), b""), Err(SendError::NoBuffer));
     frames.into_iter().for_each(|frame| node.pool.recycle(frame));
     node.check();
+}
+
+/// RFC 6724 5, rules 2 and 8; RFC 1122 3.3.4.3.
+#[test]
+fn a_source_has_the_scope_of_its_destination_and_the_longest_prefix_in_common() {
+    let address = |text: &str| IpAddress::from(text.parse::<core::net::IpAddr>().expect("an address"));
+    let mut node = Node::quiet(2);
+    for (text, length) in [("2001:db8:1::2", 64), ("2001:db8:2::2", 64), ("192.0.2.2", 24)] {
+        node.with(|stack, io| stack.add_address(LAN, IpCidr::new(address(text), length), io));
+    }
+    let gateway = address("192.0.2.1");
+    node.stack.add_route(IpCidr::new(address("198.51.100.0"), 24), gateway, LAN).unwrap();
+    let cases = [
+        ("fe80::9", "fe80::ff:fe00:2"),
+        ("ff02::9", "fe80::ff:fe00:2"),
+        ("fd00::9", "fd00::2"),
+        ("2001:db8:1::9", "2001:db8:1::2"),
+        ("2001:db8:2::9", "2001:db8:2::2"),
+        ("192.0.2.9", "192.0.2.2"),
+        ("10.0.0.9", "10.0.0.2"),
+        // By way of a gateway: the address that is on its network.
+        ("198.51.100.9", "192.0.2.2"),
+    ];
+    node.with(|stack, io| stack.set_neighbor(LAN, gateway, mac(9), io)).unwrap();
+    for (to, expected) in cases {
+        let to = address(to);
+        if !to.is_multicast() {
+            node.with(|stack, io| stack.set_neighbor(LAN, to, mac(9), io)).unwrap();
+        }
+        node.send(to, b"x").unwrap();
+        let frame = &node.sent()[0];
+        let source = match to {
+            IpAddress::Ipv4(_) => Ipv4Address::from_octets(frame[26..30].try_into().unwrap()).into(),
+            IpAddress::Ipv6(_) => {
+                crate::wire::Ipv6Address::from_octets(frame[22..38].try_into().unwrap()).into()
+            }
+        };
+        assert_eq!(address(expected), source, "to {to}");
+    }
 }
 
 #[test]

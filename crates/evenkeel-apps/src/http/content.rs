@@ -1,0 +1,211 @@
+//! The content of a request: it is read and forgotten, so that the connection can be kept (RFC 9112, 6 and 7.1).
+
+/// Octets of content that are read and forgotten.
+pub(super) const CONTENT_BYTES_MAX: u64 = 64 << 10;
+/// Octets that the line with a chunk's size may have: a size, and extensions that nobody knows.
+const LINE_BYTES_MAX: u64 = 256;
+/// Octets that the trailer fields may have together.
+const TRAILER_BYTES_MAX: u64 = 8 << 10;
+
+/// What is still to come of a request's content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// So many octets; none when it is over.
+    Length(u64),
+    /// Chunks, and trailer fields.
+    Chunked(Chunked),
+}
+
+/// A content that cannot be read to its end: it makes no sense, or is too long. Nobody knows where the next request would begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unreadable;
+
+impl Content {
+    pub(super) const NONE: Self = Self::Length(0);
+
+    pub(super) fn is_over(self) -> bool {
+        match self {
+            Self::Length(left) => left == 0,
+            Self::Chunked(chunked) => chunked.at == At::End,
+        }
+    }
+
+    /// Reads what of `octets` belongs to it; says how many those are.
+    pub(super) fn pass(&mut self, octets: &[u8]) -> Result<usize, Unreadable> {
+        match self {
+            Self::Length(left) => {
+                let passed = octets.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= passed as u64;
+                Ok(passed)
+            }
+            Self::Chunked(chunked) => chunked.pass(octets),
+        }
+    }
+}
+
+/// Content in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chunked {
+    at: At,
+    /// Of the chunk: its size as far as it was read, then the octets that are still to come.
+    left: u64,
+    /// Octets of all chunks so far.
+    content: u64,
+    /// Octets of this line, or of the trailer.
+    line: u64,
+}
+
+/// What comes next. Lines end with CR and LF: a server that takes less for an end sees other chunks than the next one does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// The first digit of a size.
+    Size,
+    /// Another digit, or the end of the size.
+    Digits,
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    /// The beginning of a trailer field, or the empty line that ends it all.
+    Trailer,
+    Field,
+    FieldLf,
+    LastLf,
+    End,
+}
+
+impl Chunked {
+    pub(super) const fn new() -> Self {
+        Self { at: At::Size, left: 0, content: 0, line: 0 }
+    }
+
+    fn pass(&mut self, octets: &[u8]) -> Result<usize, Unreadable> {
+        let mut passed = 0;
+        while let Some(&octet) = octets.get(passed).filter(|_| self.at != At::End) {
+            if self.at == At::Data {
+                let run = (octets.len() - passed).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                self.left -= run as u64;
+                passed += run;
+                if self.left == 0 {
+                    self.at = At::DataCr;
+                }
+            } else {
+                self.at = self.step(octet).ok_or(Unreadable)?;
+                passed += 1;
+            }
+        }
+        Ok(passed)
+    }
+
+    /// What follows an octet that is none of the content; `None` if it cannot stand here.
+    fn step(&mut self, octet: u8) -> Option<At> {
+        self.line += 1;
+        let trailing = matches!(self.at, At::Trailer | At::Field | At::FieldLf | At::LastLf);
+        if self.line > if trailing { TRAILER_BYTES_MAX } else { LINE_BYTES_MAX } {
+            return None;
+        }
+        match (self.at, octet) {
+            (At::Size | At::Digits, digit) if digit.is_ascii_hexdigit() => self.digit(digit),
+            (At::Digits | At::Extension, b'\r') => Some(At::SizeLf),
+            (At::Digits, b';' | b' ' | b'\t') => Some(At::Extension),
+            (At::Extension, other) if is_text(other) => Some(At::Extension),
+            (At::SizeLf, b'\n') => self.chunk(),
+            (At::DataCr, b'\r') => Some(At::DataLf),
+            (At::DataLf, b'\n') => {
+                self.line = 0;
+                Some(At::Size)
+            }
+            (At::Trailer, b'\r') => Some(At::LastLf),
+            (At::Field, b'\r') => Some(At::FieldLf),
+            (At::Trailer | At::Field, other) if is_text(other) => Some(At::Field),
+            (At::FieldLf, b'\n') => Some(At::Trailer),
+            (At::LastLf, b'\n') => Some(At::End),
+            _ => None,
+        }
+    }
+
+    fn digit(&mut self, digit: u8) -> Option<At> {
+        let value = char::from(digit).to_digit(16)?;
+        self.left = self.left.checked_mul(16)?.checked_add(value.into())?;
+        Some(At::Digits)
+    }
+
+    /// The line with the size is over.
+    fn chunk(&mut self) -> Option<At> {
+        self.line = 0;
+        self.content = self.content.checked_add(self.left).filter(|content| *content <= CONTENT_BYTES_MAX)?;
+        Some(if self.left == 0 { At::Trailer } else { At::Data })
+    }
+}
+
+/// What may stand in a line (RFC 9110, 5.5: field values; there and in quoted extensions octets above 127, too).
+fn is_text(octet: u8) -> bool {
+    octet == b'\t' || octet >= b' ' && octet != 0x7f
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many octets a chunked content has; `None` if it is not all there.
+    fn len(octets: &[u8], piece: usize) -> Result<Option<usize>, Unreadable> {
+        let (mut content, mut passed) = (Content::Chunked(Chunked::new()), 0);
+        while passed < octets.len() && !content.is_over() {
+            let end = octets.len().min(passed.saturating_add(piece));
+            passed += content.pass(&octets[passed..end])?;
+        }
+        Ok(content.is_over().then_some(passed))
+    }
+
+    #[test]
+    fn chunks_are_passed_to_the_end_of_the_trailer_and_no_further() {
+        let whole =
+            b"5\r\nhello\r\n0A ; name=\"value\"\r\n0123456789\r\n000\r\nTrailer: x\r\nOther: y\r\n\r\n";
+        for piece in [1, 2, 3, 7, usize::MAX] {
+            let followed = [&whole[..], b"GET / HTTP/1.1"].concat();
+            assert_eq!(len(&followed, piece), Ok(Some(whole.len())), "pieces of {piece}");
+        }
+        assert_eq!(len(b"0\r\n\r\n", 9), Ok(Some(5)));
+        (0..whole.len()).for_each(|cut| assert_eq!(len(&whole[..cut], 5), Ok(None), "{cut}"));
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_refused() {
+        for wrong in [
+            &b"\r\n"[..],
+            b"x\r\n",
+            b";\r\n",
+            b" 5\r\n",
+            b"+5\r\n",
+            b"0x5\r\n",
+            b"5\n",
+            b"5\rx",
+            b"5;\n",
+            b"1\r\nab\r\n",
+            b"1\r\na\n",
+            b"0\r\n\n",
+            b"0\r\nA: b\n",
+            b"0\r\nA\0",
+            b"10000000000000000\r\n",
+            b"ffffffffffffffff\r\n",
+            b"10001\r\n",
+        ] {
+            assert_eq!(len(wrong, 4), Err(Unreadable), "{}", wrong.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn bounds_are_kept() {
+        let chunks = |of: usize, times: usize| {
+            let chunk = [format!("{of:x}\r\n").as_bytes(), &vec![b'x'; of], b"\r\n"].concat();
+            len(&[&chunk.repeat(times)[..], b"0\r\n\r\n"].concat(), usize::MAX)
+        };
+        assert!(chunks(64 << 10, 1).is_ok_and(|len| len.is_some()));
+        assert_eq!(chunks(1 << 10, 65), Err(Unreadable));
+        let endless = [&b"5;"[..], &[b'a'; 300]].concat();
+        assert_eq!(len(&endless, 10), Err(Unreadable));
+        let trailer = [&b"0\r\n"[..], &b"A: b\r\n".repeat(10_000)].concat();
+        assert_eq!(len(&trailer, 10), Err(Unreadable));
+    }
+}

@@ -1,0 +1,106 @@
+//! What the field `Host` may say: the host and perhaps the port of a URI, or nothing (RFC 9110, 7.2; RFC 3986, 3.2.2 and 3.2.3).
+
+use std::net::Ipv6Addr;
+
+/// Whether it is `uri-host [ ":" port ]`.
+pub(super) fn is_valid(value: &[u8]) -> bool {
+    let (host, rest) = match value.strip_prefix(b"[") {
+        Some(literal) => {
+            let Some(end) = literal.iter().position(|octet| *octet == b']') else { return false };
+            let (literal, rest) = literal.split_at(end);
+            if !is_literal(literal) {
+                return false;
+            }
+            (&[][..], rest.get(1..).unwrap_or_default())
+        }
+        None => value.split_at(value.iter().position(|octet| *octet == b':').unwrap_or(value.len())),
+    };
+    let port = rest.strip_prefix(b":").map_or(rest.is_empty(), |port| port.iter().all(u8::is_ascii_digit));
+    port && is_name(host)
+}
+
+/// An IPv6 address, or one of a version to come.
+fn is_literal(text: &[u8]) -> bool {
+    if let [b'v' | b'V', future @ ..] = text {
+        let mut parts = future.splitn(2, |octet| *octet == b'.');
+        let version = parts.next().unwrap_or_default();
+        let address = parts.next().unwrap_or_default();
+        let plain = |octet: &u8| is_plain(*octet) || *octet == b':';
+        return !version.is_empty()
+            && version.iter().all(u8::is_ascii_hexdigit)
+            && !address.is_empty()
+            && address.iter().all(plain);
+    }
+    str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
+}
+
+/// A registered name, which an IPv4 address is one of.
+fn is_name(mut text: &[u8]) -> bool {
+    loop {
+        text = match text {
+            [] => return true,
+            [b'%', a, b, rest @ ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => rest,
+            [octet, rest @ ..] if is_plain(*octet) => rest,
+            _ => return false,
+        }
+    }
+}
+
+/// Unreserved characters, and those that delimit parts of names.
+fn is_plain(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&octet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_those_of_uris() {
+        for right in [
+            "",
+            "h",
+            "example.com",
+            "example.com:",
+            "example.com:8080",
+            "10.77.0.2:80",
+            "[fd77::2]",
+            "[fd77::2]:80",
+            "[::ffff:10.0.0.1]",
+            "[v1.a:b]",
+            "a_b~c",
+            "%41",
+            ":80",
+            "a,b",
+        ] {
+            assert!(is_valid(right.as_bytes()), "{right}");
+        }
+        for wrong in [
+            "a b",
+            "a/b",
+            "a:b",
+            "a:80:80",
+            "user@h",
+            "[fd77::2",
+            "[fd77::g]",
+            "[]",
+            "[fd77::2]x",
+            "[fd77::2]x:80",
+            "fd77::2",
+            "%4",
+            "%zz",
+            "h?",
+            "h#",
+            "\"h\"",
+            "<h>",
+            "[v.a]",
+            "[v1.]",
+            "h\u{e4}",
+            "h\\",
+            "h:+80",
+            "h: 80",
+        ] {
+            assert!(!is_valid(wrong.as_bytes()), "{wrong}");
+        }
+    }
+}

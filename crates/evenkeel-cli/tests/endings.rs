@@ -1,0 +1,118 @@
+//! How commands end: when their time is up, at Ctrl-C whatever they are doing, and with a failure when not all could be written.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::process::{Child, Output, Stdio};
+
+use common::{command, pause, signal};
+use serde_json::Value;
+
+/// The disk that is always full.
+const FULL: &str = "/dev/full";
+
+fn start(arguments: &[&str]) -> Child {
+    command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a command leaves that has to end by itself, within `seconds`.
+fn end(mut child: Child, seconds: u32) -> Output {
+    let ended = (0..seconds * 20).any(|_| {
+        child.try_wait().unwrap().is_some() || {
+            pause();
+            false
+        }
+    });
+    if !ended {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(ended, "it goes on after {seconds} s: {}", text(&output.stderr));
+    output
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+#[test]
+fn a_run_is_over_when_its_time_is_up() {
+    for arguments in [
+        &["echo", "cable", "--work", "1h", "--duration", "100ms", "--json"][..],
+        &["echo", "cable", "--tcp", "--work", "1h", "--duration", "100ms", "--json"],
+        &["http", "cable", "--size", "100G", "--duration", "100ms", "--json"],
+        &["http", "cable", "--size", "18446744073709551615", "--duration", "100ms", "--json"],
+    ] {
+        let output = end(start(arguments), 20);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // A tenth, half a second for connections to end, and as much again for a machine that is busy with other things.
+        assert!(result["seconds"].as_f64().unwrap() < 4.0, "{arguments:?}: {result}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_server_that_computes() {
+    for more in [&["--rate", "1k"][..], &["--tcp"]] {
+        let arguments = [&["echo", "cable", "--work", "1h", "--duration", "1h", "--json"][..], more].concat();
+        let child = start(&arguments);
+        (0..10).for_each(|_| pause());
+        signal(&child, "INT");
+        let output = end(child, 10);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+fn full_disk() -> File {
+    OpenOptions::new().write(true).open(FULL).unwrap()
+}
+
+#[test]
+fn send_says_when_what_comes_back_cannot_be_written() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-{}-endings", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("three-megabytes");
+    std::fs::write(&file, vec![7; 3_000_000]).unwrap();
+    let file = file.to_str().unwrap();
+    // As a file, as standard output, and as a pipe whose reader has had enough.
+    let to_file = start(&["send", "cable", file, "--output", FULL]);
+    let to_stdout = command(&["send", "cable", file]).stdout(full_disk()).stderr(Stdio::piped()).spawn();
+    let mut to_pipe = start(&["send", "cable", file]);
+    to_pipe.stdout.take().unwrap().read_exact(&mut [0; 10]).unwrap();
+    for (child, why) in
+        [(to_file, "No space left"), (to_stdout.unwrap(), "No space left"), (to_pipe, "Broken pipe")]
+    {
+        let output = end(child, 20);
+        let said = text(&output.stderr) + &text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("cannot write what came back") && said.contains(why), "{said}");
+        assert!(said.contains("not complete") && !said.contains("  complete"), "{said}");
+    }
+    let output = end(start(&["send", "cable", "--octets", "3M", "--output", FULL, "--json"]), 20);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["complete"], false, "{result}");
+    assert_eq!(output.status.code(), Some(1), "{result}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_capture_that_is_not_complete_is_a_failure() {
+    for arguments in [
+        &["echo", "cable", "--rate", "5k"][..],
+        &["echo", "cable", "--tcp"],
+        &["sink", "cable", "--rate", "5k"],
+        &["http", "cable"],
+        &["send", "cable", "--octets", "1G"],
+    ] {
+        let output =
+            end(start(&[arguments, &["--duration", "200ms", "--capture", FULL, "--json"]].concat()), 20);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("No space left") && said.contains("not complete"), "{arguments:?}: {said}");
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["books"]["conserved"], true, "{result}");
+        assert_eq!(result["capture"]["complete"], false, "{result}");
+    }
+}

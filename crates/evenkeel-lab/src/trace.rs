@@ -1,0 +1,77 @@
+//! The way of one packet through the router, as the livelock paper's traces show it (section 8.1).
+
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::work::Work;
+
+use crate::check::{Check, Origin::Paper, predicted};
+use crate::experiment::{Outcome, Point};
+use crate::l97_fig14::{GAP, TRACED};
+use crate::router_setup::Setup;
+use crate::router_testbed::{Load, Router, START, costs};
+
+/// Which end of a piece of work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum End {
+    Begins,
+    Ends,
+}
+
+/// A moment of the paper's trace, and what happens then in the model: one end of the nth piece of some work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamp {
+    pub(crate) us: f64,
+    pub(crate) what: &'static str,
+    pub(crate) at: (End, Work, usize),
+    /// Why the model misses it, if it does.
+    pub(crate) missed: Option<&'static str>,
+}
+
+/// A moment of the paper's trace.
+pub(crate) const fn stamp(us: f64, what: &'static str, at: (End, Work, usize)) -> Stamp {
+    Stamp { us, what, at, missed: None }
+}
+
+impl Stamp {
+    /// The same, and why the model misses it.
+    pub(crate) const fn missed(self, why: &'static str) -> Self {
+        Self { missed: Some(why), ..self }
+    }
+}
+
+/// The device's part, whose traces are longer than others: the paper's go through as many calls there as on all the rest of the way.
+pub(crate) const DEVICE: &str = "one factor stands for tracing on the whole way, and one price for all that a piece of device work does on it; where the calls that \
+     are traced lie closer or farther apart than on the average, or part of a price falls before the event and part behind it, the model is off";
+
+/// Times and checks of one packet that comes alone.
+pub(crate) fn one_packet(setup: &Setup, stamps: &[Stamp], seed: u64) -> Outcome {
+    let times: Vec<f64> = times(setup, stamps, seed);
+    let nth = |n: usize| (n + 1) as f64;
+    let here = times.iter().enumerate().map(|(n, &us)| Point::new("model, stretched", nth(n), us));
+    let paper = stamps.iter().enumerate().map(|(n, stamp)| Point::new("paper: traced", nth(n), stamp.us));
+    let check = |(stamp, &us): (&Stamp, &f64)| -> Check {
+        let check = predicted(Paper, format!("{} (us)", stamp.what)).near(stamp.us, us, 0.10);
+        stamp.missed.map_or(check.clone(), |why| check.known_miss(why))
+    };
+    let checks = stamps.iter().zip(&times).map(check).collect();
+    Outcome::new("event", "time since the interrupt (us)", here.chain(paper).collect(), checks)
+}
+
+/// Microseconds from the packet's arrival, stretched as tracing stretched the paper's.
+fn times(setup: &Setup, stamps: &[Stamp], seed: u64) -> Vec<f64> {
+    let mut router = Router::new(setup, Load::Once(1, GAP), seed);
+    let cpu = router.record(START + Duration::from_millis(20));
+    let timeline = cpu.timeline().expect("it records");
+    let costs = costs(setup);
+    let Some(&arrival) = timeline.arrivals().first() else { return vec![f64::NAN; stamps.len()] };
+    let us = |at: Instant| at.since(arrival).as_secs_f64() * 1e6 * TRACED;
+    let time = |stamp: &Stamp| {
+        let (end, work, nth) = stamp.at;
+        let begins = timeline.times(work).filter(|at| *at >= arrival).nth(nth);
+        let at = begins.map(|at| match end {
+            End::Begins => at,
+            End::Ends => at + costs.of(work),
+        });
+        at.map_or(f64::NAN, us)
+    };
+    stamps.iter().map(time).collect()
+}

@@ -1,0 +1,143 @@
+//! Payload and FIN: RFC 9293, 3.10.7.4, seventh and eighth step; when to acknowledge (3.8.6.3, RFC 5681, 4.2); what window to offer (3.8.6.2.2).
+
+use super::super::counters::Counter;
+use super::super::segment::{Flags, Segment};
+use super::super::seq::{SeqNumber, SeqRange};
+use super::super::state::{Event, State};
+use super::{Config, Connection};
+use crate::time::Instant;
+
+/// A peer's full segment is taken to be at least this: it may have sent only small ones so far.
+const FULL_SEGMENT_MIN: u16 = 536;
+
+impl Connection {
+    pub(super) fn on_text(&mut self, segment: &Segment<'_>, now: Instant) {
+        if segment.is_empty() || !self.state.may_receive() {
+            return;
+        }
+        let range = SeqRange::at(segment.header.seq, segment.payload_len() as u32);
+        if self.rcv.closed && range.end.after(self.rcv.nxt()) {
+            // Nobody will read it, and the peer should know (RFC 9293, 3.6.1).
+            self.tally.note(Counter::AbortOnData);
+            return self.abort();
+        }
+        let end = self.rcv.fin_at.map_or(self.rcv.edge, |fin| fin.min(self.rcv.edge));
+        let fits = self.admit(range.intersection(SeqRange::new(range.start, end)));
+        let had_holes = self.rcv.buffer.has_holes();
+        let insertion = self.rcv.buffer.insert(range.start, cut(segment.payload, fits.len() as usize));
+        let whole = fits == range && !insertion.refused;
+        self.rcv.segment =
+            self.rcv.segment.max(u16::try_from(range.len()).unwrap_or(u16::MAX).min(self.rcv.mss));
+        self.rcv.dsack = insertion.duplicate.or(self.rcv.dsack);
+        let duplicate = insertion.duplicate == Some(range);
+        self.counts.octets_in += u64::from(insertion.advanced);
+        self.count_text(insertion.advanced > 0, duplicate, whole);
+        if had_holes || self.rcv.buffer.has_holes() || insertion.duplicate.is_some() || !whole {
+            // RFC 5681, 4.2: out of order, or filling a hole. What found no room is told at once, too.
+            self.due.ack = true;
+        }
+        self.delay_ack(now);
+    }
+
+    fn count_text(&mut self, advanced: bool, duplicate: bool, whole: bool) {
+        let out_of_order = !advanced && whole && !duplicate;
+        self.counts.out_of_order += u32::from(out_of_order);
+        self.counts.duplicates += u32::from(duplicate);
+        self.counts.no_room += u32::from(!whole);
+        self.tally.note_if(out_of_order, Counter::OfoQueue);
+        self.tally.note_if(duplicate, Counter::DelayedAckLost);
+        if !whole {
+            let closed = self.rcv.edge == self.rcv.nxt();
+            self.tally.note(if closed { Counter::ZeroWindowDrop } else { Counter::RcvQDrop });
+        }
+    }
+
+    /// At least every second full segment is acknowledged at once, everything else a little later.
+    fn delay_ack(&mut self, now: Instant) {
+        let full = u32::from(self.rcv.segment.max(FULL_SEGMENT_MIN.min(self.rcv.mss)));
+        if self.rcv.nxt().since(self.rcv.acked) >= full.saturating_mul(2) || self.config.ack_delay.is_zero() {
+            self.due.ack = true;
+        } else if self.rcv.nxt() != self.rcv.acked {
+            let delay = self.config.ack_delay.min(Config::ACK_DELAY_MAX);
+            self.timers.delayed_ack = self.timers.delayed_ack.min(now + delay);
+        }
+    }
+
+    pub(super) fn on_fin(&mut self, segment: &Segment<'_>, now: Instant) {
+        if self.state == State::TimeWait && segment.header.flags.contains(Flags::FIN) {
+            // "Acknowledge it, and restart the 2 MSL timeout."
+            self.due.ack = true;
+            self.start_time_wait(now);
+        }
+        if !self.state.may_receive() {
+            return;
+        }
+        if segment.header.flags.contains(Flags::FIN) {
+            let fin = segment.header.seq + segment.payload_len() as u32;
+            // The FIN needs room in the window like an octet, and what is beyond a FIN is not from this connection.
+            if fin.before(self.rcv.edge) && fin.at_or_after(self.rcv.nxt()) {
+                self.rcv.fin_at.get_or_insert(fin);
+            }
+            self.due.ack = true;
+        }
+        if self.rcv.fin_at == Some(self.rcv.buffer.next()) {
+            self.rcv.fin = true;
+            self.due.ack = true;
+            self.step(Event::Fin);
+            if self.state == State::TimeWait {
+                self.start_time_wait(now);
+            }
+        }
+    }
+
+    /// RCV.WND as the next segment will say it.
+    ///
+    /// The right edge moves only by a full segment or half the buffer, whichever is less (silly-window avoidance), and never back. The window field may
+    /// be too coarse to say where it stands (RFC 7323, 2.4); then it says a little more, if there is room, or a little less: what was promised still holds.
+    pub(super) fn offer_window(&mut self) -> u16 {
+        let nxt = self.rcv.nxt();
+        let promised = self.rcv.edge.since(nxt);
+        let window = if self.window_gain() >= self.window_step() { self.free() } else { promised };
+        let shift = self.rcv.shift;
+        let rounded_up = window.saturating_add((1 << shift) - 1) >> shift;
+        let fits = rounded_up << shift <= self.free().max(promised);
+        let field = u16::try_from(if fits { rounded_up } else { window >> shift }).unwrap_or(u16::MAX);
+        self.rcv.edge = self.rcv.edge.max(nxt + (u32::from(field) << shift));
+        self.tally.note_if(field == 0 && !self.rcv.shut, Counter::ToZeroWindowAdv);
+        self.tally.note_if(field > 0 && self.rcv.shut, Counter::FromZeroWindowAdv);
+        self.rcv.shut = field == 0;
+        field
+    }
+
+    /// A pure ACK to tell that the window has opened, when it has at least doubled: more often would cost more than it brings.
+    pub(super) fn is_window_update_due(&self) -> bool {
+        let promised = self.rcv.edge.since(self.rcv.nxt());
+        self.window_gain() >= self.window_step() && self.window_gain() >= promised
+    }
+
+    /// How far the right edge could move.
+    fn window_gain(&self) -> u32 {
+        (self.rcv.nxt() + self.free()).since(self.rcv.edge)
+    }
+
+    fn window_step(&self) -> u32 {
+        u32::from(self.rcv.mss).min(self.rcv.limit / 2)
+    }
+
+    /// Room in the buffer. What is held beyond a hole lies inside the window.
+    fn free(&self) -> u32 {
+        let largest = u32::from(u16::MAX) << self.rcv.shift;
+        u32::try_from(self.receive_room()).unwrap_or(u32::MAX).min(largest)
+    }
+
+    /// RCV.NXT, for whoever looks from outside.
+    #[must_use]
+    pub fn rcv_nxt(&self) -> SeqNumber {
+        self.rcv.nxt()
+    }
+}
+
+/// The first `len` octets.
+fn cut([a, b]: [&[u8]; 2], len: usize) -> [&[u8]; 2] {
+    [a.get(..len).unwrap_or(a), b.get(..len.saturating_sub(a.len())).unwrap_or(b)]
+}

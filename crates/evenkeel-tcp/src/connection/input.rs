@@ -1,0 +1,181 @@
+//! A segment arrives: RFC 9293, 3.10.7.4, up to the acknowledgment; RFC 5961 for segments out of place; RFC 7323, 5, for old ones.
+
+use super::super::counters::Counter;
+use super::super::segment::{Ecn, Flags, Header, Segment};
+use super::super::seq::SeqRange;
+use super::super::state::State;
+use super::{Config, Connection, Error};
+use crate::time::Instant;
+
+/// How many segments out of place were answered lately (RFC 5961, 7).
+#[derive(Debug, Default)]
+pub(super) struct Challenges {
+    since: Instant,
+    answered: u8,
+}
+
+impl Connection {
+    /// A segment of this connection has arrived, its checksum verified.
+    pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) {
+        self.counts.segments_in += 1;
+        match self.state {
+            State::Closed | State::Listen => {}
+            State::SynSent => self.in_syn_sent(segment, now),
+            _ => self.in_other_states(&self.without_known_syn(segment), now),
+        }
+    }
+
+    /// The SYN that brought us to SYN-RECEIVED may come again: alone, if our SYN-ACK was lost, or as SYN-ACK, if both sides open at the same time.
+    /// What counts then is the rest of it ("tailor actual segments", RFC 9293, 3.10.7.4); not of a reset, whose number must be the right one as it stands.
+    fn without_known_syn<'a>(&self, segment: &Segment<'a>) -> Segment<'a> {
+        let header = &segment.header;
+        let known = self.state == State::SynReceived
+            && header.flags.contains(Flags::SYN)
+            && !header.flags.contains(Flags::RST)
+            && header.seq == self.rcv.irs;
+        if !known {
+            return *segment;
+        }
+        // The window of a SYN is not scaled (RFC 7323, 2.2), but that of the rest will be taken to be.
+        let window = header.window >> self.snd.shift;
+        let flags = header.flags.without(Flags::SYN);
+        Segment { header: Header { seq: header.seq + 1, flags, window, ..*header }, ..*segment }
+    }
+
+    fn in_other_states(&mut self, segment: &Segment<'_>, now: Instant) {
+        let flags = segment.header.flags;
+        if flags.contains(Flags::RST) {
+            return self.on_reset(&segment.header, now);
+        }
+        if self.lacks_timestamp(&segment.header) {
+            self.counts.paws += 1;
+            return;
+        }
+        if self.is_old(&segment.header, now) || !self.is_acceptable(segment) {
+            return self.answer_unacceptable(segment, now);
+        }
+        if flags.contains(Flags::SYN) {
+            // RFC 5961, 4.2: whatever its number.
+            self.tally.note(Counter::SynChallenge);
+            return self.challenge(now);
+        }
+        if !flags.contains(Flags::ACK) {
+            // Our SYN-ACK was lost: the peer repeats its SYN, which `without_known_syn` took away.
+            self.due.syn |= self.state == State::SynReceived && segment.payload_len() == 0;
+            return;
+        }
+        if !self.on_ack(segment, now) {
+            return;
+        }
+        // Not before: a stranger who does not know what to acknowledge could make us take the peer's segments for old.
+        self.hear_timestamp(&segment.header, now);
+        self.restart_keepalive(now);
+        self.note_congestion(segment);
+        // URG means nothing here: what it points to stays in its place in the stream. See `Connection::read`.
+        self.on_text(segment, now);
+        self.on_fin(segment, now);
+    }
+
+    /// Timestamps were agreed on, so every segment has one but resets; others should be dropped silently (RFC 7323, 3.2). Not a SYN: a peer that has begun
+    /// anew must hear of it (RFC 5961, 4.2).
+    const fn lacks_timestamp(&self, header: &Header) -> bool {
+        self.clock.is_some() && header.options.timestamps.is_none() && !header.flags.contains(Flags::SYN)
+    }
+
+    /// PAWS (RFC 7323, 5.3, R1).
+    fn is_old(&mut self, header: &Header, now: Instant) -> bool {
+        let (Some(clock), Some(clocks)) = (&self.clock, header.options.timestamps) else { return false };
+        let old = clock.is_old(clocks.value, now);
+        self.counts.paws += u32::from(old);
+        self.tally.note_if(old, Counter::PawsEstab);
+        old
+    }
+
+    /// The first check of RFC 9293, 3.10.7.4: the segment touches the window.
+    ///
+    /// More lenient in two cases, as everybody is. A peer that has filled the window acknowledges with the number at its right edge. And what
+    /// comes while the window is closed may have an acknowledgment; its text is cut off later.
+    fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
+        let (range, nxt) = (segment.range(), self.rcv.nxt());
+        let begins_in_time = range.start.at_or_before(self.rcv.edge);
+        begins_in_time && if range.is_empty() { range.start.at_or_after(nxt) } else { range.end.after(nxt) }
+    }
+
+    /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply", and a DSACK with it (RFC 2883, 4).
+    fn answer_unacceptable(&mut self, segment: &Segment<'_>, now: Instant) {
+        let nxt = self.rcv.nxt();
+        if self.state == State::TimeWait && segment.header.flags.contains(Flags::FIN) {
+            // Our last ACK was lost. "Acknowledge it, and restart the 2 MSL timeout."
+            self.start_time_wait(now);
+        }
+        if segment.is_empty() {
+            return self.challenge(now);
+        }
+        if segment.range().start.before(nxt) {
+            self.counts.duplicates += 1;
+            self.tally.note(Counter::DelayedAckLost);
+            // An old one may reach beyond what has come.
+            let end = segment.header.seq + segment.payload_len() as u32;
+            self.rcv.dsack = Some(SeqRange::new(segment.header.seq, end.min(nxt)));
+        }
+        self.due.ack = true;
+    }
+
+    /// Answers a segment out of place with an ACK, so that a peer that really lost its state can reset us with the right number; not too often.
+    pub(super) fn challenge(&mut self, now: Instant) {
+        let challenges = self.challenges.get_or_insert_default();
+        if challenges.answered == 0 || now.since(challenges.since) >= Config::CHALLENGE_PERIOD {
+            **challenges = Challenges { since: now, answered: 0 };
+        }
+        if challenges.answered < self.config.challenge_acks_max {
+            challenges.answered += 1;
+            self.counts.challenge_acks += 1;
+            self.tally.note(Counter::ChallengeAck);
+            self.due.ack = true;
+        } else {
+            self.tally.note(Counter::AckSkippedChallenge);
+        }
+    }
+
+    /// RFC 5961, 3.2: only a reset with the very number expected is believed.
+    fn on_reset(&mut self, header: &Header, now: Instant) {
+        let nxt = self.rcv.nxt();
+        // RFC 1337, 3: a reset must not end TIME-WAIT early.
+        if self.state == State::TimeWait || header.seq.before(nxt) || header.seq.after(self.rcv.edge) {
+            return;
+        }
+        if header.seq != nxt {
+            return self.challenge(now);
+        }
+        match self.state {
+            State::SynReceived => self.fail(Error::Refused),
+            // Both sides have closed. Who did not get all that we sent is to be told of like any other reset, as others do; else nothing is lost.
+            State::Closing | State::LastAck if self.snd.buffer.len() == 0 => self.end(),
+            _ => self.fail(Error::Reset),
+        }
+    }
+
+    /// Keeps the timestamp to echo: of the segment that the last ACK called for (RFC 7323, 4.3).
+    fn hear_timestamp(&mut self, header: &Header, now: Instant) {
+        let (Some(clock), Some(clocks)) = (&mut self.clock, header.options.timestamps) else { return };
+        if header.seq.at_or_before(self.rcv.acked) {
+            clock.hear(clocks.value, now);
+        }
+    }
+
+    /// RFC 3168, 6.1.3: ECE from the first mark until CWR; a segment may bring both.
+    fn note_congestion(&mut self, segment: &Segment<'_>) {
+        if !self.ecn || segment.is_empty() {
+            return;
+        }
+        self.rcv.ece &= !segment.header.flags.contains(Flags::CWR);
+        self.rcv.ece |= segment.header.ecn == Ecn::Experienced;
+    }
+
+    /// Answers a segment that acknowledges what was never sent: `<SEQ=SEG.ACK><CTL=RST>`, unless it is a reset itself.
+    pub(super) fn answer_with_reset(&mut self, segment: &Segment<'_>) {
+        if !segment.header.flags.contains(Flags::RST) {
+            self.due.reset = Some((segment.header.ack, Flags::RST));
+        }
+    }
+}

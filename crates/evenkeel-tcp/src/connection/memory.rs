@@ -1,0 +1,81 @@
+//! What a connection's buffers own of the memory that all share, and what it does when there is little.
+//!
+//! A connection is never stopped for good, however little there is: what has nothing to send may take a segment to send, and what has nothing to read may
+//! take the next segment.
+
+use super::Connection;
+use crate::counters::Counter;
+use crate::seq::SeqRange;
+
+/// What a connection may take of the memory that it shares with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Octets that its buffers may grow by; more than so many make no difference to one connection.
+    pub left: u32,
+    /// There is little memory: bounds of buffers grow no more, and what comes out of order is dropped. The peer will send it again.
+    pub pressed: bool,
+}
+
+impl Default for Allowance {
+    /// No bound.
+    fn default() -> Self {
+        Self { left: u32::MAX, pressed: false }
+    }
+}
+
+impl Connection {
+    /// Octets of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room they keep besides.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.snd.buffer.capacity() + self.rcv.buffer.capacity()
+    }
+
+    /// Something has come out of order, and takes memory up to where it belongs.
+    #[must_use]
+    pub fn has_holes(&self) -> bool {
+        self.rcv.buffer.has_holes()
+    }
+
+    /// Gives back the memory of what has come out of order: others need it more.
+    pub fn renege(&mut self) {
+        self.tally.note_if(self.has_holes(), Counter::OfoPruned);
+        self.rcv.buffer.renege();
+        self.rcv.dsack = None;
+    }
+
+    /// From now on it may take so much more. To be said before every call, if others take of the same memory.
+    pub const fn set_allowance(&mut self, allowance: Allowance) {
+        self.allowance = allowance;
+    }
+
+    const fn left(&self) -> usize {
+        self.allowance.left as usize
+    }
+
+    /// Octets the user may write now.
+    pub(super) fn send_room(&self) -> usize {
+        let waiting = self.snd.buffer.len();
+        let least = if waiting == 0 { usize::from(self.snd.mss) } else { 0 };
+        self.send_limit().saturating_sub(waiting).min(self.left().max(least))
+    }
+
+    /// Octets of payload there is memory for.
+    pub fn receive_room(&self) -> usize {
+        let waiting = self.rcv.buffer.readable();
+        let least = if waiting == 0 { usize::from(self.rcv.mss) } else { 0 };
+        (self.rcv.limit as usize).saturating_sub(waiting).min(self.left().max(least))
+    }
+
+    /// What of a payload that lies in the window is taken: all, or nothing.
+    pub(super) fn admit(&mut self, payload: SeqRange) -> SeqRange {
+        let nxt = self.rcv.nxt();
+        let refused = if payload.start.after(nxt) {
+            self.allowance.pressed || payload.len() > self.allowance.left
+        } else {
+            let new = payload.end.max(nxt).since(nxt);
+            self.rcv.buffer.readable() > 0 && new > self.allowance.left
+        };
+        self.tally.note_if(refused && payload.start.after(nxt), Counter::OfoDrop);
+        if refused { SeqRange::at(payload.start, 0) } else { payload }
+    }
+}

@@ -1,0 +1,123 @@
+//! The user's calls: RFC 9293, 3.10.2 and 3.10.3.
+
+use core::fmt;
+
+use super::super::state::State;
+use super::{Config, Connection, Error};
+use crate::time::{Duration, Instant};
+
+/// Why a call moved nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Nothing has come, or there is no room: later perhaps.
+    NotNow,
+    /// This direction is closed, by us or by the end of the connection.
+    Closed,
+    /// The connection failed.
+    Failed(Error),
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotNow => f.write_str("not now"),
+            Self::Closed => f.write_str("closed"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for Unavailable {}
+
+impl Connection {
+    /// Takes octets to send, as many as there is room for; says how many. Before the handshake is over they wait.
+    ///
+    /// # Errors
+    /// Nothing was taken.
+    pub fn write(&mut self, data: &[u8]) -> Result<usize, Unavailable> {
+        if let Some(error) = self.error {
+            return Err(Unavailable::Failed(error));
+        }
+        if !self.state.may_send() || self.snd.fin {
+            return Err(Unavailable::Closed);
+        }
+        let limit = self.snd.buffer.len() + self.send_room();
+        match self.snd.buffer.write(data, limit) {
+            0 if !data.is_empty() => Err(Unavailable::NotNow),
+            taken => Ok(taken),
+        }
+    }
+
+    /// Octets that [`Connection::write`] would take.
+    #[must_use]
+    pub fn writable(&self) -> usize {
+        let open = self.state.may_send() && !self.snd.fin;
+        if open { self.send_room() } else { 0 }
+    }
+
+    /// One window is in the network, one more waits here.
+    pub(super) fn send_limit(&self) -> usize {
+        let cwnd = if self.allowance.pressed { 0 } else { self.recovery.cwnd() as usize };
+        cwnd.saturating_mul(2).clamp(
+            self.config.send_buffer_initial.min(self.config.send_buffer_max),
+            self.config.send_buffer_max,
+        )
+    }
+
+    /// Gives octets that came; says how many. None at the end of the stream.
+    ///
+    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent. Implementations have never agreed on which octet
+    /// an urgent pointer points to, and middleboxes clear it: RFC 6093, 4 and 6, asks for it to be read in band, and new applications not to use it. We never
+    /// send any.
+    ///
+    /// # Errors
+    /// Nothing was given.
+    pub fn read(&mut self, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
+        let len = self.rcv.buffer.read(to);
+        if len > 0 {
+            self.grow_receive_buffer(len, now);
+            self.due.ack |= self.is_window_update_due();
+            return Ok(len);
+        }
+        match self.error {
+            // All that the peer had to say has come, and its FIN vouches for it, whatever happened later: as in Linux.
+            _ if self.rcv.fin => Ok(0),
+            Some(error) => Err(Unavailable::Failed(error)),
+            None if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
+            None => Err(Unavailable::NotNow),
+        }
+    }
+
+    /// Octets that [`Connection::read`] would give.
+    #[must_use]
+    pub const fn readable(&self) -> usize {
+        self.rcv.buffer.readable()
+    }
+
+    /// [`Connection::read`] would not say [`Unavailable::NotNow`].
+    #[must_use]
+    pub const fn is_readable(&self) -> bool {
+        self.rcv.buffer.readable() > 0 || self.rcv.fin || self.error.is_some()
+    }
+
+    /// Whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
+    pub const fn set_nagle(&mut self, nagle: bool) {
+        self.nagle = nagle;
+    }
+
+    /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender back ("dynamic right-sizing", Fisk and Feng, 2001).
+    fn grow_receive_buffer(&mut self, read: usize, now: Instant) {
+        let round_trip = self.recovery.srtt().unwrap_or(Duration::from_millis(1));
+        let rcv = &mut self.rcv;
+        rcv.read = rcv.read.saturating_add(u32::try_from(read).unwrap_or(u32::MAX));
+        let passed = now.since(rcv.read_since);
+        if passed <= round_trip * 2 && !self.allowance.pressed {
+            let wanted = rcv.read.saturating_mul(2).min(Config::octets(self.config.receive_buffer_max));
+            rcv.limit = rcv.limit.max(wanted);
+        }
+        if passed >= round_trip {
+            rcv.read = 0;
+            rcv.read_since = now;
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Why a segment is dropped.
+
+/// Why a segment, or the octets in it, went no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TcpDrop {
+    /// Bad header length, or a port of zero.
+    Malformed,
+    /// Bad checksum.
+    Checksum,
+    /// Sent to a broadcast or a group.
+    NotUnicast,
+    /// For no connection, and nobody listens on the port; answered with a reset.
+    NoSocket,
+    /// Data beyond the receive window, or more than buffers may hold.
+    NoRoom,
+    /// Of a connection, but out of place: too old, or not by its peer.
+    NotAcceptable,
+    /// A SYN, or the end of a handshake, that found the listener's queues full.
+    Backlog,
+}
+
+impl TcpDrop {
+    /// Every reason, in the order of declaration.
+    pub const ALL: &'static [Self] = &[
+        Self::Malformed,
+        Self::Checksum,
+        Self::NotUnicast,
+        Self::NoSocket,
+        Self::NoRoom,
+        Self::NotAcceptable,
+        Self::Backlog,
+    ];
+
+    /// The name used in tables and machine-readable output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "tcp-malformed",
+            Self::Checksum => "tcp-checksum",
+            Self::NotUnicast => "tcp-not-unicast",
+            Self::NoSocket => "tcp-no-socket",
+            Self::NoRoom => "tcp-no-room",
+            Self::NotAcceptable => "tcp-not-acceptable",
+            Self::Backlog => "tcp-backlog",
+        }
+    }
+
+    /// One line of meaning.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Malformed => "bad header length, or a port of zero",
+            Self::Checksum => "bad checksum",
+            Self::NotUnicast => "sent to a broadcast or a group",
+            Self::NoSocket => "for no connection, and nobody listens on the port; answered with a reset",
+            Self::NoRoom => "data beyond the receive window, or more than buffers may hold",
+            Self::NotAcceptable => "of a connection, but out of place: too old, or not by its peer",
+            Self::Backlog => "a SYN, or the end of a handshake, that found the listener's queues full",
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293, 3.10.7).
+
+use super::super::connection::{Connection, Counts, SynAck, SynReceived};
+use super::super::counters::Counter;
+use super::super::listener::{self, Arrival, Reaction};
+use super::super::options::Cookie;
+use super::super::segment::{Ecn, Flags, Header, Malformed, Segment};
+use super::super::state::State;
+use super::super::table::{Id, TupleHash};
+use super::super::time_wait;
+use super::super::tuple::FourTuple;
+use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, Lane, ListenAt, Readiness};
+use crate::drop::TcpDrop;
+use crate::time::Instant;
+use crate::wire::{IpAddress, IpEndpoint};
+
+/// What the IP header says, and the way back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Who sent it.
+    pub source: IpAddress,
+    /// An address of ours, and of nobody else: no broadcast, no group.
+    pub destination: IpAddress,
+    /// What it says about congestion.
+    pub ecn: Ecn,
+    /// Octets that a segment to the sender may have after the 20 octets of its header.
+    pub mss: u16,
+    /// By which it will probably leave.
+    pub lane: Lane,
+}
+
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It brought octets for the user.
+    Data,
+    /// It ended here: an acknowledgment, part of a handshake, a reset.
+    Control,
+    /// It was dropped.
+    Dropped(TcpDrop),
+}
+
+impl Fate {
+    /// What a connection counted about it.
+    const fn of(before: Counts, after: Counts) -> Self {
+        if after.octets_in > before.octets_in || after.out_of_order > before.out_of_order {
+            Self::Data
+        } else if after.no_room > before.no_room {
+            Self::Dropped(TcpDrop::NoRoom)
+        } else if after.paws > before.paws
+            || after.duplicates > before.duplicates
+            || after.challenge_acks > before.challenge_acks
+        {
+            Self::Dropped(TcpDrop::NotAcceptable)
+        } else {
+            Self::Control
+        }
+    }
+}
+
+impl Endpoint {
+    /// A packet has brought `octets`, from the TCP header on. Says what became of them.
+    pub fn input(&mut self, octets: &[u8], packet: &Packet, now: Instant) -> Fate {
+        self.input_expected(None, octets, packet, now)
+    }
+
+    /// The same, for who believes that they are for the connection `expected`, and can do without a look into the table then.
+    pub fn input_expected(
+        &mut self,
+        expected: Option<Id>,
+        octets: &[u8],
+        packet: &Packet,
+        now: Instant,
+    ) -> Fate {
+        self.counters.count(Counter::InSegs);
+        let segment = match Segment::parse(octets, &packet.source, &packet.destination, packet.ecn) {
+            Ok(segment) => segment,
+            Err(why) => return self.count_malformed(why),
+        };
+        let header = &segment.header;
+        let local = IpEndpoint::new(packet.destination, header.destination);
+        let tuple = FourTuple::new(local, IpEndpoint::new(packet.source, header.source));
+        if let Some(id) = expected.filter(|&id| self.is_between(id, &tuple)) {
+            return self.deliver(id, &segment, now);
+        }
+        let hash = self.connections.hash(&tuple);
+        if let Some(id) = self.connections.find_hashed(hash, &tuple) {
+            return self.deliver(id, &segment, now);
+        }
+        let previous = match self.time_wait.find_hashed(hash, &tuple) {
+            None => None,
+            Some(id) => match self.time_wait.handle_segment(id, &segment, now, &mut self.counters) {
+                time_wait::Answer::Nothing => return Fate::Control,
+                time_wait::Answer::Send(header) => {
+                    self.answer(tuple, header);
+                    return Fate::Control;
+                }
+                // It may begin a new connection, whose numbers are to follow those of the old one.
+                time_wait::Answer::Reopen { previous } => Some(previous),
+            },
+        };
+        self.offer_to_listener(hash, &Arrival { tuple, segment, mss: packet.mss, previous, now }, packet.lane)
+    }
+
+    /// Whether this is a connection between these two ends, and not over.
+    fn is_between(&self, id: Id, tuple: &FourTuple) -> bool {
+        self.connections.tuple(id) == Some(tuple)
+            && self.connections.get(id).is_some_and(|entry| entry.connection.state() != State::Closed)
+    }
+
+    fn count_malformed(&mut self, why: Malformed) -> Fate {
+        self.counters.count(Counter::InErrs);
+        if why == Malformed::Checksum {
+            self.counters.count(Counter::InCsumErrors);
+            return Fate::Dropped(TcpDrop::Checksum);
+        }
+        Fate::Dropped(TcpDrop::Malformed)
+    }
+
+    fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) -> Fate {
+        let Some(entry) = self.entry(id) else { return Fate::Control };
+        let (before, counted) = (entry.connection.state(), entry.connection.counts());
+        entry.connection.on_segment(segment, now);
+        let (after, fate) = (entry.connection.state(), Fate::of(counted, entry.connection.counts()));
+        if before == State::SynReceived && after != before && core::mem::take(&mut entry.early) {
+            self.finish_early(id, after == State::Closed, now);
+        }
+        if before == State::SynSent
+            && let Some(opened) = self.connections.get_mut(id).and_then(|e| e.connection.take_fast_opened())
+            && let Some(tuple) = self.connections.tuple(id).copied()
+        {
+            self.on_fast_opened(&tuple, &opened, now);
+        }
+        self.touch(id);
+        fate
+    }
+
+    /// The handshake of a connection that had data before is over, or a reset has ended it, or it has failed.
+    pub(super) fn finish_early(&mut self, id: Id, reset: bool, now: Instant) {
+        let from = self.connections.get(id).and_then(|entry| entry.from);
+        let server = from.and_then(|from| self.listeners.by_id(from)?.fast_open());
+        if let Some(server) = server {
+            server.finish(reset, now);
+        }
+    }
+
+    fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>, lane: Lane) -> Fate {
+        let tuple = arrival.tuple;
+        let Some(at) = self.listener_for(&tuple.local) else {
+            self.refuse(&tuple, &arrival.segment);
+            return Fate::Dropped(TcpDrop::NoSocket);
+        };
+        if self.connections.is_full() {
+            // A handshake that is completed now would be forgotten. The peer will try again.
+            self.counters.count(Counter::ListenDrops);
+            return Fate::Dropped(TcpDrop::Backlog);
+        }
+        let repeats = self.counters.get(Counter::RetransSegs);
+        let dropped = self.counters.get(Counter::ListenDrops);
+        let data = if arrival.segment.payload_len() > 0 { Fate::Data } else { Fate::Control };
+        let mut fate = Fate::Control;
+        match self.ask_listener(&at, hash, arrival) {
+            Reaction::Nothing if self.counters.get(Counter::ListenDrops) > dropped => {
+                return Fate::Dropped(TcpDrop::Backlog);
+            }
+            Reaction::Nothing => return fate,
+            Reaction::Send(header) => {
+                let again = self.counters.get(Counter::RetransSegs) > repeats;
+                self.push_answer(Answer { tuple, header, again });
+                if !header.flags.contains(Flags::SYN) {
+                    return fate;
+                }
+            }
+            Reaction::Establish(agreed) => {
+                self.establish(at, &agreed, hash, arrival, lane);
+                fate = data;
+            }
+            Reaction::FastOpen(agreed, cookie) => {
+                self.establish_early(at, &agreed, cookie, hash, arrival, lane);
+                fate = data;
+            }
+        }
+        if let Some(old) = arrival.previous.and_then(|_| self.time_wait.find(&tuple)) {
+            self.time_wait.recycle(old, &mut self.counters);
+        }
+        fate
+    }
+
+    fn ask_listener(&mut self, at: &ListenAt, hash: TupleHash, arrival: &Arrival<'_>) -> Reaction {
+        let Some(listener) = self.listeners.get_mut(at) else { return Reaction::Nothing };
+        let before = listener.syn_queue_len();
+        let reaction = listener.handle_hashed(hash, arrival, &mut self.counters);
+        if listener.syn_queue_len() > before {
+            self.listeners.schedule(at);
+        }
+        reaction
+    }
+
+    fn establish(
+        &mut self,
+        at: ListenAt,
+        agreed: &listener::Handshake,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        lane: Lane,
+    ) {
+        let mut connection = self.accepted(agreed, agreed.progress().syn_ack, arrival);
+        connection.on_segment(&arrival.segment, arrival.now);
+        self.enqueue(at, connection, false, hash, &arrival.tuple, lane);
+    }
+
+    fn establish_early(
+        &mut self,
+        at: ListenAt,
+        agreed: &listener::Handshake,
+        cookie: Option<Cookie>,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        lane: Lane,
+    ) {
+        let mut connection = self.accepted(agreed, SynAck::Due(cookie), arrival);
+        connection.on_early_data(&arrival.segment, arrival.now);
+        self.enqueue(at, connection, true, hash, &arrival.tuple, lane);
+    }
+
+    fn accepted(&self, agreed: &listener::Handshake, syn_ack: SynAck, arrival: &Arrival<'_>) -> Connection {
+        let progress = SynReceived { syn_ack, ..agreed.progress() };
+        let open = agreed.open(&self.numbers);
+        let mut connection = Connection::accept(&self.config.connection, &open, &progress, arrival.now);
+        connection.set_allowance(self.memory.allowance());
+        connection
+    }
+
+    /// It waits to be accepted.
+    fn enqueue(
+        &mut self,
+        at: ListenAt,
+        connection: Connection,
+        early: bool,
+        hash: TupleHash,
+        tuple: &FourTuple,
+        lane: Lane,
+    ) {
+        let entry = Entry {
+            connection,
+            holder: Holder::Listener,
+            lane,
+            queued: false,
+            announced: false,
+            told: Readiness::default(),
+            held: 0,
+            has_holes: false,
+            established: false,
+            dscp: 0,
+            from: self.listeners.id(&at),
+            early,
+        };
+        let Ok(id) = self.connections.insert_hashed(hash, *tuple, entry) else { return };
+        if let Some(listener) = self.listeners.get_mut(&at) {
+            let first = listener.accept_queue_len() == 0;
+            listener.queue(id);
+            if first {
+                self.events.push_back(Event::Acceptable(at));
+            }
+        }
+        self.touch(id);
+    }
+
+    /// RFC 9293, 3.10.7.1: nobody is there.
+    fn refuse(&mut self, tuple: &FourTuple, segment: &Segment<'_>) {
+        let header = &segment.header;
+        if header.flags.contains(Flags::RST) {
+            return;
+        }
+        let reset = if header.flags.contains(Flags::ACK) {
+            Header { seq: header.ack, flags: Flags::RST, ..tuple.header() }
+        } else {
+            Header { ack: segment.range().end, flags: Flags::RST | Flags::ACK, ..tuple.header() }
+        };
+        self.answer(*tuple, reset);
+    }
+
+    fn answer(&mut self, tuple: FourTuple, header: Header) {
+        self.push_answer(Answer { tuple, header, again: false });
+    }
+
+    fn push_answer(&mut self, answer: Answer) {
+        if self.answers.len() < ANSWERS_MAX {
+            self.answers.push_back(answer);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! All listeners of a host: by where they listen, and by when something of theirs is due.
+
+use std::collections::BTreeMap;
+
+use super::super::listener::Listener;
+use super::ListenAt;
+use crate::time::Instant;
+use evenkeel_timers::Wheel;
+
+/// Listeners, their deadlines in a wheel: nothing here looks at all of them.
+#[derive(Default)]
+pub(super) struct Listeners {
+    by_place: BTreeMap<ListenAt, u32>,
+    slots: Vec<Option<Listening>>,
+    free: Vec<u32>,
+    /// By slot. A deadline may be earlier than anything is due, never later.
+    wheel: Wheel,
+    /// Listeners there ever were.
+    count: u32,
+}
+
+struct Listening {
+    serial: u32,
+    listener: Listener,
+}
+
+/// Names a listener, also when it is gone and another listens in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ListenerId {
+    slot: u32,
+    serial: u32,
+}
+
+impl Listeners {
+    pub(super) fn insert(&mut self, at: ListenAt, listener: Listener) {
+        self.count = self.count.wrapping_add(1);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        if let Some(free) = self.slots.get_mut(slot as usize) {
+            *free = Some(Listening { serial: self.count, listener });
+        }
+        self.by_place.insert(at, slot);
+    }
+
+    pub(super) fn remove(&mut self, at: &ListenAt) -> Option<Listener> {
+        let slot = self.by_place.remove(at)?;
+        self.wheel.cancel(slot);
+        self.free.push(slot);
+        self.slots.get_mut(slot as usize)?.take().map(|listening| listening.listener)
+    }
+
+    pub(super) fn contains(&self, at: &ListenAt) -> bool {
+        self.by_place.contains_key(at)
+    }
+
+    pub(super) fn id(&self, at: &ListenAt) -> Option<ListenerId> {
+        let slot = *self.by_place.get(at)?;
+        let serial = self.slots.get(slot as usize)?.as_ref()?.serial;
+        Some(ListenerId { slot, serial })
+    }
+
+    pub(super) fn get(&self, at: &ListenAt) -> Option<&Listener> {
+        let slot = *self.by_place.get(at)?;
+        self.slots.get(slot as usize)?.as_ref().map(|listening| &listening.listener)
+    }
+
+    pub(super) fn get_mut(&mut self, at: &ListenAt) -> Option<&mut Listener> {
+        let slot = *self.by_place.get(at)?;
+        self.at(slot)
+    }
+
+    pub(super) fn by_id(&mut self, id: ListenerId) -> Option<&mut Listener> {
+        let listening = self.slots.get_mut(id.slot as usize)?.as_mut();
+        listening.filter(|listening| listening.serial == id.serial).map(|listening| &mut listening.listener)
+    }
+
+    /// Something of this one may be due earlier than before.
+    pub(super) fn schedule(&mut self, at: &ListenAt) {
+        if let Some(&slot) = self.by_place.get(at) {
+            self.schedule_slot(slot);
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.wheel.next_deadline()
+    }
+
+    /// Gives a listener of which something is due to `work`, which does all there is or knows that it will be asked again. Says whether there was one.
+    pub(super) fn advance(&mut self, now: Instant, work: impl FnOnce(&mut Listener)) -> bool {
+        let Some(slot) = self.wheel.poll_expired(now) else { return false };
+        if let Some(listener) = self.at(slot) {
+            work(listener);
+        }
+        self.schedule_slot(slot);
+        true
+    }
+
+    fn at(&mut self, slot: u32) -> Option<&mut Listener> {
+        self.slots.get_mut(slot as usize)?.as_mut().map(|listening| &mut listening.listener)
+    }
+
+    fn schedule_slot(&mut self, slot: u32) {
+        let listening = self.slots.get(slot as usize).and_then(Option::as_ref);
+        match listening.and_then(|listening| listening.listener.next_deadline()) {
+            Some(at) => self.wheel.set(slot, at),
+            None => _ = self.wheel.cancel(slot),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ListenAt, &Listener)> {
+        self.by_place.keys().filter_map(|at| Some((at, self.get(at)?)))
+    }
+}

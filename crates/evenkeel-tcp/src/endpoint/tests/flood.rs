@@ -1,0 +1,92 @@
+//! Requests, each with a connection of its own, beside a flood of SYNs.
+
+use super::*;
+
+/// Clients, each with one request at a time. They take turns with as many ports, so that the server, who closes first, has each of them in TIME-WAIT.
+const CLIENTS: usize = 8;
+const STEP: Duration = Duration::from_millis(1);
+
+/// So many SYNs a second at the server's port, from everywhere, and nobody ever answers.
+struct Flood {
+    per_second: u64,
+    sent: u64,
+}
+
+impl Flood {
+    fn send_until(&mut self, since: Instant, world: &mut World) {
+        let due = world.now.since(since).as_millis() as u64 * self.per_second / 1_000;
+        let mut octets = [0; 100];
+        for n in core::mem::replace(&mut self.sent, due)..due {
+            let [.., b, c, d] = (n as u32).to_be_bytes();
+            let source = IpAddress::v4(11, b, c, d);
+            let options = crate::Options { mss: Some(1_460), ..Default::default() };
+            let ports = Header { source: 1_024 + n as u16 % 50_000, destination: 80, ..Header::default() };
+            let syn = Header { flags: Flags::SYN, window: 1_000, options, ..ports };
+            let len = Segment::bare(syn).emit(&mut octets, &source, &SERVER).unwrap();
+            world.ends[1].input(&octets[..len], &Packet { source, ..FROM_CLIENT }, world.now);
+            // What is answered goes nowhere; the queue of answers is a thousand long.
+            if n % 500 == 499 {
+                world.send();
+            }
+        }
+    }
+}
+
+/// Requests answered in the last ten of so many seconds.
+fn requests(timestamps: bool, per_second: u64, seconds: u64) -> u32 {
+    let plain = Config { timestamps, ..Config::default() };
+    let config =
+        EndpointConfig { connection: Arc::new(plain), ports: 50_000..=50_031, ..EndpointConfig::default() };
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
+    let start = world.now;
+    let mut flood = Flood { per_second, sent: 0 };
+    let mut clients = [None; CLIENTS];
+    let mut answered = 0;
+    while world.now < start + Duration::from_secs(seconds) {
+        flood.send_until(start, &mut world);
+        for client in &mut clients {
+            let now = world.now;
+            let id = *client.get_or_insert_with(|| {
+                let id = world.ends[0].connect(some_port(), MSS, now).unwrap();
+                world.ends[0].write(id, b"?").unwrap();
+                id
+            });
+            let mut to = [0; 10];
+            match world.ends[0].read(id, &mut to, now) {
+                Ok(0) | Err(Unavailable::Failed(_)) => {
+                    world.ends[0].close(id, now);
+                    *client = None;
+                }
+                Ok(_) => answered += u32::from(now >= start + Duration::from_secs(seconds - 10)),
+                Err(_) => {}
+            }
+        }
+        while let Some(id) = world.ends[1].accept(&HTTP) {
+            // The request came with the handshake's last ACK, or right behind it.
+            world.ends[1].write(id, b"!").unwrap();
+            world.ends[1].shutdown(id);
+        }
+        while let Some(event) = world.ends[1].poll_event() {
+            if let Event::Connection(id, Readiness { over: true, .. }) = event {
+                world.ends[1].close(id, world.now);
+            }
+        }
+        world.pass(STEP);
+    }
+    answered
+}
+
+#[test]
+fn requests_go_on_beside_a_slow_flood_and_a_fast_one() {
+    for timestamps in [true, false] {
+        let quiet = requests(timestamps, 0, 12);
+        // After 42 s the SYN queue would be full for good if each SYN had its place for a minute.
+        let slow = requests(timestamps, 100, 60);
+        let fast = requests(timestamps, 20_000, 12);
+        println!(
+            "timestamps {timestamps}: {quiet} requests in 10 s, {slow} beside 100 SYN/s, {fast} beside 20000 SYN/s"
+        );
+        assert!(quiet > 1_500, "{quiet}");
+        assert!(slow > quiet * 95 / 100 && fast > quiet * 95 / 100, "{slow} and {fast} of {quiet}");
+    }
+}

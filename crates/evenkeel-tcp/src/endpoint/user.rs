@@ -1,0 +1,280 @@
+//! The user's calls (RFC 9293, 3.10.1 to 3.10.6), and what the user is told.
+
+use core::fmt;
+
+use super::super::connection::{Connection, Keepalive, Unavailable};
+use super::super::counters::Counter;
+use super::super::fast_open::{FastOpenOffer, FastOpenServer};
+use super::super::listener::{Listener, ListenerConfig};
+use super::super::state::State;
+use super::super::table::{Id, Refused};
+use super::super::tuple::FourTuple;
+use super::ports::Free;
+use super::{Endpoint, Entry, Holder, Lane, ListenAt};
+use crate::time::{Duration, Instant};
+
+/// What the user is told. Told once: a connection is mentioned again when it is ready for more than it was when last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A connection waits to be [accepted](Endpoint::accept). Accept until there is none.
+    Acceptable(ListenAt),
+    /// A connection of the user's is ready for that. Read, or write, until it is [`Unavailable::NotNow`].
+    Connection(Id, Readiness),
+}
+
+/// What a connection is ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Readiness {
+    /// The handshake is over.
+    pub connected: bool,
+    /// There is something to read, if only the end.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+    /// Nothing more will come or go.
+    pub over: bool,
+}
+
+impl Readiness {
+    pub(super) fn of(connection: &Connection) -> Self {
+        Self {
+            connected: connection.state().is_synchronized(),
+            readable: connection.is_readable(),
+            writable: connection.state().is_synchronized() && connection.writable() > 0,
+            over: connection.state() == State::Closed,
+        }
+    }
+
+    pub(super) const fn has_more_than(self, other: Self) -> bool {
+        self.connected && !other.connected
+            || self.readable && !other.readable
+            || self.writable && !other.writable
+            || self.over && !other.over
+    }
+}
+
+/// Somebody listens there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InUse;
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("address in use")
+    }
+}
+
+impl core::error::Error for InUse {}
+
+/// Why no connection was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectError {
+    /// There is a connection between these sockets, or was until lately: take another port.
+    InUse,
+    /// All ports that may be chosen from are in use between this address of ours and that port of the peer's.
+    NoPort,
+    /// There are too many connections.
+    Full,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InUse => "address in use",
+            Self::NoPort => "no port is free",
+            Self::Full => "too many connections",
+        })
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+impl Endpoint {
+    /// Listens. Window and options are those of connections, whatever `config` says of them; `fast_open` takes data in SYNs.
+    ///
+    /// # Errors
+    /// Somebody listens there.
+    pub fn listen(
+        &mut self,
+        at: ListenAt,
+        config: &ListenerConfig,
+        fast_open: Option<FastOpenServer>,
+    ) -> Result<(), InUse> {
+        if self.listeners.contains(&at) {
+            return Err(InUse);
+        }
+        let ours = &self.config.connection;
+        let config = ListenerConfig {
+            window: ours.syn_window(),
+            window_scale: ours.window_scaling.then(|| ours.window_shift()),
+            sack_permitted: ours.sack,
+            timestamps: ours.timestamps,
+            ..*config
+        };
+        let mut listener = Listener::new(config, self.secret, self.numbers);
+        let own = || (config.fast_open > 0).then(|| FastOpenServer::new(self.secret, config.fast_open));
+        if let Some(server) = fast_open.or_else(own) {
+            listener.enable_fast_open(server);
+        }
+        self.listeners.insert(at, listener);
+        Ok(())
+    }
+
+    /// Listens no more. What waited to be accepted is reset.
+    pub fn unlisten(&mut self, at: &ListenAt) {
+        let Some(mut listener) = self.listeners.remove(at) else { return };
+        while let Some(id) = listener.accept() {
+            self.abort(id);
+        }
+    }
+
+    /// The connection that has waited longest to be accepted.
+    pub fn accept(&mut self, at: &ListenAt) -> Option<Id> {
+        loop {
+            let listener = self.listeners.get_mut(at)?;
+            let id = listener.accept()?;
+            let waits = |entry: &&mut Entry| entry.holder == Holder::Listener;
+            let Some(entry) = self.connections.get_mut(id).filter(waits) else {
+                // The peer has reset it meanwhile.
+                listener.on_withdrawn_accepted();
+                continue;
+            };
+            entry.holder = Holder::User;
+            entry.told = Readiness::default();
+            self.touch(id);
+            return Some(id);
+        }
+    }
+
+    /// Opens a connection. `mss` is how many octets a segment may have after the 20 octets of its header. If the local port is zero, one is chosen
+    /// ([`Endpoint::tuple`] says which).
+    ///
+    /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see [`TimeWait::may_open`](super::TimeWait::may_open).
+    ///
+    /// # Errors
+    /// Nothing was opened.
+    pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, ConnectError> {
+        self.open_actively(tuple, mss, None, now)
+    }
+
+    pub(super) fn open_actively(
+        &mut self,
+        tuple: FourTuple,
+        mss: u16,
+        fast_open: Option<FastOpenOffer>,
+        now: Instant,
+    ) -> Result<Id, ConnectError> {
+        let Free { tuple, hash, waiting } = self.free_tuple(tuple, now)?;
+        let iss = self.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
+        let open = self.open(&tuple, mss, iss);
+        let cookie = fast_open.map(|offer| offer.cookie);
+        let mut connection = Connection::connect(&self.config.connection, &open, cookie, now);
+        if let Some(offer) = fast_open {
+            connection.limit_early_data(offer.mss);
+        }
+        let entry = Entry {
+            connection,
+            holder: Holder::User,
+            lane: Lane::default(),
+            queued: false,
+            announced: false,
+            told: Readiness::default(),
+            held: 0,
+            has_holes: false,
+            established: false,
+            dscp: 0,
+            from: None,
+            early: false,
+        };
+        let id = self.connections.insert_hashed(hash, tuple, entry).map_err(|refused| match refused {
+            Refused::Full => ConnectError::Full,
+            Refused::Taken(_) => ConnectError::InUse,
+        })?;
+        if let Some((old, _)) = waiting {
+            self.time_wait.recycle(old, &mut self.counters);
+        }
+        self.counters.count(Counter::ActiveOpens);
+        self.touch(id);
+        Ok(id)
+    }
+
+    /// As [`Connection::write`].
+    ///
+    /// # Errors
+    /// Nothing was taken.
+    pub fn write(&mut self, id: Id, data: &[u8]) -> Result<usize, Unavailable> {
+        self.call(id, |connection| connection.write(data)).unwrap_or(Err(Unavailable::Closed))
+    }
+
+    /// As [`Connection::read`].
+    ///
+    /// # Errors
+    /// Nothing was given.
+    pub fn read(&mut self, id: Id, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
+        self.call(id, |connection| connection.read(to, now)).unwrap_or(Err(Unavailable::Closed))
+    }
+
+    /// As [`Connection::shutdown`].
+    pub fn shutdown(&mut self, id: Id) {
+        self.call(id, Connection::shutdown);
+    }
+
+    /// As [`Connection::set_nagle`].
+    pub fn set_nagle(&mut self, id: Id, nagle: bool) {
+        self.call(id, |connection| connection.set_nagle(nagle));
+    }
+
+    /// As [`Connection::set_user_timeout`].
+    pub fn set_user_timeout(&mut self, id: Id, timeout: Duration) {
+        self.call(id, |connection| connection.set_user_timeout(timeout));
+    }
+
+    /// As [`Connection::set_keepalive`].
+    pub fn set_keepalive(&mut self, id: Id, keepalive: Option<Keepalive>, now: Instant) {
+        self.call(id, |connection| connection.set_keepalive(keepalive, now));
+    }
+
+    /// How routers are to treat what the connection sends from now on: the Differentiated Services codepoint, of which six bits count (RFC 9293, 3.9.1.9,
+    /// MUST-48; RFC 2474). At first 0, the default. Not what TIME-WAIT or a listener answers.
+    pub fn set_dscp(&mut self, id: Id, dscp: u8) {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.dscp = dscp & 0x3f;
+        }
+    }
+
+    /// As [`Connection::close`]. The name means nothing any more.
+    pub fn close(&mut self, id: Id, now: Instant) {
+        self.release(id);
+        self.call(id, |connection| connection.close(now));
+    }
+
+    /// As [`Connection::abort`]. The name means nothing any more.
+    pub fn abort(&mut self, id: Id) {
+        self.release(id);
+        self.call(id, Connection::abort);
+    }
+
+    /// What to tell the user next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            let event = self.events.pop_front()?;
+            let Event::Connection(id, _) = event else { return Some(event) };
+            let Some(entry) = self.connections.get_mut(id) else { continue };
+            entry.announced = false;
+            if entry.holder == Holder::User {
+                return Some(Event::Connection(id, entry.told));
+            }
+        }
+    }
+
+    fn release(&mut self, id: Id) {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.holder = Holder::Nobody;
+        }
+    }
+
+    fn call<R>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+        let result = call(&mut self.entry(id)?.connection);
+        self.touch(id);
+        Some(result)
+    }
+}

@@ -1,0 +1,230 @@
+//! LISTEN: a SYN begins a connection, or gets a cookie; an ACK may bring one back (RFC 9293, 3.10.7.2).
+
+use super::syn_received::ANSWER_INTERVAL;
+use super::{Arrival, HalfOpen, Handshake, Listener, Reaction, WINDOW_SCALE_MAX, millis, reset};
+use crate::cookie::{CookieOptions, SynCookies};
+use crate::counters::{Counter, Counters};
+use crate::fast_open::Presented;
+use crate::options::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, Timestamps};
+use crate::queue::Place;
+use crate::segment::Flags;
+use crate::seq::SeqNumber;
+use crate::table::TupleHash;
+use crate::wire::IpAddress;
+
+impl Listener {
+    pub(super) fn handle_syn(
+        &mut self,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        counters: &mut Counters,
+    ) -> Reaction {
+        if !self.has_room() {
+            return overflow(counters);
+        }
+        let presented = self.judge_fast_open(arrival, counters);
+        if matches!(presented, Some(Presented::Good | Presented::GoodOld)) {
+            if self.fast_open.as_mut().is_some_and(|server| server.admit(arrival.now)) {
+                return self.open_fast(arrival, presented == Some(Presented::GoodOld), counters);
+            }
+            counters.count(Counter::FastOpenListenOverflow);
+        }
+        if self.half_open.is_full() {
+            if let Some(answer) = self.answer_with_cookie(arrival, counters) {
+                return answer;
+            }
+            if arrival.previous.is_none() || !self.give_up_oldest(counters) {
+                counters.count(Counter::ReqQFullDrop);
+                counters.count(Counter::ListenDrops);
+                return Reaction::Nothing;
+            }
+        }
+        // Whoever presents a good cookie does not need another one.
+        let wants_cookie = presented.is_some_and(|presented| presented != Presented::Good);
+        self.open_half(hash, arrival, wants_cookie, counters)
+    }
+
+    fn open_half(
+        &mut self,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        wants_cookie: bool,
+        counters: &mut Counters,
+    ) -> Reaction {
+        let iss = self.numbers.next(&arrival.tuple, arrival.now, arrival.previous);
+        let agreed = self.agree(arrival, iss);
+        let entry = HalfOpen {
+            place: Place::default(),
+            iss,
+            irs: agreed.irs,
+            ts_recent: agreed.ts_recent.unwrap_or_default(),
+            acked_at: millis(arrival.now).wrapping_sub(ANSWER_INTERVAL.as_millis() as u32),
+            peer_mss: agreed.peer_mss,
+            mss: agreed.mss,
+            window: agreed.window,
+            retries: 0,
+            peer_window_scale: agreed.peer_window_scale,
+            sack_permitted: agreed.sack_permitted,
+            timestamps: agreed.ts_recent.is_some(),
+            ecn: agreed.ecn,
+            wants_cookie,
+            sent_twice: false,
+        };
+        let Ok(id) = self.half_open.insert_hashed(hash, arrival.tuple, entry) else {
+            return Reaction::Nothing;
+        };
+        if let Some(first) = self.by_retries.first_mut() {
+            first.push(&mut self.half_open, id, arrival.now);
+        }
+        counters.count(Counter::PassiveOpens);
+        self.syn_ack(id, arrival.now).map_or(Reaction::Nothing, Reaction::Send)
+    }
+
+    /// What a SYN offers and we have, too. A SYN with ECE and CWR offers ECN (RFC 3168, 6.1.1).
+    fn agree(&self, arrival: &Arrival<'_>, iss: SeqNumber) -> Handshake {
+        let (header, config) = (&arrival.segment.header, &self.config);
+        let options = &header.options;
+        let default = match arrival.tuple.remote.addr {
+            IpAddress::Ipv4(_) => MSS_DEFAULT_V4,
+            IpAddress::Ipv6(_) => MSS_DEFAULT_V6,
+        };
+        Handshake {
+            tuple: arrival.tuple,
+            iss,
+            irs: header.seq,
+            peer_mss: options.mss.unwrap_or(default).max(MSS_MIN),
+            mss: arrival.mss,
+            window: header.window,
+            peer_window_scale: self.scale(options.window_scale),
+            sack_permitted: config.sack_permitted && options.sack_permitted,
+            ts_recent: options.timestamps.filter(|_| config.timestamps).map(|timestamps| timestamps.value),
+            ecn: config.ecn && header.flags.contains(Flags::ECE | Flags::CWR),
+            sent_at: None,
+        }
+    }
+
+    /// Windows are scaled if both ends want it (RFC 7323, 2.2).
+    fn scale(&self, peers: Option<u8>) -> Option<u8> {
+        self.config.window_scale.and(peers).map(|shift| shift.min(WINDOW_SCALE_MAX))
+    }
+
+    fn judge_fast_open(&self, arrival: &Arrival<'_>, counters: &mut Counters) -> Option<Presented> {
+        let (client, here) = (&arrival.tuple.remote.addr, &arrival.tuple.local.addr);
+        let cookie = arrival.segment.header.options.fast_open.as_ref()?;
+        let presented = self.fast_open.as_ref()?.judge(client, here, cookie);
+        match presented {
+            Presented::Request => counters.count(Counter::FastOpenCookieReqd),
+            Presented::Wrong => counters.count(Counter::FastOpenPassiveFail),
+            Presented::GoodOld => counters.count(Counter::FastOpenPassiveAltKey),
+            Presented::Good => {}
+        }
+        Some(presented)
+    }
+
+    fn open_fast(&self, arrival: &Arrival<'_>, old_cookie: bool, counters: &mut Counters) -> Reaction {
+        counters.count(Counter::PassiveOpens);
+        counters.count(Counter::FastOpenPassive);
+        let new_cookie = if old_cookie { self.fast_open_cookie(&arrival.tuple) } else { None };
+        let iss = self.numbers.next(&arrival.tuple, arrival.now, arrival.previous);
+        Reaction::FastOpen(self.agree(arrival, iss), new_cookie)
+    }
+
+    /// The SYN queue is full, and a peer is there for whom no cookie will do; one that is known, as it was connected before, which a flood's are not. The
+    /// half-open connection that has been asked most often, and among those for the longest time, makes way.
+    fn give_up_oldest(&mut self, counters: &mut Counters) -> bool {
+        let oldest = self.by_retries.iter().rev().find_map(|queue| queue.first(&self.half_open));
+        if let Some(id) = oldest {
+            self.remove(id);
+            counters.count(Counter::HalfOpenTimeouts);
+            counters.count(Counter::AttemptFails);
+        }
+        oldest.is_some()
+    }
+
+    /// The SYN queue is full.
+    fn answer_with_cookie(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Option<Reaction> {
+        let mut agreed = self.agree_with_cookie(arrival)?;
+        counters.count(Counter::ReqQFullDoCookies);
+        counters.count(Counter::SyncookiesSent);
+        self.cookies_until = arrival.now + SynCookies::LIFETIME;
+        let Some(echo) = agreed.ts_recent else {
+            // Without a timestamp the ACK brings back nothing but the MSS.
+            (agreed.peer_window_scale, agreed.sack_permitted, agreed.ecn) = (None, false, false);
+            return Some(Reaction::Send(self.syn_ack_of(&agreed, None, None)));
+        };
+        let options = CookieOptions {
+            window_scale: agreed.peer_window_scale,
+            sack_permitted: agreed.sack_permitted,
+            ecn: agreed.ecn,
+        };
+        let value = options.encode(self.numbers.timestamp(&arrival.tuple, arrival.now));
+        Some(Reaction::Send(self.syn_ack_of(&agreed, Some(Timestamps { value, echo }), None)))
+    }
+
+    /// Where a connection is in TIME-WAIT, what is still under way of ours must not be taken for the new one's. Timestamps see to that, which both have then and
+    /// which are later than the old ones (RFC 7323, 5; RFC 6191, 2). Without them the number of our SYN has to follow the old ones (RFC 9293, 3.4.1),
+    /// and a cookie cannot choose its number.
+    fn agree_with_cookie(&self, arrival: &Arrival<'_>) -> Option<Handshake> {
+        if !self.config.syn_cookies {
+            return None;
+        }
+        let agreed = self.agree(arrival, SeqNumber::default());
+        let iss = self.cookies.make(&arrival.tuple, agreed.irs, agreed.peer_mss, arrival.now)?;
+        let follows =
+            arrival.previous.is_none_or(|previous| agreed.ts_recent.is_some() || iss.after(previous));
+        follows.then_some(Handshake { iss, ..agreed })
+    }
+
+    /// RFC 9293, 3.10.7.2, second: any acknowledgment is a bad one, unless it brings a cookie back. Whether it does is not even looked at if no
+    /// cookie can be on its way.
+    ///
+    /// If one can, a bad acknowledgment is not answered. It may belong to a connection that has a good cookie: its first segment was lost, or is
+    /// overtaken, and only that tells the peer's initial number. It will be sent again.
+    pub(super) fn handle_ack(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
+        let header = &arrival.segment.header;
+        if !self.expects_cookies(arrival) {
+            return reset(&arrival.tuple, header);
+        }
+        let (irs, iss) = (header.seq - 1, header.ack - 1);
+        let Some(peer_mss) = self.cookies.check(&arrival.tuple, irs, iss, arrival.now) else {
+            counters.count(Counter::SyncookiesFailed);
+            return Reaction::Nothing;
+        };
+        if !self.has_room() {
+            return overflow(counters);
+        }
+        counters.count(Counter::SyncookiesRecv);
+        counters.count(Counter::PassiveOpens);
+        let timestamps = header.options.timestamps.filter(|_| self.config.timestamps);
+        let options = timestamps.map(|timestamps| CookieOptions::decode(timestamps.echo));
+        Reaction::Establish(Handshake {
+            tuple: arrival.tuple,
+            iss,
+            irs,
+            peer_mss,
+            mss: arrival.mss,
+            window: header.window,
+            peer_window_scale: self.scale(options.and_then(|options| options.window_scale)),
+            sack_permitted: self.config.sack_permitted
+                && options.is_some_and(|options| options.sack_permitted),
+            ts_recent: timestamps.map(|timestamps| timestamps.value),
+            ecn: self.config.ecn && options.is_some_and(|options| options.ecn),
+            sent_at: None,
+        })
+    }
+}
+
+impl Listener {
+    /// The segment may have a cookie in its acknowledgment.
+    pub(super) fn expects_cookies(&self, arrival: &Arrival<'_>) -> bool {
+        let flags = arrival.segment.header.flags;
+        arrival.now < self.cookies_until && flags.contains(Flags::ACK) && !flags.contains(Flags::SYN)
+    }
+}
+
+/// There is no room for another connection. The peer will try again.
+pub(super) fn overflow(counters: &mut Counters) -> Reaction {
+    counters.count(Counter::ListenOverflows);
+    counters.count(Counter::ListenDrops);
+    Reaction::Nothing
+}

@@ -1,0 +1,457 @@
+//! A socket in LISTEN: connections half-open, and those that wait to be accepted.
+
+mod listen;
+mod opening;
+mod syn_received;
+
+use core::fmt;
+use std::collections::VecDeque;
+
+use super::cookie::SynCookies;
+use super::counters::{Counter, Counters};
+use super::fast_open::FastOpenServer;
+use super::isn::InitialSequence;
+use super::options::{Cookie, Options, Timestamps};
+use super::queue::{Place, Queue, Waits};
+use super::secret::Secret;
+use super::segment::{Flags, Header, Segment};
+use super::seq::SeqNumber;
+use super::table::{Id, Table, TupleHash};
+use super::tuple::FourTuple;
+use crate::time::{Duration, Instant};
+
+/// RFC 7323, 2.3: a greater shift is used as this one.
+const WINDOW_SCALE_MAX: u8 = 14;
+/// The wait doubles with each SYN-ACK; after this many it would be minutes.
+const RETRIES_MAX: u8 = 8;
+/// Under pressure it is not sent again more often than this (Linux, `reqsk_timer_handler`), which gives a peer 7 s.
+const RETRIES_UNDER_PRESSURE: usize = 2;
+/// A SYN-ACK gives a Fast Open cookie when it is sent so often, not after.
+const COOKIE_SENT_MAX: u8 = 2;
+
+/// Bounds of a listener, and what it offers. See [`Listener`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenerConfig {
+    /// Connections that may wait to be accepted; one more is not established until there is room. 4096, Linux's `SOMAXCONN`.
+    pub backlog: usize,
+    /// Half-open connections to keep, about 100 octets each; beyond that, SYN cookies. 4096.
+    pub syn_queue: usize,
+    /// Answer with SYN cookies what finds the SYN queue full (RFC 4987, 3.6). On.
+    pub syn_cookies: bool,
+    /// How often a SYN-ACK is sent again, at most eight times. 5, which with one second at first gives a peer 63 s. Fewer while the SYN queue is more than half
+    /// full of those who have not answered the first, but two, and 7 s, at least.
+    pub syn_ack_retries: u8,
+    /// How long to wait for the answer to the first SYN-ACK. 1 s (RFC 6298, 2.1).
+    pub syn_ack_timeout: Duration,
+    /// The window to open with, in octets; not scaled, as in every SYN (RFC 7323, 2.2). 65 535.
+    pub window: u16,
+    /// How far later windows are shifted, if the peer can do that: 0 to 14. 7, room for 8 MB.
+    pub window_scale: Option<u8>,
+    /// Use SACK if the peer does. On.
+    pub sack_permitted: bool,
+    /// Use timestamps if the peer does. On.
+    pub timestamps: bool,
+    /// Use ECN if the peer does. On.
+    pub ecn: bool,
+    /// Connections that may have said something in their SYN while their handshake is not over (RFC 7413, 5.1). 0: data in SYNs is not taken, because
+    /// whoever serves must not mind to hear it twice (6.1).
+    pub fast_open: usize,
+}
+
+impl Default for ListenerConfig {
+    fn default() -> Self {
+        Self {
+            backlog: 4_096,
+            syn_queue: 4_096,
+            syn_cookies: true,
+            syn_ack_retries: 5,
+            syn_ack_timeout: Duration::from_secs(1),
+            window: 65_535,
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: true,
+            ecn: true,
+            fast_open: 0,
+        }
+    }
+}
+
+/// What the two ends agreed on: the beginning of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handshake {
+    /// Between whom.
+    pub tuple: FourTuple,
+    /// Our initial sequence number.
+    pub iss: SeqNumber,
+    /// The peer's.
+    pub irs: SeqNumber,
+    /// Octets that the peer takes in a segment.
+    pub peer_mss: u16,
+    /// Octets that we said we take.
+    pub mss: u16,
+    /// The window as the header of the peer's SYN had it, which is not scaled; with a cookie, as that of its ACK did.
+    pub window: u16,
+    /// How far the windows of the peer are shifted; if `Some`, ours are, too, as configured.
+    pub peer_window_scale: Option<u8>,
+    /// SACK is in use.
+    pub sack_permitted: bool,
+    /// Timestamps are in use, and this is TS.Recent.
+    pub ts_recent: Option<u32>,
+    /// ECN is in use (RFC 3168, 6.1.1).
+    pub ecn: bool,
+    /// When our SYN-ACK was sent, if it was sent once: its answer then says how long the round trip is (RFC 6298, 3).
+    pub sent_at: Option<Instant>,
+}
+
+/// A segment, and what its listener has to know besides.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// Between whom.
+    pub tuple: FourTuple,
+    /// The segment.
+    pub segment: Segment<'a>,
+    /// Octets that we take in a segment on that path.
+    pub mss: u16,
+    /// What [`Answer::Reopen`](super::time_wait::Answer::Reopen) said, if TIME-WAIT had the connection and said so.
+    pub previous: Option<SeqNumber>,
+    /// When it came.
+    pub now: Instant,
+}
+
+/// What to do about a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaction {
+    /// Nothing.
+    Nothing,
+    /// Send this.
+    Send(Header),
+    /// The handshake is over: make the connection, [`queue`](Listener::queue) it, and give the segment to it, which may carry data.
+    Establish(Handshake),
+    /// Data came with a good cookie (RFC 7413, 4.2.2): make a connection in SYN-RECEIVED, `queue` it, give it the SYN as early data, and say
+    /// [`FastOpenServer::finish`] when its handshake is over. The SYN-ACK is the connection's to send, with the cookie if there is one.
+    FastOpen(Handshake, Option<Cookie>),
+}
+
+/// A socket in LISTEN.
+///
+/// Half-open connections are small, and as many as configured; what comes in excess gets a SYN cookie, for which nothing is kept. Nothing is
+/// allocated per SYN once the SYN queue has had its full size.
+///
+/// Those established wait in the accept queue. When it is full, or half-open connections are too many and there are no cookies, the listener
+/// [no longer accepts](Self::accepts): whoever drives it should then
+/// stop taking segments from its channel, so that further SYNs die there at no cost (Druschel and Banga, OSDI 1996, 3.4). A listener that
+/// is driven all the same drops SYNs and the last ACKs of handshakes, whose senders will try again.
+///
+/// Call: segments for the listener's port that belong to no connection and to none in TIME-WAIT go to `handle_segment`; `poll_transmit` whenever
+/// [`next_deadline`](Self::next_deadline) has come.
+pub struct Listener {
+    config: ListenerConfig,
+    numbers: InitialSequence,
+    cookies: SynCookies,
+    /// Until when an ACK may bear a cookie: none has been given since long enough before.
+    cookies_until: Instant,
+    fast_open: Option<FastOpenServer>,
+    half_open: Table<HalfOpen>,
+    /// By how often their SYN-ACK has been sent: within each, all wait equally long.
+    by_retries: Box<[Queue]>,
+    accept: VecDeque<Id>,
+    /// How many of those are gone.
+    withdrawn: usize,
+}
+
+/// A connection in SYN-RECEIVED, less everything that is not needed yet.
+#[derive(Clone, Copy)]
+struct HalfOpen {
+    place: Place,
+    iss: SeqNumber,
+    irs: SeqNumber,
+    ts_recent: u32,
+    /// The last acknowledgment that was not called for, in milliseconds.
+    acked_at: u32,
+    peer_mss: u16,
+    mss: u16,
+    window: u16,
+    retries: u8,
+    peer_window_scale: Option<u8>,
+    sack_permitted: bool,
+    timestamps: bool,
+    ecn: bool,
+    /// The peer asked for a Fast Open cookie.
+    wants_cookie: bool,
+    /// The SYN-ACK was sent again because the SYN was: it says nothing about the round trip.
+    sent_twice: bool,
+}
+
+impl Waits for HalfOpen {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+    fn place_mut(&mut self) -> &mut Place {
+        &mut self.place
+    }
+}
+
+impl Listener {
+    /// Listens. Numbers and cookies come from `secret`; `numbers` is what the host's other connections have theirs from.
+    #[must_use]
+    pub fn new(config: ListenerConfig, secret: Secret, numbers: InitialSequence) -> Self {
+        let window_scale = config.window_scale.map(|shift| shift.min(WINDOW_SCALE_MAX));
+        let config = ListenerConfig { window_scale, ..config };
+        let retries = u32::from(config.syn_ack_retries.min(RETRIES_MAX));
+        Self {
+            config,
+            numbers,
+            cookies: SynCookies::new(secret),
+            cookies_until: Instant::ZERO,
+            fast_open: None,
+            half_open: Table::new(secret, config.syn_queue),
+            by_retries: (0..=retries)
+                .map(|sent| Queue::new(config.syn_ack_timeout.saturating_mul(1 << sent)))
+                .collect(),
+            accept: VecDeque::new(),
+            withdrawn: 0,
+        }
+    }
+
+    /// Its bounds, and what it offers.
+    #[must_use]
+    pub const fn config(&self) -> &ListenerConfig {
+        &self.config
+    }
+
+    /// Accepts data in SYNs (RFC 7413).
+    pub fn enable_fast_open(&mut self, server: FastOpenServer) {
+        self.fast_open = Some(server);
+    }
+
+    /// The server's side of Fast Open, if it is enabled.
+    pub const fn fast_open(&mut self) -> Option<&mut FastOpenServer> {
+        self.fast_open.as_mut()
+    }
+
+    /// Whether a SYN can lead to anything: there is room in the accept queue, and in the SYN queue unless cookies stand in for it. If not, stop
+    /// protocol processing of the channel that SYNs come by until there is.
+    #[must_use]
+    pub fn accepts(&self) -> bool {
+        self.has_room() && (self.config.syn_cookies || !self.half_open.is_full())
+    }
+
+    /// Whether there is room in the accept queue.
+    fn has_room(&self) -> bool {
+        self.accept_queue_len() < self.config.backlog
+    }
+
+    /// A connection joins the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`].
+    pub fn queue(&mut self, connection: Id) {
+        self.accept.push_back(connection);
+    }
+
+    /// A connection that waited to be accepted is gone, reset by its peer: it gives its place back. `is_there` says so of each; all are asked only when
+    /// half of them are gone, so it costs little on the whole.
+    pub fn withdraw(&mut self, is_there: impl Fn(Id) -> bool) {
+        self.withdrawn += 1;
+        if 2 * self.withdrawn >= self.accept.len() {
+            self.accept.retain(|id| is_there(*id));
+            self.withdrawn = 0;
+        }
+    }
+
+    /// The connection that has waited longest to be accepted. It may have been [withdrawn](Self::withdraw): say so, and take the next.
+    pub fn accept(&mut self) -> Option<Id> {
+        self.accept.pop_front()
+    }
+
+    /// What was accepted last is gone.
+    pub const fn on_withdrawn_accepted(&mut self) {
+        self.withdrawn = self.withdrawn.saturating_sub(1);
+    }
+
+    /// How many wait to be accepted.
+    #[must_use]
+    pub fn accept_queue_len(&self) -> usize {
+        self.accept.len() - self.withdrawn
+    }
+
+    /// How many are half-open.
+    #[must_use]
+    pub fn syn_queue_len(&self) -> usize {
+        self.half_open.len()
+    }
+
+    /// A segment for this listener has come.
+    pub fn handle_segment(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
+        self.handle_hashed(self.half_open.hash(&arrival.tuple), arrival, counters)
+    }
+
+    /// The same, for who knows the hash of the tuple already.
+    pub(super) fn handle_hashed(
+        &mut self,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        counters: &mut Counters,
+    ) -> Reaction {
+        if let Some(id) = self.half_open.find_hashed(hash, &arrival.tuple) {
+            return self.handle_half_open(id, arrival, counters);
+        }
+        let flags = arrival.segment.header.flags;
+        if flags.contains(Flags::RST) {
+            Reaction::Nothing
+        } else if flags.contains(Flags::ACK) {
+            self.handle_ack(arrival, counters)
+        } else if flags.contains(Flags::SYN) && !flags.contains(Flags::FIN) {
+            self.handle_syn(hash, arrival, counters)
+        } else {
+            Reaction::Nothing
+        }
+    }
+
+    /// A SYN-ACK to send again, because its answer has not come. Gives up those whose last is overdue. Call again until there is none.
+    pub fn poll_transmit(&mut self, now: Instant, counters: &mut Counters) -> Option<(FourTuple, Header)> {
+        while let Some(id) = self.first_due(now) {
+            let retries_max = self.retries_max();
+            self.leave_queue(id);
+            if self.retries(id) < retries_max && self.wait_longer(id, now) {
+                counters.count(Counter::SynRetrans);
+                counters.count(Counter::RetransSegs);
+                let tuple = *self.half_open.tuple(id)?;
+                return Some((tuple, self.syn_ack(id, now)?));
+            }
+            self.half_open.remove(id);
+            counters.count(Counter::HalfOpenTimeouts);
+            counters.count(Counter::AttemptFails);
+        }
+        None
+    }
+
+    /// How often a SYN-ACK is sent again now. Half of the SYN queue is for the young, who have been sent one only: real peers answer that within a round trip, nearly all
+    /// of them. While the others take more than their half, they are given up the sooner the more of them there are, as Linux does (`reqsk_timer_handler`); a flood
+    /// of SYNs then holds each place for a few seconds, not for a minute.
+    fn retries_max(&self) -> usize {
+        let mut most = self.by_retries.len().saturating_sub(1);
+        let len = self.half_open.len();
+        if 2 * len <= self.config.syn_queue {
+            return most;
+        }
+        let mut young = self.by_retries.first().map_or(0, Queue::len).saturating_mul(2);
+        while most > RETRIES_UNDER_PRESSURE && len >= young {
+            most -= 1;
+            young = young.saturating_mul(2);
+        }
+        most
+    }
+
+    fn retries(&self, id: Id) -> usize {
+        self.half_open.get(id).map_or(0, |entry| usize::from(entry.retries))
+    }
+
+    /// When the next SYN-ACK is due, or its connection given up.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.by_retries.iter().filter_map(|queue| queue.deadline(&self.half_open)).min()
+    }
+
+    fn first_due(&self, now: Instant) -> Option<Id> {
+        self.by_retries.iter().find_map(|queue| queue.due(&self.half_open, now))
+    }
+
+    fn leave_queue(&mut self, id: Id) {
+        let retries = self.retries(id);
+        if let Some(queue) = self.by_retries.get_mut(retries) {
+            queue.remove(&mut self.half_open, id);
+        }
+    }
+
+    /// Whether there is a next wait, for one more SYN-ACK.
+    fn wait_longer(&mut self, id: Id, now: Instant) -> bool {
+        let Some(entry) = self.half_open.get_mut(id) else { return false };
+        entry.retries += 1;
+        let Some(queue) = self.by_retries.get_mut(usize::from(entry.retries)) else { return false };
+        queue.push(&mut self.half_open, id, now);
+        true
+    }
+
+    fn remove(&mut self, id: Id) {
+        self.leave_queue(id);
+        self.half_open.remove(id);
+    }
+
+    // --- What is sent ---
+
+    fn syn_ack(&self, id: Id, now: Instant) -> Option<Header> {
+        let (entry, tuple) = (self.half_open.get(id)?, self.half_open.tuple(id)?);
+        // SYN-ACKs that go unanswered again and again may be dropped for their options.
+        let gives = entry.wants_cookie && entry.retries < COOKIE_SENT_MAX;
+        let cookie = if gives { self.fast_open_cookie(tuple) } else { None };
+        Some(self.syn_ack_of(&entry.handshake(tuple), self.timestamps(entry, tuple, now), cookie))
+    }
+
+    fn fast_open_cookie(&self, tuple: &FourTuple) -> Option<Cookie> {
+        Some(self.fast_open.as_ref()?.cookie(&tuple.remote.addr, &tuple.local.addr))
+    }
+
+    fn syn_ack_of(
+        &self,
+        agreed: &Handshake,
+        timestamps: Option<Timestamps>,
+        cookie: Option<Cookie>,
+    ) -> Header {
+        let ecn = if agreed.ecn { Flags::ECE } else { Flags::NONE };
+        Header {
+            seq: agreed.iss,
+            ack: agreed.irs + 1,
+            flags: Flags::SYN | Flags::ACK | ecn,
+            window: self.config.window,
+            options: Options {
+                mss: Some(agreed.mss),
+                window_scale: agreed.peer_window_scale.and(self.config.window_scale),
+                sack_permitted: agreed.sack_permitted,
+                timestamps,
+                fast_open: cookie,
+                ..Options::default()
+            },
+            ..agreed.tuple.header()
+        }
+    }
+
+    /// Where we are: behind our SYN and the peer's.
+    fn acknowledgment(&self, id: Id, now: Instant) -> Option<Header> {
+        let (entry, tuple) = (self.half_open.get(id)?, self.half_open.tuple(id)?);
+        Some(Header {
+            seq: entry.iss + 1,
+            ack: entry.irs + 1,
+            flags: Flags::ACK,
+            // From here on windows are scaled (RFC 7323, 2.3).
+            window: self.config.window
+                >> entry.peer_window_scale.and(self.config.window_scale).unwrap_or_default(),
+            options: Options { timestamps: self.timestamps(entry, tuple, now), ..Options::default() },
+            ..tuple.header()
+        })
+    }
+
+    fn timestamps(&self, entry: &HalfOpen, tuple: &FourTuple, now: Instant) -> Option<Timestamps> {
+        let value = || self.numbers.timestamp(tuple, now);
+        entry.timestamps.then(|| Timestamps { value: value(), echo: entry.ts_recent })
+    }
+}
+
+/// `<SEQ=SEG.ACK><CTL=RST>`, for a segment that acknowledges what was never sent (RFC 9293, 3.10.7.2).
+fn reset(tuple: &FourTuple, header: &Header) -> Reaction {
+    Reaction::Send(Header { seq: header.ack, flags: Flags::RST, ..tuple.header() })
+}
+
+const fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener")
+            .field("half_open", &self.half_open)
+            .field("to_accept", &self.accept.len())
+            .field("backlog", &self.config.backlog)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

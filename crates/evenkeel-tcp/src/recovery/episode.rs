@@ -1,0 +1,106 @@
+//! A time in which the window is being reduced or refilled, and how to take that back when it was for nothing.
+
+use super::prr::Prr;
+use super::scoreboard::{Position, octets};
+use crate::congestion::Window;
+use crate::time::{Duration, Instant};
+
+/// From the sign of congestion until all that was sent before it is acknowledged.
+#[derive(Debug)]
+pub(super) struct Episode {
+    pub(super) kind: Kind,
+    /// `RecoveryPoint` of RFC 6675, `recover` of RFC 6582: it is over when this is acknowledged.
+    pub(super) end: Position,
+    pub(super) prr: Prr,
+}
+
+impl Episode {
+    /// It is over when `SND.UNA` is there.
+    pub(super) fn is_over_at(&self) -> Position {
+        match self.kind {
+            // Until our CWR has arrived each acknowledgment has ECE, and CWR is in the first segment after the end.
+            Kind::WindowReduced => self.end + 1,
+            Kind::FastRecovery | Kind::Timeout(_) => self.end,
+        }
+    }
+}
+
+/// Why there is an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A router marked a packet (RFC 3168); nothing is lost.
+    WindowReduced,
+    /// Segments were lost.
+    FastRecovery,
+    /// The retransmission timer expired.
+    Timeout(Frto),
+}
+
+/// Was the timeout spurious? F-RTO with SACK (RFC 5682, 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frto {
+    /// It was not, or there is no way to tell.
+    Off,
+    /// The first segment is being sent again, and nothing has been acknowledged yet.
+    Waiting,
+    /// It has been acknowledged. New data leave now, not the old (step 2b): if the next acknowledgment is for old data that were sent once,
+    /// they were never lost.
+    SendingNew,
+}
+
+/// What is needed to know that nothing was lost, and to go back. Kept for a round trip after the episode: what arrived twice is reported late.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Undo {
+    /// The window before.
+    pub(super) window: Window,
+    /// Only what lies here was sent again in the episode.
+    from: Position,
+    to: Position,
+    /// The episode is over, and its reports are when this is acknowledged.
+    pub(super) until: Option<Position>,
+    /// When the first retransmission of the episode left (the Eifel algorithm, RFC 3522).
+    first_retransmission: Option<Instant>,
+    /// Octets sent again in the episode, and of these those reported to have arrived twice (RFC 3708).
+    sent_again: u32,
+    in_vain: u32,
+}
+
+impl Undo {
+    pub(super) fn new(window: Window) -> Self {
+        Self {
+            window,
+            from: Position::MAX,
+            to: 0,
+            until: None,
+            first_retransmission: None,
+            sent_again: 0,
+            in_vain: 0,
+        }
+    }
+
+    /// So many octets from `start` up to `end` are sent again.
+    pub(super) fn on_sent_again(&mut self, start: Position, end: Position, octets: u32, now: Instant) {
+        if octets > 0 && self.until.is_none() {
+            self.from = self.from.min(start);
+            self.to = self.to.max(end);
+            self.first_retransmission.get_or_insert(now);
+            self.sent_again = self.sent_again.saturating_add(octets);
+        }
+    }
+
+    /// The octets from `start` up to `end` arrived twice. What was not sent again the network has doubled.
+    pub(super) fn on_dsack(&mut self, start: Position, end: Position) {
+        self.in_vain = self.in_vain.saturating_add(octets(start.max(self.from), end.min(self.to)));
+    }
+
+    /// All that was sent again had arrived before: nothing was lost.
+    pub(super) fn all_in_vain(&self) -> bool {
+        self.sent_again > 0 && self.in_vain >= self.sent_again
+    }
+
+    /// New data are acknowledged by a segment sent at `echoed`, give or take a tick of the clock that says so: was that before anything was sent
+    /// again?
+    pub(super) fn was_for_the_original(&self, echoed: Option<Instant>, tick: Duration) -> bool {
+        matches!((echoed, self.first_retransmission), (Some(echoed), Some(first)) if echoed + tick < first)
+    }
+}

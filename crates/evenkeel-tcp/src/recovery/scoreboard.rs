@@ -1,0 +1,563 @@
+//! The scoreboard: what was sent and is not yet cumulatively acknowledged, segment by segment (RFC 6675, 3; RFC 8985, 5.1).
+//!
+//! ```text
+//!    SND.UNA                                                        SND.NXT
+//!       │ in flight │ lost │ in flight │ sacked │ sacked │ in flight │
+//!                                        skip 2   skip 1
+//! ```
+//!
+//! Nothing here looks at the whole window for one acknowledgment. A position is found by bisection. Runs of selectively acknowledged
+//! segments are stepped over by `skip`, as in a union-find forest with path compression, so a block that a receiver repeats costs no more
+//! the second time. What may be overdue is looked for from a cursor on (segments sent once were sent in the order of their numbers) and in
+//! the queue of retransmissions (in the order of their times).
+//!
+//! A selective acknowledgment counts for a segment when it covers all of it, as in RFC 8985, 6.2: octets are sent again in segments, too.
+//! Of a segment that was sent twice only the later transmission counts as in flight.
+
+use core::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::time::{Duration, Instant};
+use crate::{SeqNumber, SeqRange};
+
+/// A sequence number that does not wrap: octets since before the initial one.
+pub(super) type Position = u64;
+
+/// The position of the initial sequence number. Not zero, so that what lies before it has a position, too.
+const ORIGIN: Position = 1 << 32;
+
+/// What is thought to have become of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// On its way, or its acknowledgment is.
+    InFlight,
+    /// Lost, and not sent again yet.
+    Lost,
+    /// Arrived, but something before it has not.
+    Sacked,
+}
+
+/// One segment, as it was last sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) start: Position,
+    pub(super) len: u32,
+    /// If it is sacked: from here on at least so many segments are.
+    skip: u32,
+    pub(super) sent_at: Instant,
+    pub(super) fate: Fate,
+    /// It was sent more than once.
+    pub(super) retransmitted: bool,
+}
+
+impl Segment {
+    pub(super) fn end(&self) -> Position {
+        self.start + u64::from(self.len)
+    }
+}
+
+/// The last transmission of a segment that was sent more than once. It is out of date when the segment says something else.
+#[derive(Debug, Clone, Copy)]
+struct Resent {
+    start: Position,
+    at: Instant,
+}
+
+/// What is to be sent again, and what was.
+#[derive(Debug, Default)]
+struct Repairs {
+    /// Where segments that were marked lost start. The first is always one that still is.
+    lost: BinaryHeap<Reverse<Position>>,
+    /// In the order of their times.
+    resent: VecDeque<Resent>,
+}
+
+impl Repairs {
+    fn put_in_order(&mut self, resent: Resent) {
+        let place = self.resent.partition_point(|other| other.at <= resent.at);
+        self.resent.insert(place, resent);
+    }
+}
+
+/// Sent segments, in the order of their sequence numbers.
+#[derive(Debug)]
+pub(super) struct Scoreboard {
+    iss: SeqNumber,
+    una: Position,
+    nxt: Position,
+    segments: VecDeque<Segment>,
+    sacked_octets: u32,
+    sacked_segments: u32,
+    lost_octets: u32,
+    /// There since something was lost or sent again, until all is acknowledged: most connections never have it.
+    repairs: Option<Box<Repairs>>,
+    /// Every segment before it that was sent only once is sacked or lost.
+    first_unjudged: Position,
+}
+
+impl Scoreboard {
+    pub(super) fn new(iss: SeqNumber) -> Self {
+        Self {
+            iss,
+            una: ORIGIN,
+            nxt: ORIGIN,
+            segments: VecDeque::new(),
+            sacked_octets: 0,
+            sacked_segments: 0,
+            lost_octets: 0,
+            repairs: None,
+            first_unjudged: ORIGIN,
+        }
+    }
+
+    /// Where the first octet lies that is not cumulatively acknowledged.
+    pub(super) fn una(&self) -> Position {
+        self.una
+    }
+
+    /// Where the next new octet will lie.
+    pub(super) fn nxt(&self) -> Position {
+        self.nxt
+    }
+
+    /// Nothing but the SYN, or not even that, is acknowledged or sent.
+    pub(super) fn is_syn_outstanding(&self) -> bool {
+        self.una == ORIGIN
+    }
+
+    /// The position of a sequence number within half the circle of `SND.UNA`.
+    pub(super) fn position(&self, seq: SeqNumber) -> Position {
+        let una = self.seq(self.una);
+        let away = seq.to_u32().wrapping_sub(una.to_u32()).cast_signed();
+        self.una.saturating_add_signed(i64::from(away))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
+    fn seq(&self, position: Position) -> SeqNumber {
+        self.iss + position.wrapping_sub(ORIGIN) as u32
+    }
+
+    /// The sequence numbers from `start` up to `end`.
+    pub(super) fn range(&self, start: Position, end: Position) -> SeqRange {
+        SeqRange::new(self.seq(start), self.seq(end))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    pub(super) fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    pub(super) fn first(&self) -> Option<&Segment> {
+        self.segments.front()
+    }
+
+    pub(super) fn last(&self) -> Option<&Segment> {
+        self.segments.back()
+    }
+
+    /// Octets sent and not cumulatively acknowledged: FlightSize of RFC 5681.
+    pub(super) fn outstanding(&self) -> u32 {
+        octets(self.una, self.nxt)
+    }
+
+    pub(super) fn sacked_octets(&self) -> u32 {
+        self.sacked_octets
+    }
+
+    pub(super) fn sacked_segments(&self) -> u32 {
+        self.sacked_segments
+    }
+
+    pub(super) fn lost_octets(&self) -> u32 {
+        self.lost_octets
+    }
+
+    /// `pipe` of RFC 6675, 4: octets thought to be on their way.
+    pub(super) fn pipe(&self) -> u32 {
+        self.outstanding().saturating_sub(self.sacked_octets).saturating_sub(self.lost_octets)
+    }
+
+    /// New octets left, up to `end`.
+    pub(super) fn sent(&mut self, end: Position, now: Instant) {
+        let len = octets(self.nxt, end);
+        if len == 0 {
+            return;
+        }
+        if self.segments.capacity() == 0 {
+            self.segments.reserve_exact(1);
+        }
+        let fate = Fate::InFlight;
+        self.segments.push_back(Segment {
+            start: self.nxt,
+            len,
+            skip: 0,
+            sent_at: now,
+            fate,
+            retransmitted: false,
+        });
+        self.nxt = end;
+    }
+
+    /// Octets left again. Returns how many of them were not acknowledged.
+    pub(super) fn sent_again(&mut self, start: Position, end: Position, now: Instant) -> u32 {
+        let mut at = start.max(self.una);
+        let end = end.min(self.nxt);
+        let mut again = 0;
+        while at < end {
+            let Some(index) = self.find(at) else { break };
+            let index = self.split(index, at);
+            self.split(index, end);
+            at = self.transmit(index, now, &mut again).unwrap_or(end);
+        }
+        self.settle();
+        again
+    }
+
+    /// Notes that the segment is sent again; returns its end.
+    fn transmit(&mut self, index: usize, now: Instant, again: &mut u32) -> Option<Position> {
+        self.drop_outdated_resent();
+        let segment = self.segments.get_mut(index)?;
+        if segment.fate == Fate::Sacked {
+            return Some(segment.end());
+        }
+        if segment.fate == Fate::Lost {
+            self.lost_octets -= segment.len;
+        }
+        segment.fate = Fate::InFlight;
+        segment.retransmitted = true;
+        segment.sent_at = now;
+        *again += segment.len;
+        self.repairs.get_or_insert_default().resent.push_back(Resent { start: segment.start, at: now });
+        Some(segment.end())
+    }
+
+    /// Cuts a segment in two if `at` lies within it; returns the index of what starts at `at`, or of the segment if nothing was cut.
+    fn split(&mut self, index: usize, at: Position) -> usize {
+        let Some(first) = self.segments.get_mut(index) else { return index };
+        if at <= first.start || at >= first.end() || first.fate == Fate::Sacked {
+            return index;
+        }
+        let mut second = *first;
+        first.len = octets(first.start, at);
+        second.start = at;
+        second.len -= first.len;
+        if second.fate == Fate::Lost {
+            self.repairs.get_or_insert_default().lost.push(Reverse(at));
+        } else if second.retransmitted {
+            self.repairs.get_or_insert_default().put_in_order(Resent { start: at, at: second.sent_at });
+        }
+        self.segments.insert(index + 1, second);
+        index + 1
+    }
+
+    /// All octets before `ack` arrived. Calls `delivered` for each segment of which nothing was known yet, lowest first.
+    pub(super) fn acknowledge(&mut self, ack: Position, mut delivered: impl FnMut(&Segment)) {
+        let ack = ack.min(self.nxt);
+        while let Some(first) = self.segments.front_mut() {
+            if first.end() <= ack {
+                if first.fate != Fate::Sacked {
+                    delivered(first);
+                }
+                let gone = *first;
+                self.segments.pop_front();
+                self.forget(gone.fate, gone.len, 1);
+            } else {
+                let part = octets(first.start, ack);
+                first.start += u64::from(part);
+                first.len -= part;
+                let fate = first.fate;
+                self.forget(fate, part, 0);
+                break;
+            }
+        }
+        self.una = self.una.max(ack);
+        self.settle();
+        if self.segments.is_empty() {
+            self.release();
+        }
+    }
+
+    fn forget(&mut self, fate: Fate, len: u32, segments: u32) {
+        match fate {
+            Fate::InFlight => {}
+            Fate::Lost => self.lost_octets -= len,
+            Fate::Sacked => {
+                self.sacked_octets -= len;
+                self.sacked_segments -= segments;
+            }
+        }
+    }
+
+    /// An idle connection owns no memory here, or that of one segment: many never have more on their way.
+    fn release(&mut self) {
+        if self.segments.capacity() > 1 {
+            self.segments = VecDeque::new();
+        }
+        self.repairs = None;
+    }
+
+    /// The octets from `start` up to `end` arrived. Calls `delivered` for each segment that is new among them, lowest first.
+    pub(super) fn sack(&mut self, start: Position, end: Position, mut delivered: impl FnMut(&Segment)) {
+        let mut index = self.segments.partition_point(|segment| segment.start < start);
+        loop {
+            index = self.unsacked_from(index);
+            let Some(segment) = self.segments.get_mut(index) else { break };
+            if segment.end() > end {
+                break;
+            }
+            delivered(segment);
+            if segment.fate == Fate::Lost {
+                self.lost_octets -= segment.len;
+            }
+            segment.fate = Fate::Sacked;
+            segment.skip = 1;
+            self.sacked_octets += segment.len;
+            self.sacked_segments += 1;
+            index += 1;
+        }
+        self.settle();
+    }
+
+    /// The index of the first segment from `index` on that is not sacked.
+    fn unsacked_from(&mut self, index: usize) -> usize {
+        let mut to = index;
+        while let Some(segment) = self.segments.get(to).filter(|segment| segment.fate == Fate::Sacked) {
+            to += segment.skip as usize;
+        }
+        let mut from = index;
+        while from < to {
+            let Some(segment) = self.segments.get_mut(from) else { break };
+            let next = from + segment.skip as usize;
+            segment.skip = u32::try_from(to - from).unwrap_or(u32::MAX);
+            from = next;
+        }
+        to
+    }
+
+    /// Marks as lost what was sent before `newest` (a time and the end of a segment) and is older than `patience` (RFC 8985, 6.2, step 5).
+    /// Returns the octets newly lost, and when the next of those sent before `newest` will be too old.
+    pub(super) fn detect_overdue(
+        &mut self,
+        newest: (Instant, Position),
+        patience: Duration,
+        now: Instant,
+    ) -> (u32, Option<Instant>) {
+        if self.repairs.is_none() && self.first().is_none_or(|first| (first.sent_at, first.end()) >= newest) {
+            // Those behind it were sent later still: nothing is missing, as nearly always.
+            return (0, None);
+        }
+        let lost_before = self.lost_octets;
+        let first = self.detect_among_first_transmissions(newest, patience, now);
+        let again = self.detect_among_retransmissions(newest, patience, now);
+        self.settle();
+        (self.lost_octets - lost_before, first.into_iter().chain(again).min())
+    }
+
+    fn detect_among_first_transmissions(
+        &mut self,
+        newest: (Instant, Position),
+        patience: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        let cursor = self.first_unjudged.max(self.una);
+        let mut index = self.segments.partition_point(|segment| segment.start < cursor);
+        let mut next = None;
+        loop {
+            index = self.unsacked_from(index);
+            let Some(segment) = self.segments.get(index) else { break };
+            if segment.fate == Fate::InFlight && !segment.retransmitted {
+                if (segment.sent_at, segment.end()) >= newest {
+                    break;
+                }
+                let due = segment.sent_at + patience;
+                if due > now {
+                    next = Some(due);
+                    break;
+                }
+                self.mark_lost(index);
+            }
+            index += 1;
+        }
+        self.first_unjudged = self.segments.get(index).map_or(self.nxt, |segment| segment.start);
+        next
+    }
+
+    fn detect_among_retransmissions(
+        &mut self,
+        newest: (Instant, Position),
+        patience: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        while let Some(resent) = self.first_resent() {
+            if let Some(index) = self.find_resent(resent) {
+                let end = self.segments.get(index).map_or(resent.start, Segment::end);
+                if (resent.at, end) >= newest {
+                    return None;
+                }
+                let due = resent.at + patience;
+                if due > now {
+                    return Some(due);
+                }
+                self.mark_lost(index);
+            }
+            self.drop_first_resent();
+        }
+        None
+    }
+
+    /// The segment of which this is the last transmission, if that is still in flight.
+    fn find_resent(&self, resent: Resent) -> Option<usize> {
+        let index = self.find(resent.start.max(self.una))?;
+        let segment = self.segments.get(index)?;
+        let current = segment.fate == Fate::InFlight && segment.retransmitted && segment.sent_at == resent.at;
+        current.then_some(index)
+    }
+
+    /// Without SACK nobody else shortens the queue.
+    fn drop_outdated_resent(&mut self) {
+        while self.first_resent().is_some_and(|resent| self.find_resent(resent).is_none()) {
+            self.drop_first_resent();
+        }
+    }
+
+    fn first_resent(&self) -> Option<Resent> {
+        self.repairs.as_ref()?.resent.front().copied()
+    }
+
+    fn drop_first_resent(&mut self) {
+        if let Some(repairs) = &mut self.repairs {
+            repairs.resent.pop_front();
+        }
+    }
+
+    fn mark_lost(&mut self, index: usize) {
+        let Some(segment) = self.segments.get_mut(index) else { return };
+        if segment.fate == Fate::InFlight {
+            segment.fate = Fate::Lost;
+            self.lost_octets += segment.len;
+            self.repairs.get_or_insert_default().lost.push(Reverse(segment.start));
+        }
+    }
+
+    /// Marks the first segment as lost, without looking at times (RFC 6582: no SACK).
+    pub(super) fn mark_first_lost(&mut self) -> u32 {
+        let before = self.lost_octets;
+        self.mark_lost(0);
+        self.settle();
+        self.lost_octets - before
+    }
+
+    /// The same, unless the segment was sent again already.
+    pub(super) fn mark_first_lost_if_sent_once(&mut self) -> u32 {
+        if self.first().is_some_and(|first| first.retransmitted) { 0 } else { self.mark_first_lost() }
+    }
+
+    /// Marks what `is_lost` says as lost. Looks at all segments: for timeouts and changes of the path only.
+    pub(super) fn mark_lost_where(&mut self, is_lost: impl Fn(&Segment) -> bool) -> u32 {
+        let before = self.lost_octets;
+        for index in 0..self.segments.len() {
+            if self.segments.get(index).is_some_and(&is_lost) {
+                self.mark_lost(index);
+            }
+        }
+        self.settle();
+        self.lost_octets - before
+    }
+
+    /// Takes back all marks of loss: what was thought lost is on its way.
+    pub(super) fn unmark_lost(&mut self) {
+        let lost = self.repairs.as_mut().map(|repairs| core::mem::take(&mut repairs.lost));
+        for Reverse(start) in lost.unwrap_or_default() {
+            let Some(index) = self.find(start.max(self.una)) else { continue };
+            let Some(segment) = self.segments.get_mut(index).filter(|segment| segment.fate == Fate::Lost)
+            else {
+                continue;
+            };
+            segment.fate = Fate::InFlight;
+            self.lost_octets -= segment.len;
+            if segment.retransmitted {
+                let resent = Resent { start: segment.start, at: segment.sent_at };
+                self.repairs.get_or_insert_default().put_in_order(resent);
+            }
+        }
+        self.first_unjudged = self.una;
+    }
+
+    /// The receiver has thrown away what it had acknowledged selectively, as it may (RFC 2018, 8): all is lost.
+    pub(super) fn renege(&mut self) {
+        for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Sacked) {
+            segment.fate = Fate::InFlight;
+            segment.skip = 0;
+        }
+        self.sacked_octets = 0;
+        self.sacked_segments = 0;
+        self.mark_lost_where(|_| true);
+    }
+
+    /// The lowest lost segment.
+    pub(super) fn first_lost(&self) -> Option<&Segment> {
+        let &Reverse(start) = self.repairs.as_ref()?.lost.peek()?;
+        self.segments.get(self.find(start.max(self.una))?)
+    }
+
+    /// Drops entries that are out of date until the first of `lost` is a lost segment.
+    fn settle(&mut self) {
+        while self.repairs.as_ref().is_some_and(|repairs| !repairs.lost.is_empty())
+            && self.first_lost().is_none_or(|segment| segment.fate != Fate::Lost)
+        {
+            if let Some(repairs) = &mut self.repairs {
+                repairs.lost.pop();
+            }
+        }
+    }
+
+    /// The index of the segment that `position` lies in.
+    fn find(&self, position: Position) -> Option<usize> {
+        let index = self.segments.partition_point(|segment| segment.end() <= position);
+        self.segments.get(index).filter(|segment| segment.start <= position).map(|_| index)
+    }
+
+    /// All counters, by looking at every segment.
+    #[cfg(test)]
+    pub(super) fn recount(&self) -> Recount {
+        let mut count = Recount::default();
+        for segment in &self.segments {
+            match segment.fate {
+                Fate::InFlight => count.in_flight += segment.len,
+                Fate::Lost => {
+                    count.lost += segment.len;
+                    count.first_lost = count.first_lost.or(Some(segment.start));
+                }
+                Fate::Sacked => count.sacked += segment.len,
+            }
+        }
+        count
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter()
+    }
+}
+
+/// Octets by fate.
+#[cfg(test)]
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Recount {
+    pub(super) in_flight: u32,
+    pub(super) lost: u32,
+    pub(super) sacked: u32,
+    pub(super) first_lost: Option<Position>,
+}
+
+/// From `start` up to `end`; zero if `end` is not later.
+pub(super) fn octets(start: Position, end: Position) -> u32 {
+    u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+#[path = "scoreboard_tests.rs"]
+mod tests;

@@ -1,0 +1,175 @@
+//! What was for nothing is taken back: Eifel (RFC 3522, 4015), DSACK (RFC 3708), F-RTO (RFC 5682).
+
+use super::script::{MSS, Script, ms};
+use crate::recovery::{Expired, RecoveryState};
+
+/// Ten segments, a timeout at 300 ms after the probe, the first sent again.
+fn timed_out() -> Script {
+    let mut script = Script::new();
+    script.write(10);
+    assert_eq!(script.expire(), Expired::TailLossProbe);
+    script.probe();
+    assert_eq!(script.expire(), Expired::Timeout);
+    assert_eq!((script.millis(), script.cwnd(), script.pump().as_str()), (600, 1, "R0"));
+    script
+}
+
+#[test]
+fn a_timestamp_older_than_the_retransmission_undoes_a_timeout() {
+    let mut script = timed_out();
+    script.at(610);
+    let acked = script.sack_echoing(1, &[], 100);
+    assert!(acked.undone);
+    let info = script.recovery.info();
+    assert_eq!((info.state, info.cwnd / MSS >= 10, info.ssthresh), (RecoveryState::Open, true, u32::MAX));
+    assert_eq!(script.recovery.next_retransmission(1000), None, "nothing is lost");
+    assert_eq!(script.in_flight(), 9);
+}
+
+#[test]
+fn a_timestamp_of_the_retransmission_does_not() {
+    let mut script = timed_out();
+    script.at(700);
+    let acked = script.sack_echoing(1, &[], 600);
+    assert!(!acked.undone);
+    assert_eq!(script.recovery.info().state, RecoveryState::Loss);
+}
+
+#[test]
+fn a_timestamp_within_a_tick_of_the_retransmission_does_not_either() {
+    let mut script = timed_out();
+    script.at(700);
+    assert!(!script.sack_echoing(1, &[], 599).undone);
+    let mut script = timed_out();
+    script.at(700);
+    assert!(script.sack_echoing(1, &[], 598).undone);
+}
+
+#[test]
+fn f_rto_sends_new_data_after_the_first_acknowledgment() {
+    let mut script = timed_out();
+    script.available += 10;
+    script.at(610);
+    script.ack(1);
+    assert_eq!(script.pump(), "N10 N11", "not R1");
+    script.at(620);
+    // The second original arrives: it was sent once, and declared lost.
+    let acked = script.ack(2);
+    assert!(acked.undone);
+    assert_eq!(
+        (script.recovery.info().state, script.recovery.next_retransmission(1000)),
+        (RecoveryState::Open, None)
+    );
+    assert!(script.cwnd() >= 10);
+}
+
+#[test]
+fn f_rto_without_new_data_goes_on_as_usual() {
+    let mut script = timed_out();
+    script.at(700);
+    script.ack(1);
+    assert_eq!(script.pump(), "R1 R2");
+}
+
+#[test]
+fn f_rto_takes_a_duplicate_for_a_real_loss() {
+    let mut script = timed_out();
+    script.available += 10;
+    script.at(700);
+    script.ack(1);
+    assert_eq!(script.pump(), "N10 N11");
+    script.at(800);
+    let acked = script.sack(1, &[(10, 11)]);
+    assert!(!acked.undone);
+    assert!(script.pump().starts_with("R1"));
+    assert_eq!(script.recovery.info().state, RecoveryState::Loss);
+}
+
+#[test]
+fn a_delayed_acknowledgment_of_two_originals_shows_it_at_once() {
+    let mut script = timed_out();
+    script.at(610);
+    assert!(script.ack(2).undone);
+}
+
+#[test]
+fn the_acknowledgment_of_all_at_once_shows_it_too() {
+    let mut script = timed_out();
+    script.at(610);
+    assert!(script.ack(10).undone);
+    assert!(script.cwnd() >= 10);
+}
+
+#[test]
+fn a_real_timeout_is_not_undone() {
+    let mut script = timed_out();
+    let mut upto = 0;
+    while !script.recovery.is_empty() {
+        script.after(ms(100));
+        upto += script.in_flight().max(1);
+        assert!(!script.ack(upto.min(10)).undone);
+        script.pump();
+    }
+    let info = script.recovery.info();
+    assert_eq!((info.undone, info.ssthresh), (0, 7 * MSS));
+}
+
+#[test]
+fn a_fast_recovery_for_reordering_is_undone_by_a_timestamp() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    script.sack_echoing(0, &[(1, 4)], 100);
+    assert_eq!(script.pump(), "R0");
+    script.at(205);
+    let acked = script.sack_echoing(10, &[], 100);
+    assert!(acked.undone);
+    let info = script.recovery.info();
+    assert_eq!((info.state, info.cwnd / MSS >= 10, info.ssthresh), (RecoveryState::Open, true, u32::MAX));
+}
+
+#[test]
+fn a_fast_recovery_with_two_retransmissions_needs_two_dsacks() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    script.sack(0, &[(2, 6)]);
+    script.sack(0, &[(2, 8)]);
+    assert_eq!(script.pump(), "R0 R1");
+    script.at(210);
+    script.ack(10);
+    assert_eq!(script.cwnd(), 7);
+    script.at(300);
+    assert!(!script.sack(10, &[(0, 1)]).undone);
+    assert!(script.sack(10, &[(1, 2)]).undone);
+    assert_eq!(script.cwnd(), 10);
+}
+
+#[test]
+fn a_segment_that_the_network_doubled_undoes_nothing() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    script.sack(0, &[(1, 4)]);
+    assert_eq!(script.pump(), "R0");
+    script.at(300);
+    script.ack(10);
+    assert!(!script.sack(10, &[(5, 6)]).undone);
+    assert_eq!(script.cwnd(), 7);
+}
+
+#[test]
+fn a_dsack_comes_too_late_when_another_round_trip_is_over() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(200);
+    script.sack(0, &[(1, 4)]);
+    script.pump();
+    script.at(210);
+    script.ack(10);
+    script.write(4);
+    script.at(310);
+    script.ack(14);
+    assert!(!script.sack(14, &[(0, 1)]).undone);
+    assert!(script.cwnd() < 10);
+}

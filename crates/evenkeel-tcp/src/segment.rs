@@ -1,0 +1,384 @@
+//! A segment: what its header says, and its payload (RFC 9293, 3.1).
+
+use core::fmt;
+use core::ops::BitOr;
+
+use super::options::Options;
+use super::seq::{SeqNumber, SeqRange};
+use crate::checksum::Checksum;
+use crate::wire::{IpAddress, IpProtocol, TcpPacket};
+
+/// Octets of a header without options.
+pub const HEADER_LEN: usize = 20;
+
+/// The control bits.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// No bit.
+    pub const NONE: Self = Self(0);
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Self = Self(0x02);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x04);
+    /// Push: the data is for the user now.
+    pub const PSH: Self = Self(0x08);
+    /// The acknowledgment field means something.
+    pub const ACK: Self = Self(0x10);
+    /// The urgent pointer means something.
+    pub const URG: Self = Self(0x20);
+    /// ECN echo (RFC 3168, 6.1).
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced (RFC 3168, 6.1).
+    pub const CWR: Self = Self(0x80);
+
+    /// All bits of `flags` are set.
+    #[must_use]
+    pub const fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Some bit of `flags` is set.
+    #[must_use]
+    pub const fn intersects(self, flags: Self) -> bool {
+        self.0 & flags.0 != 0
+    }
+
+    /// These without those of `flags`.
+    #[must_use]
+    pub const fn without(self, flags: Self) -> Self {
+        Self(self.0 & !flags.0)
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// As tcpdump writes them: `S.`, `P.`, `F.`, `R`; `E` and `W` for ECE and CWR.
+impl fmt::Display for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = [
+            (Self::SYN, 'S'),
+            (Self::FIN, 'F'),
+            (Self::RST, 'R'),
+            (Self::PSH, 'P'),
+            (Self::URG, 'U'),
+            (Self::ECE, 'E'),
+            (Self::CWR, 'W'),
+            (Self::ACK, '.'),
+        ];
+        letters
+            .iter()
+            .filter(|(flag, _)| self.contains(*flag))
+            .try_for_each(|(_, letter)| write!(f, "{letter}"))
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What the IP header says about congestion (RFC 3168, 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ecn {
+    /// The transport does not know ECN.
+    #[default]
+    NotCapable,
+    /// ECT(1).
+    Capable1,
+    /// ECT(0), what we send.
+    Capable,
+    /// Congestion experienced.
+    Experienced,
+}
+
+impl Ecn {
+    /// The two low bits of the traffic class.
+    #[must_use]
+    pub const fn from_bits(traffic_class: u8) -> Self {
+        match traffic_class & 3 {
+            0 => Self::NotCapable,
+            1 => Self::Capable1,
+            2 => Self::Capable,
+            _ => Self::Experienced,
+        }
+    }
+
+    /// The two low bits of the traffic class.
+    #[must_use]
+    pub const fn to_bits(self) -> u8 {
+        self as u8
+    }
+}
+
+/// The header of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// The sender's port.
+    pub source: u16,
+    /// The receiver's port.
+    pub destination: u16,
+    /// SEG.SEQ: of the SYN, or of the first octet of payload.
+    pub seq: SeqNumber,
+    /// SEG.ACK: the next octet the sender expects. Means something only beside [`Flags::ACK`].
+    pub ack: SeqNumber,
+    /// The control bits.
+    pub flags: Flags,
+    /// SEG.WND as it stands in the header, not scaled.
+    pub window: u16,
+    /// SEG.UP. Means something only beside [`Flags::URG`].
+    pub urgent: u16,
+    /// What the options say.
+    pub options: Options,
+    /// What the IP header said, or shall say, about congestion.
+    pub ecn: Ecn,
+}
+
+impl Header {
+    /// Octets of the header with its options.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        HEADER_LEN + self.options.len()
+    }
+}
+
+/// Why octets are not a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
+    /// Shorter than the header, or than the header says it is.
+    Short,
+    /// The checksum is wrong.
+    Checksum,
+    /// A port is zero.
+    Port,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "the segment is shorter than its header",
+            Self::Checksum => "the segment's checksum is wrong",
+            Self::Port => "the segment has a port of zero",
+        })
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+/// A header and a payload, which may lie in two places, as in a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Segment<'a> {
+    /// What the header says.
+    pub header: Header,
+    /// The payload, in order.
+    pub payload: [&'a [u8]; 2],
+}
+
+impl<'a> Segment<'a> {
+    /// A segment without payload.
+    #[must_use]
+    pub const fn bare(header: Header) -> Self {
+        Self { header, payload: [&[], &[]] }
+    }
+
+    /// Reads what an IP packet carries from `source` to `destination`; `ecn` is what the IP header says. Payload stays where it is.
+    ///
+    /// # Errors
+    /// The octets are not a segment, or not the one that was sent.
+    pub fn parse(
+        octets: &'a [u8],
+        source: &IpAddress,
+        destination: &IpAddress,
+        ecn: Ecn,
+    ) -> Result<Self, Malformed> {
+        let packet = TcpPacket::new_checked(octets).map_err(|_| Malformed::Short)?;
+        let sum = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), octets.len()).add(octets);
+        if sum.finish() != 0 {
+            return Err(Malformed::Checksum);
+        }
+        let header = Header {
+            source: packet.src_port(),
+            destination: packet.dst_port(),
+            seq: SeqNumber::new(packet.seq_number().0.cast_unsigned()),
+            ack: SeqNumber::new(packet.ack_number().0.cast_unsigned()),
+            // `new_checked` vouches for the whole header; the control bits are its fourteenth octet.
+            flags: Flags(octets.get(13).copied().unwrap_or_default()),
+            window: packet.window_len(),
+            urgent: packet.urgent_at(),
+            options: Options::parse(packet.options()),
+            ecn,
+        };
+        if header.source == 0 || header.destination == 0 {
+            return Err(Malformed::Port);
+        }
+        Ok(Self { header, payload: [packet.payload(), &[]] })
+    }
+
+    /// Octets of payload.
+    #[must_use]
+    pub const fn payload_len(&self) -> usize {
+        self.payload[0].len() + self.payload[1].len()
+    }
+
+    /// SEG.LEN: octets of payload, and one each for SYN and FIN (RFC 9293, 3.4).
+    #[must_use]
+    pub const fn seq_len(&self) -> u32 {
+        let flags = self.header.flags;
+        self.payload_len() as u32 + flags.contains(Flags::SYN) as u32 + flags.contains(Flags::FIN) as u32
+    }
+
+    /// The sequence numbers it occupies.
+    #[must_use]
+    pub const fn range(&self) -> SeqRange {
+        SeqRange::at(self.header.seq, self.seq_len())
+    }
+
+    /// Octets of header and payload.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.header.octets() + self.payload_len()
+    }
+
+    /// It has no payload.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.payload_len() == 0
+    }
+
+    /// Writes it, with its checksum, to the beginning of `to`; says how many octets. `None` if `to` is shorter than [`Segment::len`].
+    pub fn emit(&self, to: &mut [u8], source: &IpAddress, destination: &IpAddress) -> Option<usize> {
+        let (options, options_len) = self.header.options.emit();
+        let header_len = HEADER_LEN + options_len;
+        let len = header_len + self.payload_len();
+        let to = to.get_mut(..len)?;
+        let (head, mut rest) = to.split_at_mut(header_len);
+        let (fixed, room) = head.split_first_chunk_mut()?;
+        *fixed = self.fixed_part(header_len);
+        room.copy_from_slice(options.get(..options_len)?);
+        for part in self.payload {
+            let (room, after) = rest.split_at_mut_checked(part.len())?;
+            room.copy_from_slice(part);
+            rest = after;
+        }
+        let sum = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), len).add(to);
+        *to.get_mut(16..)?.first_chunk_mut()? = sum.finish().to_be_bytes();
+        Some(len)
+    }
+
+    /// RFC 9293, 3.1; the checksum is zero.
+    fn fixed_part(&self, header_len: usize) -> [u8; HEADER_LEN] {
+        let header = &self.header;
+        let [s0, s1] = header.source.to_be_bytes();
+        let [d0, d1] = header.destination.to_be_bytes();
+        let [n0, n1, n2, n3] = header.seq.to_u32().to_be_bytes();
+        let [a0, a1, a2, a3] = header.ack.to_u32().to_be_bytes();
+        let [w0, w1] = header.window.to_be_bytes();
+        let [u0, u1] = header.urgent.to_be_bytes();
+        let offset = (header_len as u8 / 4) << 4;
+        [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, header.flags.0, w0, w1, 0, 0, u0, u1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::{SackBlocks, Timestamps};
+    use super::*;
+    use crate::wire::{IpAddress, Ipv4Address, Ipv6Address, TcpControl, TcpRepr};
+    use proptest::prelude::*;
+
+    const A: IpAddress = IpAddress::Ipv4(Ipv4Address::new(10, 0, 0, 1));
+    const B: IpAddress = IpAddress::Ipv4(Ipv4Address::new(10, 0, 0, 2));
+    const A6: IpAddress = IpAddress::Ipv6(Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+    const B6: IpAddress = IpAddress::Ipv6(Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
+
+    fn header() -> Header {
+        let sack = SackBlocks::from_iter([SeqRange::at(SeqNumber::new(500), 10)]);
+        Header {
+            source: 80,
+            destination: 40_000,
+            seq: SeqNumber::new(u32::MAX - 2),
+            ack: SeqNumber::new(77),
+            flags: Flags::ACK | Flags::PSH | Flags::CWR,
+            window: 4321,
+            urgent: 0,
+            options: Options {
+                timestamps: Some(Timestamps { value: 3, echo: 4 }),
+                sack,
+                ..Options::default()
+            },
+            ecn: Ecn::Capable,
+        }
+    }
+
+    #[test]
+    fn what_is_sent_is_what_smoltcp_reads() {
+        let segment = Segment { header: header(), payload: [b"hello ", b"world"] };
+        let mut octets = [0xaa; 100];
+        let len = segment.emit(&mut octets, &A, &B).unwrap();
+        assert_eq!(len, segment.len());
+        let packet = TcpPacket::new_checked(&octets[..len]).unwrap();
+        let read = TcpRepr::parse(&packet, &A, &B, &Default::default()).unwrap();
+        assert_eq!(
+            (read.src_port, read.dst_port, read.window_len, read.control),
+            (80, 40_000, 4321, TcpControl::Psh)
+        );
+        assert_eq!((read.payload, read.sack_ranges[0]), (&b"hello world"[..], Some((500, 510))));
+        assert!(packet.cwr() && !packet.ece());
+    }
+
+    #[test]
+    fn a_wrong_bit_anywhere_is_noticed() {
+        let segment = Segment { header: header(), payload: [b"hello", b""] };
+        let mut octets = [0; 100];
+        let len = segment.emit(&mut octets, &A6, &B6).unwrap();
+        assert_eq!(Segment::parse(&octets[..len], &A6, &B6, Ecn::Capable), Ok(segment));
+        assert_eq!(Segment::parse(&octets[..len], &A6, &A6, Ecn::Capable), Err(Malformed::Checksum));
+        for bit in 0..8 * len {
+            octets[bit / 8] ^= 1 << (bit % 8);
+            assert!(Segment::parse(&octets[..len], &A6, &B6, Ecn::Capable).is_err(), "bit {bit}");
+            octets[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn syn_and_fin_count_one_each() {
+        let header =
+            Header { flags: Flags::SYN | Flags::FIN, seq: SeqNumber::new(u32::MAX), ..Header::default() };
+        let segment = Segment { header, payload: [b"ab", b""] };
+        assert_eq!((segment.seq_len(), segment.range().end), (4, SeqNumber::new(3)));
+    }
+
+    #[test]
+    fn a_buffer_too_small_gets_nothing() {
+        let segment = Segment { header: header(), payload: [b"hello", b""] };
+        assert_eq!(segment.emit(&mut vec![0; segment.len() - 1], &A, &B), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_parse_or_are_malformed(mut octets in proptest::collection::vec(any::<u8>(), 0..120), fix: bool) {
+            if fix && octets.len() >= HEADER_LEN {
+                octets[12] = (octets[12] & 0x0f) | ((5 + octets[12] / 16 % 11) << 4);
+                octets[16..18].fill(0);
+                let sum = Checksum::pseudo(&A, &B, 6, octets.len()).add(&octets).finish();
+                octets[16..18].copy_from_slice(&sum.to_be_bytes());
+            }
+            if let Ok(segment) = Segment::parse(&octets, &A, &B, Ecn::NotCapable) {
+                prop_assert!(segment.payload_len() + HEADER_LEN <= octets.len());
+                let mut again = [0; 200];
+                let len = segment.emit(&mut again, &A, &B).unwrap();
+                let read = Segment::parse(&again[..len], &A, &B, Ecn::NotCapable).unwrap();
+                prop_assert_eq!((read.header.seq, read.header.flags, read.payload), (segment.header.seq, segment.header.flags, segment.payload));
+            }
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! From the four-tuple of a segment to what is kept for it, at a cost that does not depend on how much is kept.
+
+use core::fmt;
+
+use hashbrown::HashTable;
+
+use super::secret::Secret;
+use super::tuple::FourTuple;
+
+/// Slots that are allocated together.
+const PIECE: usize = 64;
+/// In place of a slot's number: there is none.
+const NONE: u32 = u32::MAX;
+
+/// Something for each of many four-tuples: a slab, and a hash table of places in it.
+///
+/// The hash is keyed, so nobody outside can choose tuples that collide (Crosby and Wallach, "Denial of service via algorithmic
+/// complexity attacks", 2003). There is no scan but [`iter`](Self::iter), which is for reports, and nothing depends on the order of the hash table.
+///
+/// Memory: the slab is as large as the table ever was; an entry costs 48 octets and the value, and 6 to 12 for the hash table. The slab grows by pieces
+/// that never move, the hash table by doubling, up to the limit; so an insertion allocates seldom, and never for ever.
+#[derive(Clone)]
+pub struct Table<V> {
+    secret: Secret,
+    places: HashTable<u32>,
+    /// Entries that no tuple leads to any more.
+    unhashed: usize,
+    /// All but the last are full.
+    pieces: Vec<Vec<Slot<V>>>,
+    /// The first of the chain of free slots.
+    free: u32,
+    limit: usize,
+}
+
+#[derive(Clone)]
+struct Slot<V> {
+    tuple: FourTuple,
+    /// How often the slot was given up, so that an [`Id`] of an earlier holder finds nothing.
+    generation: u32,
+    /// The hash of the tuple; of a free slot, the next one.
+    hash_or_next: u32,
+    value: Option<V>,
+}
+
+/// The hash of a four-tuple under a secret: the same for all tables that have the secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TupleHash(u32);
+
+impl TupleHash {
+    pub(super) fn new(secret: &Secret, tuple: &FourTuple) -> Self {
+        Self(secret.table_hash(tuple) as u32)
+    }
+
+    /// As `hashbrown` wants it: from the lowest bits on it takes the bucket, from the highest what tells entries of neighbouring buckets apart.
+    const fn spread(self) -> u64 {
+        self.0 as u64 | (self.0 as u64) << 32
+    }
+}
+
+/// Names an entry as long as it is there; afterwards it names nothing (until the slot has had 2^32 holders).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id {
+    index: u32,
+    generation: u32,
+}
+
+impl Id {
+    /// The entry's place in the slab: a small number that no other entry has at the same time. For timers: see [`Wheel`](super::Wheel).
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+}
+
+/// Why nothing was inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The table holds as many entries as it may.
+    Full,
+    /// The tuple has an entry already.
+    Taken(Id),
+}
+
+impl<V> Table<V> {
+    /// An empty table, which owns no memory yet, for at most `limit` entries (and at most 2^32 - 1).
+    #[must_use]
+    pub const fn new(secret: Secret, limit: usize) -> Self {
+        let limit = if limit < NONE as usize { limit } else { NONE as usize };
+        Self { secret, places: HashTable::new(), unhashed: 0, pieces: Vec::new(), free: NONE, limit }
+    }
+
+    /// The entry of `tuple`, if there is one.
+    #[must_use]
+    pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
+        self.find_hashed(self.hash(tuple), tuple)
+    }
+
+    /// The same, for who knows the hash already.
+    pub(super) fn find_hashed(&self, hash: TupleHash, tuple: &FourTuple) -> Option<Id> {
+        let same = |&place: &u32| self.place(place).is_some_and(|slot| slot.tuple == *tuple);
+        let index = *self.places.find(hash.spread(), same)?;
+        Some(Id { index, generation: self.place(index)?.generation })
+    }
+
+    /// The hash of a tuple.
+    pub(super) fn hash(&self, tuple: &FourTuple) -> TupleHash {
+        TupleHash::new(&self.secret, tuple)
+    }
+
+    /// The hash of the tuple of an entry.
+    pub(super) fn hash_of(&self, id: Id) -> Option<TupleHash> {
+        self.slot(id).filter(|slot| slot.value.is_some()).map(|slot| TupleHash(slot.hash_or_next))
+    }
+
+    /// A new entry.
+    ///
+    /// # Errors
+    /// [`Refused`]; the value is dropped.
+    pub fn insert(&mut self, tuple: FourTuple, value: V) -> Result<Id, Refused> {
+        self.insert_hashed(self.hash(&tuple), tuple, value)
+    }
+
+    /// The same, for who knows the hash already.
+    pub(super) fn insert_hashed(
+        &mut self,
+        hash: TupleHash,
+        tuple: FourTuple,
+        value: V,
+    ) -> Result<Id, Refused> {
+        if let Some(id) = self.find_hashed(hash, &tuple) {
+            return Err(Refused::Taken(id));
+        }
+        if self.is_full() {
+            return Err(Refused::Full);
+        }
+        let id = self.fill_slot(hash, tuple, value);
+        let pieces = &self.pieces;
+        let hash_at =
+            |&place: &u32| place_in(pieces, place).map_or(0, |slot| TupleHash(slot.hash_or_next).spread());
+        self.places.insert_unique(hash.spread(), id.index, hash_at);
+        Ok(id)
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, id: Id) -> Option<V> {
+        let value = self.slot_mut(id)?.value.take()?;
+        self.vacate(id);
+        Some(value)
+    }
+
+    /// The same, for who has no use for it. Large ones are dropped where they lie.
+    pub(super) fn discard(&mut self, id: Id) {
+        if let Some(slot) = self.slot_mut(id).filter(|slot| slot.value.is_some()) {
+            slot.value = None;
+            self.vacate(id);
+        }
+    }
+
+    /// The tuple no longer leads to the entry, and may have another one; its name still does. Says whether it did before.
+    pub fn unhash(&mut self, id: Id) -> bool {
+        let Some(hash) = self.hash_of(id) else { return false };
+        let unhashed = self.remove_place(hash, id);
+        self.unhashed += usize::from(unhashed);
+        unhashed
+    }
+
+    fn remove_place(&mut self, hash: TupleHash, id: Id) -> bool {
+        let place = self.places.find_entry(hash.spread(), |&place| place == id.index);
+        place.map(|place| place.remove()).is_ok()
+    }
+
+    /// The value of an entry has been taken: its place is free.
+    fn vacate(&mut self, id: Id) {
+        let free = self.free;
+        let Some(slot) = self.slot_mut(id) else { return };
+        slot.generation = slot.generation.wrapping_add(1);
+        let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, free));
+        self.free = id.index;
+        self.unhashed -= usize::from(!self.remove_place(hash, id));
+    }
+
+    /// What is kept under this name.
+    #[must_use]
+    pub fn get(&self, id: Id) -> Option<&V> {
+        self.slot(id)?.value.as_ref()
+    }
+
+    /// The same, to be changed.
+    #[must_use]
+    pub fn get_mut(&mut self, id: Id) -> Option<&mut V> {
+        self.slot_mut(id)?.value.as_mut()
+    }
+
+    /// Whose entry it is.
+    #[must_use]
+    pub fn tuple(&self, id: Id) -> Option<&FourTuple> {
+        self.slot(id).filter(|slot| slot.value.is_some()).map(|slot| &slot.tuple)
+    }
+
+    /// The entry at this place of the slab.
+    #[must_use]
+    pub fn at(&self, index: u32) -> Option<Id> {
+        let slot = self.place(index).filter(|slot| slot.value.is_some())?;
+        Some(Id { index, generation: slot.generation })
+    }
+
+    /// Every entry, in the order of their places: for reports, never per segment.
+    pub fn iter(&self) -> impl Iterator<Item = (Id, &FourTuple, &V)> {
+        (0..).zip(self.pieces.iter().flatten()).filter_map(|(index, slot)| {
+            let id = Id { index, generation: slot.generation };
+            Some((id, &slot.tuple, slot.value.as_ref()?))
+        })
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len() + self.unhashed
+    }
+
+    /// There is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// There are as many entries as there may be.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.limit
+    }
+
+    fn place(&self, index: u32) -> Option<&Slot<V>> {
+        place_in(&self.pieces, index)
+    }
+
+    fn slot(&self, id: Id) -> Option<&Slot<V>> {
+        self.place(id.index).filter(|slot| slot.generation == id.generation)
+    }
+
+    fn place_mut(&mut self, index: u32) -> Option<&mut Slot<V>> {
+        self.pieces.get_mut(index as usize / PIECE)?.get_mut(index as usize % PIECE)
+    }
+
+    fn slot_mut(&mut self, id: Id) -> Option<&mut Slot<V>> {
+        self.place_mut(id.index).filter(|slot| slot.generation == id.generation)
+    }
+
+    fn fill_slot(&mut self, hash: TupleHash, tuple: FourTuple, value: V) -> Id {
+        let index = self.free;
+        if let Some(slot) = self.place_mut(index) {
+            let id = Id { index, generation: slot.generation };
+            let next = core::mem::replace(&mut slot.hash_or_next, hash.0);
+            (slot.tuple, slot.value) = (tuple, Some(value));
+            self.free = next;
+            return id;
+        }
+        // Whoever has few entries should not pay for a whole piece.
+        let room = if self.pieces.is_empty() { 0 } else { PIECE };
+        if self.pieces.last().is_none_or(|piece| piece.len() == PIECE) {
+            self.pieces.push(Vec::with_capacity(room));
+        }
+        let full = (self.pieces.len() - 1) * PIECE;
+        let piece = &mut self.pieces[full / PIECE];
+        piece.push(Slot { tuple, generation: 0, hash_or_next: hash.0, value: Some(value) });
+        Id { index: (full + piece.len() - 1) as u32, generation: 0 }
+    }
+}
+
+fn place_in<V>(pieces: &[Vec<Slot<V>>], index: u32) -> Option<&Slot<V>> {
+    pieces.get(index as usize / PIECE)?.get(index as usize % PIECE)
+}
+
+impl<V> fmt::Debug for Table<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("entries", &self.len()).field("limit", &self.limit).finish()
+    }
+}
+
+/// Octets that one entry takes in the slab.
+#[cfg(test)]
+pub(super) const fn slot_octets<V>() -> usize {
+    size_of::<Slot<V>>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tuple::tests::tuple;
+
+    fn table(limit: usize) -> Table<u32> {
+        Table::new(Secret::new([9; 16]), limit)
+    }
+
+    #[test]
+    fn an_entry_costs_48_octets_and_the_value() {
+        assert_eq!(slot_octets::<Box<u32>>(), 48 + 8);
+    }
+
+    #[test]
+    fn a_stale_name_finds_nothing() {
+        let mut table = table(2);
+        let first = table.insert(tuple(1), 1).unwrap();
+        assert_eq!(table.remove(first), Some(1));
+        let second = table.insert(tuple(2), 2).unwrap();
+        assert_eq!(second.index(), first.index(), "the slot is used again");
+        assert_eq!((table.get(first), table.tuple(first)), (None, None));
+        assert_eq!(table.remove(first), None);
+        assert_eq!((table.get(second), table.find(&tuple(1))), (Some(&2), None));
+    }
+
+    #[test]
+    fn holds_no_more_than_its_limit() {
+        let mut table = table(100);
+        let ids: Vec<_> = (0..100).map(|n| table.insert(tuple(n), 0).unwrap()).collect();
+        assert_eq!(table.insert(tuple(100), 0), Err(Refused::Full));
+        assert_eq!(table.insert(tuple(7), 0), Err(Refused::Taken(ids[7])));
+        // However many come and go, the slab is no larger than what was there at the same time.
+        let mut last = ids[99];
+        for n in 100..10_000 {
+            table.remove(last);
+            last = table.insert(tuple(n), 0).unwrap();
+        }
+        assert_eq!((table.pieces.iter().flatten().count(), table.len()), (100, 100));
+        assert!(table.places.capacity() <= 448, "{}", table.places.capacity());
+    }
+
+    /// Tuples that collide under one secret, found by trying, are scattered under another: an attacker does not know which to send.
+    #[test]
+    fn collisions_do_not_carry_over_to_another_secret() {
+        let place = |secret: u8, n| Secret::new([secret; 16]).table_hash(&tuple(n)) % 256;
+        let colliding: Vec<_> = (0..u16::MAX).filter(|&n| place(1, n) == 0).collect();
+        assert!(colliding.len() > 200);
+        let mut buckets = [0; 256];
+        colliding.iter().for_each(|&n| buckets[place(2, n) as usize] += 1);
+        assert!(buckets.iter().max() < Some(&10), "{buckets:?}");
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(u16, u32),
+        /// The entry of a tuple, if it has one; else the last that was taken out, again.
+        Remove(u16),
+        Change(u16, u32),
+        /// The entry of a tuple, if it has one, is known by its name only.
+        Unhash(u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0..60_u16, any::<u32>()).prop_map(|(n, value)| Step::Insert(n, value)),
+            2 => (0..60_u16).prop_map(Step::Remove),
+            1 => (0..60_u16, any::<u32>()).prop_map(|(n, value)| Step::Change(n, value)),
+            1 => (0..60_u16).prop_map(Step::Unhash),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn does_what_a_sorted_map_does(steps in prop::collection::vec(step(), 1..300), limit in 1..50_usize) {
+            let mut table = table(limit);
+            let mut model = BTreeMap::<FourTuple, (Id, u32)>::new();
+            let mut stale = Vec::new();
+            let mut unhashed = Vec::<(FourTuple, (Id, u32))>::new();
+            for step in steps {
+                match step {
+                    Step::Insert(n, value) => match table.insert(tuple(n), value) {
+                        Ok(id) => {
+                            prop_assert!(model.len() + unhashed.len() < limit);
+                            prop_assert_eq!(model.insert(tuple(n), (id, value)), None);
+                        }
+                        Err(Refused::Taken(id)) => prop_assert_eq!(model.get(&tuple(n)).map(|e| e.0), Some(id)),
+                        Err(Refused::Full) => prop_assert_eq!(model.len() + unhashed.len(), limit),
+                    },
+                    Step::Remove(n) => {
+                        if let Some((id, value)) = model.remove(&tuple(n)) {
+                            prop_assert_eq!(table.remove(id), Some(value));
+                            stale.push(id);
+                        } else if let Some((_, (id, value))) = unhashed.pop() {
+                            prop_assert_eq!(table.remove(id), Some(value));
+                            stale.push(id);
+                        }
+                    }
+                    Step::Change(n, value) => {
+                        let Some(entry) = model.get_mut(&tuple(n)) else { continue };
+                        entry.1 = value;
+                        *table.get_mut(entry.0).unwrap() = value;
+                    }
+                    Step::Unhash(n) => {
+                        let Some(entry) = model.remove(&tuple(n)) else { continue };
+                        prop_assert!(table.unhash(entry.0) && !table.unhash(entry.0));
+                        unhashed.push((tuple(n), entry));
+                    }
+                }
+                for id in &stale {
+                    prop_assert_eq!(table.get(*id), None);
+                }
+                for n in 0..60 {
+                    let id = table.find(&tuple(n));
+                    prop_assert_eq!(id, model.get(&tuple(n)).map(|entry| entry.0));
+                    prop_assert_eq!(id.and_then(|id| table.tuple(id)).copied(), id.map(|_| tuple(n)));
+                }
+                for &(tuple, (id, value)) in &unhashed {
+                    prop_assert_eq!((table.get(id), table.tuple(id)), (Some(&value), Some(&tuple)));
+                }
+                prop_assert_eq!(table.len(), model.len() + unhashed.len());
+                let mut all: Vec<_> = table.iter().map(|(id, tuple, &value)| (*tuple, (id, value))).collect();
+                prop_assert!(all.windows(2).all(|pair| pair[0].1.0.index() < pair[1].1.0.index()));
+                all.sort_unstable();
+                let mut expected: Vec<_> = model.clone().into_iter().chain(unhashed.clone()).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(all, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Conversations with one connection, with exact times, by behaviour. How a script reads is told in `script.rs`.
+
+mod robustness;
+mod script;
+
+/// One test for each file of `scripts/`. They are read when the test runs, so that nothing is compiled for a change of a script.
+macro_rules! behaviours {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            script::run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/scripts/", stringify!($name), ".txt"));
+        })*
+    };
+}
+
+behaviours! {
+    challenge_ack
+    close
+    counters
+    delayed_ack
+    ecn
+    fast_open
+    handshake
+    keepalive
+    loss
+    memory
+    nagle
+    options
+    pacing
+    paws
+    path_mtu
+    reset
+    sack
+    urgent
+    window
+    zero_window
+}

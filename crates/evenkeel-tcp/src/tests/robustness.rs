@@ -1,0 +1,217 @@
+//! Whatever arrives, in whatever state: nothing panics, no deadline stays due, and what leaves is what was written.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::connection::{Allowance, Config, Connection, Keepalive, Open};
+use crate::time::{Duration, Instant};
+use crate::{Ecn, Flags, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, State, Timestamps};
+
+const ISS: SeqNumber = SeqNumber::new(u32::MAX - 5_000);
+const IRS: SeqNumber = SeqNumber::new(u32::MAX - 3_000);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Arrive {
+        flags: u8,
+        seq: i32,
+        ack: i32,
+        window: u16,
+        len: u16,
+        sack: Option<(u16, u16)>,
+        clock: Option<i16>,
+    },
+    Write(u16),
+    Read(u16),
+    Pass(u32),
+    TooBig(u16, u16),
+    Unreachable(u16, bool),
+    Memory(u32, bool),
+    Shutdown,
+    Close,
+    Abort,
+}
+
+/// Mostly near what is expected; sometimes anything.
+fn number() -> impl Strategy<Value = i32> {
+    prop_oneof![4 => Just(0), 4 => -3i32..4, 4 => 0i32..6_000, 1 => any::<i32>()]
+}
+
+fn arrival() -> impl Strategy<Value = Step> {
+    // ACK alone, with PSH, FIN, SYN, RST; SYN; any.
+    let flags = prop_oneof![8 => Just(0x10u8), 3 => Just(0x18), 2 => Just(0x11), 1 => Just(0x12), 1 => Just(0x02), 1 => any::<u8>()];
+    let window = prop_oneof![Just(0), Just(1), Just(65_535), any::<u16>()];
+    let len = prop_oneof![3 => Just(0u16), 2 => 1u16..1_500];
+    let sack = proptest::option::of((0u16..6_000, 0u16..3_000));
+    let clock = proptest::option::weighted(0.9, -5i16..100);
+    (flags, number(), number(), window, len, sack, clock).prop_map(
+        |(flags, seq, ack, window, len, sack, clock)| Step::Arrive {
+            flags,
+            seq,
+            ack,
+            window,
+            len,
+            sack,
+            clock,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => arrival(),
+        3 => (1u16..6_000).prop_map(Step::Write),
+        2 => (1u16..6_000).prop_map(Step::Read),
+        4 => (0u32..3_000).prop_map(Step::Pass),
+        1 => (any::<u16>(), any::<u16>()).prop_map(|(seq, mss)| Step::TooBig(seq % 6_000, mss)),
+        1 => (any::<u16>(), any::<bool>()).prop_map(|(seq, hard)| Step::Unreachable(seq % 6_000, hard)),
+        1 => (prop_oneof![Just(0), 0u32..5_000, Just(u32::MAX)], any::<bool>())
+            .prop_map(|(left, pressed)| Step::Memory(left, pressed)),
+        1 => prop_oneof![3 => Just(Step::Shutdown), 2 => Just(Step::Close), 1 => Just(Step::Abort)],
+    ]
+}
+
+fn flags(bits: u8) -> Flags {
+    [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::URG, Flags::ECE, Flags::CWR]
+        .into_iter()
+        .enumerate()
+        .filter(|(place, _)| bits >> place & 1 == 1)
+        .fold(Flags::NONE, |all, (_, flag)| all | flag)
+}
+
+struct Run {
+    connection: Connection,
+    now: Instant,
+    /// The furthest number that left: acknowledgments are chosen near it.
+    sent: SeqNumber,
+    written: u32,
+}
+
+impl Run {
+    fn new(timestamps: bool, ecn: bool) -> Self {
+        let keepalive = Some(Keepalive { idle: Duration::from_secs(5), ..Keepalive::default() });
+        let config = Arc::new(Config { timestamps, ecn, keepalive, ..Config::default() });
+        let open =
+            Open { local_port: 1, remote_port: 2, ipv6: false, mss: 1_460, iss: ISS, timestamp_offset: 0 };
+        let now = Instant::from_millis(1_000);
+        let mut run =
+            Self { connection: Connection::connect(&config, &open, None, now), now, sent: ISS, written: 0 };
+        run.drain();
+        let options = Options {
+            mss: Some(1_000),
+            window_scale: Some(2),
+            sack_permitted: true,
+            timestamps: timestamps.then_some(Timestamps { value: 1_000, echo: 1_000 }),
+            ..Options::default()
+        };
+        let flags = Flags::SYN | Flags::ACK | if ecn { Flags::ECE } else { Flags::NONE };
+        let header = Header { seq: IRS, ack: ISS + 1, flags, window: 60_000, options, ..Header::default() };
+        run.connection.on_segment(&Segment::bare(header), now);
+        run.drain();
+        assert_eq!(run.connection.state(), State::Established);
+        run
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Arrive { flags: bits, seq, ack, window, len, sack, clock } => {
+                let sack =
+                    sack.map(|(start, len)| SeqRange::at(self.sent - u32::from(start), u32::from(len)));
+                let millis = (self.now.as_nanos() / 1_000_000) as u32;
+                let timestamps = clock.map(|ahead| Timestamps {
+                    value: millis.wrapping_add_signed(ahead.into()),
+                    echo: millis,
+                });
+                let options = Options {
+                    sack: sack.into_iter().collect::<SackBlocks>(),
+                    timestamps,
+                    ..Options::default()
+                };
+                let header = Header {
+                    seq: SeqNumber::new(self.connection.rcv_nxt().to_u32().wrapping_add_signed(seq)),
+                    ack: SeqNumber::new(self.sent.to_u32().wrapping_sub(ack.cast_unsigned())),
+                    flags: flags(bits),
+                    window,
+                    options,
+                    ecn: if len % 7 == 1 { Ecn::Experienced } else { Ecn::Capable },
+                    ..Header::default()
+                };
+                let payload = vec![0; len.into()];
+                self.connection.on_segment(&Segment { header, payload: [&payload, &[]] }, self.now);
+            }
+            Step::Write(len) => {
+                let data: Vec<u8> = (self.written..self.written + u32::from(len)).map(octet).collect();
+                self.written += self.connection.write(&data).unwrap_or_default() as u32;
+            }
+            Step::Read(len) => _ = self.connection.read(&mut vec![0; len.into()], self.now),
+            Step::Pass(millis) => self.pass(Duration::from_millis(millis.into())),
+            Step::TooBig(seq, mss) => {
+                self.connection.on_packet_too_big(self.sent - u32::from(seq), mss, self.now);
+            }
+            Step::Unreachable(seq, hard) => {
+                self.connection.on_unreachable(self.sent - u32::from(seq), hard);
+            }
+            Step::Memory(left, pressed) => self.connection.set_allowance(Allowance { left, pressed }),
+            Step::Shutdown => self.connection.shutdown(),
+            Step::Close => self.connection.close(self.now),
+            Step::Abort => self.connection.abort(),
+        }
+        self.drain();
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some((at, timer)) = self.connection.deadline().filter(|(at, _)| *at <= end) {
+            self.now = self.now.max(at);
+            self.connection.on_deadline(self.now);
+            self.drain();
+            let next = self.connection.deadline();
+            assert!(
+                next.is_none_or(|next| next.0 > self.now),
+                "{timer:?}, then {next:?}, in {}",
+                self.connection.state()
+            );
+        }
+        self.now = end;
+    }
+
+    fn drain(&mut self) {
+        for _ in 0..10_000 {
+            let Some(segment) = self.connection.poll_transmit(self.now) else { return };
+            let header = &segment.header;
+            assert!(segment.payload_len() + header.options.len() <= 1_000, "more than a segment");
+            let first = header.seq.since(ISS + 1);
+            let payload = segment.payload.concat();
+            assert!(
+                payload.iter().copied().eq((first..).map(octet).take(payload.len())),
+                "not what was written"
+            );
+            if !header.flags.contains(Flags::RST) {
+                self.sent = self.sent.max(segment.range().end);
+            }
+        }
+        panic!("no end of segments");
+    }
+}
+
+fn octet(place: u32) -> u8 {
+    (place % 251) as u8
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn nothing_that_arrives_does_harm(timestamps: bool, ecn: bool, steps in proptest::collection::vec(step(), 1..120)) {
+        let mut run = Run::new(timestamps, ecn);
+        for step in &steps {
+            run.step(step);
+        }
+        // Left alone, it fails or lives on, but does not go on sending for ever.
+        run.connection.close(run.now);
+        run.drain();
+        run.pass(Duration::from_secs(3_600));
+        prop_assert_eq!(run.connection.state(), State::Closed);
+        prop_assert!(run.connection.is_over());
+    }
+}
