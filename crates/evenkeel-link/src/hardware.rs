@@ -8,14 +8,15 @@ use evenkeel_core::wire::EthernetAddress;
 
 use crate::random::random_bits;
 
-/// Which hardware address we use on a device: `own`, `device`, `random`, or an address such as `02:00:00:00:00:09`.
+/// Which hardware address we use on a device: `own`, `device`, `random`, or an address such as
+/// `02:00:00:00:00:09`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Address {
     /// A locally administered one, derived from the machine and the device's name: the same every time.
     #[default]
     Own,
-    /// That of the device. Needed where the network accepts no other: wireless, and adaptors of most clouds. The kernel sees frames to it as
-    /// its own, and must not forward them.
+    /// That of the device. Needed where the network accepts no other: wireless, and adaptors of most clouds.
+    /// The kernel sees frames to it as its own, and must not forward them.
     Device,
     /// A locally administered one, another one every time.
     Random,
@@ -86,9 +87,11 @@ fn random_address([a, b, c, d, e, f, ..]: [u8; 16]) -> EthernetAddress {
     EthernetAddress([a & 0xfc | 2, b, c, d, e, f])
 }
 
-/// A locally administered address of our own for the device called `name`: the same every time, another one on every machine.
+/// A locally administered address of our own for the device called `name`: the same every time, another one
+/// on every machine.
 ///
-/// The kernel has its own address on the same device; ours differs, so that each side knows which frames are meant for it.
+/// The kernel has its own address on the same device; ours differs, so that each side knows which frames are
+/// meant for it.
 pub(crate) fn own_address(name: &str, kernel: EthernetAddress) -> EthernetAddress {
     let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
     let hash = fnv1a(machine.iter().chain(name.as_bytes()));

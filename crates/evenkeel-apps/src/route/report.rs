@@ -221,8 +221,8 @@ pub(super) struct Stall {
 }
 
 impl Stall {
-    /// How long it has been hanging, at `now`. To be called again and again: between two calls something must have been judged, or nothing
-    /// may wait.
+    /// How long it has been hanging, at `now`. To be called again and again: between two calls something must
+    /// have been judged, or nothing may wait.
     pub(super) fn look(&mut self, judged: u64, waiting: bool, now: Instant) -> Duration {
         if !waiting || judged != self.judged {
             *self = Self { judged, since: None };

@@ -1,6 +1,8 @@
-//! What happens to a router's devices while it runs is said, and a device that was removed is taken up again when it returns.
+//! What happens to a router's devices while it runs is said, and a device that was removed is taken up again
+//! when it returns.
 //!
-//! Opening a device takes the kernel milliseconds, so it is done on a thread of its own, and the cores go on with the other links.
+//! Opening a device takes the kernel milliseconds, so it is done on a thread of its own, and the cores go on
+//! with the other links.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +25,8 @@ pub(super) struct Returning {
     arrivals: Vec<Arrivals>,
     /// Of each host's links.
     statuses: Vec<Vec<SharedStatus>>,
-    /// What was tried last for each interface: the kernel's number for the device, and why it could not be opened.
+    /// What was tried last for each interface: the kernel's number for the device, and why it could not be
+    /// opened.
     tried: Vec<Option<(u32, Option<String>)>>,
 }
 
