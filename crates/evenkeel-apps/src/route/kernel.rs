@@ -404,7 +404,7 @@ mod tests {
                 pieces += 1;
                 assert!(pieces < 1_000_000, "{} routes are left", host.route_count());
             }
-            assert!(most <= PIECE, "{most} at once");
+            assert!(most <= 64, "{most} at once");
             let ways: usize = follower.routes.values().map(Vec::len).sum();
             assert_eq!(follower.ways, ways as u64);
         });
