@@ -47,12 +47,10 @@ impl FromStr for Address {
             "own" => Ok(Self::Own),
             "device" => Ok(Self::Device),
             "random" => Ok(Self::Random),
-            _ => {
-                hardware_address(text).filter(EthernetAddress::is_unicast).map(Self::Fixed).ok_or_else(|| {
-                    let what = "or the address of one adaptor, such as 02:00:00:00:00:09";
-                    format!("`{text}`: expected own, device, random, {what}")
-                })
-            }
+            _ => hardware_address(text).filter(is_of_one).map(Self::Fixed).ok_or_else(|| {
+                let what = "or the address of one adaptor, such as 02:00:00:00:00:09";
+                format!("`{text}`: expected own, device, random, {what}")
+            }),
         }
     }
 }
@@ -80,6 +78,11 @@ pub fn hardware_address(text: &str) -> Option<EthernetAddress> {
         *byte = u8::from_str_radix(digits, 16).ok()?;
     }
     parts.next().is_none().then_some(EthernetAddress(bytes))
+}
+
+/// Whether an adaptor can have it: no group, and not the one that stands for none.
+fn is_of_one(address: &EthernetAddress) -> bool {
+    address.is_unicast() && *address != EthernetAddress::default()
 }
 
 /// Byte 0: locally administered, unicast.
