@@ -263,9 +263,10 @@ fn a_hundred_thousand_routes_are_read_in_little_time() {
     }
     std::fs::write(&path, &text).unwrap();
     let check = ["route", "--check", "--config", path.to_str().unwrap()];
-    let begin = std::time::Instant::now();
+    let clock = evenkeel::link::Clock::start();
+    let begin = clock.now();
     let output = evenkeel(&check);
-    let taken = begin.elapsed();
+    let taken = clock.now().since(begin);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8(output.stdout).unwrap().matches("route  ").count(), 100_000);
     assert!(taken.as_secs() < 40, "{taken:?}");

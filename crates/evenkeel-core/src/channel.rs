@@ -297,6 +297,10 @@ mod tests {
             false
         }
 
+        fn coming(&self) -> u64 {
+            0
+        }
+
         fn shed(&self) -> u64 {
             self.0
         }
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_others_left_no_room_for_arrived_and_was_discarded() {
-        let mut channel = Channel::growing(4);
+        let mut channel = Channel::growing(4, 0);
         channel.refuse();
         assert_eq!(channel.counters(), Counters { arrived: 1, discarded: 1, high_water_pkts: 0 });
     }

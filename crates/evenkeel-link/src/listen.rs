@@ -4,8 +4,8 @@
 //! left of a block when nothing more comes is handed over after [`RETIRE_MS`]: a program that writes files can wait so long, and is woken
 //! for many frames instead of each. The socket sees copies, of what the operating system sends there too.
 //!
-//! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it has not handed over among
-//! them ([`RxQueue::coming`]), and those that found no room.
+//! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it
+//! has not handed over among them ([`RxQueue::coming`]), and those that found no room.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -24,12 +24,13 @@ use crate::received::{Received, Slot};
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping};
 
-/// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger than a buffer as far as
-/// the buffer goes; each frame says by its [`Note`] when it passed and what was cut off. It sends nothing.
+/// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger
+/// than a buffer as far as the buffer goes; each frame says by its [`Note`] when it passed and what was cut
+/// off. It sends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is copied as it says. It is run on
-    /// frames without their outer VLAN tag.
+    /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is
+    /// copied as it says. It is run on frames without their outer VLAN tag.
     pub filter: Option<Program>,
     /// See frames to other stations too.
     pub promiscuous: bool,
@@ -65,7 +66,8 @@ const BLOCKS_MIN: usize = 4;
 const RING_BYTES_MAX: usize = 128 << 20;
 
 impl Listener {
-    /// Listens to the device called `name`, which must be up, with a ring of `ring_pkts` times 2 KiB; from 256 KiB to 128 MiB.
+    /// Listens to the device called `name`, which must be up, with a ring of `ring_pkts` times 2 KiB; from
+    /// 256 KiB to 128 MiB.
     ///
     /// # Errors
     /// Each says what to do; nothing is left behind.

@@ -11,7 +11,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::error::LinkError;
 use crate::sys;
 
-/// A device known by name, and a socket through which the kernel is asked about it, in the network namespace it was opened in.
+/// A device known by name, and a socket through which the kernel is asked about it, in the network namespace
+/// it was opened in.
 #[derive(Debug)]
 pub(crate) struct NetDevice {
     name: DeviceName,
@@ -27,7 +28,8 @@ pub fn device_index(name: &str) -> Result<u32, LinkError> {
     u32::try_from(index).map_err(|_| LinkError::NoDevice { name: name.to_owned() })
 }
 
-/// Whoever shares the hardware address of the device called `name` with the kernel gets the same frames: the kernel must not forward them.
+/// Whoever shares the hardware address of the device called `name` with the kernel gets the same frames: the
+/// kernel must not forward them.
 ///
 /// # Errors
 /// [`LinkError::KernelForwards`]
@@ -182,7 +184,8 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
 }
 
-/// What the kernel has counted for a device, read when asked for. Bound to the network namespace it was opened in.
+/// What the kernel has counted for a device, read when asked for. Bound to the network namespace it was
+/// opened in.
 #[derive(Debug)]
 pub(crate) struct KernelCounters {
     table: Option<File>,
@@ -194,7 +197,8 @@ impl KernelCounters {
         Self { table: File::open("/proc/thread-self/net/dev").ok(), name: name.to_owned() }
     }
 
-    /// Frames for the device that the kernel dropped, because its queue was full; zero if that cannot be read.
+    /// Frames for the device that the kernel dropped, because its queue was full; zero if that cannot be
+    /// read.
     pub(crate) fn tx_dropped(&self) -> u64 {
         self.read().unwrap_or(0)
     }
@@ -208,7 +212,8 @@ impl KernelCounters {
     }
 }
 
-/// Finds the transmit drops of `name` in the table `/proc/net/dev`: `name: 8 receive counters, bytes packets errors drops ...`.
+/// Finds the transmit drops of `name` in the table `/proc/net/dev`: `name: 8 receive counters, bytes packets
+/// errors drops ...`.
 fn tx_dropped(table: &str, name: &str) -> Option<u64> {
     const TX_DROPPED: usize = 11;
     let row = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;

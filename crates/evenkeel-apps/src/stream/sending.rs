@@ -93,7 +93,7 @@ pub struct Errand {
     pub source: Source,
     /// Where what comes back goes.
     pub drain: Drain,
-    /// What rings when either goes on.
+    /// What notifies when either goes on.
     pub outside: Outside,
     /// A capture of what comes and goes.
     pub capture: Option<Inside>,
@@ -156,8 +156,8 @@ fn run(
     let engine = &mut hosted.engine;
     let program = Send::new(to, fast_open, source, drain, Arc::clone(&tally));
     let process = engine.host_mut().spawn("send", 0, Box::new(program));
-    engine.attend(outside.bell.fd(), move |host, now| {
-        if outside.bell.heard() {
+    engine.attend(outside.event.fd(), move |host, now| {
+        if outside.event.take() {
             host.wake_process(process, now);
         }
     });

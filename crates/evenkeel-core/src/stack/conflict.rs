@@ -1,9 +1,11 @@
-//! Our addresses and those who claim them too: address conflict detection of IPv4 (RFC 5227), and its counterpart over neighbour discovery.
+//! Our addresses and those who claim them too: address conflict detection of IPv4 (RFC 5227), and its
+//! counterpart over neighbour discovery.
 //!
-//! Addresses are configured, and used at once. Whether somebody else has one is asked while it is used: a probe at the start (RFC 5227
-//! 2.1.1, RFC 4862 5.4.2), and a second later, if nobody has answered, two announcements by which neighbours correct what they remember
-//! (RFC 5227 2.3, RFC 4861 7.2.6). From then on an address is defended (RFC 5227 2.4 c): it is never given up, but announced again, at most
-//! every ten seconds.
+//! Addresses are configured, and used at once. Whether somebody else has one is asked while it is used: a
+//! probe at the start (RFC 5227 2.1.1, RFC 4862 5.4.2), and a second later, if nobody has answered, two
+//! announcements by which neighbours correct what they remember (RFC 5227 2.3, RFC 4861 7.2.6). From then on
+//! an address is defended (RFC 5227 2.4 c): it is never given up, but announced again, at most every ten
+//! seconds.
 
 use std::collections::VecDeque;
 
@@ -11,11 +13,13 @@ use super::{InterfaceId, Io, Stack};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress};
 
-/// Between the probe and the first announcement: so long an answer may take (RFC 5227 1.1, PROBE_MIN; RFC 4861 10, RETRANS_TIMER).
+/// Between the probe and the first announcement: so long an answer may take (RFC 5227 1.1, PROBE_MIN; RFC
+/// 4861 10, RETRANS_TIMER).
 const ANSWER: Duration = Duration::from_secs(1);
 /// Between announcements (RFC 5227 1.1, ANNOUNCE_INTERVAL).
 const ANNOUNCE: Duration = Duration::from_secs(2);
-/// An address is not defended more often (RFC 5227 1.1, DEFEND_INTERVAL), and a conflict not reported more often.
+/// An address is not defended more often (RFC 5227 1.1, DEFEND_INTERVAL), and a conflict not reported more
+/// often.
 const DEFEND: Duration = Duration::from_secs(10);
 /// Conflicts that may wait to be reported.
 const WAITING: usize = 16;
@@ -87,8 +91,8 @@ impl Claims {
         Some(taken)
     }
 
-    /// Somebody claims an address of ours. Says whether that is news; and if so, whether it is to be defended: not while it is only probed
-    /// for, when the other one was first.
+    /// Somebody claims an address of ours. Says whether that is news; and if so, whether it is to be
+    /// defended: not while it is only probed for, when the other one was first.
     fn claimed(&mut self, conflict: AddressConflict, now: Instant) -> Option<bool> {
         let AddressConflict { interface, address, .. } = conflict;
         self.claimed.retain(|&(_, _, at)| now < at + DEFEND);
@@ -126,7 +130,8 @@ impl Stack {
         }
     }
 
-    /// The oldest conflict that has not been reported. Of the same address there is one in ten seconds at most.
+    /// The oldest conflict that has not been reported. Of the same address there is one in ten seconds at
+    /// most.
     pub fn next_conflict(&mut self) -> Option<AddressConflict> {
         self.claims.waiting.pop_front()
     }

@@ -16,7 +16,8 @@ pub struct Reader<R> {
     time: u64,
     /// Octets that the last frame had on the wire.
     original: u32,
-    /// The block or record read last; the frame is a part of it. Kept from frame to frame, so nothing is allocated.
+    /// The block or record read last; the frame is a part of it. Kept from frame to frame, so nothing is
+    /// allocated.
     block: Vec<u8>,
     frame: core::ops::Range<usize>,
 }

@@ -16,7 +16,7 @@ use rustix::time::{
 
 use super::read::{CaptureError, Reader};
 use crate::clock::Clock;
-use crate::device::{Device, IN_TRANSIT_PKTS, Standing, Status};
+use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, Status};
 use crate::error::LinkError;
 use crate::hardware::own_address;
 
@@ -25,7 +25,8 @@ use crate::hardware::own_address;
 pub struct ReplayOptions {
     /// How fast.
     pub pace: Pace,
-    /// The hardware address of the interface. Default: the one that the capture's first frame is addressed to, if it is one station's.
+    /// The hardware address of the interface. Default: the one that the capture's first frame is addressed
+    /// to, if it is one station's.
     pub address: Option<EthernetAddress>,
 }
 
@@ -43,8 +44,8 @@ pub enum Pace {
 
 /// A capture file, as an interface with one receive ring. What is transmitted goes nowhere.
 ///
-/// It plays from the moment a host takes it. At the end, or where the file is damaged, its [`Status`] says so. In an arrangement
-/// with a halt its descriptor is a timer, set to the next frame's time.
+/// It plays from the moment a host takes it. At the end, or where the file is damaged, its [`Status`] says
+/// so. In an arrangement with a halt its descriptor is a timer, set to the next frame's time.
 #[derive(Debug)]
 pub struct Replay {
     path: PathBuf,
@@ -80,7 +81,7 @@ impl Replay {
         let mut reader = Reader::new(BufReader::with_capacity(1 << 16, file)).map_err(fail)?;
         let status = Status::default();
         if !reader.advance().map_err(fail)? {
-            status.set(Standing::Ended);
+            status.set(DeviceState::Ended);
         }
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);
         let timer =
@@ -195,7 +196,7 @@ impl Device for Replay {
 impl Player {
     /// When the frame at the front is to come in; never if there is none.
     fn due(&self) -> Instant {
-        if self.status.standing() != Standing::Running {
+        if self.status.state() != DeviceState::Running {
             return Instant::NEVER;
         }
         match self.pace {
@@ -219,7 +220,7 @@ impl Player {
         self.played += 1;
         match self.reader.advance() {
             Ok(true) => {}
-            Ok(false) => self.status.set(Standing::Ended),
+            Ok(false) => self.status.set(DeviceState::Ended),
             Err(error) => self.status.fail(error.to_string()),
         }
     }
@@ -313,13 +314,13 @@ mod tests {
         let mut halt = Halt::new().unwrap();
         halt.watch(replay.fd());
         let (mut frames, start) = (Vec::new(), clock.now());
-        while replay.status().standing() == Standing::Running {
+        while replay.status().state() == DeviceState::Running {
             let queue = replay.queue_mut(0);
             while let Some(frame) = queue.take(&mut pool) {
                 frames.push((clock.now().since(start), frame.bytes().to_vec()));
                 pool.recycle(frame);
             }
-            if !queue.arm() && replay.status().standing() == Standing::Running {
+            if !queue.arm() && replay.status().state() == DeviceState::Running {
                 let woken = halt.until(&clock, start + Duration::from_secs(20)).unwrap();
                 assert_eq!(woken, Woken::Readable, "the timer did not fire");
             }
@@ -343,7 +344,7 @@ mod tests {
                 "{time:?}, due after {due} ms"
             );
         }
-        assert_eq!(status.standing(), Standing::Ended);
+        assert_eq!(status.state(), DeviceState::Ended);
     }
 
     #[test]
@@ -360,7 +361,7 @@ mod tests {
         let mut bytes = Octets::little().classic(&[(0, &[1; 60]), (1, &[2; 60])]).0;
         bytes.truncate(bytes.len() - 1);
         let (frames, status) = play(&Scratch::new("damage", &bytes), Pace::AtOnce);
-        assert_eq!((frames.len(), status.standing()), (1, Standing::Failed));
+        assert_eq!((frames.len(), status.state()), (1, DeviceState::Failed));
         assert!(status.reason().unwrap().contains("cut off"));
     }
 
@@ -389,6 +390,6 @@ mod tests {
     fn an_empty_capture_has_ended_at_once() {
         let file = Scratch::new("empty", &Octets::little().classic(&[]).0);
         let (frames, status) = play(&file, Pace::Captured);
-        assert_eq!((frames.len(), status.standing()), (0, Standing::Ended));
+        assert_eq!((frames.len(), status.state()), (0, DeviceState::Ended));
     }
 }

@@ -870,7 +870,7 @@ fn a_slow_flood_never_fills_the_syn_queue_and_a_fast_one_holds_each_place_for_se
 #[test]
 fn a_connection_that_is_gone_does_not_count_as_one_that_waits() {
     let mut bench = Bench::new(ListenerConfig::default());
-    let mut table = crate::Table::new(Secret::new([4; 16]), 16);
+    let mut table = Table::new(Secret::new([4; 16]), 16);
     let ids: Vec<_> = (0..5).map(|n| table.insert(tuple(n), n).unwrap()).collect();
     ids.iter().for_each(|id| bench.listener.queue(*id));
     bench.listener.withdraw(|id| id != ids[0]);
