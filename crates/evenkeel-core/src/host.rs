@@ -629,7 +629,7 @@ impl Host {
     pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
         self.net.poller.charge(elapsed, ran.limited);
-        self.net.note_limit();
+        self.net.note_charge();
         if ran.level == Level::PollingThread {
             self.net.poller.charge_callback(elapsed);
         }

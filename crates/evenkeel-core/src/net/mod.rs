@@ -376,17 +376,18 @@ impl Net {
             self.deadlines.set(who, deadline);
         }
         self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
-        self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
-        self.note_limit();
+        self.note_charge();
     }
 
-    /// Sets the timer of the limits of input, which change whenever time is charged.
-    pub(crate) fn note_limit(&mut self) {
+    /// Sets the timers that may change when time is charged: those of the limits of input, and that of the fragments,
+    /// which come to a ring on an adaptor while a unit runs.
+    pub(crate) fn note_charge(&mut self) {
         self.deadlines.set(Deadline::Limit, self.poller.limit_deadline());
+        self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
     }
 
     /// Whether all of them are set as they should be. Rings on an adaptor fill by themselves: of those nobody knows
-    /// before the end of a unit.
+    /// between two calls.
     pub(crate) fn has_noted_deadlines(&self) -> bool {
         let poller = [
             (Deadline::Feedback, self.poller.feedback_deadline()),
