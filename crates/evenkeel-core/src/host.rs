@@ -11,22 +11,21 @@ use crate::id::{InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
 use crate::net::Net;
-use crate::poll::{FeedbackBy, Resumes, Sources};
+use crate::poll::{FeedbackBy, Resumes};
 use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
-use crate::stack::{AddressConflict, Hearsay, Neighbor, NeighborError, Route, RouteError};
+use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
 use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
-pub use crate::config::Config;
+pub use crate::config::{Alternatives, Config};
 pub use crate::frame::PoolLimit;
-pub use crate::net::AddInterfaceError;
+pub use crate::link::{AddInterfaceError, Traffic, Transmit, TransmitService};
 pub use crate::system::System;
-pub use crate::transmit::{Traffic, Transmit, TransmitService};
 
 /// The levels at which units run, highest first. A level runs only when those above it have nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +114,18 @@ pub struct Ran {
     pub protocol: bool,
 }
 
+/// No thread outside is attached as that process: it never was, or it has been killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAttached;
+
+impl core::fmt::Display for NotAttached {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("no thread outside is attached as that process")
+    }
+}
+
+impl core::error::Error for NotAttached {}
+
 /// One core's network subsystem. See the [module's description](self) for the order of calls.
 ///
 /// Time never goes back: every `now` is at least the one before.
@@ -164,6 +175,9 @@ impl Host {
 
     /// Takes an interface, with the host's addresses on it. An IPv6 link-local address is added by itself.
     ///
+    /// Its frames are received as the host's architecture says. Of the lazy ones, which of the two it is follows from the interface: one that
+    /// demultiplexes does, for any other the host does. Both kinds may share a host.
+    ///
     /// # Errors
     /// [`AddInterfaceError`] says what to change.
     pub fn add_interface(
@@ -172,7 +186,21 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.add_interface_as(interface, addresses, self.net.plan, now)
+        self.add_interface_as(interface, addresses, None, now)
+    }
+
+    /// The same for an interface whose frames are received as `plan` says, beside interfaces that have other plans. A lazy plan needs a lazy host.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; nothing is changed then.
+    pub fn add_interface_with(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        plan: Plan,
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_interface_as(interface, addresses, Some(plan), now)
     }
 
     /// The same for an interface whose driver knows nothing of polling: device work in the interrupt, and the shared IP queue, as in 4.2BSD,
@@ -186,14 +214,14 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.add_interface_as(interface, addresses, Plan::LEGACY, now)
+        self.add_interface_as(interface, addresses, Some(Plan::LEGACY), now)
     }
 
     fn add_interface_as(
         &mut self,
         interface: Box<dyn Interface>,
         addresses: &[IpCidr],
-        plan: Plan,
+        plan: Option<Plan>,
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let id = self.net.add_interface(interface, addresses, plan, now)?;
@@ -285,10 +313,10 @@ impl Host {
         self.net.stack.neighbors(now)
     }
 
-    /// The oldest thing a neighbour said of itself that has not been passed on to the other hosts that this one shares its interfaces
-    /// with. Kept if [`stack::Config::news`] says so.
-    pub fn next_news(&mut self) -> Option<Hearsay> {
-        self.net.stack.next_news()
+    /// The oldest neighbour update that has not been passed on to the other hosts that this one shares its
+    /// interfaces with. Kept if [`stack::Config::neighbor_updates`] says so.
+    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
+        self.net.stack.next_neighbor_update()
     }
 
     /// The oldest claim of somebody else on an address of ours that has not been reported.
@@ -296,9 +324,10 @@ impl Host {
         self.net.stack.next_conflict()
     }
 
-    /// Takes in what a neighbour said to another host that has the same interfaces, in the same order, and the same addresses.
-    pub fn take_in(&mut self, hearsay: Hearsay, now: Instant) {
-        self.net.with_stack(now, |stack, io| stack.take_in(hearsay, io));
+    /// Brings what is known of neighbours in sync with another host that has the same interfaces, in the same
+    /// order, and the same addresses.
+    pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
+        self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.transmit(now);
         self.note_deadlines();
     }
@@ -325,6 +354,56 @@ impl Host {
     /// Starts a program. `nice` from -20 to 20, as in UNIX.
     pub fn spawn(&mut self, name: &str, nice: i8, program: Box<dyn Program>) -> ProcessId {
         self.admit(name, nice, Body::Program(program))
+    }
+
+    /// Admits a process whose program is a thread outside: it enters the host to make its calls ([`Host::enter`]), and leaves again. It has
+    /// sockets, a share of the core for its protocol processing, and a bill, as any other. [`Host::kill`] ends it.
+    pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
+        let id = self.admit(name, nice, Body::Outside);
+        self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
+        self.note_deadlines();
+        id
+    }
+
+    /// A thread outside makes calls as the process that it was [attached](Host::attach) as. Segments that have come for that process are
+    /// processed first, a unit of them; what follows from the calls leaves before this returns.
+    ///
+    /// To be called between two units. The time it took is charged by [`Host::charge_process`].
+    ///
+    /// # Errors
+    /// [`NotAttached`]: nothing was called.
+    pub fn enter<T>(
+        &mut self,
+        process: ProcessId,
+        now: Instant,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<T, NotAttached> {
+        if !self.process(process).is_some_and(|process| matches!(process.body, Body::Outside)) {
+            return Err(NotAttached);
+        }
+        self.net.work.clear();
+        if self.net.has_segments(process) {
+            self.net.process_segments(process, now);
+            self.net.tell_programs();
+        }
+        let result = call(&mut System { net: &mut self.net, process, now });
+        self.net.last_read = None;
+        self.net.tell_programs();
+        self.net.send_tcp(now);
+        self.net.transmit(now);
+        self.wake(now);
+        self.note_deadlines();
+        Ok(result)
+    }
+
+    /// Charges a process for time that it has used outside of units: in [`Host::enter`].
+    pub fn charge_process(&mut self, process: ProcessId, elapsed: Duration) {
+        self.cpu[Level::Process as usize] += elapsed;
+        self.scheduler.charge(process, elapsed);
+        if let Some(Some(process)) = self.processes.get_mut(process.0 as usize) {
+            process.bill.charged += elapsed;
+            process.bill.used += elapsed;
+        }
     }
 
     fn admit(&mut self, name: &str, nice: i8, body: Body) -> ProcessId {
@@ -356,7 +435,7 @@ impl Host {
         if self.net.has_channel_interrupt() {
             return Some(Unit::ChannelInterrupt);
         }
-        if let Some(port) = self.device_interrupt() {
+        if let Some(port) = self.net.links.interrupting_port(&self.net.poller) {
             return Some(Unit::Device(port));
         }
         if self.net.has_ip_queue() {
@@ -365,9 +444,7 @@ impl Host {
         if self.net.has_segments_to_send() {
             return Some(Unit::Segments);
         }
-        if self.net.config.transmit_service == TransmitService::LowerLevel
-            && let Some(port) = self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs()))
-        {
+        if let Some(port) = self.net.links.low_interrupting_port(&self.net.poller) {
             return Some(Unit::Transmitted(port));
         }
         if self.net.poller.is_runnable() {
@@ -380,17 +457,6 @@ impl Host {
             return Some(Unit::Poll);
         }
         self.net.has_idle_work().then_some(Unit::Idle)
-    }
-
-    fn device_interrupt(&self) -> Option<usize> {
-        match self.net.config.transmit_service {
-            TransmitService::InTurn => self.net.interrupting_port(Sources::ALL),
-            TransmitService::ReceiveFirst => {
-                let receive = self.net.interrupting_port(self.net.poller.inputs());
-                receive.or_else(|| self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs())))
-            }
-            TransmitService::LowerLevel => self.net.interrupting_port(self.net.poller.inputs()),
-        }
     }
 
     /// Recent use of the core is of interest while somebody wants it.
@@ -550,7 +616,7 @@ impl Host {
                 self.net.daemon_step(*channel, now);
                 Step::Again
             }
-            Body::Running => Step::Exit,
+            Body::Outside | Body::Running => Step::Exit,
         };
         let read = self.net.last_read.take();
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
@@ -581,6 +647,10 @@ impl Host {
         self.net.ready.wake_outside();
         while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
+            // A thread outside is woken by its own waker.
+            if matches!(process.body, Body::Outside) {
+                continue;
+            }
             if let Some(sleep) = process.sleep.take() {
                 self.net.deadlines.cancel(Deadline::Process(id));
                 if let Some(socket) = sleep.socket {
@@ -612,10 +682,12 @@ impl Host {
 
     /// Whether a unit is part of taking packets in, which the cycle limit is about.
     fn is_limited(&self, unit: Unit) -> bool {
-        let Config { limit_interrupts, limit_counts_interrupts, .. } = self.net.config;
+        let Alternatives { limit_interrupts, limit_counts_interrupts, .. } = self.net.config.alternatives;
         match unit {
             Unit::Poll => true,
-            Unit::Device(port) => limit_interrupts || (limit_counts_interrupts && self.net.is_polled(port)),
+            Unit::Device(port) => {
+                limit_interrupts || (limit_counts_interrupts && self.net.links.is_polled(port))
+            }
             Unit::Clock
             | Unit::ChannelInterrupt
             | Unit::SoftInterrupt
@@ -677,9 +749,9 @@ impl Host {
             self.in_soft_interrupt = self.net.has_ip_queue();
         }
         if ran.level == Level::PollingThread {
-            self.net.finish_poll(now);
+            self.net.links.finish_poll(&mut self.net.poller, now);
         }
-        self.net.finish_interrupt();
+        self.net.links.finish_interrupt();
         let Some(id) = ran.process else { return };
         if ran.protocol {
             return self.finish_protocol(id, now);
@@ -796,7 +868,7 @@ impl Host {
     /// # Errors
     /// [`Imbalance`]: a bug.
     pub fn check(&self) -> Result<(), Imbalance> {
-        self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.output_queued())
+        self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.links.output_queued())
     }
 
     /// Frames queued on the way up.
@@ -808,13 +880,13 @@ impl Host {
     /// Frames on the way out: they wait for a neighbour's address or in an output queue, or have left and their buffers have not been taken back.
     #[must_use]
     pub fn waiting_to_leave(&self) -> u64 {
-        self.net.stack.held() + self.net.output_queued() + self.net.unreclaimed()
+        self.net.stack.held() + self.net.links.output_queued() + self.net.links.unreclaimed()
     }
 
     /// What has passed through an interface.
     #[must_use]
     pub fn traffic(&self, interface: InterfaceId) -> Option<Traffic> {
-        self.net.traffic(interface)
+        self.net.links.traffic(interface)
     }
 
     /// Nothing is forwarded any more that no process has screened. Without this only the first process that screens sees to it, which may have its
@@ -832,7 +904,7 @@ impl Host {
     /// Device interrupts taken.
     #[must_use]
     pub fn interrupts(&self) -> u64 {
-        self.net.interrupts
+        self.net.links.interrupts()
     }
 
     /// Frames that one callback of the polling thread may take at present; `usize::MAX` without a quota.
@@ -850,7 +922,7 @@ impl Host {
     /// Frames that receive rings have and hold back for a few milliseconds ([`crate::interface::RxQueue::coming`]).
     #[must_use]
     pub fn coming(&self) -> u64 {
-        self.net.coming()
+        self.net.links.coming()
     }
 
     /// CPU time spent at a level.
@@ -961,12 +1033,12 @@ impl Host {
 
     /// The interfaces.
     pub fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
-        self.net.interfaces()
+        self.net.links.iter()
     }
 
     /// An interface, for its driver's own calls.
     pub fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
-        self.net.interface_mut(id)
+        self.net.links.interface_mut(id)
     }
 
     /// The host's settings.

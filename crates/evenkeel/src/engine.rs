@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Host, Ran};
-use evenkeel_core::stack::{Hearsay, InterfaceId};
+use evenkeel_core::stack::{InterfaceId, NeighborUpdate};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
@@ -71,7 +71,7 @@ struct Computing {
 type Attend = Box<dyn FnMut(&mut Host, Instant) -> bool + Send>;
 
 /// Who is told what neighbours say of themselves.
-struct Tell(Box<dyn FnMut(Hearsay) + Send>);
+struct Tell(Box<dyn FnMut(NeighborUpdate) + Send>);
 
 impl fmt::Debug for Tell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -213,16 +213,16 @@ impl Engine {
         }
     }
 
-    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep news.
-    pub(crate) fn on_news(&mut self, tell: impl FnMut(Hearsay) + Send + 'static) {
+    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep neighbour updates.
+    pub(crate) fn on_neighbor_update(&mut self, tell: impl FnMut(NeighborUpdate) + Send + 'static) {
         self.tell = Some(Tell(Box::new(tell)));
     }
 
-    fn pass_on_news(&mut self) {
+    fn pass_on_neighbor_updates(&mut self) {
         self.tell_conflicts();
         let Some(Tell(tell)) = &mut self.tell else { return };
-        while let Some(hearsay) = self.host.next_news() {
-            tell(hearsay);
+        while let Some(update) = self.host.next_neighbor_update() {
+            tell(update);
         }
     }
 
@@ -316,7 +316,7 @@ impl Engine {
                 }
                 // In the middle of a unit the host is nobody else's.
                 if !computing {
-                    self.pass_on_news();
+                    self.pass_on_neighbor_updates();
                     self.replace_devices(now);
                     self.look(now)?;
                     self.next_look = now + self.look_period;
@@ -332,7 +332,7 @@ impl Engine {
                     if let Some(ended) = self.ended(until, now, &mut done) {
                         return Ok(ended);
                     }
-                    self.pass_on_news();
+                    self.pass_on_neighbor_updates();
                     self.replace_devices(now);
                     self.sleep(until, now)?
                 }
@@ -341,9 +341,43 @@ impl Engine {
         }
     }
 
+    pub(crate) const fn halt(&self) -> &Halt {
+        &self.halt
+    }
+
+    pub(crate) fn awake(&self) {
+        self.halt.awake();
+    }
+
+    pub(crate) fn asleep(&self) -> bool {
+        self.halt.asleep()
+    }
+
+    /// There is more to do about a descriptor that is attended.
+    pub(crate) fn has_pieces(&self) -> bool {
+        self.attended.iter().any(|attended| attended.more)
+    }
+
+    /// Looks at all that is outside of the host, unless it is in the middle of a unit.
+    pub(crate) fn look_at_all(&mut self, now: Instant) -> io::Result<()> {
+        if self.computing.is_none() {
+            self.pass_on_neighbor_updates();
+            self.replace_devices(now);
+            self.look(now)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the unit that a program is computing in until it is over.
+    pub(crate) fn finish_computing(&mut self) {
+        while let Some(computing) = self.computing.take() {
+            self.compute(computing);
+        }
+    }
+
     /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then. The end of a unit is a
     /// trigger state.
-    fn turn(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if let Some(computing) = self.computing.take() {
             return Some(self.compute(computing));
         }
@@ -582,6 +616,47 @@ mod tests {
     #[test]
     fn what_is_attended_is_served_while_the_core_is_busy() {
         attended_while(true);
+    }
+
+    /// Long work in pieces of 200 us, asked for once; gives how long it took, and how much of that it worked.
+    fn pieces(busy: bool) -> (Duration, Duration, Duration) {
+        const PIECES: u32 = 50;
+        let mut engine = engine();
+        if busy {
+            engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        }
+        let (near, far) = UnixStream::pair().unwrap();
+        let (mut near, mut read) = (near, far.try_clone().unwrap());
+        let (clock, left, worked) =
+            (*engine.clock(), Arc::new(AtomicU64::new(PIECES.into())), Arc::default());
+        let (to_do, done): (_, Arc<AtomicU64>) = (Arc::clone(&left), Arc::clone(&worked));
+        engine.attend_in_pieces(Arc::new(OwnedFd::from(far)), move |_host, now| {
+            if to_do.load(Ordering::Relaxed) == u64::from(PIECES) {
+                read.read_exact(&mut [0]).unwrap();
+            }
+            clock.spin(Duration::from_micros(200));
+            done.fetch_add(clock.now().since(now).as_nanos() as u64, Ordering::Relaxed);
+            to_do.fetch_sub(1, Ordering::Relaxed) > 1
+        });
+        near.write_all(&[1]).unwrap();
+        let begin = clock.now();
+        let ended =
+            engine.run(begin + Duration::from_secs(30), |_| left.load(Ordering::Relaxed) == 0).unwrap();
+        assert_eq!(ended, Ended::Done, "{} pieces are left", left.load(Ordering::Relaxed));
+        let worked = Duration::from_nanos(worked.load(Ordering::Relaxed));
+        (clock.now().since(begin), worked, engine.host().cpu(evenkeel_core::host::Level::Process))
+    }
+
+    #[test]
+    fn long_work_is_done_in_pieces_though_it_is_asked_for_once_and_counts_as_work() {
+        let (_, worked, counted) = pieces(false);
+        assert!(counted >= worked * 9 / 10, "{counted:?} of {worked:?}");
+    }
+
+    #[test]
+    fn long_work_leaves_a_busy_core_three_quarters_of_its_time() {
+        let (elapsed, worked, _) = pieces(true);
+        assert!(elapsed >= worked * 7 / 2, "{worked:?} in {elapsed:?}");
     }
 
     fn engine() -> Engine {

@@ -357,3 +357,51 @@ fn without(way: &Via, gone: &Via) -> Option<Via> {
     let rest: Vec<_> = all.hops().filter(|hop| !is_gone(hop)).collect();
     if rest.len() < all.hops().count() { by_hops(&rest) } else { None }
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::cable;
+    use evenkeel_core::host::Config;
+    use evenkeel_testing::{Scratch, in_namespace, run};
+
+    use super::*;
+
+    fn routes(verb: &str, count: u32) -> String {
+        (0..count).map(|n| format!("route {verb} 20.{}.{}.0/24 dev d0\n", n >> 8, n & 255)).collect()
+    }
+
+    /// What is taken over between two units of work is bounded, whatever comes at once; also what is swept out because it is gone
+    /// without a word.
+    #[test]
+    fn changes_are_taken_over_in_small_pieces() {
+        const COUNT: u32 = 2_000;
+        in_namespace(&[&[("ip", "iproute2")]], || {
+            run("ip link add d0 type veth peer name d1");
+            run("ip link set d1 up");
+            run("ip link set d0 up");
+            run("ip addr add 10.0.1.1/24 dev d0");
+            let scratch = Scratch::new();
+            run(&format!("ip -batch {}", scratch.write("add", &routes("add", COUNT))));
+            let mut host = Host::new(Config::default()).unwrap();
+            let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
+            host.add_interface(Box::new(end), &[], Instant::ZERO).unwrap();
+            let mut follower = Follower::open(&["d0"], &mut host, Instant::ZERO).unwrap();
+            let all = host.route_count();
+            assert!(all > COUNT as usize && follower.ways == lock(&follower.report).routes);
+            // All of d0's routes go with it, and of most nothing is said.
+            run("ip link set d0 down");
+            let (mut pieces, mut most) = (0, 0);
+            while host.route_count() > all - COUNT as usize {
+                let before = (host.route_count(), lock(&follower.report).changes);
+                follower.follow(&mut host, Instant::ZERO);
+                let removed = before.0.abs_diff(host.route_count());
+                most = most.max(removed).max((lock(&follower.report).changes - before.1) as usize);
+                pieces += 1;
+                assert!(pieces < 1_000_000, "{} routes are left", host.route_count());
+            }
+            assert!(most <= PIECE, "{most} at once");
+            let ways: usize = follower.routes.values().map(Vec::len).sum();
+            assert_eq!(follower.ways, ways as u64);
+        });
+    }
+}

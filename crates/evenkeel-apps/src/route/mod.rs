@@ -18,3 +18,4 @@ pub mod rules;
 pub mod running;
 pub mod screen;
 pub mod tables;
+pub mod text;

@@ -10,17 +10,16 @@ mod config;
 mod conflict;
 mod forward;
 mod fragment;
-mod hearsay;
 mod icmp;
 mod icmpv6;
 mod identification;
 mod ipv4;
 mod ipv6;
-mod lately;
 mod multicast;
 mod multipath;
 mod ndp;
 mod neighbor;
+mod neighbor_update;
 mod output;
 mod packet;
 mod path_mtu;
@@ -29,6 +28,7 @@ mod rate;
 mod reassembly;
 mod redirect;
 mod route;
+mod route_cache;
 mod tcp;
 mod udp;
 
@@ -48,15 +48,14 @@ pub use config::Config;
 pub use conflict::AddressConflict;
 use conflict::Claims;
 pub use forward::Transit;
-pub use hearsay::Hearsay;
-use hearsay::News;
 use icmp::Problem;
 use identification::Identifications;
-use lately::Lately;
 use multicast::Groups;
 pub use multipath::{Multipath, NextHop};
 use neighbor::Neighbors;
 pub use neighbor::{Neighbor, NeighborState};
+pub use neighbor_update::NeighborUpdate;
+use neighbor_update::Updates;
 use packet::Payload;
 use path_mtu::PathMtus;
 use random::Random;
@@ -64,6 +63,7 @@ use rate::RateLimit;
 use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
+use route_cache::RouteCache;
 pub(crate) use tcp::segment_max;
 pub use tcp::{IcmpError, IcmpErrorKind, TcpPacket};
 pub use udp::{Datagram, SendError, Source};
@@ -202,10 +202,10 @@ pub struct Stack {
     config: Config,
     attachments: Vec<Attachment>,
     routes: Routes,
-    lately: Lately,
+    route_cache: RouteCache,
     path_mtus: PathMtus,
     neighbors: Neighbors,
-    news: News,
+    updates: Updates,
     claims: Claims,
     reassembly: Reassembly,
     groups: Groups,
@@ -221,17 +221,17 @@ const MTU_MAX: usize = BUFFER_BYTES - HEADROOM;
 const MTU_MIN: usize = 576;
 
 impl Stack {
-    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal runs. On a real network it wants
-    /// a secret besides ([`Stack::set_secret`]).
+    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal
+    /// runs. On a real network it wants a secret besides ([`Stack::set_secret`]).
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
             attachments: Vec::new(),
             routes: Routes::default(),
-            lately: Lately::default(),
+            route_cache: RouteCache::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
-            news: News::new(config.news),
+            updates: Updates::new(config.neighbor_updates),
             claims: Claims::default(),
             reassembly: Reassembly::new(&config),
             groups: Groups::default(),
@@ -244,7 +244,8 @@ impl Stack {
         }
     }
 
-    /// From now on identifications, jitter, and what flows take which of several next hops come from `secret`.
+    /// From now on identifications, jitter, and what flows take which of several next hops come from
+    /// `secret`.
     pub fn set_secret(&mut self, secret: Secret) {
         let seed = |label| secret.hash_for(label, &[]);
         self.identifications = Identifications::new(secret);
@@ -294,7 +295,7 @@ impl Stack {
         if !removed {
             return false;
         }
-        self.lately.forget();
+        self.route_cache.forget();
         self.claims.forget(interface, cidr.address());
         if !attachment.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
@@ -351,7 +352,7 @@ impl Stack {
         if !new {
             return;
         }
-        self.lately.forget();
+        self.route_cache.forget();
         self.claim(interface, cidr.address(), now);
         self.routes.add_on_link(cidr, interface);
         if let IpAddress::Ipv6(address) = cidr.address() {

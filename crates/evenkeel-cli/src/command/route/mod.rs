@@ -19,6 +19,7 @@ use evenkeel_apps::route::router::{Changing, Router};
 use evenkeel_apps::route::rulebook::Text;
 use evenkeel_apps::route::running;
 use evenkeel_apps::route::tables::{Unusable, Written};
+use evenkeel_apps::route::text::read_text;
 use evenkeel_apps::site::Limits;
 use serde::Serialize;
 
@@ -207,7 +208,7 @@ fn complete(arguments: &Arguments) -> Result<(Arguments, File), Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| Failure::machine(path.display(), error))
+    read_text(path).map_err(|error| Failure::machine(path.display(), error))
 }
 
 impl Arguments {

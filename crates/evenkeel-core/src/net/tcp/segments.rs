@@ -1,8 +1,9 @@
 //! Segments in and out, passing time, and what programs are told.
 
-use super::super::{Net, OUTPUT_PKTS};
+use super::super::Net;
 use crate::deadline::Deadline;
 use crate::id::SocketId;
+use crate::link::{OUTPUT_PKTS, OutputRoom};
 use crate::ready::Ready;
 use crate::socket::Descriptor;
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
@@ -10,7 +11,6 @@ use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{Event, Fate, Lane, Lanes, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
 use crate::time::Instant;
-use crate::transmit::OutputRoom;
 use crate::work::Work;
 
 /// Segments that one unit of work sends at most, so that nothing waits long for it.
@@ -69,7 +69,7 @@ impl Net {
     /// Whether TCP has segments left to send that the last unit had no time for, or whose interface has room by now.
     pub(crate) fn has_segments_to_send(&self) -> bool {
         self.tcp.stirred && self.tcp.held == 0 && {
-            let OutputRoom { full, pkts } = self.output_room();
+            let OutputRoom { full, pkts } = self.links.output_room();
             pkts > 0 && self.tcp.endpoint.may_transmit(full)
         }
     }
@@ -121,7 +121,7 @@ impl Net {
         let mut left_pkts = 0;
         for _ in 0..SEGMENTS_PER_UNIT {
             if left_pkts == 0 {
-                let OutputRoom { full, pkts } = self.output_room();
+                let OutputRoom { full, pkts } = self.links.output_room();
                 self.tcp.endpoint.set_full(full);
                 left_pkts = pkts;
             }
