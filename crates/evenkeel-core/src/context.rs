@@ -1,5 +1,6 @@
 //! What a unit of work has at hand, whichever owner it asks.
 
+use crate::deadline::Deadlines;
 use crate::frame::Pool;
 use crate::id::QueueId;
 use crate::ledger::Ledger;
@@ -16,4 +17,5 @@ pub(crate) struct Cx<'a> {
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) work: &'a mut WorkLog,
     pub(crate) poller: &'a mut Poller<QueueId>,
+    pub(crate) deadlines: &'a mut Deadlines,
 }

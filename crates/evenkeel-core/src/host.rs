@@ -362,6 +362,7 @@ impl Host {
     pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
         let id = self.admit(name, nice, Body::Outside);
         self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
+        self.note_deadlines();
         id
     }
 
@@ -701,7 +702,7 @@ impl Host {
     pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
         self.net.poller.charge(elapsed, ran.limited);
-        self.net.note_limit();
+        self.net.note_charge();
         if ran.level == Level::PollingThread {
             self.net.poller.charge_callback(elapsed);
         }

@@ -96,6 +96,18 @@ fn a_sleeper_is_listed_until_it_is_woken_or_killed() {
 }
 
 #[test]
+fn a_call_from_outside_is_followed_by_the_deadlines_it_makes() {
+    let mut bench = rested(Config::default());
+    let outside = bench.host.attach("outside", 0, bench.now);
+    assert_eq!(waiting(&bench.host), []);
+    let connect = |system: &mut System<'_>| system.connect(Endpoint::new(PEER.into(), 80)).is_ok();
+    assert_eq!(bench.host.enter(outside, bench.now, connect), Ok(true));
+    let listed = [(Deadline::Neighbors, "neighbors"), (Deadline::Tcp, "tcp")];
+    assert_eq!(waiting(&bench.host), listed);
+    assert!(bench.host.next_deadline() <= bench.now + Duration::from_secs(1));
+}
+
+#[test]
 fn what_has_come_in_time_leaves_no_clock_interrupt_behind() {
     for architecture in Architecture::ALL {
         let mut bench = rested(Config::of(architecture));
@@ -133,9 +145,8 @@ fn parts_of_the_host_are_listed_by_name_while_they_wait() {
     bench.send(&udp_fragments(9, &[1; 64], 32, 1)[..1]);
     bench.settle();
     assert_eq!(waiting(&bench.host), [(Deadline::Reassembly, "reassembly")]);
-    let config = Config::of(Architecture::Eager).with_alternatives(|alternatives| {
-        alternatives.clocked_interrupts = Some(Duration::from_millis(1));
-    });
+    let config = Config::of(Architecture::Eager)
+        .with_alternatives(|a| a.clocked_interrupts = Some(Duration::from_millis(1)));
     let ticking = Host::new(config).unwrap();
     assert_eq!(waiting(&ticking), [(Deadline::ClockedInterrupts, "clocked-interrupts")]);
 }

@@ -106,7 +106,6 @@ pub(crate) struct Links {
     polled: Option<Polled>,
     /// What the unit that runs sends.
     out: VecDeque<(InterfaceId, Frame)>,
-    retry_output_at: Instant,
     /// Device interrupts taken.
     interrupts: u64,
 }
@@ -123,7 +122,6 @@ impl Links {
             moderation: Moderation::of(config),
             polled: None,
             out: VecDeque::with_capacity(OUTPUT_PKTS),
-            retry_output_at: Instant::NEVER,
             interrupts: 0,
         }
     }
@@ -280,33 +278,12 @@ impl Links {
 
     // --- Time ---
 
-    /// Those of [`Links::deadlines`].
-    pub(crate) const DEADLINES: [Deadline; 2] = [Deadline::ClockedInterrupts, Deadline::TransmitRetry];
-
-    /// When there is something to do whatever comes.
-    pub(crate) fn deadlines(&self) -> [(Deadline, Instant); 2] {
-        let clocked = self.moderation.as_ref().and_then(|moderation| moderation.clocked.as_ref());
-        let tick = clocked.map_or(Instant::NEVER, |clocked| clocked.next_tick());
-        [(Deadline::ClockedInterrupts, tick), (Deadline::TransmitRetry, self.retry_output_at)]
-    }
-
-    /// The tick of clocked interrupts, if it is due, and another attempt to send by interfaces that could
-    /// not.
-    pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
-        self.tick(cx.now);
-        if cx.now >= self.retry_output_at {
-            self.retry_output_at = Instant::NEVER;
-            self.start_all(cx);
-        }
-    }
-
-    #[inline]
-    fn tick(&mut self, now: Instant) {
-        let due = |moderation: &Moderation| moderation.clocked.as_ref().is_some_and(|c| now >= c.next_tick());
-        if self.moderation.as_ref().is_some_and(|moderation| due(moderation)) {
-            let asking = self.ports.iter().filter(|&&port| self.asks(port));
-            let asking = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
-            self.clocked_mut(|clocked| clocked.tick(asking, now));
+    /// The tick of clocked interrupts.
+    pub(crate) fn tick(&mut self, cx: &mut Cx<'_>) {
+        let asking = self.ports.iter().filter(|&&port| self.asks(port));
+        let asking = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
+        if let Some(period) = self.clocked_mut(|clocked| clocked.tick(asking)) {
+            cx.deadlines.set(Deadline::ClockedInterrupts, cx.now + period);
         }
     }
 
@@ -595,13 +572,15 @@ impl Links {
         cx.poller.enqueued(QueueId::Output(id), link.output.gate(), waiting, Sources::ALL, cx.now);
     }
 
-    /// Hands over to every interface what it has descriptors for.
+    /// Hands over to every interface what it has descriptors for. Those that cannot send, and will not say when they
+    /// can, are tried again after a while.
     pub(crate) fn start_all(&mut self, cx: &mut Cx<'_>) {
         for (link, number) in self.links.iter_mut().zip(0..) {
             link.start(InterfaceId(number), cx);
             link.interface.flush();
             if link.interface.stalled() {
-                self.retry_output_at = self.retry_output_at.min(cx.now + STALL_PERIOD);
+                let retry = cx.deadlines.of(Deadline::TransmitRetry).min(cx.now + STALL_PERIOD);
+                cx.deadlines.set(Deadline::TransmitRetry, retry);
             }
         }
     }

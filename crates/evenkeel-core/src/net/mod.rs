@@ -45,8 +45,8 @@ pub(crate) struct Net {
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     pub(crate) ready: ReadyTable,
-    pub(crate) links: Links,
     pub(crate) deadlines: Deadlines,
+    pub(crate) links: Links,
     table: Table,
     channels: Vec<Option<Channel>>,
     sockets: Vec<Option<Descriptor>>,
@@ -89,8 +89,8 @@ impl Net {
             work: WorkLog::default(),
             poller: poller(&config),
             ready: ReadyTable::new(),
-            links: Links::new(&config),
             deadlines: Deadlines::new(),
+            links: Links::new(&config),
             table: Table::new(config.seed),
             channels: Vec::new(),
             sockets: Vec::new(),
@@ -132,6 +132,9 @@ impl Net {
         if net.config.alternatives.limit_interrupts {
             net.ip_queue_gate = net.gate(net.config.ip_queue_pkts);
         }
+        if net.config.alternatives.clocked_interrupts.is_some() {
+            net.deadlines.set(Deadline::ClockedInterrupts, Instant::ZERO);
+        }
         Ok(net)
     }
 
@@ -169,37 +172,38 @@ impl Net {
 
     /// The links, and what their methods take.
     fn links(&mut self, now: Instant) -> (&mut Links, Cx<'_>) {
-        let Self { links, pool, ledger, work, poller, .. } = self;
-        (links, Cx { now, pool, ledger, work, poller })
+        let Self { links, pool, ledger, work, poller, deadlines, .. } = self;
+        (links, Cx { now, pool, ledger, work, poller, deadlines })
     }
 
     // --- Time and books ---
 
     /// Sets the timers of the parts that only say when they next have something to do.
     pub(crate) fn note_deadlines(&mut self) {
-        for (who, deadline) in self.stack.deadlines().into_iter().chain(self.links.deadlines()) {
+        for (who, deadline) in self.stack.deadlines() {
             self.deadlines.set(who, deadline);
         }
         self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
-        self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
-        self.note_limit();
+        self.note_charge();
     }
 
-    /// Sets the timer of the limits of input, which change whenever time is charged.
-    pub(crate) fn note_limit(&mut self) {
+    /// Sets the timers that may change when time is charged: those of the limits of input, and that of the fragments,
+    /// which come to a ring on an adaptor while a unit runs.
+    pub(crate) fn note_charge(&mut self) {
         self.deadlines.set(Deadline::Limit, self.poller.limit_deadline());
+        self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
     }
 
     /// Whether all of them are set as they should be. Rings on an adaptor fill by themselves: of those nobody knows
-    /// before the end of a unit.
+    /// between two calls.
     pub(crate) fn has_noted_deadlines(&self) -> bool {
         let poller = [
             (Deadline::Feedback, self.poller.feedback_deadline()),
             (Deadline::Limit, self.poller.limit_deadline()),
         ];
-        let fragments = self.links.has_demultiplexer()
-            || self.deadlines.of(Deadline::Fragments) == self.fragments_deadline();
-        let parts = self.stack.deadlines().into_iter().chain(self.links.deadlines()).chain(poller);
+        let rings = self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(Channel::has_rings);
+        let fragments = rings || self.deadlines.of(Deadline::Fragments) == self.fragments_deadline();
+        let parts = self.stack.deadlines().into_iter().chain(poller);
         fragments && parts.into_iter().all(|(who, deadline)| self.deadlines.of(who) == deadline)
     }
 
@@ -216,9 +220,12 @@ impl Net {
         if due.any(&[Deadline::Feedback, Deadline::Limit]) {
             self.expire_inhibitions(now);
         }
-        if due.any(&Links::DEADLINES) {
-            let (links, mut cx) = self.links(now);
-            links.advance(&mut cx);
+        let (links, mut cx) = self.links(now);
+        if due.any(&[Deadline::ClockedInterrupts]) {
+            links.tick(&mut cx);
+        }
+        if due.any(&[Deadline::TransmitRetry]) {
+            links.start_all(&mut cx);
         }
         if due.any(&Stack::DEADLINES) {
             self.with_stack(now, |stack, io| stack.tick(io));
