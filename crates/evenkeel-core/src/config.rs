@@ -23,29 +23,10 @@ pub struct Config {
     pub quota: Quota,
     /// Feedback from full queues to whatever takes frames in. `None` switches it off. Default [`Feedback::default`].
     pub feedback: Option<Feedback>,
-    /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence that input is the cause.
-    pub output_feedback: bool,
-    /// Whether feedback and cycle limit stop a callback of the polling thread in the middle. Default yes.
-    pub inhibition: Inhibition,
     /// Limit of the share of the core that goes to taking packets in. Default none.
     pub cycle_limit: Option<CycleLimit>,
-    /// Whether the interrupts that start the polling thread count against the cycle limit, too. Default yes; the paper counts the thread's own time
-    /// only, and has a dip where nearly every packet interrupts (its figure 10).
-    pub limit_counts_interrupts: bool,
-    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in. Default none.
-    pub tick_sampling: Option<TickSampling>,
-    /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time tasks by weight instead of round
-    /// robin, as in Calaveras. Default none.
-    pub real_time_tasks: Option<TaskWeights>,
-    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
-    /// interrupt-rate limiter. Default no, as in 4.2BSD.
-    pub limit_interrupts: bool,
-    /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
-    pub clocked_interrupts: Option<Duration>,
-    /// When frames are handed to an interface that is still sending. Default [`Transmit::Latency`].
-    pub transmit: Transmit,
-    /// How soon the transmit side gets its turn. Default [`TransmitService::InTurn`].
-    pub transmit_service: TransmitService,
+    /// What the papers name beside these policies. Default none of it.
+    pub alternatives: Alternatives,
     /// Limit of each interface's output queue. Default 256.
     pub output_queue_pkts: usize,
     /// Ends every frame behind the packet filter: no protocol input, and nothing is ever sent. Default no.
@@ -83,16 +64,37 @@ pub struct Config {
     pub stack: stack::Config,
 }
 
-impl Default for Config {
+/// What the papers name beside the policies of [`Config`]: for experiments, and for those who want it so. A host that has none of it does not look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alternatives {
+    /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence that input is the cause.
+    pub output_feedback: bool,
+    /// Whether feedback and cycle limit stop a callback of the polling thread in the middle. Default yes.
+    pub inhibition: Inhibition,
+    /// Whether the interrupts that start the polling thread count against the cycle limit, too. Default yes; the paper counts the thread's own time
+    /// only, and has a dip where nearly every packet interrupts (its figure 10).
+    pub limit_counts_interrupts: bool,
+    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in. Default none.
+    pub tick_sampling: Option<TickSampling>,
+    /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time tasks by weight instead of round
+    /// robin, as in Calaveras. Default none.
+    pub real_time_tasks: Option<TaskWeights>,
+    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
+    /// interrupt-rate limiter. Default no, as in 4.2BSD.
+    pub limit_interrupts: bool,
+    /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
+    pub clocked_interrupts: Option<Duration>,
+    /// When frames are handed to an interface that is still sending. Default [`Transmit::Latency`].
+    pub transmit: Transmit,
+    /// How soon the transmit side gets its turn. Default [`TransmitService::InTurn`].
+    pub transmit_service: TransmitService,
+}
+
+impl Default for Alternatives {
     fn default() -> Self {
         Self {
-            architecture: Architecture::SoftLrp,
-            device_work: DeviceWork::Polled,
-            quota: Quota::default(),
-            feedback: Some(Feedback::default()),
             output_feedback: false,
             inhibition: Inhibition::default(),
-            cycle_limit: None,
             limit_counts_interrupts: true,
             tick_sampling: None,
             real_time_tasks: None,
@@ -100,6 +102,19 @@ impl Default for Config {
             clocked_interrupts: None,
             transmit: Transmit::default(),
             transmit_service: TransmitService::default(),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            architecture: Architecture::SoftLrp,
+            device_work: DeviceWork::Polled,
+            quota: Quota::default(),
+            feedback: Some(Feedback::default()),
+            cycle_limit: None,
+            alternatives: Alternatives::default(),
             output_queue_pkts: 256,
             listen_only: false,
             forward_nice: 0,
@@ -120,6 +135,13 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The same with some of the alternatives as `change` sets them.
+    #[must_use]
+    pub fn with_alternatives(mut self, change: impl FnOnce(&mut Alternatives)) -> Self {
+        change(&mut self.alternatives);
+        self
+    }
+
     /// How the frames of an interface are received, as far as the host has the choice.
     #[must_use]
     pub const fn plan(&self) -> Plan {

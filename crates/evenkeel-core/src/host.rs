@@ -23,7 +23,7 @@ use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
-pub use crate::config::Config;
+pub use crate::config::{Alternatives, Config};
 pub use crate::frame::PoolLimit;
 pub use crate::link::{AddInterfaceError, Traffic, Transmit, TransmitService};
 pub use crate::system::System;
@@ -650,7 +650,7 @@ impl Host {
 
     /// Whether a unit is part of taking packets in, which the cycle limit is about.
     fn is_limited(&self, unit: Unit) -> bool {
-        let Config { limit_interrupts, limit_counts_interrupts, .. } = self.net.config;
+        let Alternatives { limit_interrupts, limit_counts_interrupts, .. } = self.net.config.alternatives;
         match unit {
             Unit::Poll => true,
             Unit::Device(port) => {

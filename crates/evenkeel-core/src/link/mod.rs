@@ -139,10 +139,10 @@ impl Links {
         let id = self.next_id();
         let limit = config.transmit_queue_pkts();
         let queues = if plan.is_on_interface() { 0 } else { interface.queues() };
-        let output = TransmitQueue::new(limit, gate, config.transmit);
+        let output = TransmitQueue::new(limit, gate, config.alternatives.transmit);
         self.demultiplexing += usize::from(plan.is_on_interface());
         self.links.push(Link { interface, plan, output, received: 0 });
-        let unlimited = plan.device == DeviceWork::Interrupt && !config.limit_interrupts;
+        let unlimited = plan.device == DeviceWork::Interrupt && !config.alternatives.limit_interrupts;
         for side in (0..queues).map(Side::Receive).chain([Side::Transmit]) {
             let source = poller.register(side != Side::Transmit)?;
             if unlimited {
@@ -158,7 +158,8 @@ impl Links {
 
     /// Whether an interface may take the place of another: the host takes frames from both, and from as many rings.
     pub(crate) fn can_replace(&self, id: InterfaceId, interface: &mut dyn Interface) -> bool {
-        let alike = |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
+        let alike =
+            |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
         self.link(id).is_some_and(alike) && interface.demultiplexer().is_none()
     }
 

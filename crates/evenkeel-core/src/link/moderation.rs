@@ -19,9 +19,9 @@ impl Moderation {
     /// `None` if there is nothing to moderate.
     pub(super) fn of(config: &Config) -> Option<Box<Self>> {
         let moderation = Self {
-            service: config.transmit_service,
-            clocked: config.clocked_interrupts.map(Clocked::new),
-            flags: config.real_time_tasks.map(|_| Flags::default()),
+            service: config.alternatives.transmit_service,
+            clocked: config.alternatives.clocked_interrupts.map(Clocked::new),
+            flags: config.alternatives.real_time_tasks.map(|_| Flags::default()),
         };
         let is_needed = moderation.service != TransmitService::InTurn
             || moderation.clocked.is_some()

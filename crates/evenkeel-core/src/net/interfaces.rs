@@ -33,7 +33,7 @@ impl Net {
         };
         let (address, mtu) = (interface.address(), interface.mtu());
         let limit = self.config.transmit_queue_pkts();
-        let gate = if self.config.output_feedback { self.gate(limit) } else { Gate::open() };
+        let gate = if self.config.alternatives.output_feedback { self.gate(limit) } else { Gate::open() };
         let id = self.links.add(interface, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);

@@ -126,7 +126,7 @@ impl Net {
         {
             net.forward_channel = Some(net.open_daemon_channel(Binding::Forward)?);
         }
-        if net.config.limit_interrupts {
+        if net.config.alternatives.limit_interrupts {
             net.ip_queue_gate = net.gate(net.config.ip_queue_pkts);
         }
         Ok(net)
@@ -262,15 +262,15 @@ impl Net {
 /// The polling thread with the policies that are asked for.
 fn poller(config: &Config) -> Poller<QueueId> {
     let timeout = config.feedback.map_or(Duration::MAX, |f| f.timeout);
-    let mut poller =
-        Poller::new(config.quota, timeout, config.cycle_limit).with_inhibition(config.inhibition);
-    if let Some(sampling) = config.tick_sampling {
+    let mut poller = Poller::new(config.quota, timeout, config.cycle_limit)
+        .with_inhibition(config.alternatives.inhibition);
+    if let Some(sampling) = config.alternatives.tick_sampling {
         poller = poller.with_tick_sampling(sampling);
     }
     if config.feedback.is_some_and(|f| f.by == FeedbackBy::Length) {
         poller = poller.with_queue_lengths(timeout);
     }
-    if let Some(weights) = config.real_time_tasks {
+    if let Some(weights) = config.alternatives.real_time_tasks {
         poller = poller.with_tasks(weights);
     }
     poller

@@ -90,8 +90,8 @@ impl Net {
 
     /// The gate of a queue that device work fills: it gives feedback if that is configured, and if there is input to be held back.
     pub(super) fn gate(&self, limit_pkts: usize) -> Gate {
-        let held_back =
-            self.config.plan_for(false).device == DeviceWork::Polled || self.config.limit_interrupts;
+        let held_back = self.config.plan_for(false).device == DeviceWork::Polled
+            || self.config.alternatives.limit_interrupts;
         match self.config.feedback {
             Some(feedback) if held_back => Gate::new(&feedback, limit_pkts),
             _ => Gate::open(),
