@@ -1,6 +1,6 @@
 //! Settings of a host.
 
-use crate::link::{Transmit, TransmitService};
+use crate::link::transmit::{Transmit, TransmitService};
 use crate::poll::{
     CycleLimit, Feedback, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
 };
