@@ -10,10 +10,8 @@
 //! TIME-WAIT have one channel together: they are nobody's any more, so the daemon for control traffic minds it. An adaptor does not know them, and has what
 //! comes for them go where other segments for nobody go: to the listener of the port, or else to that daemon.
 
-use std::collections::VecDeque;
-
-use super::super::Net;
-use super::Holder;
+use super::super::state::Net;
+use super::state::{Holder, Processing, Spare};
 use crate::channel::{Channel, SegmentKind};
 use crate::config::Config;
 use crate::demux::{Binding, Change};
@@ -36,31 +34,6 @@ const PAYLOAD_OCTETS: usize = 1_400;
 /// Octets of a window all of which a connection's channel can hold, if no other does; two segments at least.
 pub(super) fn window_held_max(segment_pkts: usize) -> usize {
     segment_pkts.div_ceil(SHARE).max(2).saturating_mul(PAYLOAD_OCTETS)
-}
-
-/// The protocol processing that a process has to do.
-#[derive(Debug, Default)]
-pub(super) struct Processing {
-    /// Channels with segments, served round robin.
-    active: VecDeque<ChannelId>,
-    /// The process has ended.
-    ended: bool,
-}
-
-/// Channels that connections take when segments come for them, and give back empty.
-#[derive(Debug, Default)]
-pub(super) struct Spare {
-    channels: Vec<ChannelId>,
-    /// Those that have rings on adaptors.
-    ringed: Vec<ChannelId>,
-    /// Buffers promised for all channels of connections together.
-    promised: usize,
-    /// Of these, how many hold a segment.
-    queued: usize,
-    /// On adaptors: how many channels were made.
-    rings: usize,
-    /// The one of all connections in TIME-WAIT.
-    time_wait: Option<ChannelId>,
 }
 
 impl Net {
