@@ -1,7 +1,9 @@
-//! The files of the core import one another without a circle: each can be read, and changed, knowing only those below it.
+//! The files of the core import one another without a circle: each can be read, and changed, knowing only
+//! those below it.
 //!
-//! What `mod.rs` re-exports it imports. So a file that took a name from its own room's `mod.rs` would be in a circle with it: it takes the name from
-//! the file that defines it.
+//! What `mod.rs` re-exports it imports. So a file that took a name from its own room's `mod.rs` would be in a
+//! circle with it: it takes the name from the file that defines it. Methods need no import, and are not
+//! looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,7 +42,8 @@ fn add(sources: &mut Sources, file: &str, text: &str) {
     sources.insert(module_of(file), (file.to_owned(), text.to_owned()));
 }
 
-/// A text without comments, and without the tests at its end: clippy lets nothing follow them (`items_after_test_module`).
+/// A text without comments, and without the tests at its end: clippy lets nothing follow them
+/// (`items_after_test_module`).
 fn code(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines().map(|line| line.split("//").next().unwrap_or_default()).peekable();
@@ -55,7 +58,8 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The trees of all `use` declarations, wherever they stand: each begins a line, with or without its visibility.
+/// The trees of all `use` declarations, wherever they stand: each begins a line, with or without its
+/// visibility.
 fn uses(code: &str) -> Vec<&str> {
     let declares = |&place: &usize| {
         let before = code[..place].rsplit('\n').next().unwrap_or_default().trim();
@@ -70,6 +74,22 @@ fn uses(code: &str) -> Vec<&str> {
     let places = code.match_indices("use ").map(|(place, _)| place).filter(declares);
     let trees = places.filter_map(|place| code[place + "use ".len()..].split(';').next());
     trees.filter(is_tree).collect()
+}
+
+/// The paths that name what they mean in full, in the middle of the code.
+fn qualified(code: &str) -> Vec<String> {
+    let from = |start: &'static str| code.match_indices(start).map(|(place, _)| place);
+    let begins = |&place: &usize| {
+        let before = &code[..place];
+        // Not the middle of a path, nor one that says to whom something is visible.
+        !before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '$'))
+            && !before.ends_with("(in ")
+    };
+    let places = ["crate::", "self::", "super::"].into_iter().flat_map(from).filter(begins);
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
+    let paths = places.filter_map(|place| code[place..].split(|c| !is_path(c)).next());
+    // Those before a brace belong to a `use`.
+    paths.filter(|path| !path.ends_with(':')).map(str::to_owned).collect()
 }
 
 /// The paths in a tree: `a::{b, c::{self, d}}` has `a::b`, `a::c::self` and `a::c::d`.
@@ -88,8 +108,8 @@ fn paths(tree: &str) -> Vec<String> {
     branches.flat_map(paths).map(|path| format!("{}{path}", before.trim())).collect()
 }
 
-/// The module of this crate that a path in `module` leads to: the longest part of it that names a file. What the crate's root re-exports is of other
-/// crates.
+/// The module of this crate that a path in `module` leads to: the longest part of it that names a file. What
+/// the crate's root re-exports is of other crates.
 fn target(module: &Module, path: &str, sources: &Sources) -> Option<Module> {
     let mut target = module.clone();
     let mut segments = path.split("::").map(str::trim).peekable();
@@ -122,7 +142,7 @@ fn target(module: &Module, path: &str, sources: &Sources) -> Option<Module> {
 fn graph(sources: &Sources) -> Graph {
     let imports = |(module, (_, text)): (&Module, &(String, String))| {
         let code = code(text);
-        let paths = uses(&code).into_iter().flat_map(paths);
+        let paths = uses(&code).into_iter().flat_map(paths).chain(qualified(&code));
         (module.clone(), paths.filter_map(|path| target(module, &path, sources)).collect())
     };
     sources.iter().map(imports).collect()
@@ -190,6 +210,8 @@ fn a_circle_is_found_however_it_is_written() {
     assert_eq!(room("use core::fmt;\nuse crate::a::{\n    Other,\n};"), through_mod);
     assert_eq!(room("fn f() {\n    use super::*;\n}"), through_mod);
     assert_eq!(room("pub(in crate::a) use crate::{drop::Reason, a::{self, B}};"), through_mod);
+    assert_eq!(room("fn f() -> super::Other {}"), through_mod);
+    assert_eq!(room("fn f() {\n    drop(crate::a::Other);\n}"), through_mod);
     let through_another = Some("a/mod.rs -> a/b.rs -> c.rs -> a/mod.rs".to_owned());
     assert_eq!(room("use super::super::c::C;"), through_another);
 }
@@ -205,6 +227,7 @@ fn what_is_no_circle_is_not_taken_for_one() {
         ])
     };
     assert_eq!(pair("use core::fmt;\nuse crate::tcp::A;\npub(crate) use other::a::A;"), None);
+    assert_eq!(pair("pub(in crate::b) struct C;\npub(super) fn f() {\n    $crate::a::A\n}"), None);
     assert_eq!(pair("// use crate::a::A;\nstruct User;\n/// We use super::B;"), None);
     assert_eq!(pair("struct C;\n\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}"), None);
 }
