@@ -57,7 +57,7 @@ impl End {
         self.peer.deliver(frame)
     }
 
-    /// Says that `count` further frames that were received here have left the other end, if that was opened with [`Completion::ByPeer`].
+    /// Says that `count` further frames that were received here have left the other end, if that was opened with [`Completion::ByPeer`](super::Completion::ByPeer).
     /// Its host is woken to reclaim them if it halts.
     pub fn complete(&mut self, count: u64) {
         self.peer.complete(count);

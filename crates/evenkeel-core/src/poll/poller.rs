@@ -86,7 +86,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self
     }
 
-    /// The same with input also limited by the length of queues, in periods of so long ([`FeedbackBy::Length`]).
+    /// The same with input also limited by the length of queues, in periods of so long ([`FeedbackBy::Length`](super::FeedbackBy::Length)).
     #[must_use]
     pub fn with_queue_lengths(mut self, period: Duration) -> Self {
         self.limits.push(Box::new(QueueShare::new(period)));
