@@ -4,10 +4,9 @@
 //! pass: a real core while the unit runs, a simulated one afterwards, as its machine model says. The order of calls is
 //! [`Host::turn`], [`Host::charge`] (in parts if need be), [`Host::finish`]; when `turn` finds nothing, [`Host::halt`].
 
-use std::collections::BTreeSet;
-
 use crate::capture::CaptureCounters;
 use crate::channel;
+use crate::deadline::{Deadline, Due};
 use crate::id::{InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
@@ -135,7 +134,8 @@ pub struct Host {
     net: Net,
     processes: Vec<Option<Process>>,
     scheduler: Scheduler,
-    sleepers: BTreeSet<(Instant, ProcessId)>,
+    /// Processes whose time to sleep is over, while the clock interrupt is served.
+    overdue: Vec<ProcessId>,
     /// The process that ran last, and goes on unless another comes before it.
     current: Option<ProcessId>,
     /// A software interrupt is being served: further frames need no new dispatch.
@@ -154,7 +154,7 @@ impl Host {
             net: Net::new(config)?,
             processes: Vec::new(),
             scheduler,
-            sleepers: BTreeSet::new(),
+            overdue: Vec::new(),
             current: None,
             in_soft_interrupt: false,
             cpu: [Duration::ZERO; Level::ALL.len()],
@@ -164,6 +164,7 @@ impl Host {
             let process = host.admit(name, nice, Body::Daemon(channel));
             host.net.set_daemon(channel, process);
         }
+        host.note_deadlines();
         Ok(host)
     }
 
@@ -226,6 +227,7 @@ impl Host {
     ) -> Result<InterfaceId, AddInterfaceError> {
         let id = self.net.add_interface(interface, addresses, plan, now)?;
         self.net.transmit(now);
+        self.note_deadlines();
         Ok(id)
     }
 
@@ -242,6 +244,7 @@ impl Host {
     ) -> Result<(), AddInterfaceError> {
         self.net.replace_interface(id, interface, now)?;
         self.net.transmit(now);
+        self.note_deadlines();
         Ok(())
     }
 
@@ -295,12 +298,15 @@ impl Host {
     ) -> Result<(), NeighborError> {
         let set = self.net.with_stack(now, |stack, io| stack.set_neighbor(interface, address, hardware, io));
         self.net.transmit(now);
+        self.note_deadlines();
         set
     }
 
     /// Forgets what is known of a neighbour; says whether anything was. Packets that wait for it are dropped.
     pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) -> bool {
-        self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io))
+        let known = self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io));
+        self.note_deadlines();
+        known
     }
 
     /// Every neighbour known or asked for, as it stands at `now`.
@@ -324,17 +330,21 @@ impl Host {
     pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
         self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.transmit(now);
+        self.note_deadlines();
     }
 
     /// Gives an interface one more address; its prefix is on-link from now on.
     pub fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
         self.net.add_address(interface, address, now);
         self.net.transmit(now);
+        self.note_deadlines();
     }
 
     /// Takes an address away from an interface; says whether it had it.
     pub fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
-        self.net.remove_address(interface, address)
+        let removed = self.net.remove_address(interface, address);
+        self.note_deadlines();
+        removed
     }
 
     /// Sets the largest IP packet that leaves by an interface: 576 to 1920 octets.
@@ -382,6 +392,7 @@ impl Host {
         self.net.send_tcp(now);
         self.net.transmit(now);
         self.wake(now);
+        self.note_deadlines();
         Ok(result)
     }
 
@@ -409,6 +420,7 @@ impl Host {
         self.processes.push(Some(process));
         let id = ProcessId(index as u32);
         self.scheduler.admit(id, nice);
+        self.note_deadlines();
         id
     }
 
@@ -416,7 +428,8 @@ impl Host {
 
     /// What runs next. It only looks: however often it is asked, what runs and in which order stays the same.
     fn select(&self, now: Instant) -> Option<Unit> {
-        if now >= self.clock_deadline() || self.net.fragments_due(now) {
+        debug_assert!(self.has_noted_deadlines(), "a call has changed a deadline and not noted it");
+        if self.net.deadlines.is_due(now) {
             return Some(Unit::Clock);
         }
         if self.net.has_channel_interrupt() {
@@ -446,11 +459,20 @@ impl Host {
         self.net.has_idle_work().then_some(Unit::Idle)
     }
 
-    fn clock_deadline(&self) -> Instant {
-        let sleeper = self.sleepers.first().map_or(Instant::NEVER, |&(until, _)| until);
-        let decay =
-            if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER };
-        self.net.next_deadline().min(sleeper).min(decay)
+    /// Recent use of the core is of interest while somebody wants it.
+    fn decay_deadline(&self) -> Instant {
+        if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER }
+    }
+
+    /// Sets the timers of those parts that only say when they next have something to do. To be called at the end
+    /// of every call that may have changed that.
+    fn note_deadlines(&mut self) {
+        self.net.note_deadlines();
+        self.net.deadlines.set(Deadline::Decay, self.decay_deadline());
+    }
+
+    fn has_noted_deadlines(&self) -> bool {
+        self.net.has_noted_deadlines() && self.net.deadlines.of(Deadline::Decay) == self.decay_deadline()
     }
 
     /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
@@ -479,6 +501,12 @@ impl Host {
     ///
     /// `None` if there is nothing to do, or only to go on with a suspended step.
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
+        let ran = self.run_next(now);
+        self.note_deadlines();
+        ran
+    }
+
+    fn run_next(&mut self, now: Instant) -> Option<Ran> {
         let unit = self.select(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
@@ -598,16 +626,19 @@ impl Host {
         Some(())
     }
 
+    /// The clock interrupt: for those whose time has come.
     fn clock(&mut self, now: Instant) {
-        self.net.clock(now);
-        self.scheduler.tick(now);
-        while let Some(&(until, process)) = self.sleepers.first() {
-            if until > now {
-                break;
+        let mut due = Due::default();
+        while let Some(who) = self.net.deadlines.poll_expired(now) {
+            match who {
+                Deadline::Process(process) => self.overdue.push(process),
+                part => due.insert(part),
             }
-            self.net.ready.wake_process(process);
-            self.sleepers.pop_first();
         }
+        self.net.clock(due, now);
+        // It may be overdue because nobody wanted the core for a while: then no timer is set for it.
+        self.scheduler.tick(now);
+        self.overdue.drain(..).for_each(|process| self.net.ready.wake_process(process));
     }
 
     fn wake(&mut self, now: Instant) {
@@ -621,7 +652,7 @@ impl Host {
                 continue;
             }
             if let Some(sleep) = process.sleep.take() {
-                self.sleepers.remove(&(sleep.until, id));
+                self.net.deadlines.cancel(Deadline::Process(id));
                 if let Some(socket) = sleep.socket {
                     self.net.ready.forget_process(socket, id);
                 }
@@ -646,6 +677,7 @@ impl Host {
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
         self.net.ready.wake_process(process);
         self.wake(now);
+        self.note_deadlines();
     }
 
     /// Whether a unit is part of taking packets in, which the cycle limit is about.
@@ -669,6 +701,7 @@ impl Host {
     pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
         self.net.poller.charge(elapsed, ran.limited);
+        self.net.note_limit();
         if ran.level == Level::PollingThread {
             self.net.poller.charge_callback(elapsed);
         }
@@ -706,6 +739,11 @@ impl Host {
 
     /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come meanwhile.
     pub fn finish(&mut self, ran: &Ran, now: Instant) {
+        self.end_unit(ran, now);
+        self.note_deadlines();
+    }
+
+    fn end_unit(&mut self, ran: &Ran, now: Instant) {
         if ran.level == Level::SoftInterrupt {
             // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new dispatch.
             self.in_soft_interrupt = self.net.has_ip_queue();
@@ -756,9 +794,7 @@ impl Host {
     }
 
     fn put_to_sleep(&mut self, id: ProcessId, sleep: Sleep, now: Instant) {
-        if sleep.until != Instant::NEVER {
-            self.sleepers.insert((sleep.until, id));
-        }
+        self.net.deadlines.set(Deadline::Process(id), sleep.until);
         if let Some(Some(process)) = self.processes.get_mut(id.0 as usize) {
             process.sleep = Some(sleep);
             process.protocol.ahead = 0;
@@ -770,12 +806,8 @@ impl Host {
 
     /// Ends a process; its sockets are closed, and what waited in them is counted.
     pub fn kill(&mut self, process: ProcessId, now: Instant) {
-        let sleep =
-            self.processes.get_mut(process.0 as usize).and_then(Option::as_mut).and_then(|p| p.sleep.take());
-        if let Some(sleep) = sleep {
-            self.sleepers.remove(&(sleep.until, process));
-        }
         self.exit(process, now);
+        self.note_deadlines();
     }
 
     fn exit(&mut self, id: ProcessId, now: Instant) {
@@ -787,6 +819,7 @@ impl Host {
         self.net.send_tcp(now);
         self.net.transmit(now);
         self.scheduler.retire(id);
+        self.net.deadlines.forget(id);
         if let Some(process) = self.processes.get_mut(id.0 as usize) {
             *process = None;
         }
@@ -797,7 +830,18 @@ impl Host {
     /// When there will be something to do even if nothing arrives.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        self.clock_deadline()
+        self.net.deadlines.next()
+    }
+
+    /// Everybody who waits for a time: who, under which name, and for when. In no particular order.
+    pub fn deadlines(&self) -> impl Iterator<Item = (Deadline, &str, Instant)> {
+        self.net.deadlines.iter().map(|(who, deadline)| {
+            let name = match who {
+                Deadline::Process(process) => self.process(process).map(|process| process.name.as_str()),
+                _ => None,
+            };
+            (who, name.unwrap_or(who.name()), deadline)
+        })
     }
 
     /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after all.
@@ -807,6 +851,7 @@ impl Host {
         }
         let pending = self.net.arm();
         self.wake_protocol(now);
+        self.note_deadlines();
         !pending && self.select(now).is_none()
     }
 

@@ -10,6 +10,7 @@ pub mod capture;
 pub mod channel;
 mod config;
 mod context;
+pub mod deadline;
 pub mod demux;
 pub mod drop;
 pub mod frame;

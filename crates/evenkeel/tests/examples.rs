@@ -201,7 +201,7 @@ fn one_thread_waits_for_two_udp_sockets_and_a_listener_at_once() {
             three::serve(engine, until, |port| say.send(port).unwrap()).unwrap();
         });
         let socket = bench.udp();
-        let mut heard = |bench: &mut Bench, port: u16| {
+        let heard = |bench: &mut Bench, port: u16| {
             let end = bench.engine.clock().now() + PATIENCE;
             loop {
                 if port == 1003 {

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use crate::config::Config;
 use crate::context::Cx;
+use crate::deadline::Deadline;
 use crate::drop::QueueDrop;
 use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
@@ -274,9 +275,14 @@ impl Links {
 
     // --- Time ---
 
-    pub(crate) fn next_deadline(&self) -> Instant {
+    /// Those of [`Links::deadlines`].
+    pub(crate) const DEADLINES: [Deadline; 2] = [Deadline::ClockedInterrupts, Deadline::TransmitRetry];
+
+    /// When there is something to do whatever comes.
+    pub(crate) fn deadlines(&self) -> [(Deadline, Instant); 2] {
         let clocked = self.moderation.as_ref().and_then(|moderation| moderation.clocked.as_ref());
-        clocked.map_or(self.retry_output_at, |clocked| clocked.next_tick().min(self.retry_output_at))
+        let tick = clocked.map_or(Instant::NEVER, |clocked| clocked.next_tick());
+        [(Deadline::ClockedInterrupts, tick), (Deadline::TransmitRetry, self.retry_output_at)]
     }
 
     /// The tick of clocked interrupts, if it is due, and another attempt to send by interfaces that could not.

@@ -7,6 +7,7 @@ use super::tcp::Tcp;
 use crate::channel::Channel;
 use crate::config::Config;
 use crate::context::Cx;
+use crate::deadline::{Deadline, Deadlines, Due};
 use crate::demux::{Binding, Table};
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
@@ -37,6 +38,7 @@ pub(crate) struct Net {
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     pub(crate) ready: ReadyTable,
+    pub(crate) deadlines: Deadlines,
     pub(crate) links: Links,
     pub(super) table: Table,
     pub(super) channels: Vec<Option<Channel>>,
@@ -82,6 +84,7 @@ impl Net {
             poller: poller(&config),
             ready: ReadyTable::new(),
             links: Links::new(&config),
+            deadlines: Deadlines::new(),
             table: Table::new(config.seed),
             channels: Vec::new(),
             sockets: Vec::new(),
@@ -166,34 +169,69 @@ impl Net {
 
     // --- Time and books ---
 
-    pub(crate) fn next_deadline(&self) -> Instant {
-        let own = self.links.next_deadline().min(self.poller.next_deadline());
-        self.stack.next_deadline().min(own).min(self.tcp_deadline())
+    /// Sets the timers of the parts that only say when they next have something to do.
+    pub(crate) fn note_deadlines(&mut self) {
+        for (who, deadline) in self.stack.deadlines().into_iter().chain(self.links.deadlines()) {
+            self.deadlines.set(who, deadline);
+        }
+        self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
+        self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
+        self.note_limit();
     }
 
-    /// Whether a look at the special fragment channel is due: only while the core is too busy for the idle level to look.
-    pub(crate) fn fragments_due(&self, now: Instant) -> bool {
-        now >= self.next_fragment_look
-            && self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(|c| !c.is_empty())
+    /// Sets the timer of the limits of input, which change whenever time is charged.
+    pub(crate) fn note_limit(&mut self) {
+        self.deadlines.set(Deadline::Limit, self.poller.limit_deadline());
     }
 
-    /// The clock interrupt: whatever is due.
-    pub(crate) fn clock(&mut self, now: Instant) {
+    /// Whether all of them are set as they should be. Rings on an adaptor fill by themselves: of those nobody knows
+    /// before the end of a unit.
+    pub(crate) fn has_noted_deadlines(&self) -> bool {
+        let poller = [
+            (Deadline::Feedback, self.poller.feedback_deadline()),
+            (Deadline::Limit, self.poller.limit_deadline()),
+        ];
+        let fragments = self.links.has_demultiplexer()
+            || self.deadlines.of(Deadline::Fragments) == self.fragments_deadline();
+        let parts = self.stack.deadlines().into_iter().chain(self.links.deadlines()).chain(poller);
+        fragments && parts.into_iter().all(|(who, deadline)| self.deadlines.of(who) == deadline)
+    }
+
+    /// When to look at the special fragment channel, if there is anything in it, though the core is too busy for
+    /// the idle level to look.
+    fn fragments_deadline(&self) -> Instant {
+        let waiting = self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(|c| !c.is_empty());
+        if waiting { self.next_fragment_look } else { Instant::NEVER }
+    }
+
+    /// The clock interrupt: what is due.
+    pub(crate) fn clock(&mut self, due: Due, now: Instant) {
         self.work.add(Work::Clock);
+        if due.any(&[Deadline::Feedback, Deadline::Limit]) {
+            self.expire_inhibitions(now);
+        }
+        if due.any(&Links::DEADLINES) {
+            let (links, mut cx) = self.links(now);
+            links.advance(&mut cx);
+        }
+        if due.any(&Stack::DEADLINES) {
+            self.with_stack(now, |stack, io| stack.tick(io));
+        }
+        if due.any(&[Deadline::Tcp]) {
+            self.advance_tcp(now);
+        }
+        if due.any(&[Deadline::Fragments]) {
+            self.next_fragment_look = now + FRAGMENT_PERIOD;
+            self.input_fragments(now);
+        }
+    }
+
+    /// Ends what full queues and limits have held back long enough.
+    fn expire_inhibitions(&mut self, now: Instant) {
         while let Some((queue, sources)) = self.poller.expire(now) {
             if self.reopen(queue) {
                 self.poller.grant(sources);
             }
-        }
-        let (links, mut cx) = self.links(now);
-        links.advance(&mut cx);
-        if now >= self.stack.next_deadline() {
-            self.with_stack(now, |stack, io| stack.tick(io));
-        }
-        self.advance_tcp(now);
-        if self.fragments_due(now) {
-            self.next_fragment_look = now + FRAGMENT_PERIOD;
-            self.input_fragments(now);
         }
     }
 

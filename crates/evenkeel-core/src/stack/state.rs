@@ -13,6 +13,7 @@ use super::rate::RateLimit;
 use super::reassembly::Reassembly;
 use super::route::Routes;
 use super::route_cache::RouteCache;
+use crate::deadline::Deadline;
 use crate::tcp::Secret;
 use crate::time::Instant;
 
@@ -88,8 +89,21 @@ impl Stack {
     /// When [`Stack::tick`] has something to do next; [`Instant::NEVER`] if it has nothing.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        let (reassembly, neighbors) = (self.reassembly.next_deadline(), self.neighbors.next_deadline());
-        reassembly.min(neighbors).min(self.groups.next_deadline()).min(self.claims.next_deadline())
+        self.deadlines().into_iter().map(|(_, deadline)| deadline).fold(Instant::NEVER, Instant::min)
+    }
+
+    /// Who wants [`Stack::tick`] to be called.
+    pub(crate) const DEADLINES: [Deadline; 4] =
+        [Deadline::Reassembly, Deadline::Neighbors, Deadline::Groups, Deadline::Claims];
+
+    /// When each of them next does.
+    pub(crate) fn deadlines(&self) -> [(Deadline, Instant); 4] {
+        [
+            (Deadline::Reassembly, self.reassembly.next_deadline()),
+            (Deadline::Neighbors, self.neighbors.next_deadline()),
+            (Deadline::Groups, self.groups.next_deadline()),
+            (Deadline::Claims, self.claims.next_deadline()),
+        ]
     }
 
     /// Fragments held in reassembly: part of the ledger's `queued`.

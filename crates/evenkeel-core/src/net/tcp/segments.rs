@@ -1,6 +1,7 @@
 //! Segments in and out, passing time, and what programs are told.
 
 use super::super::state::Net;
+use crate::deadline::Deadline;
 use crate::id::SocketId;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
 use crate::ready::Ready;
@@ -97,7 +98,8 @@ impl Net {
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
-        self.tcp.deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+        let deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+        self.deadlines.set(Deadline::Tcp, deadline);
     }
 
     /// What there is to send waits for one more unit, [`UNITS_HELD_MAX`] at most: it may leave together with what a program has to say to it.
@@ -176,18 +178,11 @@ impl Net {
 
     // --- Time ---
 
-    pub(crate) const fn tcp_deadline(&self) -> Instant {
-        self.tcp.deadline
-    }
-
-    /// Retransmissions, delayed acknowledgments and the like that are due.
+    /// Retransmissions, delayed acknowledgments and the like that are due. The end of the unit says what
+    /// is next.
     pub(in crate::net) fn advance_tcp(&mut self, now: Instant) {
-        if now >= self.tcp.deadline {
-            self.tcp.endpoint.advance(now);
-            self.tcp.stirred = true;
-            // Until the end of the unit says what is next.
-            self.tcp.deadline = Instant::NEVER;
-        }
+        self.tcp.endpoint.advance(now);
+        self.tcp.stirred = true;
     }
 }
 

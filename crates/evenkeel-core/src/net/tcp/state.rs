@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::tcp::table::Id;
 use crate::tcp::{Endpoint, Secret};
-use crate::time::Instant;
 
 /// TCP of a host.
 #[derive(Debug)]
@@ -20,8 +19,6 @@ pub(crate) struct Tcp {
     pub(super) stirred: bool,
     /// For so many units they have waited for a program to have its turn.
     pub(super) held: u8,
-    /// When the endpoint has something to do. As of the last time it was stirred.
-    pub(super) deadline: Instant,
     /// Of each process.
     pub(super) processing: Vec<Processing>,
     /// Processes that have segments to process, and have to be told.
@@ -51,7 +48,6 @@ impl Tcp {
             listeners: Vec::new(),
             stirred: false,
             held: 0,
-            deadline: Instant::NEVER,
             processing: Vec::new(),
             called: Vec::new(),
             spare: Spare::default(),
