@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::OwnLine;
+use super::ring::OwnLine;
 use crate::frame::{Frame, Pool, PoolLimit};
 
 /// When a frame that was handed to an adaptor has left it.

@@ -5,7 +5,7 @@
 
 mod moderation;
 mod port;
-mod transmit;
+pub(crate) mod transmit;
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! Capture queues: sightings on the way in and out, and the calls that read them.
 
-use super::Net;
+use super::state::Net;
 use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Sighting};
 use crate::config::Config;
 use crate::drop::QueueDrop;

@@ -1,6 +1,6 @@
 //! Units of device work: interrupts, the polling thread, demultiplexing into channels.
 
-use super::Net;
+use super::state::Net;
 use crate::capture::Sighting;
 use crate::channel::SegmentKind;
 use crate::demux::Class;

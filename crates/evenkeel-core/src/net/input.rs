@@ -1,6 +1,6 @@
 //! Units of protocol input, wherever the architecture does it: software interrupt, polling thread, receive call, daemon, idle level.
 
-use super::Net;
+use super::state::Net;
 use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};

@@ -1,6 +1,6 @@
 //! Interfaces are added; addresses come and go.
 
-use super::Net;
+use super::state::Net;
 use crate::demux::Change;
 use crate::id::{ChannelId, InterfaceId};
 use crate::interface::{Interface, RxQueue};

@@ -1,6 +1,6 @@
 //! The way out: a bounded queue in front of each interface's transmit ring.
 
-use super::Net;
+use super::state::Net;
 use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::{InterfaceId, SocketId};

@@ -1,6 +1,6 @@
 //! Sockets and channels come and go.
 
-use super::Net;
+use super::state::{EPHEMERAL_FIRST, Net};
 use crate::id::QueueId;
 use core::cmp::Reverse;
 
@@ -16,9 +16,6 @@ use crate::socket::{BindError, Counters, Descriptor, Socket};
 use crate::stack::{Io, Stack};
 use crate::time::Instant;
 use crate::wire::IpAddress;
-
-/// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
-pub(super) const EPHEMERAL_FIRST: u16 = 49_152;
 
 impl Net {
     /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.

@@ -1,6 +1,6 @@
 //! Feedback from full queues (TOCS 1997, section 6.6.1).
 
-use super::Sources;
+use super::sources::Sources;
 use crate::time::Duration;
 
 /// Which sources a full queue inhibits.
@@ -158,7 +158,7 @@ pub struct Resumes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SourceId;
+    use super::super::sources::SourceId;
     use super::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! The calls of programs (RFC 9293 3.9.1).
 
-use super::super::Net;
-use super::Holder;
+use super::super::state::Net;
+use super::state::Holder;
 use crate::demux::Binding;
 use crate::id::{ProcessId, SocketId};
 use crate::socket::{ConnectError, Descriptor, ListenError, Listener, Stream};

@@ -10,10 +10,8 @@
 //! TIME-WAIT have one channel together: they are nobody's any more, so the daemon for control traffic minds it. An adaptor does not know them, and has what
 //! comes for them go where other segments for nobody go: to the listener of the port, or else to that daemon.
 
-use std::collections::VecDeque;
-
-use super::super::Net;
-use super::Holder;
+use super::super::state::Net;
+use super::state::{Holder, Processing, Spare};
 use crate::channel::{Channel, SegmentKind};
 use crate::config::{CHANNEL_SHARE, Config};
 use crate::demux::{Binding, Change};
@@ -26,31 +24,6 @@ use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{ListenAt, Whose};
 use crate::tcp::table::Id;
 use crate::time::Instant;
-
-/// The protocol processing that a process has to do.
-#[derive(Debug, Default)]
-pub(super) struct Processing {
-    /// Channels with segments, served round robin.
-    active: VecDeque<ChannelId>,
-    /// The process has ended.
-    ended: bool,
-}
-
-/// Channels that connections take when segments come for them, and give back empty.
-#[derive(Debug, Default)]
-pub(super) struct Spare {
-    channels: Vec<ChannelId>,
-    /// Those that have rings on adaptors.
-    ringed: Vec<ChannelId>,
-    /// Buffers promised for all channels of connections together.
-    promised: usize,
-    /// Of these, how many hold a segment.
-    queued: usize,
-    /// On adaptors: how many channels were made.
-    rings: usize,
-    /// The one of all connections in TIME-WAIT.
-    time_wait: Option<ChannelId>,
-}
 
 impl Net {
     pub(super) fn processing_of(&mut self, process: ProcessId) -> &mut Processing {

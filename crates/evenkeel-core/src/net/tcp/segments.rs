@@ -1,6 +1,6 @@
 //! Segments in and out, passing time, and what programs are told.
 
-use super::super::Net;
+use super::super::state::Net;
 use crate::deadline::Deadline;
 use crate::id::SocketId;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
