@@ -36,9 +36,9 @@ pub use cpu::{cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_
 pub use device::{Device, Standing, Status};
 pub use error::LinkError;
 pub use hangup::hangup_bell;
-pub use listen::{Listen, Listener};
+pub use listen::{FRAME_BYTES, Listen, Listener};
 pub use namespace::enter_new_network;
-pub use netdev::device_index;
+pub use netdev::{device_index, devices_to_listen_to};
 pub use packet::{Address, Packet, PacketOptions};
 pub use random::random_bits;
 pub use rtnetlink::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News};

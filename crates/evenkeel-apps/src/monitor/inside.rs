@@ -9,6 +9,7 @@ use evenkeel::Engine;
 use evenkeel_core::capture::{Capture, CaptureCounters};
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::InterfaceId;
+use evenkeel_link::FRAME_BYTES;
 use evenkeel_link::capture::encode::Described;
 use evenkeel_link::capture::{Expression, Target};
 use serde::Serialize;
@@ -72,7 +73,7 @@ impl Inside {
     /// [`SiteError`] if the file cannot be created. That the host's memory does not allow it shows when the capture ends.
     pub fn start(&self, engine: &mut Engine, interfaces: &[InterfaceId]) -> Result<Capturing, SiteError> {
         let clock = *engine.clock();
-        let snaplen = u32::try_from(self.snaplen).unwrap_or(0);
+        let snaplen = self.snaplen.min(FRAME_BYTES) as u32;
         let filter = self.filter.as_ref().map(ToString::to_string).unwrap_or_default();
         let described = interfaces.iter().filter_map(|&id| {
             let interface = engine.host_mut().interface_mut(id)?;

@@ -20,4 +20,4 @@ pub mod summary;
 
 pub use inside::{Capturing, Inside, InsideCaptured};
 pub use program::{Monitor, Options, Shared, Sink, Tally, shared};
-pub use run::{Glance, Monitored, News, Setup, What, on_cable, on_device};
+pub use run::{Glance, Monitored, News, Setup, What, on_cable, on_devices};

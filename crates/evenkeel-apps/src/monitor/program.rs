@@ -9,7 +9,7 @@ use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{BindError, SocketId};
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::Clock;
+use evenkeel_link::{Clock, FRAME_BYTES};
 
 /// What is made of captured frames.
 pub trait Sink: fmt::Debug + Send {
@@ -61,6 +61,7 @@ pub struct Options {
 pub struct Tally {
     taken: AtomicU64,
     octets: AtomicU64,
+    cut: AtomicU64,
     discarded: AtomicU64,
     ended: AtomicBool,
     state: Mutex<State>,
@@ -85,6 +86,12 @@ impl Tally {
     #[must_use]
     pub fn octets(&self) -> u64 {
         self.octets.load(Ordering::Relaxed)
+    }
+
+    /// Frames taken of which more was wanted than a buffer holds.
+    #[must_use]
+    pub fn cut(&self) -> u64 {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// Frames that the sink could not take, and that were not waited for.
@@ -131,6 +138,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(1);
 /// The program.
 pub struct Monitor<S> {
     capture: Option<Capture>,
+    snaplen: usize,
     queue: Option<SocketId>,
     count: u64,
     discards: bool,
@@ -154,6 +162,7 @@ impl<S: Sink> Monitor<S> {
     #[must_use]
     pub fn new(options: Options, clock: Clock, sink: Shared<S>, tally: Arc<Tally>) -> Self {
         Self {
+            snaplen: options.capture.snaplen,
             capture: Some(options.capture),
             queue: None,
             count: options.count.unwrap_or(u64::MAX),
@@ -199,6 +208,7 @@ impl<S: Sink> Monitor<S> {
             if sink.take(&captured, time) {
                 add(&self.tally.taken, 1);
                 add(&self.tally.octets, captured.original_bytes as u64);
+                add(&self.tally.cut, u64::from(is_cut(&captured, self.snaplen)));
             } else if sink.is_over() {
                 return self.end();
             } else if self.discards || sink.is_stuck() {
@@ -238,6 +248,12 @@ impl<S: Sink> Program for Monitor<S> {
         }
         step
     }
+}
+
+/// Whether a buffer did not hold what was wanted of a frame.
+fn is_cut(captured: &Captured<'_>, snaplen: usize) -> bool {
+    let kept = captured.bytes.len();
+    kept == FRAME_BYTES && kept < captured.original_bytes.min(snaplen)
 }
 
 /// Only the program writes its counters, so that an addition need not be one operation.

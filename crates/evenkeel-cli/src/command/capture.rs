@@ -31,7 +31,7 @@ pub(super) fn tell(news: News) {
     match news {
         News::Failing(what) => eprintln!("evenkeel: {what}; packets that cannot be written are counted"),
         News::Recovered(frames) => eprintln!("evenkeel: writing again; {frames} packets were not written"),
-        News::Glance(_) => {}
+        News::Listening(_) | News::Glance(_) => {}
     }
 }
 
