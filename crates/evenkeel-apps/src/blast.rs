@@ -9,7 +9,6 @@ use evenkeel_core::cable::{self, End, WireCounters};
 use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::{Clock, Stop, cpus, pin_to_cpu};
@@ -17,10 +16,11 @@ use serde::Serialize;
 
 use crate::blaster::{Blaster, Options, Tally};
 use crate::books::{self, Books};
+use crate::hosted::Hosted;
 use crate::pace::Pace;
 use crate::requests::Requests;
 use crate::service::{self, Service};
-use crate::site::{Limits, PATIENCE, Port, Site, SiteError, drive, run_dry};
+use crate::site::{Limits, Port, Site, SiteError, drive, run_dry};
 
 /// What a load generator has done.
 #[derive(Debug, Clone, Serialize)]
@@ -219,8 +219,7 @@ impl Generator {
 /// A host on the flooded end of a cable, with a service on it.
 #[derive(Debug)]
 struct Sink {
-    engine: Engine,
-    interface: InterfaceId,
+    hosted: Hosted,
     architecture: Architecture,
     tally: Arc<service::Tally>,
     elapsed: Duration,
@@ -230,33 +229,33 @@ impl Sink {
     fn open(site: &Site, end: End, options: service::Options, clock: Clock) -> Result<Self, SiteError> {
         let mut engine = site.engine(clock)?;
         let interface = engine.add_cable(end, &site.addresses)?;
+        let mut hosted = Hosted::new(engine, interface, None)?;
         let tally = Arc::new(service::Tally::default());
-        engine.host_mut().spawn("sink", 0, Box::new(Service::new(options, Arc::clone(&tally))));
-        let until = clock.now() + PATIENCE;
-        engine.run(until, |_| tally.opened() || tally.ended())?;
+        let program = Box::new(Service::new(options, Arc::clone(&tally)));
+        hosted.spawn("sink", program, || tally.opened() || tally.ended())?;
         let architecture = site.config.architecture;
-        let sink = Self { engine, interface, architecture, tally, elapsed: Duration::ZERO };
+        let sink = Self { hosted, architecture, tally, elapsed: Duration::ZERO };
         sink.tally.refused().map_or(Ok(sink), |error| Err(error.into()))
     }
 
     fn run(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<(), SiteError> {
-        let (_, elapsed) = drive(&mut self.engine, limits, done, |_, _| {})?;
-        self.elapsed += elapsed;
+        self.elapsed += self.hosted.drive(limits, done, |_, _| {})?;
         Ok(())
     }
 
     /// Takes in what is still on its way.
     fn run_dry(&mut self) -> Result<(), SiteError> {
-        self.elapsed += run_dry(&mut self.engine)?;
+        self.elapsed += run_dry(&mut self.hosted.engine)?;
         Ok(())
     }
 
     /// What it did, given what the wire says: sheds of the interface are the sender's to count.
     fn receiver(&mut self, blasted: &Blasted, wire: WireCounters) -> Receiver {
-        let mut books = Books::of(self.engine.host_mut(), self.interface, self.elapsed);
+        let host = self.hosted.engine.host_mut();
+        let mut books = Books::of(host, self.hosted.interface, self.elapsed);
         books.conserved &= blasted.sent == wire.accepted + wire.shed + wire.discarded;
         // One that was told to end leaves frames in its rings.
-        books.conserved &= wire.accepted == books.received + self.engine.host_mut().in_rings();
+        books.conserved &= wire.accepted == books.received + host.in_rings();
         let shed = match self.architecture {
             Architecture::NiLrp => {
                 books::drop(QueueDrop::Channel.into(), "channel on the interface", wire.shed)

@@ -15,7 +15,7 @@ use evenkeel_core::interface::Interface as _;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::time::{Duration, Instant};
 
-use crate::demo::results::CpuShares;
+use crate::books::CpuShares;
 
 /// A measurement in which the host had its core for less than this share of the time is repeated.
 pub const UNDISTURBED: f64 = 0.97;

@@ -19,7 +19,8 @@ const CYCLE_PERIOD: Duration = Duration::from_millis(10);
 /// The clock that samples what the core is at.
 const TICK: Duration = Duration::from_millis(1);
 
-const HEADING: &str = "How packets are received";
+/// The heading of all these options.
+pub(crate) const HEADING: &str = "How packets are received";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Receiving {

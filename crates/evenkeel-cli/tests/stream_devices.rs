@@ -275,3 +275,31 @@ fn clients_that_take_too_long_are_closed_and_slow_ones_are_not() {
         assert_eq!(result["open"], 0, "{result}");
     });
 }
+
+/// As a service of inetd has it (RFC 862): one process, one port, both protocols.
+#[test]
+fn one_process_serves_udp_and_tcp() {
+    in_namespace("one_process_serves_udp_and_tcp", || {
+        for command in ["echo", "sink"] {
+            let service = Running::start(&with(command, &TAP, &["--port", "7", "--json"]));
+            wait_for("ping -c 1 -w 1 10.77.0.2");
+            let answer = |flags: &str| shell(&format!("echo hello | nc {flags} 10.77.0.2 7"));
+            let expected = if command == "echo" { "hello\n" } else { "" };
+            assert_eq!(answer("-N"), expected, "{command} over TCP");
+            assert_eq!(answer("-u -w 1"), expected, "{command} over UDP");
+            signal(service.0.as_ref().unwrap(), "INT");
+            let (status, result, said) = service.end();
+            assert_eq!(status, Some(0), "{said}");
+            let listening =
+                "evenkeel: listening on UDP and TCP port 7 of 10.77.0.2 and fd77::2, at tap:keel0\n";
+            assert_eq!(said, listening);
+            assert_eq!(
+                (&result["protocol"], &result["requests"]),
+                (&"udp+tcp".into(), &1.into()),
+                "{result}"
+            );
+            let streams = &result["streams"];
+            assert_eq!((&streams["accepted"], &streams["octets_in"]), (&1.into(), &6.into()), "{result}");
+        }
+    });
+}

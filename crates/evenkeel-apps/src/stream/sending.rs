@@ -14,11 +14,11 @@ use serde::Serialize;
 use super::outside::Outside;
 use super::report::{ConnectionReport, TcpReport};
 use super::send::{Drain, Outcome, Send, Source, Tally};
-use super::serve::{self, Served, Serving, farewell, pair};
-use super::{Echo, Sink};
+use super::{Echo, Options, Sink};
 use crate::books::Books;
 use crate::hosted::Hosted;
 use crate::monitor::{Inside, InsideCaptured};
+use crate::serve::{Listening, Running, Served, pair};
 use crate::site::{Limits, Port, Site, SiteError};
 
 /// What a client has done.
@@ -74,7 +74,7 @@ pub enum Place {
         /// Where the host at the other end stands.
         other: Box<Site>,
         /// How that serves.
-        serving: Serving,
+        options: Options,
         /// Whether it gives back what it gets, or takes it only.
         echoes: bool,
     },
@@ -116,15 +116,17 @@ pub fn send(
             let sent = run(engine, attached.interface, errand, limits, || false, watch)?;
             attached.close().map(|()| sent)
         }
-        Place::Cable { queues, other, serving, echoes } => {
+        Place::Cable { queues, other, options, echoes } => {
             let (near, far) = pair(site, queues);
             let interface = engine.add_cable(near, &site.addresses)?;
             let mut server = other.engine(clock)?;
             let server_interface = server.add_cable(far, &other.addresses)?;
             let server = if echoes {
-                serve::Running::start(server, server_interface, Echo::default(), serving)?
+                let service = Listening { service: Echo::default(), options, connections: 0 };
+                Running::start(server, server_interface, service.alone())?
             } else {
-                serve::Running::start(server, server_interface, Sink::default(), serving)?
+                let service = Listening { service: Sink::default(), options, connections: 0 };
+                Running::start(server, server_interface, service.alone())?
             };
             let ended = AtomicBool::new(false);
             thread::scope(|scope| {
@@ -163,7 +165,7 @@ fn run(
     let over = || tally.ended() || done();
     let mut elapsed = hosted.drive(limits, over, |engine, elapsed| watch(&report(engine, elapsed)))?;
     let last = report(&mut hosted.engine, elapsed);
-    elapsed += farewell(&mut hosted.engine, process, tally.ended())?;
+    elapsed += hosted.farewell(process, tally.ended())?;
     hosted.drain()?;
     let Sent { tcp, books, .. } = report(&mut hosted.engine, elapsed);
     let Outcome { input, output, .. } = core::mem::take(&mut *tally.outcome());

@@ -42,7 +42,7 @@ pub(crate) struct HostArguments {
     /// frame `snaplen` octets, of all frames those that `filter` says, in the language of tcpdump.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
     pub(crate) capture: Option<Inside>,
-    /// Print counters to standard error this often, such as 1s [default over TCP: on a terminal all the time].
+    /// Print counters to standard error this often, such as 1s [default: on a terminal all the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     pub(crate) stats_interval: Option<Duration>,
     /// Print the final counters as one JSON object.

@@ -7,7 +7,7 @@ use evenkeel::link::Clock;
 use evenkeel_apps::http::Document;
 use evenkeel_apps::stream::{Ask, Web};
 
-use super::serve::{Task, TcpArguments};
+use super::serve::{Run, Task, TcpArguments};
 use crate::command::hosting::HostArguments;
 use crate::failure::Failure;
 use crate::quantity;
@@ -60,5 +60,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ask = Ask::Request { text: text.as_slice().into(), answer: *size };
     let task = Task { port: *port, work: *work, count: *count, ask };
     let web = Web::new(Document::new(*size)).with_date(Clock::start()).with_timeout(*timeout);
-    streams.serve(host, receiving, web, task)
+    Run { host, receiving, streams, udp: None, tcp: Some(task) }.serve(web)
 }

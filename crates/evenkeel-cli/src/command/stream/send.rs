@@ -16,9 +16,7 @@ use evenkeel::link::{DeviceSpec, LinkSpec};
 use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::three_digits;
 use evenkeel_apps::site::{Limits, Site};
-use evenkeel_apps::stream::{
-    self, Drain, Errand, Options, Outside, Pattern, Place, Sent, Serving, Source, Way,
-};
+use evenkeel_apps::stream::{self, Drain, Errand, Options, Outside, Pattern, Place, Sent, Source, Way};
 use serde::Serialize;
 
 use super::serve::FAST_OPEN_WAITING;
@@ -205,8 +203,7 @@ impl Arguments {
         let fast_open = if self.fast_open { FAST_OPEN_WAITING as usize } else { 0 };
         let listener = ListenerConfig { fast_open, ..ListenerConfig::default() };
         let options = Options { port: self.to.port, listener, work: Duration::ZERO, count: None };
-        let serving = Serving { options, capture: None, connections: 0 };
-        Ok(Place::Cable { queues, other: Box::new(other), serving, echoes: !self.sink })
+        Ok(Place::Cable { queues, other: Box::new(other), options, echoes: !self.sink })
     }
 
     fn source(&self, outside: &Outside) -> Result<Source, Failure> {
@@ -301,7 +298,7 @@ fn describe(sent: &Sent) -> String {
         Some(false) => text.push_str("  something else came back than was sent\n"),
         _ => {}
     }
-    text.push_str(&show::host(&sent.tcp, &sent.books));
+    text.push_str(&(show::segments(&sent.tcp) + &show::drops(&sent.books)));
     if let Some(connection) = &sent.connection {
         text.push_str(&show::connection(connection));
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::core::tcp::counters::Counter;
-use evenkeel_apps::books::Books;
+use evenkeel_apps::books::{Books, Drop};
 use evenkeel_apps::quantity::{count, si, three_digits};
 use evenkeel_apps::stream::{ConnectionReport, TcpReport};
 
@@ -30,8 +30,8 @@ const TELLING: [(Counter, &str); 14] = [
     (Counter::InErrs, "in error"),
 ];
 
-/// One line of a host's TCP, and one for each reason of drops.
-pub(super) fn host(tcp: &TcpReport, books: &Books) -> String {
+/// One line of a host's TCP.
+pub(super) fn segments(tcp: &TcpReport) -> String {
     let (received, sent) = (tcp.count(Counter::InSegs), tcp.count(Counter::OutSegs));
     let mut text = format!("  segments: {} received, {} sent", count(received), count(sent));
     for (counter, what) in TELLING {
@@ -40,11 +40,13 @@ pub(super) fn host(tcp: &TcpReport, books: &Books) -> String {
             text.push_str(&format!(", {} {what}", count(times)));
         }
     }
-    text.push('\n');
-    for drop in &books.drops {
-        text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
-    }
-    text
+    text + "\n"
+}
+
+/// One line for each reason of drops.
+pub(super) fn drops(books: &Books) -> String {
+    let line = |drop: &Drop| format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason);
+    books.drops.iter().map(line).collect()
 }
 
 /// A connection on two lines, as `ss -ti` shows it.
