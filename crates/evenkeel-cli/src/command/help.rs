@@ -1,4 +1,5 @@
-//! `evenkeel help`, and how help looks: a line or two for each option, and what many commands share on a page of its own.
+//! `evenkeel help`, and how help looks: a line or two for each option, and what many commands share on a page
+//! of its own.
 
 use clap::{Arg, ArgAction, Args as _, Command, CommandFactory as _};
 
@@ -48,8 +49,8 @@ fn receiving() -> String {
     )
 }
 
-/// The command with help that fits onto a page: no empty lines between options, none of what has a page of its own. What the description
-/// says beyond its first sentence, and examples, come last.
+/// The command with help that fits onto a page: no empty lines between options, none of what has a page of
+/// its own. What the description says beyond its first sentence, and examples, come last.
 pub(crate) fn compact(command: Command) -> Command {
     let receives = command.get_arguments().any(is_about_receiving);
     let details = command.get_long_about().map(ToString::to_string).unwrap_or_default();
@@ -57,7 +58,12 @@ pub(crate) fn compact(command: Command) -> Command {
     let pointer = receives.then(|| POINTER.to_owned());
     let examples = command.get_after_long_help().map(ToString::to_string);
     let after: Vec<String> = pointer.into_iter().chain(details).chain(examples).collect();
-    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+    let help = Arg::new("help")
+        .short('h')
+        .long("help")
+        .action(ArgAction::HelpShort)
+        .help("Print help")
+        .help_heading(None::<&str>);
     let mut command = command.disable_help_flag(true).disable_help_subcommand(true).arg(help);
     if !after.is_empty() {
         command = command.after_help(after.join("\n\n"));

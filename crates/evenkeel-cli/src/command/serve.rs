@@ -39,7 +39,7 @@ pub(crate) struct ServeArguments {
     /// Serve TCP, and UDP only if --udp is given too.
     #[arg(long)]
     tcp: bool,
-    /// With --tcp on cable: octets that the other end sends over each connection, such as 64k.
+    /// With --tcp on cable: bytes that the other end sends over each connection, such as 64k.
     #[arg(long, value_name = "N", default_value = "64k", value_parser = quantity::count, requires = "tcp", help_heading = "TCP")]
     octets: u64,
     #[command(flatten)]
@@ -66,15 +66,13 @@ Examples:
   evenkeel echo cable --tcp --clients 1000 --octets 1M
 as root, in two terminals:
   evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 --stats-interval 1s --connections
-  ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7; echo hello | nc -N 10.77.0.2 7
-
-Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments.")]
+  ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7; echo hello | nc -N 10.77.0.2 7")]
 pub(crate) struct EchoArguments {
-    #[command(flatten)]
-    serve: ServeArguments,
     /// Port.
     #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
+    #[command(flatten)]
+    serve: ServeArguments,
 }
 
 /// Take what comes and count it (RFC 863): UDP requests, and what comes over TCP connections.
@@ -88,15 +86,13 @@ Examples:
   evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --stats-interval 1s
   evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --tcp --connections=100
   evenkeel sink tap:keel0 --group 239.1.2.3 --port 5004
-  evenkeel sink pcap:flood.pcapng --address 192.0.2.7/24 --json
-
-Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments.")]
+  evenkeel sink pcap:flood.pcapng --address 192.0.2.7/24 --json")]
 pub(crate) struct SinkArguments {
-    #[command(flatten)]
-    serve: ServeArguments,
     /// Port.
     #[arg(long, value_name = "PORT", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
+    #[command(flatten)]
+    serve: ServeArguments,
 }
 
 pub(crate) fn echo(arguments: &EchoArguments) -> Result<(), Failure> {
