@@ -1,4 +1,5 @@
-//! Running a load generator in real time: on a device or a cable as a program of a host, or straight into a cable for the highest rates.
+//! Running a load generator in real time: on a device or a cable as a program of a host, or straight into a
+//! cable for the highest rates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,7 +129,8 @@ const SINK: u8 = 2;
 /// A generator that waits looks this often whether it is asked to end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Floods a sink over a cable: the generator is a thread that does nothing else, the sink a host on the calling thread.
+/// Floods a sink over a cable: the generator is a thread that does nothing else, the sink a host on the
+/// calling thread.
 ///
 /// Where the process has two processors or more, each is given its own.
 ///
@@ -166,7 +168,8 @@ pub fn flood(
     })
 }
 
-/// Gives the calling thread the `index`th of several processors to itself. Where that is not allowed it goes without.
+/// Gives the calling thread the `index`th of several processors to itself. Where that is not allowed it goes
+/// without.
 pub(crate) fn pin(processors: &[usize], index: usize) {
     if let (true, Some(&cpu)) = (processors.len() > 1, processors.get(index)) {
         let _ = pin_to_cpu(cpu);

@@ -95,7 +95,8 @@ impl Books {
         }
     }
 
-    /// The books of several hosts, which ran at the same time each on a core of its own. Shares of CPU time are those of all cores.
+    /// The books of several hosts, which ran at the same time each on a core of its own. Shares of CPU time
+    /// are those of all cores.
     #[must_use]
     pub fn together<'a>(each: impl ExactSizeIterator<Item = &'a Self>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "there are few cores")]

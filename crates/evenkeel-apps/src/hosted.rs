@@ -1,4 +1,5 @@
-//! A host with one interface in real time: driven within limits, looked at now and then, and a capture beside what it does.
+//! A host with one interface in real time: driven within limits, looked at now and then, and a capture beside
+//! what it does.
 
 use std::io;
 
@@ -14,7 +15,8 @@ use crate::site::{Limits, PATIENCE, SiteError, drive, run_dry};
 const DRAIN: Duration = Duration::from_millis(20);
 /// How long the last words of connections may take, when their program has ended.
 const FAREWELL: Duration = Duration::from_millis(100);
-/// The same of a program that has ended because all was done: what it wrote last is still to arrive, also over a network that loses.
+/// The same of a program that has ended because all was done: what it wrote last is still to arrive, also
+/// over a network that loses.
 const DELIVERY: Duration = Duration::from_secs(10);
 /// How often a capture is looked after.
 const ATTEND: Duration = Duration::from_millis(50);
@@ -50,7 +52,8 @@ impl Hosted {
         Ok(process)
     }
 
-    /// Runs it within limits, or until it is over; `watch` is called as often as they say. Says how long it ran.
+    /// Runs it within limits, or until it is over; `watch` is called as often as they say. Says how long it
+    /// ran.
     pub(crate) fn drive(
         &mut self,
         limits: Limits,
@@ -70,7 +73,8 @@ impl Hosted {
         Ok(elapsed)
     }
 
-    /// Ends a program, if it has not ended, and lets its connections say so, with patience if all was `done`; says how long that took.
+    /// Ends a program, if it has not ended, and lets its connections say so, with patience if all was `done`;
+    /// says how long that took.
     pub(crate) fn farewell(&mut self, process: ProcessId, done: bool) -> io::Result<Duration> {
         let engine = &mut self.engine;
         engine.ignore_stop();

@@ -1,4 +1,5 @@
-//! Running services in real time, over UDP, over TCP or over both: on a device, or on a cable with clients at its other end.
+//! Running services in real time, over UDP, over TCP or over both: on a device, or on a cable with clients at
+//! its other end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,7 +101,7 @@ impl Served {
 pub struct Datagrams {
     /// Requests received.
     pub requests: u64,
-    /// Octets of payload in them.
+    /// Bytes of payload in them.
     pub octets: u64,
     /// Requests answered.
     pub answers: u64,
@@ -125,9 +126,9 @@ pub struct Streams {
     pub timed_out: u64,
     /// Requests answered, of a service that has such.
     pub requests: u64,
-    /// Octets read.
+    /// Bytes read.
     pub octets_in: u64,
-    /// Octets written.
+    /// Bytes written.
     pub octets_out: u64,
     /// Connections, the busiest first, before the server ended: as many as were asked for.
     pub connections: Vec<ConnectionReport>,
@@ -189,7 +190,8 @@ enum Done {
     Connections(Clients),
 }
 
-/// Serves on a cable at whose other end somebody does as he is told, until he has ended or a limit is reached.
+/// Serves on a cable at whose other end somebody does as he is told, until he has ended or a limit is
+/// reached.
 ///
 /// # Errors
 /// [`SiteError`]

@@ -1,4 +1,5 @@
-//! Where a host is attached, and what it is called there: what the commands that serve and the one that blasts have in common.
+//! Where a host is attached, and what it is called there: what the commands that serve and the one that
+//! blasts have in common.
 
 use std::io;
 use std::path::PathBuf;
@@ -154,7 +155,8 @@ fn everything_like(gateway: IpAddress) -> IpCidr {
     }
 }
 
-/// Lets a host take in what waits in its rings and queues, to which nothing comes any more; says how long it ran.
+/// Lets a host take in what waits in its rings and queues, to which nothing comes any more; says how long it
+/// ran.
 ///
 /// # Errors
 /// If the machine fails.

@@ -19,8 +19,9 @@ use failure::Failure;
 
 /// A network subsystem that holds its peak under any load.
 ///
-/// evenkeel receives packets so that delivered load never falls when offered load rises: it decides early and cheaply
-/// which packets can be used, and does the costly work only for those, on the bill of the program that wants them.
+/// evenkeel receives packets so that delivered load never falls when offered load rises: it decides early and
+/// cheaply which packets can be used, and does the costly work only for those, on the bill of the program
+/// that wants them.
 ///
 /// Start with `evenkeel demo`: it needs no root and takes about a minute.
 #[derive(Debug, Parser)]

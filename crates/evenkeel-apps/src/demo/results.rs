@@ -8,8 +8,8 @@ pub use crate::books::{CpuShares, Drop};
 
 /// Share of the offered frames that may be missing at a load that still counts as loss-free.
 ///
-/// Offered and delivered frames are counted over one window of time, but a few frames are always on their way when the
-/// window ends. They are not lost; at low loads they weigh most.
+/// Offered and delivered frames are counted over one window of time, but a few frames are always on their way
+/// when the window ends. They are not lost; at low loads they weigh most.
 pub const LOSS_FREE_TOLERANCE: f64 = 0.005;
 
 /// A core that the host had for less than this share of the time makes figures low and uneven.
@@ -39,7 +39,7 @@ pub struct Setup {
     pub cores: usize,
     /// Work of the service for each request, in nanoseconds.
     pub work_ns: u64,
-    /// Octets of each request frame, Ethernet header included, FCS not.
+    /// Bytes of each request frame, Ethernet header included, FCS not.
     pub frame_bytes: usize,
     /// Receive queues of the interface.
     pub queues: usize,
@@ -76,8 +76,8 @@ pub struct Architecture {
     pub neighbour_cpu: f64,
     /// Share of the requests to the unflooded socket that it never received.
     pub victim_loss: f64,
-    /// 99th percentile of the time from a request's sending to the unflooded socket until its program had it, in
-    /// microseconds. `None` if it received none.
+    /// 99th percentile of the time from a request's sending to the unflooded socket until its program had it,
+    /// in microseconds. `None` if it received none.
     pub victim_p99_us: Option<f64>,
     /// Whether at every load each frame was accounted for.
     pub conserved: bool,
@@ -106,8 +106,8 @@ pub struct Point {
     pub drops: Vec<Drop>,
     /// Whether each frame was accounted for.
     pub conserved: bool,
-    /// The share of the window in which the host's thread really had its core. What is missing the machine gave to other
-    /// programs, or to other machines.
+    /// The share of the window in which the host's thread really had its core. What is missing the machine
+    /// gave to other programs, or to other machines.
     pub core_share: f64,
 }
 
@@ -174,8 +174,8 @@ impl Architecture {
 }
 
 impl Demonstration {
-    /// The share of its core that the host had in the measurement that was disturbed most, if that is so little that the figures
-    /// suffer from it.
+    /// The share of its core that the host had in the measurement that was disturbed most, if that is so
+    /// little that the figures suffer from it.
     #[must_use]
     pub fn disturbed(&self) -> Option<f64> {
         let points = self.architectures.iter().flat_map(|a| &a.points);

@@ -1,6 +1,7 @@
 //! A capture inside a host that is there for something else.
 //!
-//! Others are served from the same rings, so nothing is held up for it: what cannot be written is discarded, and counted.
+//! Others are served from the same rings, so nothing is held up for it: what cannot be written is discarded,
+//! and counted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,7 +26,7 @@ use crate::site::SiteError;
 pub struct Inside {
     /// The file.
     pub file: PathBuf,
-    /// Octets kept of a frame at most.
+    /// Bytes kept of a frame at most.
     pub snaplen: usize,
     /// Which frames; `None` for all.
     pub filter: Option<Expression>,

@@ -108,7 +108,8 @@ impl Sink for Lines {
     }
 }
 
-/// Time of day (UTC), interface, direction, who to whom, protocol, what it says, bytes on the wire, and how many of them were kept if not all.
+/// Time of day (UTC), interface, direction, who to whom, protocol, what it says, bytes on the wire, and how
+/// many of them were kept if not all.
 fn line(bytes: &[u8], original_bytes: usize, interface: Option<&str>, sent: bool, time: u64) -> String {
     let Headers { from, to, protocol, detail } = Headers::of(bytes);
     let (seconds, micros) = (time / 1_000_000_000 % 86_400, time / 1_000 % 1_000_000);

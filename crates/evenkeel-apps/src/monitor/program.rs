@@ -13,14 +13,15 @@ use evenkeel_link::{Clock, FRAME_BYTES};
 
 /// What is made of captured frames.
 pub trait Sink: fmt::Debug + Send {
-    /// Takes a frame that was seen at `time`, in nanoseconds since 1970. False if it cannot now, because whoever reads or stores what
-    /// it makes is slow; it is offered again then.
+    /// Takes a frame that was seen at `time`, in nanoseconds since 1970. False if it cannot now, because
+    /// whoever reads or stores what it makes is slow; it is offered again then.
     fn take(&mut self, captured: &Captured<'_>, time: u64) -> bool;
 
     /// Gives up a frame that could not be taken.
     fn discard(&mut self, captured: &Captured<'_>);
 
-    /// Whether frames that cannot be taken are to be discarded, and not waited for: it is not known how long that would be.
+    /// Whether frames that cannot be taken are to be discarded, and not waited for: it is not known how long
+    /// that would be.
     fn is_stuck(&self) -> bool {
         false
     }
@@ -52,7 +53,8 @@ pub struct Options {
     pub capture: Capture,
     /// Frames after which it ends.
     pub count: Option<u64>,
-    /// Discard what the sink cannot take, instead of letting the queue fill: others on this host are served from the same rings.
+    /// Discard what the sink cannot take, instead of letting the queue fill: others on this host are served
+    /// from the same rings.
     pub discards: bool,
 }
 
@@ -82,7 +84,7 @@ impl Tally {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Octets that these had on the wire.
+    /// Bytes that these had on the wire.
     #[must_use]
     pub fn octets(&self) -> u64 {
         self.octets.load(Ordering::Relaxed)
@@ -126,7 +128,8 @@ impl Tally {
     }
 }
 
-/// Frames taken in one step at most: a lock and a look at the counters for each step, and others wait no longer than that.
+/// Frames taken in one step at most: a lock and a look at the counters for each step, and others wait no
+/// longer than that.
 const FRAMES_PER_STEP: usize = 64;
 
 /// How long frames are gathered, if there is nothing more to do, before they are handed on.

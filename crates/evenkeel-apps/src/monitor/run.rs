@@ -34,12 +34,12 @@ pub struct Setup {
     pub config: Config,
     /// Which frames; `None` for all.
     pub filter: Option<Expression>,
-    /// Octets kept of a frame at most.
+    /// Bytes kept of a frame at most.
     pub snaplen: usize,
     /// Frames that the capture queue holds.
     pub queue_pkts: usize,
-    /// Frames that a cable's receive ring holds. That of a network device has 2 KiB of memory for each, and holds the more the smaller they
-    /// are.
+    /// Frames that a cable's receive ring holds. That of a network device has 2 KiB of memory for each, and
+    /// holds the more the smaller they are.
     pub ring_pkts: usize,
     /// See frames to other stations too.
     pub promiscuous: bool,
@@ -60,8 +60,8 @@ pub enum What {
     Summary,
 }
 
-/// What a monitor has done. Every frame is accounted for: `received = shed + seen` and `accepted = dropped + discarded + unread + captured`;
-/// those seen and not accepted the filter did not want.
+/// What a monitor has done. Every frame is accounted for: `received = shed + seen` and `accepted = dropped +
+/// discarded + unread + captured`; those seen and not accepted the filter did not want.
 #[derive(Debug, Clone, Serialize)]
 pub struct Monitored {
     /// How long it ran, in seconds.
@@ -86,11 +86,11 @@ pub struct Monitored {
     pub unread: u64,
     /// And captured.
     pub captured: u64,
-    /// Of the captured ones, those that were larger than a buffer, which has the first 1920 octets.
+    /// Of the captured ones, those that were larger than a buffer, which has the first 1920 bytes.
     pub cut: u64,
     /// Frames of a capture that are not Ethernet's: they were passed over, and count nowhere else.
     pub passed_over: u64,
-    /// Octets that the captured ones had on the wire.
+    /// Bytes that the captured ones had on the wire.
     pub octets: u64,
     /// What was counted, if nothing was written or shown.
     pub summary: Option<Summarized>,
@@ -276,7 +276,8 @@ const WATCH: Duration = Duration::from_millis(50);
 const DRAIN: Duration = Duration::from_secs(1);
 
 impl<N: FnMut(News)> Monitoring<N> {
-    /// Opens the capture queue of a host whose interfaces are still to be added, in this order, so that no frame is missed.
+    /// Opens the capture queue of a host whose interfaces are still to be added, in this order, so that no
+    /// frame is missed.
     fn start(
         mut engine: Engine,
         interfaces: Vec<(String, EthernetAddress)>,

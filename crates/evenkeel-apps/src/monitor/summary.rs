@@ -21,7 +21,7 @@ pub struct Summary {
 pub struct Summarized {
     /// Frames.
     pub frames: u64,
-    /// Octets they had on the wire.
+    /// Bytes they had on the wire.
     pub octets: u64,
     /// Protocols, the most frequent first.
     pub protocols: Vec<Count>,
@@ -34,7 +34,8 @@ pub struct Summarized {
 pub struct Count {
     /// What.
     pub name: String,
-    /// In how many frames. With more different things than are kept, no less than that, and no more than the rarest of those listed.
+    /// In how many frames. With more different things than are kept, no less than that, and no more than the
+    /// rarest of those listed.
     pub frames: u64,
 }
 
@@ -99,8 +100,9 @@ impl Sink for Summary {
 /// Different things counted at a time.
 const KEPT: usize = 64;
 
-/// The most frequent of many things, in bounded memory (Metwally, Agrawal and El Abbadi, *Efficient computation of frequent and top-k
-/// elements in data streams*, ICDT 2005): a new one takes the place, and the count, of the rarest.
+/// The most frequent of many things, in bounded memory (Metwally, Agrawal and El Abbadi, *Efficient
+/// computation of frequent and top-k elements in data streams*, ICDT 2005): a new one takes the place, and
+/// the count, of the rarest.
 #[derive(Debug)]
 struct Frequent<T> {
     counts: Vec<(T, u64)>,

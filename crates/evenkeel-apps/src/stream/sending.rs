@@ -1,4 +1,5 @@
-//! Running a client with one connection in real time: on a device, or on a cable with a server at its other end.
+//! Running a client with one connection in real time: on a device, or on a cable with a server at its other
+//! end.
 
 use std::io;
 use std::sync::Arc;
@@ -32,11 +33,11 @@ pub struct Sent {
     pub complete: bool,
     /// Why not, if the connection was not opened or has failed, or what came back could not be written.
     pub error: Option<String>,
-    /// Octets written.
+    /// Bytes written.
     pub octets_out: u64,
-    /// Octets read.
+    /// Bytes read.
     pub octets_in: u64,
-    /// Of made-up octets: whether nothing came back but what was sent.
+    /// Of made-up bytes: whether nothing came back but what was sent.
     pub as_sent: Option<bool>,
     /// The connection, as it was last seen.
     pub connection: Option<ConnectionReport>,
@@ -85,7 +86,8 @@ pub enum Place {
 pub struct Errand {
     /// Where to.
     pub to: Endpoint,
-    /// The first octets go along with the SYN (RFC 7413), once a first connection, which says nothing, has brought the server's cookie.
+    /// The first bytes go along with the SYN (RFC 7413), once a first connection, which says nothing, has
+    /// brought the server's cookie.
     pub fast_open: bool,
     /// What.
     pub source: Source,

@@ -14,7 +14,7 @@ pub(crate) fn inside(text: &str) -> Result<Inside, String> {
     let (file, snaplen) = match text.split_once(",snaplen=") {
         Some((file, snaplen)) => {
             let snaplen = snaplen.parse().ok().filter(|snaplen| *snaplen > 0);
-            (file, snaplen.ok_or("expected a number of octets above 0 behind snaplen=")?)
+            (file, snaplen.ok_or("expected a number of bytes above 0 behind snaplen=")?)
         }
         None => (text, usize::MAX),
     };

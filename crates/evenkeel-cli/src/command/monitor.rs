@@ -26,8 +26,9 @@ use crate::terminal::{self, Progress};
 
 /// Capture packets without falling over when there are too many.
 ///
-/// Writes pcapng for Wireshark and tshark, or shows packets, or says who talks most. What cannot be taken in time dies in the
-/// interface's ring, for free, and is counted: packets captured and packets dropped add up to packets sent.
+/// Writes pcapng for Wireshark and tshark, or shows packets, or says who talks most. What cannot be taken in
+/// time dies in the interface's ring, for free, and is counted: packets captured and packets dropped add up
+/// to packets sent.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Links:
@@ -66,16 +67,18 @@ pub(crate) struct Arguments {
     /// Write the frames to a pcapng file, or to standard output if it is `-`.
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Show each frame on a line: time of day (UTC), direction, who to whom, protocol, TCP's flags or what ARP asks, length.
+    /// Show each frame on a line: time of day (UTC), direction, who to whom, protocol, TCP's flags or what
+    /// ARP asks, length.
     #[arg(long, conflicts_with = "write")]
     print: bool,
-    /// Octets of a frame to keep; 0 for all.
-    #[arg(short, long, value_name = "OCTETS", default_value_t = 0)]
+    /// Bytes of a frame to keep; 0 for all.
+    #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     snaplen: u32,
     /// Stop after so many frames.
     #[arg(short, long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
-    /// With --write: begin another file before one is larger than this, such as 64k or 100M; without a suffix in millions of octets.
+    /// With --write: begin another file before one is larger than this, such as 64k or 100M; without a suffix
+    /// in millions of bytes.
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = quantity::size, requires = "write")]
     file_size: Option<u64>,
     /// With --write: begin another file when one is as old as this, such as 60 (seconds) or 10min.
@@ -87,11 +90,12 @@ pub(crate) struct Arguments {
     /// On packet: see only frames that the interface would take anyway, not those to other stations.
     #[arg(short = 'p', long)]
     no_promiscuous: bool,
-    /// Frames that the capture queue holds. A short one stays in the processor's cache; what cannot be taken in time waits in the ring.
+    /// Frames that the capture queue holds. A short one stays in the processor's cache; what cannot be taken
+    /// in time waits in the ring.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
     queue: u32,
-    /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two. On packet that much memory, and at
-    /// least 256 KiB, which holds the more frames the smaller they are.
+    /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two. On
+    /// packet that much memory, and at least 256 KiB, which holds the more frames the smaller they are.
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(32..=65_536))]
     ring: u32,
     /// On cable: frames a second from the other end, such as 500k, or max.

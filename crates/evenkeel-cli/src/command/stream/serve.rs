@@ -27,18 +27,22 @@ pub(super) const FAST_OPEN_WAITING: u32 = 256;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TCP")]
 pub(crate) struct TcpArguments {
-    /// Report on connections as `ss -ti` does, on at most N, the busiest first: at the end, and at every --stats-interval.
+    /// Report on connections as `ss -ti` does, on at most N, the busiest first: at the end, and at every
+    /// --stats-interval.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
     pub(crate) connections: Option<usize>,
-    /// Connections that may wait to be accepted [default: 4096]. While so many do, SYNs are left where they are.
+    /// Connections that may wait to be accepted [default: 4096]. While so many do, SYNs are left where they
+    /// are.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     backlog: Option<u32>,
-    /// Take data that come with a SYN, from clients that have a cookie of ours (TCP Fast Open, RFC 7413), on at most N connections whose handshake is
-    /// not over [default: none; 256 without N]. A client's first connection gives it the cookie. Such data may come twice.
+    /// Take data that come with a SYN, from clients that have a cookie of ours (TCP Fast Open, RFC 7413), on
+    /// at most N connections whose handshake is not over [default: none; 256 without N]. A client's first
+    /// connection gives it the cookie. Such data may come twice.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fast_open: Option<u32>,
-    /// On cable: connections that the other end has open at a time, 128 of them at most at work [default: 16].
+    /// On cable: connections that the other end has open at a time, 128 of them at most at work [default:
+    /// 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: Option<u32>,
 }
