@@ -184,7 +184,7 @@ impl Router {
                 datagram.recycle(&mut self.pool);
             }
             Some(Received::Segment(packet)) => packet.consume(&mut self.ledger, &mut self.pool),
-            Some(Received::Trouble(_)) | None => {}
+            Some(Received::IcmpError(_)) | None => {}
         }
     }
 

@@ -50,6 +50,8 @@ pub struct Flooded {
     pub blasted: Blasted,
     /// The sink.
     pub receiver: Option<Receiver>,
+    /// Why nothing leaves by the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
 }
 
 /// The sink at the other end of a cable.
@@ -70,11 +72,10 @@ pub struct Receiver {
 /// # Errors
 /// [`SiteError`]
 pub fn on_device(site: &Site, port: &Port, options: Options) -> Result<Flooded, SiteError> {
-    let mut engine = site.engine(Clock::start())?;
-    let attached = site.attach(&mut engine, port)?;
-    let blasted = run(engine, options, || false)?;
+    let (engine, attached) = site.on_device(port, Clock::start())?;
+    let (blasted, device_failed) = run(engine, options, || false)?;
     attached.close()?;
-    Ok(Flooded { blasted, receiver: None })
+    Ok(Flooded { blasted, receiver: None, device_failed })
 }
 
 /// Blasts from a host on one end of a cable.
@@ -87,15 +88,20 @@ pub(crate) fn on_cable(
 ) -> Result<Blasted, SiteError> {
     let mut engine = site.engine(clock)?;
     engine.add_cable(end, &site.addresses)?;
-    run(engine, options, done)
+    run(engine, options, done).map(|(blasted, _)| blasted)
 }
 
-fn run(mut engine: Engine, options: Options, done: impl Fn() -> bool) -> Result<Blasted, SiteError> {
+/// What was sent, and why it ended if the device did.
+fn run(
+    mut engine: Engine,
+    options: Options,
+    done: impl Fn() -> bool,
+) -> Result<(Blasted, Option<String>), SiteError> {
     let (tally, target_pps) = (Arc::new(Tally::default()), options.rate_pps);
     engine.host_mut().spawn("blaster", 0, Box::new(Blaster::new(options, Arc::clone(&tally))));
     drive(&mut engine, Limits::default(), || tally.ended() || done(), |_, _| {})?;
     let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent());
-    Ok(Blasted {
+    let blasted = Blasted {
         target_pps,
         seconds,
         sent,
@@ -103,7 +109,8 @@ fn run(mut engine: Engine, options: Options, done: impl Fn() -> bool) -> Result<
         missed: tally.missed(),
         unsent: tally.unsent(),
         replies: tally.replies(),
-    })
+    };
+    Ok((blasted, engine.failed_device()))
 }
 
 /// How a cable is flooded.
@@ -164,7 +171,7 @@ pub fn flood(
     })
     .map(|blasted| {
         let receiver = sink.receiver(&blasted, generator.end.sent());
-        Flooded { blasted, receiver: Some(receiver) }
+        Flooded { blasted, receiver: Some(receiver), device_failed: None }
     })
 }
 

@@ -66,6 +66,8 @@ pub struct Served {
     pub books: Books,
     /// What was captured.
     pub capture: Option<InsideCaptured>,
+    /// Why no frame comes from the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
 }
 
 /// Where the report of a TCP service stands.
@@ -158,8 +160,7 @@ pub fn on_device<S: Service + 'static>(
     limits: Limits,
     news: impl FnMut(News<'_>),
 ) -> Result<Served, SiteError> {
-    let mut engine = site.engine(Clock::start())?;
-    let attached = site.attach(&mut engine, port)?;
+    let (engine, attached) = site.on_device(port, Clock::start())?;
     let served = Running::start(engine, attached.interface, serving)?.run(limits, || false, news)?;
     attached.close().map(|()| served)
 }
@@ -349,6 +350,7 @@ impl Services {
             },
             books: Books::of(engine.host_mut(), interface, elapsed),
             capture: None,
+            device_failed: engine.failed_device(),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use evenkeel::{Ended, Engine};
+use evenkeel::{Ended, Engine, Notice};
 use evenkeel_core::frame::PoolLimit;
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
 use evenkeel_core::socket::{BindError, ListenError};
@@ -12,7 +12,10 @@ use evenkeel_core::stack::{InterfaceId, RouteError};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::capture::{Recorded, Recording};
-use evenkeel_link::{Clock, Device, DeviceSpec, LinkError, Stop, Tap, TapOptions};
+use evenkeel_link::{
+    Address, Clock, Device, DeviceSpec, LinkError, Packet, PacketOptions, Stop, Tap, TapOptions,
+    refuse_kernel_forwarding,
+};
 
 /// The longest a host on a cable goes without looking whether the other end has finished.
 const SLICE: Duration = Duration::from_millis(20);
@@ -39,8 +42,12 @@ pub struct Port {
     pub device: DeviceSpec,
     /// For a TAP: addresses of the kernel's end.
     pub kernel_addresses: Vec<IpCidr>,
+    /// Its hardware address on it.
+    pub mac: Address,
     /// A file that every frame that comes or goes is written to.
     pub dump: Option<PathBuf>,
+    /// Tells people what happens to the device, in one line.
+    pub say: fn(&str),
 }
 
 impl Port {
@@ -48,9 +55,16 @@ impl Port {
         let device: Box<dyn Device> = match &self.device {
             DeviceSpec::Tap(name) => {
                 let kernel_addresses = self.kernel_addresses.clone();
-                Box::new(Tap::open(name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)
+                Box::new(Tap::open(name, &TapOptions { kernel_addresses, address: self.mac })?)
             }
-            other => evenkeel_link::open(other, clock)?,
+            DeviceSpec::Packet(name) => {
+                if self.mac == Address::Device {
+                    refuse_kernel_forwarding(name)?;
+                }
+                let options = PacketOptions { address: self.mac, ..PacketOptions::default() };
+                Box::new(Packet::open(name, &options)?)
+            }
+            other @ DeviceSpec::Pcap(_) => evenkeel_link::open(other, clock)?,
         };
         let Some(path) = &self.dump else { return Ok((device, None)) };
         let recorded = Recorded::new(device, path, clock)?;
@@ -106,15 +120,26 @@ impl Site {
         Ok(engine)
     }
 
-    /// Attaches a host to a device of the operating system.
+    /// A host that stands here, attached to a device of the operating system.
     ///
     /// # Errors
     /// [`SiteError`]
-    pub(crate) fn attach(&self, engine: &mut Engine, port: &Port) -> Result<Attached, SiteError> {
-        let (device, recording) = port.open(*engine.clock())?;
+    pub(crate) fn on_device(&self, port: &Port, clock: Clock) -> Result<(Engine, Attached), SiteError> {
+        let mut site = self.clone();
+        // In a capture there is nobody to hear it.
+        site.config.stack.announce = !matches!(port.device, DeviceSpec::Pcap(_));
+        let mut engine = site.engine(clock)?;
+        let (device, recording) = port.open(clock)?;
         let interface = engine.add_device(device, &self.addresses)?;
-        self.route(engine, interface)?;
-        Ok(Attached { interface, recording })
+        self.route(&mut engine, interface)?;
+        let say = port.say;
+        engine.follow_devices(move |notice| {
+            // That it is gone ends the command, and is its error.
+            if !matches!(notice, Notice::Removed { .. } | Notice::Returned { .. }) {
+                say(&notice.to_string());
+            }
+        })?;
+        Ok((engine, Attached { interface, recording }))
     }
 
     fn route(&self, engine: &mut Engine, interface: InterfaceId) -> Result<(), SiteError> {

@@ -30,6 +30,11 @@ impl Failure {
         Self::Machine("not every frame is accounted for: please report this as a bug".to_owned())
     }
 
+    /// Whether the device that a command's host was on is still there; if not, it is told why.
+    pub(crate) fn of_device(failed: Option<&String>) -> Result<(), Self> {
+        failed.map_or(Ok(()), |what| Err(Self::Machine(what.clone())))
+    }
+
     /// Prints the line, if there is one, and gives the status.
     pub(crate) fn report(&self) -> ExitCode {
         match self {

@@ -95,3 +95,10 @@ mod tests {
         }
     }
 }
+
+/// One line about something that happened, on standard error.
+pub(crate) fn say(what: &str) {
+    // A live line may stand there.
+    let over = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    eprintln!("{over}evenkeel: {what}");
+}

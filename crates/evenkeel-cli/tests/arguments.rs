@@ -87,6 +87,36 @@ fn bad_arguments_are_explained_in_one_line() {
             "this process may run on",
         ),
         (&["route", "--link", "packet:a", "--link", "packet:b", "--cores", "0-1"], "--cores"),
+        (
+            &["route", "--link", "packet:a,10.0.1.1/24", "--link", "packet:b,10.0.1.1/24"],
+            "`a` and `b` have the same address, 10.0.1.1",
+        ),
+        (
+            &["route", "--link", "x=packet:a,10.0.1.1/24", "--link", "y=packet:a,10.0.2.1/24"],
+            "`x` and `y` are the same device",
+        ),
+        (
+            &["route", "--link", "packet:a,10.0.1.1/24", "--link", "packet:b,10.0.1.2/24"],
+            "`a` and `b` are on the same network",
+        ),
+        (&["route", "--route", "10.9.1.0/16,via=10.0.2.2"], "the prefix is 10.9.0.0/16"),
+        (&["route", "--link", "packet:a,mac=x"], "expected own, device, random"),
+        (&["route", "--kernel-routes", "--link", "packet:a,mac=own", "--link", "packet:b"], "mac=device"),
+        (
+            &[
+                "route",
+                "--link",
+                "packet:a,10.0.1.1/24",
+                "--link",
+                "packet:b",
+                "--route",
+                "10.9.0.0/16,via=10.0.1.1",
+            ],
+            "10.0.1.1 is the router's own address, on `a`",
+        ),
+        (&["echo", "tap:ek0", "--mac", "device"], "the kernel's"),
+        (&["echo", "cable", "--mac", "random"], "packet:NAME and tap:NAME only"),
+        (&["send", "packet:ek0", "--mac", "ff:ff:ff:ff:ff:ff"], "expected own, device, random"),
         (&["lab", "run"], "<ID>"),
         (&["lab", "run", "no-such-figure"], "no experiment is called `no-such-figure`"),
         (&["completions", "tcl"], "bash"),
@@ -255,4 +285,56 @@ fn a_configuration_file_is_complained_about_with_line_and_column() {
         let said = complaint_about_file(&format!("config{index}"), &config.replace("LINKS", LINKS), rules);
         assert!(said.starts_with(expected), "{config}: {said}");
     }
+}
+
+/// A file of routes is as long as the Internet: reading it costs what it is long.
+#[test]
+fn a_hundred_thousand_routes_are_read_in_little_time() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-{}-routes", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("router.toml");
+    let mut text = "link = [\"packet:a,10.0.1.1/24\", \"packet:b,10.0.2.1/24\"]\n".to_owned();
+    for n in 0..100_000_u32 {
+        let prefix = format!("20.{}.{}.{}/32", n >> 16, n >> 8 & 255, n & 255);
+        text.push_str(&format!("[[route]]\nto = \"{prefix}\"\nvia = \"10.0.2.2\"\n"));
+    }
+    std::fs::write(&path, &text).unwrap();
+    let check = ["route", "--check", "--config", path.to_str().unwrap()];
+    let begin = std::time::Instant::now();
+    let output = evenkeel(&check);
+    let taken = begin.elapsed();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8(output.stdout).unwrap().matches("route  ").count(), 100_000);
+    assert!(taken.as_secs() < 40, "{taken:?}");
+    // One that is wrong is found among all of them.
+    std::fs::write(&path, text.replace("20.1.134.159/32", "20.1.134.159/31")).unwrap();
+    let said = complaint(2, &check);
+    let line = text.lines().position(|line| line.contains("20.1.134.159/32")).unwrap() + 1;
+    assert!(said.contains(&format!("router.toml:{line}:7: ")) && said.contains("20.1.134.158/31"), "{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// No file makes it take all memory there is.
+#[test]
+fn a_file_without_end_is_refused() {
+    let links = ["--link", "packet:a,10.0.1.1/24", "--link", "packet:b,10.0.2.1/24"];
+    for option in ["--rules", "--config"] {
+        let said = complaint(1, &[&["route", "--check"], &links[..], &[option, "/dev/zero"]].concat());
+        assert!(said.contains("/dev/zero: larger than 64 MiB"), "{said}");
+    }
+    let path = std::env::temp_dir().join(format!("evenkeel-{}-endless.conf", std::process::id()));
+    std::fs::write(&path, "table <bad> { } file \"/dev/zero\"\nblock from <bad>\n").unwrap();
+    let said =
+        complaint(2, &[&["route", "--check"], &links[..], &["--rules", path.to_str().unwrap()]].concat());
+    assert!(said.contains("cannot read /dev/zero: larger than 64 MiB"), "{said}");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_network_within_another_is_warned_of() {
+    let links = ["--link", "packet:a,10.0.0.1/16", "--link", "packet:b,10.0.1.65/26"];
+    let output = evenkeel(&[&["route", "--check"], &links[..]].concat());
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("warning  10.0.1.64/26 of `b` is part of 10.0.0.0/16 of `a`"), "{said}");
 }

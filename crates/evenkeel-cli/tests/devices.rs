@@ -85,3 +85,54 @@ fn ni_lrp_on_a_device_is_refused_with_what_to_do() {
         assert!(!succeeds("ip link show keel0"), "no TAP is left");
     });
 }
+
+/// Every command that has one device ends when it goes, says so, and still gives its counters.
+#[test]
+fn a_device_that_is_removed_ends_a_command_with_an_error() {
+    in_namespace("a_device_that_is_removed_ends_a_command_with_an_error", || {
+        for command in [
+            "echo packet:ek0",
+            "echo packet:ek0 --tcp",
+            "sink packet:ek0",
+            "http packet:ek0",
+            "send packet:ek0 --octets 1G",
+            "blast packet:ek0 --rate 100",
+            "monitor packet:ek0",
+            "echo tap:ek0",
+        ] {
+            if command.contains("packet") {
+                run("ip link add kernel0 type veth peer name ek0");
+                run("ip link set kernel0 up");
+                run("ip link set ek0 up");
+            }
+            let mut arguments: Vec<_> = command.split(' ').collect();
+            arguments.extend(["--json", "--duration", "60s"]);
+            let child = start(&arguments);
+            if command.contains("tap") {
+                wait_for("ip link show ek0");
+            } else {
+                wait_for_socket();
+            }
+            run("ip link del ek0");
+            let output = child.wait_with_output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+            assert!(said.contains("evenkeel: ek0: the device was removed"), "{command}: {said}");
+            let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(result["device_failed"], "ek0: the device was removed", "{command}: {result}");
+        }
+    });
+}
+
+/// Until somebody listens to all of a device of this namespace.
+fn wait_for_socket() {
+    // ETH_P_ALL, which a packet socket has once it is bound.
+    let bound = || std::fs::read_to_string("/proc/thread-self/net/packet").unwrap().contains(" 0003 ");
+    assert!(
+        (0..100).any(|_| bound() || {
+            pause();
+            false
+        }),
+        "nobody listens"
+    );
+}

@@ -128,8 +128,7 @@ pub(crate) enum Outcome {
     /// On another interface, or in the other direction: no work for the filter.
     NotShown,
     NotWanted,
-    /// Queued; this process is to be woken.
-    Queued(Option<ProcessId>),
+    Queued,
     Full,
 }
 
@@ -165,7 +164,7 @@ impl CaptureQueue {
             self.dropped_before += 1;
             return Outcome::Full;
         };
-        Outcome::Queued(self.queue.push(Seen {
+        self.queue.push(Seen {
             interface,
             sent,
             at,
@@ -173,7 +172,8 @@ impl CaptureQueue {
             original_bytes,
             dropped_before: core::mem::take(&mut self.dropped_before),
             place,
-        }))
+        });
+        Outcome::Queued
     }
 
     /// The oldest frame.
@@ -216,10 +216,5 @@ impl CaptureQueue {
 
     pub(crate) fn counters(&self) -> CaptureCounters {
         self.counters
-    }
-
-    /// Who sleeps until there is something in it.
-    pub(crate) fn waiter(&mut self) -> &mut Option<ProcessId> {
-        &mut self.queue.waiter
     }
 }

@@ -17,7 +17,7 @@ use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
-use crate::stack::{Hearsay, Neighbor, NeighborError, Route, RouteError};
+use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
 use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -116,6 +116,18 @@ pub struct Ran {
     pub protocol: bool,
 }
 
+/// No thread outside is attached as that process: it never was, or it has been killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAttached;
+
+impl core::fmt::Display for NotAttached {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("no thread outside is attached as that process")
+    }
+}
+
+impl core::error::Error for NotAttached {}
+
 /// One core's network subsystem. See the [module's description](self) for the order of calls.
 ///
 /// Time never goes back: every `now` is at least the one before.
@@ -201,6 +213,22 @@ impl Host {
         Ok(id)
     }
 
+    /// Puts another device in the place of an interface's, which is gone: addresses, routes, queues and limits stay. The hardware address and
+    /// the MTU are the new one's, and all addresses are announced again.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; the earlier one stays.
+    pub fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        self.net.replace_interface(id, interface, now)?;
+        self.net.transmit(now);
+        Ok(())
+    }
+
     /// Adds a static route; `0.0.0.0/0` and `::/0` for the default gateway.
     ///
     /// # Errors
@@ -264,15 +292,21 @@ impl Host {
         self.net.stack.neighbors(now)
     }
 
-    /// The oldest thing a neighbour said of itself that has not been passed on to the other hosts that this one shares its interfaces
-    /// with. Kept if [`stack::Config::news`] says so.
-    pub fn next_news(&mut self) -> Option<Hearsay> {
-        self.net.stack.next_news()
+    /// The oldest neighbour update that has not been passed on to the other hosts that this one shares its
+    /// interfaces with. Kept if [`stack::Config::neighbor_updates`] says so.
+    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
+        self.net.stack.next_neighbor_update()
     }
 
-    /// Takes in what a neighbour said to another host that has the same interfaces, in the same order, and the same addresses.
-    pub fn take_in(&mut self, hearsay: Hearsay, now: Instant) {
-        self.net.with_stack(now, |stack, io| stack.take_in(hearsay, io));
+    /// The oldest claim of somebody else on an address of ours that has not been reported.
+    pub fn next_conflict(&mut self) -> Option<AddressConflict> {
+        self.net.stack.next_conflict()
+    }
+
+    /// Brings what is known of neighbours in sync with another host that has the same interfaces, in the same
+    /// order, and the same addresses.
+    pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
+        self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.transmit(now);
     }
 
@@ -295,6 +329,54 @@ impl Host {
     /// Starts a program. `nice` from -20 to 20, as in UNIX.
     pub fn spawn(&mut self, name: &str, nice: i8, program: Box<dyn Program>) -> ProcessId {
         self.admit(name, nice, Body::Program(program))
+    }
+
+    /// Admits a process whose program is a thread outside: it enters the host to make its calls ([`Host::enter`]), and leaves again. It has
+    /// sockets, a share of the core for its protocol processing, and a bill, as any other. [`Host::kill`] ends it.
+    pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
+        let id = self.admit(name, nice, Body::Outside);
+        self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
+        id
+    }
+
+    /// A thread outside makes calls as the process that it was [attached](Host::attach) as. Segments that have come for that process are
+    /// processed first, a unit of them; what follows from the calls leaves before this returns.
+    ///
+    /// To be called between two units. The time it took is charged by [`Host::charge_process`].
+    ///
+    /// # Errors
+    /// [`NotAttached`]: nothing was called.
+    pub fn enter<T>(
+        &mut self,
+        process: ProcessId,
+        now: Instant,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<T, NotAttached> {
+        if !self.process(process).is_some_and(|process| matches!(process.body, Body::Outside)) {
+            return Err(NotAttached);
+        }
+        self.net.work.clear();
+        if self.net.has_segments(process) {
+            self.net.process_segments(process, now);
+            self.net.tell_programs();
+        }
+        let result = call(&mut System { net: &mut self.net, process, now });
+        self.net.last_read = None;
+        self.net.tell_programs();
+        self.net.send_tcp(now);
+        self.net.transmit(now);
+        self.wake(now);
+        Ok(result)
+    }
+
+    /// Charges a process for time that it has used outside of units: in [`Host::enter`].
+    pub fn charge_process(&mut self, process: ProcessId, elapsed: Duration) {
+        self.cpu[Level::Process as usize] += elapsed;
+        self.scheduler.charge(process, elapsed);
+        if let Some(Some(process)) = self.processes.get_mut(process.0 as usize) {
+            process.bill.charged += elapsed;
+            process.bill.used += elapsed;
+        }
     }
 
     fn admit(&mut self, name: &str, nice: i8, body: Body) -> ProcessId {
@@ -450,7 +532,7 @@ impl Host {
         let Some(process) = self.process(id).filter(|process| process.protocol.stepping) else {
             return false;
         };
-        held || process.sleep.is_some() && self.net.wakeups.contains(&id)
+        held || process.sleep.is_some() && self.net.ready.is_to_be_woken(id)
     }
 
     /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
@@ -503,7 +585,7 @@ impl Host {
                 self.net.daemon_step(*channel, now);
                 Step::Again
             }
-            Body::Running => Step::Exit,
+            Body::Outside | Body::Running => Step::Exit,
         };
         let read = self.net.last_read.take();
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
@@ -520,20 +602,25 @@ impl Host {
             if until > now {
                 break;
             }
-            self.net.wakeups.push(process);
-            self.net.work.add(Work::Wakeup);
+            self.net.ready.wake_process(process);
             self.sleepers.pop_first();
         }
     }
 
     fn wake(&mut self, now: Instant) {
         self.wake_protocol(now);
-        while let Some(id) = self.net.wakeups.pop() {
+        (0..self.net.ready.take_woken()).for_each(|_| self.net.work.add(Work::Wakeup));
+        self.net.ready.wake_outside();
+        while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
+            // A thread outside is woken by its own waker.
+            if matches!(process.body, Body::Outside) {
+                continue;
+            }
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.remove(&(sleep.until, id));
-                if let Some(descriptor) = sleep.socket.and_then(|s| self.net.descriptor_mut(s)) {
-                    *descriptor.waiter() = None;
+                if let Some(socket) = sleep.socket {
+                    self.net.ready.forget_process(socket, id);
                 }
                 self.scheduler.wake(id, now);
             }
@@ -554,7 +641,7 @@ impl Host {
 
     /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing of.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
-        self.net.wakeups.push(process);
+        self.net.ready.wake_process(process);
         self.wake(now);
     }
 
@@ -592,6 +679,11 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Charges time that was spent on the host's behalf outside of its units: to the level of processes, and to none of them.
+    pub fn charge_control(&mut self, elapsed: Duration) {
+        self.cpu[Level::Process as usize] += elapsed;
     }
 
     /// What the scheduler is to count of time that a process has used: all of it, or the less the fuller the queue that it reads.

@@ -67,6 +67,12 @@ pub trait Interface: fmt::Debug + Send {
         Ok(())
     }
 
+    /// Called once when a host gives the interface up while it goes on itself: gives back to the pool what [`Interface::attach`] let it grow
+    /// by, and what frames are held.
+    fn detach(&mut self, pool: &mut Pool) {
+        let _ = pool;
+    }
+
     /// Number of receive rings, at least one.
     fn queues(&self) -> usize;
 

@@ -21,6 +21,7 @@ mod octets;
 pub mod poll;
 pub mod process;
 mod queue;
+pub mod ready;
 pub mod receive;
 mod schedule;
 pub mod screen;

@@ -2,23 +2,20 @@
 
 use std::collections::VecDeque;
 
-use crate::id::ProcessId;
 use crate::poll::Gate;
 
-/// A bounded queue that a process reads, and may sleep on.
+/// A bounded queue that a process reads.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     items: VecDeque<T>,
     limit: usize,
     /// Feedback to whatever fills it.
     gate: Gate,
-    /// Who sleeps until there is something in it.
-    pub(crate) waiter: Option<ProcessId>,
 }
 
 impl<T> Queue<T> {
     pub(crate) fn new(limit: usize, gate: Gate) -> Self {
-        Self { items: VecDeque::with_capacity(limit), limit, gate, waiter: None }
+        Self { items: VecDeque::with_capacity(limit), limit, gate }
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -37,10 +34,9 @@ impl<T> Queue<T> {
         self.items.len() < self.limit
     }
 
-    /// Appends, and gives whom to wake. The caller has seen to it that there is room.
-    pub(crate) fn push(&mut self, item: T) -> Option<ProcessId> {
+    /// Appends. The caller has seen to it that there is room.
+    pub(crate) fn push(&mut self, item: T) {
         self.items.push_back(item);
-        self.waiter.take()
     }
 
     /// The oldest, and whether input may resume now that it is gone.

@@ -7,11 +7,12 @@ use crate::frame::PoolLimit;
 use crate::id::{ChannelId, ProcessId};
 use crate::queue::Queue;
 use crate::stack::{Datagram, SendError, Transit};
-use crate::tcp::endpoint::{ListenAt, Readiness};
+use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
 use crate::wire::IpAddress;
 
 pub use crate::id::SocketId;
+pub use crate::ready::{Event, Ready};
 
 /// Counters of a socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,7 +64,8 @@ pub(crate) enum Descriptor {
     Capture(Box<CaptureQueue>),
     Listener(Box<Listener>),
     Stream(Stream),
-    Events(Box<EventQueue>),
+    /// The event queue of a process.
+    Events(ProcessId),
 }
 
 impl Descriptor {
@@ -74,18 +76,7 @@ impl Descriptor {
             Self::Capture(capture) => Some(capture.owner),
             Self::Listener(listener) => Some(listener.owner),
             Self::Stream(stream) => Some(stream.owner),
-            Self::Events(events) => Some(events.owner),
-        }
-    }
-
-    pub(crate) fn waiter(&mut self) -> &mut Option<ProcessId> {
-        match self {
-            Self::Udp(socket) => &mut socket.ready.waiter,
-            Self::Screen(screen) => &mut screen.queue.waiter,
-            Self::Capture(capture) => capture.waiter(),
-            Self::Listener(listener) => &mut listener.waiter,
-            Self::Stream(stream) => &mut stream.waiter,
-            Self::Events(events) => &mut events.waiter,
+            Self::Events(owner) => Some(*owner),
         }
     }
 
@@ -114,8 +105,7 @@ impl Descriptor {
             Self::Udp(socket) => socket.ready.len(),
             Self::Screen(screen) => screen.queue.len(),
             Self::Capture(capture) => capture.len(),
-            Self::Listener(_) | Self::Stream(_) => 0,
-            Self::Events(events) => events.queue.len(),
+            Self::Listener(_) | Self::Stream(_) | Self::Events(_) => 0,
         }
     }
 }
@@ -160,9 +150,6 @@ pub(crate) struct Listener {
     pub(crate) handshakes: Option<ChannelId>,
     /// SYNs wait in their channel until there is room in the accept queue.
     pub(crate) stopped: bool,
-    pub(crate) waiter: Option<ProcessId>,
-    /// It is in its process's event queue.
-    pub(crate) announced: bool,
 }
 
 /// One end of a TCP connection.
@@ -170,30 +157,6 @@ pub(crate) struct Listener {
 pub(crate) struct Stream {
     pub(crate) owner: ProcessId,
     pub(crate) id: Id,
-    /// As of the last event.
-    pub(crate) ready: Readiness,
-    /// Nobody has looked since.
-    pub(crate) news: bool,
-    /// It is in its process's event queue.
-    pub(crate) announced: bool,
-    pub(crate) waiter: Option<ProcessId>,
-}
-
-/// Where a process hears of its TCP sockets: each is in it once at most.
-#[derive(Debug)]
-pub(crate) struct EventQueue {
-    pub(crate) owner: ProcessId,
-    pub(crate) queue: VecDeque<SocketId>,
-    pub(crate) waiter: Option<ProcessId>,
-}
-
-/// News of a TCP socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// Connections wait to be accepted. Accept until there is none.
-    Acceptable(SocketId),
-    /// A stream is ready for that. Read, or write, until it is not.
-    Stream(SocketId, Readiness),
 }
 
 /// Why no socket listens.
@@ -280,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_costs_its_host_32_octets() {
-        assert_eq!(size_of::<Option<Descriptor>>(), 32);
+    fn a_stream_costs_its_host_16_bytes() {
+        assert_eq!(size_of::<Option<Descriptor>>(), 16);
     }
 }

@@ -1,10 +1,13 @@
 //! The system calls: what a program may ask of its host.
 
+use core::task::Waker;
+
 use crate::capture::{Capture, CaptureCounters, Captured};
 use crate::id::{ProcessId, SocketId};
 use crate::net::Net;
+use crate::ready::{Event, Ready, Waiter};
 use crate::screen::Verdict;
-use crate::socket::{BindError, ConnectError, Event, ListenError};
+use crate::socket::{BindError, ConnectError, ListenError};
 use crate::stack::{Datagram, Endpoint, SendError, Transit};
 use crate::tcp::connection::{Info, Keepalive, Unavailable};
 use crate::tcp::endpoint::ListenAt;
@@ -295,17 +298,38 @@ impl System<'_> {
         if self.owns(stream) { self.net.stream_info(stream) } else { None }
     }
 
-    /// The queue in which this process hears of all its listeners and streams: wait for it as for a socket, and take what is in it with
-    /// [`System::next_event`].
+    /// The queue in which this process hears of all its descriptors, of every kind: wait for it as for a socket, and take what is in it
+    /// with [`System::next_event`].
     pub fn events(&mut self) -> SocketId {
         self.net.open_events(self.process)
     }
 
-    /// The oldest news, or `None`: then [`crate::process::Step::Wait`]. A socket is mentioned again when it is ready for more than it was when last
-    /// seen, so read, write or accept until there is nothing more.
+    /// The event that has waited longest, or `None`: then [`crate::process::Step::Wait`]. A stream or a listener is mentioned again when it is
+    /// ready for more than it was when last seen, so read, write or accept until there is nothing more. Of datagrams, packets to be screened
+    /// and captured frames that are left where they are, one hears again with the next wait.
     pub fn next_event(&mut self, events: SocketId) -> Option<Event> {
         self.net.work.add(Work::SystemCall);
-        if self.owns(events) { self.net.next_event(events) } else { None }
+        let own = self.net.ready.events_of(self.process) == Some(events);
+        if own { self.net.ready.next_event(self.process) } else { None }
+    }
+
+    /// Has `waker` woken, once, when the descriptor is ready: for threads and tasks outside, which do not sleep by
+    /// [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already; then nobody is woken. A descriptor of another
+    /// process counts as ready, and so does one that is closed: the next call says so.
+    pub fn wait(&mut self, socket: SocketId, waker: &Waker) -> bool {
+        self.net.work.add(Work::SystemCall);
+        if !self.owns(socket) || self.net.is_ready_to_wait_for(socket) {
+            return true;
+        }
+        self.net.ready.wait(socket, Waiter::Outside(waker.clone()), Ready::ALL);
+        false
+    }
+
+    /// `waker` is not to be woken for the descriptor any more.
+    pub fn forget(&mut self, socket: SocketId, waker: &Waker) {
+        if self.owns(socket) {
+            self.net.ready.forget_waker(socket, waker);
+        }
     }
 
     fn owns(&self, socket: SocketId) -> bool {

@@ -7,7 +7,6 @@ use common::router::*;
 use common::*;
 use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::{Binding, Change, Class, Table};
-use evenkeel_core::drop::IpDrop;
 use evenkeel_core::host::{Config, Level};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::stack::{NeighborState, Route, Via};
@@ -234,5 +233,8 @@ fn headers_behind_the_fixed_one_are_no_concern_of_a_router() {
     frame.extend([17, 200, 0, 0, 0, 0, 0, 0]);
     assert_eq!(table.classify(&frame), Class::Channel(forward));
     table.apply(Change::AddAddress(IpAddress::v6(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)));
-    assert_eq!(table.classify(&frame), Class::Discard(IpDrop::Malformed.into()));
+    // Of a packet for the host itself they are protocol input's, which may have to answer.
+    let control = ChannelId(4);
+    table.apply(Change::Bind(Binding::Control, control));
+    assert_eq!(table.classify(&frame), Class::Channel(control));
 }

@@ -82,10 +82,9 @@ impl Program for Server {
             system.bind(None, ELSEWHERE).unwrap()
         });
         while let Some(event) = system.next_event(events) {
-            match event {
-                Event::Acceptable(listener) => self.connected |= system.accept(listener).is_some(),
-                Event::Stream(stream, ready) if ready.readable => self.answer(stream, system),
-                Event::Stream(..) => {}
+            self.connected |= system.accept(event.socket).is_some();
+            if event.ready.is_readable() {
+                self.answer(event.socket, system);
             }
         }
         match self.then {

@@ -1,17 +1,19 @@
-//! Nothing is allocated per frame: not on the way up, not on the way down, not for a frame that is discarded.
+//! Nothing is allocated per frame: not on the way up, not on the way down, not for a frame that is discarded or cut in transit.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
 
 use allocation_counter::measure;
+use common::router::{FAR, WAN};
 use common::*;
 use evenkeel_core::host::{Config, System};
+use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::SocketId;
 use evenkeel_core::stack::{self, InterfaceId, Route, Via};
 use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, UdpPacket};
+use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv4Packet, UdpPacket};
 
 const ECHO: u16 = 7;
 /// Sleeps most of the time, so that its queues overflow.
@@ -134,5 +136,35 @@ fn no_architecture_allocates_to_forward() {
         assert_eq!(allocated.count_total, 0, "{what}: {allocated:?}");
         let ledger = bench.host.ledger();
         assert!(ledger.forwarded > 1000, "{what}: {ledger:?}");
+    }
+}
+
+/// Packets of the LAN's size for the WAN, which takes less.
+#[test]
+fn no_architecture_allocates_to_cut_packets_in_transit() {
+    for config in configs() {
+        let what = format!("{}, {:?}, {:?}", config.architecture, config.device_work, config.feedback);
+        let mut bench = Bench::router(config);
+        bench.host.set_mtu(WAN, 576);
+        let mut frame = udp_between(PEER, HOST_MAC, FAR, ECHO, &[7; 1400]);
+        let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
+        packet.set_dont_frag(false);
+        packet.fill_checksum();
+        let frames = vec![frame; 4];
+        let (mut sent, mut large) = (0, 0);
+        let mut batch = || {
+            bench.send(&frames);
+            bench.run(Duration::from_micros(400));
+            let wan = bench.wan.as_mut().unwrap();
+            while let Some(frame) = wan.queue_mut(0).take(&mut bench.pool) {
+                sent += 1;
+                large += usize::from(frame.len() > 14 + 576);
+                bench.pool.recycle(frame);
+            }
+        };
+        (0..WARM_UP).for_each(|_| batch());
+        let allocated = measure(|| (0..BATCHES).for_each(|_| batch()));
+        assert_eq!(allocated.count_total, 0, "{what}: {allocated:?}");
+        assert_eq!((sent, large), ((WARM_UP + BATCHES) * 4 * 3, 0), "{what}");
     }
 }

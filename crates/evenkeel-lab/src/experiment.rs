@@ -82,7 +82,12 @@ pub struct Outcome {
 
 impl Outcome {
     /// Curves and checks, with the labels of the points' coordinates.
-    pub(crate) const fn new(x: &'static str, y: &'static str, points: Vec<Point>, checks: Vec<Check>) -> Self {
+    pub(crate) const fn new(
+        x: &'static str,
+        y: &'static str,
+        points: Vec<Point>,
+        checks: Vec<Check>,
+    ) -> Self {
         Self { x, y, y_max: None, points, checks, kept: BTreeMap::new() }
     }
 
@@ -91,7 +96,10 @@ impl Outcome {
         let first = outcomes.first()?.clone();
         let check = |nth: usize| {
             let runs: Vec<Check> = outcomes.iter().filter_map(|o| o.checks.get(nth).cloned()).collect();
-            assert!(runs.iter().all(|run| run.name == first.checks[nth].name), "checks are the same for every seed");
+            assert!(
+                runs.iter().all(|run| run.name == first.checks[nth].name),
+                "checks are the same for every seed"
+            );
             Check::over(&runs)
         };
         let checks = (0..first.checks.len()).filter_map(check).collect();
@@ -270,7 +278,8 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = [("predicted", self.predicted), ("calibrated", self.calibrated), ("conditions", self.conditions)];
+        let kinds =
+            [("predicted", self.predicted), ("calibrated", self.calibrated), ("conditions", self.conditions)];
         let told = kinds.into_iter().filter(|(_, count)| count.checks > 0);
         let told: Vec<String> = told.map(|(kind, count)| format!("{kind}: {count} hold")).collect();
         f.write_str(&told.join("; "))
@@ -368,7 +377,8 @@ impl Report {
             return;
         }
         let expected = if self.mode == Mode::Real { "wanted" } else { "expected" };
-        let _ = write!(text, "\n{:<4} {kind:<64} {expected:>16} {:>16} {:>5} {:<8}", "", "here", "+-", "from");
+        let _ =
+            write!(text, "\n{:<4} {kind:<64} {expected:>16} {:>16} {:>5} {:<8}", "", "here", "+-", "from");
         if self.seeds > 1 {
             let _ = write!(text, " {:>18} {:>5}", "least to most", "seeds");
         }
@@ -432,15 +442,20 @@ impl Check {
     fn write_to(&self, text: &mut String) {
         let (mark, from) = (self.mark(), self.origin.word());
         let (expected, measured) = (self.expected.to_string(), self.measured.to_string());
-        let percent = if self.tolerance > 0.0 { format!("{}%", round(self.tolerance * 100.0)) } else { String::new() };
+        let percent =
+            if self.tolerance > 0.0 { format!("{}%", round(self.tolerance * 100.0)) } else { String::new() };
         let words = matches!(self.expected, Figure::Text(_));
         let (cells, more) = if words {
-            ([String::new(), String::new()], format!("{:>10} {expected}\n{:>10} {measured}\n", "expected:", "here:"))
+            (
+                [String::new(), String::new()],
+                format!("{:>10} {expected}\n{:>10} {measured}\n", "expected:", "here:"),
+            )
         } else {
             ([expected, measured], String::new())
         };
         let [expected, measured] = cells;
-        let mut line = format!("{mark:<4} {:<64} {expected:>16} {measured:>16} {percent:>5} {from:<8}", self.name);
+        let mut line =
+            format!("{mark:<4} {:<64} {expected:>16} {measured:>16} {percent:>5} {from:<8}", self.name);
         if let Some(over) = self.over {
             let range = over.range.map_or(String::new(), |range| Figure::Range(range).to_string());
             let _ = write!(line, " {range:>18} {:>4.0}%", 100.0 * over.passing);
@@ -488,8 +503,10 @@ mod tests {
 
     #[test]
     fn json_keeps_the_contract() {
-        let checks =
-            vec![near(101.0), calibrated("cost.input", Origin::Words, "share").within([0.4, 0.65], &[0.5, 0.6])];
+        let checks = vec![
+            near(101.0),
+            calibrated("cost.input", Origin::Words, "share").within([0.4, 0.65], &[0.5, 0.6]),
+        ];
         let json = serde_json::to_value(report(checks)).unwrap();
         for key in ["id", "title", "source", "mode", "seed", "seeds", "summary", "points", "checks"] {
             assert!(json.get(key).is_some(), "{key}");

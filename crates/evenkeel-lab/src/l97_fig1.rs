@@ -6,8 +6,8 @@
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::work::Work;
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
+use evenkeel_core::work::Work;
 use evenkeel_sim::machine::Machine;
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::packet::Station;
@@ -52,7 +52,12 @@ fn measure(seed: u64) -> Outcome {
         calibrated(FITTED, Paper, name).near(ms, latencies[pkts as usize - 1].1, 0.05)
     };
     let checks = PAPER.iter().map(check).chain([linear(&latencies), third_copy(seed)]);
-    Outcome::new("burst (packets)", "latency of the first (ms)", here.chain(paper).collect(), checks.collect())
+    Outcome::new(
+        "burst (packets)",
+        "latency of the first (ms)",
+        here.chain(paper).collect(),
+        checks.collect(),
+    )
 }
 
 /// "Nearly linear in the burst size".

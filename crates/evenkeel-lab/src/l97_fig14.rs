@@ -153,6 +153,7 @@ fn independent(seed: u64) -> Check {
 fn growing(seed: u64) -> Check {
     let first = first_of_bursts(&Setup::UNMODIFIED, seed);
     let grows = first[..4].windows(2).all(|pair| pair[0] < pair[1]);
-    let claim: Claim = predicted(Words, "first packet of 1 to 4 without polling: the later the longer the burst");
+    let claim: Claim =
+        predicted(Words, "first packet of 1 to 4 without polling: the later the longer the burst");
     claim.equal("grows", if grows { "grows" } else { "does not grow" })
 }

@@ -98,8 +98,11 @@ fn checks(curves: &[Curve; 4]) -> Vec<Check> {
         predicted(Words, "peak to disk with feedback, of that without: better")
             .within([1.05, 2.0], &[better(disk, disk_without)]),
         predicted(Words, "lost at the ring, of the input: very few").within([0.0, 0.005], &ring),
-        predicted(Words, "lost with feedback to disk at the first rate that loses without, of the input: some")
-            .within([1e-4, 0.2], &[first_loss]),
+        predicted(
+            Words,
+            "lost with feedback to disk at the first rate that loses without, of the input: some",
+        )
+        .within([1e-4, 0.2], &[first_loss]),
     ]
 }
 

@@ -53,7 +53,8 @@ fn measure(seed: u64) -> Outcome {
 }
 
 const DEVICE: &str = "cost.interrupt, cost.receive, cost.enqueue";
-const ALL: &str = "cost.interrupt, cost.receive, cost.enqueue, cost.input, cost.forward, cost.transmit, cost.reclaim";
+const ALL: &str =
+    "cost.interrupt, cost.receive, cost.enqueue, cost.input, cost.forward, cost.transmit, cost.reclaim";
 const SCREEND: &str = "architecture.eager.deliver";
 
 fn without(plain: &Curve) -> Vec<Check> {
@@ -81,12 +82,17 @@ fn with(screend: &Curve) -> Vec<Check> {
     let knee = paper::SCREEND_KNEE;
     vec![
         calibrated(SCREEND, Paper, "peak with screend (packets/s)").near(knee, screend.peak(), 0.05),
-        calibrated(SCREEND, Paper, "loss-free with screend up to (packets/s)").near(knee, screend.mlfrr(), 0.05),
+        calibrated(SCREEND, Paper, "loss-free with screend up to (packets/s)").near(
+            knee,
+            screend.mlfrr(),
+            0.05,
+        ),
         calibrated("cost.screen", Paper, "livelock with screend (packets/s)").near(
             paper::SCREEND_LIVELOCK,
             screend.livelock(),
             0.10,
         ),
-        predicted(Paper, "losses at 4000/s with screend").equal("screening queue", screend.at(4_000).places()),
+        predicted(Paper, "losses at 4000/s with screend")
+            .equal("screening queue", screend.at(4_000).places()),
     ]
 }

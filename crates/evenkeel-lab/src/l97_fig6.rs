@@ -41,7 +41,10 @@ fn measure(seed: u64) -> Outcome {
             &[(paper::MLFRR[0], paper::MLFRR[0]), (paper::LIVELOCK as f64, 0.0)],
         ))
         .chain(Point::of_paper("feedback", &[(paper::MLFRR[1], paper::MLFRR[1])]))
-        .chain(Point::derived("feedback", &[(paper::MLFRR[1], paper::MLFRR[1]), (12_000.0, paper::MLFRR[1])]));
+        .chain(Point::derived(
+            "feedback",
+            &[(paper::MLFRR[1], paper::MLFRR[1]), (12_000.0, paper::MLFRR[1])],
+        ));
     let checks = [peaks(&unmodified, &feedback), overload(&unmodified, &no_feedback, &feedback)];
     Outcome::new(
         "input (packets/s)",

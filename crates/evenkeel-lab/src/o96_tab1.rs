@@ -126,7 +126,8 @@ fn mbit_per_s(octets: usize, time: Duration) -> f64 {
 type Row = [f64; 3];
 
 fn measure(seed: u64) -> Outcome {
-    let run = |architecture| [round_trip(architecture, seed), udp(architecture, seed), tcp(architecture, seed)];
+    let run =
+        |architecture| [round_trip(architecture, seed), udp(architecture, seed), tcp(architecture, seed)];
     let here: Vec<Row> = SYSTEMS.iter().map(|&(architecture, _)| run(architecture)).collect();
     let less_anomaly = |[us, udp, tcp]: Row| [us - ANOMALY_US, udp, tcp];
     let paper: Vec<Row> = SYSTEMS.iter().map(|&(_, row)| less_anomaly(row)).collect();
@@ -150,17 +151,26 @@ fn system(architecture: Architecture, here: &Row, paper: &Row) -> [Check; 3] {
     let name = |what: &str| format!("{architecture}: {what}");
     let round_trip = predicted(Paper, name("round trip less 300 us (us)")).near(paper[0], here[0], 0.05);
     [
-        if architecture == Architecture::Eager { round_trip } else { round_trip.known_miss(DELIVERY_IN_OVERLOAD) },
+        if architecture == Architecture::Eager {
+            round_trip
+        } else {
+            round_trip.known_miss(DELIVERY_IN_OVERLOAD)
+        },
         calibrated("program.udp-copy", Paper, name("UDP throughput (Mbit/s)")).near(paper[1], here[1], 0.05),
-        calibrated("program.tcp-copy, cost.segment, cost.segment-output", Paper, name("TCP throughput (Mbit/s)"))
-            .near(paper[2], here[2], 0.05),
+        calibrated(
+            "program.tcp-copy, cost.segment, cost.segment-output",
+            Paper,
+            name("TCP throughput (Mbit/s)"),
+        )
+        .near(paper[2], here[2], 0.05),
     ]
 }
 
 /// The order of the three systems in one column.
 fn order(column: usize, here: &[Row], paper: &[Row]) -> Check {
     let ranked = |rows: &[Row]| {
-        let values = SYSTEMS.iter().zip(rows).map(|((architecture, _), row)| (architecture.name(), row[column]));
+        let values =
+            SYSTEMS.iter().zip(rows).map(|((architecture, _), row)| (architecture.name(), row[column]));
         ranking(&values.collect::<Vec<_>>())
     };
     let name = ["order of round trips", "order of UDP throughput", "order of TCP throughput"][column];

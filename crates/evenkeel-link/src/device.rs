@@ -7,16 +7,25 @@ use std::sync::{Arc, OnceLock};
 use evenkeel_core::frame::{BUFFER_BYTES, HEADROOM};
 use evenkeel_core::interface::Interface;
 
+use crate::error::LinkError;
+
 /// Buffers that a device has the host's pool grow by: for frames between the device and their queue, either way.
 pub(crate) const IN_TRANSIT_PKTS: usize = 128;
 
-/// The largest IP packet that a frame buffer can hold, with an Ethernet header and a VLAN tag in front, and an octet to spare: a
+/// The largest IP packet that a frame buffer can hold, with an Ethernet header and a VLAN tag in front, and a byte to spare: a
 /// read that fills the buffer is taken to be cut off.
-const MTU_MAX: usize = BUFFER_BYTES - HEADROOM - 14 - 4 - 1;
+pub const MTU_MAX: usize = BUFFER_BYTES - HEADROOM - 14 - 4 - 1;
 
-/// The MTU to use on a device: its own, as far as our buffers go. Larger packets that come in are counted as shed.
-pub(crate) fn usable_mtu(device_mtu: usize) -> usize {
-    device_mtu.min(MTU_MAX)
+/// The MTU of the device called `name`.
+///
+/// # Errors
+/// [`LinkError::Jumbo`] if our buffers are too small for its frames. Its neighbours would send such, all of them would be lost, and TCP would
+/// never get a segment through.
+pub(crate) fn usable_mtu(name: &str, device_mtu: usize) -> Result<usize, LinkError> {
+    if device_mtu > MTU_MAX {
+        return Err(LinkError::Jumbo { name: name.to_owned(), mtu: device_mtu });
+    }
+    Ok(device_mtu)
 }
 
 /// An interface of the operating system.
@@ -30,6 +39,11 @@ pub trait Device: Interface {
 
     /// How the device is doing.
     fn status(&self) -> Status;
+
+    /// The kernel's number for it; `None` if it is no network device.
+    fn index(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// A handle on how a device is doing; copies see the same.
@@ -88,7 +102,8 @@ impl Status {
         self.0.reason.get().map(String::as_str)
     }
 
-    pub(crate) fn fail(&self, reason: String) {
+    /// No frame will come any more, for this reason.
+    pub fn fail(&self, reason: String) {
         // The first reason is the one that counts.
         let _ = self.0.reason.set(reason);
         self.set(Standing::Failed);

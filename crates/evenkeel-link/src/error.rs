@@ -3,6 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use evenkeel_core::wire::EthernetAddress;
+
+use crate::device::MTU_MAX;
+
 /// A link could not be opened. The message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -30,6 +34,36 @@ pub enum LinkError {
     Down {
         /// The device.
         name: String,
+    },
+    /// Its frames are larger than our buffers.
+    #[error(
+        "`{name}` has an MTU of {mtu}, and frames of more than {MTU_MAX} bytes of IP cannot be received: ip link set {name} mtu 1500, and the same at its neighbours"
+    )]
+    Jumbo {
+        /// The device.
+        name: String,
+        /// Its MTU.
+        mtu: usize,
+    },
+    /// Another evenkeel has this hardware address there, and would answer every frame too.
+    #[error(
+        "another evenkeel is {address} on `{name}`, and both would answer: stop that one, use another device, or give this one another address (--mac random)"
+    )]
+    Claimed {
+        /// The device.
+        name: String,
+        /// The hardware address.
+        address: EthernetAddress,
+    },
+    /// The kernel forwards what comes to the hardware address that we are to share with it.
+    #[error(
+        "the kernel forwards what comes to the hardware address of `{name}` as well, so packets would arrive twice: sysctl -w {setting}=0"
+    )]
+    KernelForwards {
+        /// The device.
+        name: String,
+        /// The kernel's setting.
+        setting: String,
     },
     /// Another program has it.
     #[error("`{name}` is in use by another program: stop that one, or choose another name")]
@@ -83,6 +117,11 @@ pub enum LinkError {
 }
 
 impl LinkError {
+    /// No hardware address could be drawn.
+    pub(crate) fn random(source: io::Error) -> Self {
+        Self::Os { what: "draw a hardware address".to_owned(), source }
+    }
+
     /// The error for a failed system call that was to do `what` to device `name` and needs `capability`.
     pub(crate) fn of_device(name: &str, what: &str, capability: &'static str, source: io::Error) -> Self {
         let (name, full) = (name.to_owned(), format!("{what} `{name}`"));

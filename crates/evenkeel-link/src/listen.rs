@@ -17,7 +17,7 @@ use evenkeel_core::interface::{Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 
 use crate::blocks::Blocks;
-use crate::device::{Device, IN_TRANSIT_PKTS, Status, usable_mtu};
+use crate::device::{Device, IN_TRANSIT_PKTS, MTU_MAX, Status};
 use crate::error::LinkError;
 use crate::netdev::{Framing, NetDevice};
 use crate::received::{Received, Slot};
@@ -77,7 +77,7 @@ impl Listener {
         }
         let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
         let (socket, blocks) = open_ring(index, framing, listen, ring_pkts).map_err(fail)?;
-        let mtu = usable_mtu(device.mtu()?);
+        let mtu = device.mtu()?.min(MTU_MAX);
         Ok(Self {
             device,
             presence: Presence::of(index),
@@ -152,6 +152,10 @@ impl Interface for Listener {
         pool.grow(IN_TRANSIT_PKTS)
     }
 
+    fn detach(&mut self, pool: &mut Pool) {
+        pool.shrink(IN_TRANSIT_PKTS);
+    }
+
     fn queues(&self) -> usize {
         1
     }
@@ -182,6 +186,10 @@ impl Device for Listener {
 
     fn status(&self) -> Status {
         self.status.clone()
+    }
+
+    fn index(&self) -> Option<u32> {
+        Some(self.presence.index())
     }
 }
 

@@ -52,6 +52,25 @@ pub fn device_index(name: &str) -> Result<u32, LinkError> {
     u32::try_from(index).map_err(|_| LinkError::NoDevice { name: name.to_owned() })
 }
 
+/// Whoever shares the hardware address of the device called `name` with the kernel gets the same frames: the kernel must not forward them.
+///
+/// # Errors
+/// [`LinkError::KernelForwards`]
+pub fn refuse_kernel_forwarding(name: &str) -> Result<(), LinkError> {
+    for (before, device, after) in
+        [("net.ipv4.conf.", name, ".forwarding"), ("net.ipv6.conf.", "all", ".forwarding")]
+    {
+        let path = format!("/proc/sys/{}{device}{}", before.replace('.', "/"), after.replace('.', "/"));
+        // A kernel without IPv6 has no such file.
+        if std::fs::read_to_string(path).is_ok_and(|value| value.trim() != "0") {
+            // A dot in a name is a slash to sysctl(8).
+            let setting = format!("{before}{}{after}", device.replace('.', "/"));
+            return Err(LinkError::KernelForwards { name: name.to_owned(), setting });
+        }
+    }
+    Ok(())
+}
+
 /// A name that the kernel would allow a network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeviceName(String);
@@ -202,25 +221,6 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
 }
 
-/// A locally administered address of our own for the device called `name`: the same every time, another one on every machine.
-///
-/// The kernel has its own address on the same device; ours differs, so that each side knows which frames are meant for it.
-pub(crate) fn own_address(name: &str, kernel: EthernetAddress) -> EthernetAddress {
-    let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
-    let hash = fnv1a(machine.iter().chain(name.as_bytes()));
-    let [_, _, _, b, c, d, e, f] = hash.to_be_bytes();
-    // Octet 0: locally administered, unicast.
-    let own = EthernetAddress([0x02, b, c, d, e, f]);
-    if own == kernel { EthernetAddress([0x06, b, c, d, e, f]) } else { own }
-}
-
-/// FNV-1a, 64 bits: the same in every build, which the standard library's hasher does not promise.
-fn fnv1a<'a>(octets: impl Iterator<Item = &'a u8>) -> u64 {
-    octets.fold(0xcbf2_9ce4_8422_2325, |hash, &octet| {
-        (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
 /// What the kernel has counted for a device, read when asked for. Bound to the network namespace it was opened in.
 #[derive(Debug)]
 pub(crate) struct KernelCounters {
@@ -277,17 +277,6 @@ mod tests {
         assert_eq!(lo.framing().unwrap(), (Framing::Loopback, EthernetAddress::default()));
         assert!(matches!(NetDevice::open("no-such-dev"), Err(LinkError::NoDevice { .. })));
         assert_eq!(KernelCounters::open("lo").tx_dropped(), 0);
-    }
-
-    #[test]
-    fn our_address_is_stable_local_and_not_the_kernels() {
-        let kernel = EthernetAddress([2, 0, 0, 0, 0, 1]);
-        let own = own_address("ek0", kernel);
-        assert_eq!(own, own_address("ek0", kernel));
-        assert_ne!(own, own_address("ek1", kernel));
-        assert!(own.is_unicast());
-        assert_eq!(own.0[0] & 2, 2);
-        assert_ne!(own_address("ek0", own), own);
     }
 
     #[test]

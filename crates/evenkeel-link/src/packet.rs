@@ -25,9 +25,11 @@ use evenkeel_core::interface::{Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
 
+use crate::claim::Claim;
 use crate::device::{Device, IN_TRANSIT_PKTS, Status, usable_mtu};
 use crate::error::LinkError;
-use crate::netdev::{NetDevice, own_address};
+use crate::hardware::Address;
+use crate::netdev::NetDevice;
 use crate::received::{Received, Slot, VNET_BYTES, offload_of};
 use crate::ring::{Ring, SLOT_OVERHEAD};
 use crate::segment::Segments;
@@ -41,17 +43,6 @@ pub struct PacketOptions {
     pub ring_pkts: usize,
     /// Our hardware address.
     pub address: Address,
-}
-
-/// Which hardware address we use on a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Address {
-    /// A locally administered one, derived from the machine and the device's name.
-    Own,
-    /// That of the device. Needed where the network accepts no other: wireless, and adaptors of most clouds.
-    Device,
-    /// This one.
-    Fixed(EthernetAddress),
 }
 
 impl Default for PacketOptions {
@@ -80,6 +71,7 @@ pub struct Packet {
     status: Status,
     receive: Receive,
     transmit: Transmit,
+    _claim: Option<Claim>,
 }
 
 #[derive(Debug)]
@@ -140,9 +132,11 @@ impl Packet {
         let first = Self::open_in(name, options, Group::New)?;
         let group = sys::packet_fanout(first.receive.socket.as_fd())
             .map_err(|error| LinkError::of_device(name, "spread the flows of", "CAP_NET_RAW", error))?;
+        // One that was drawn is drawn once.
+        let options = PacketOptions { address: Address::Fixed(first.address), ..*options };
         let mut all = vec![first];
         for _ in 1..queues {
-            all.push(Self::open_in(name, options, Group::Joined(group & 0xffff))?);
+            all.push(Self::open_in(name, &options, Group::Joined(group & 0xffff))?);
         }
         Ok(all)
     }
@@ -153,18 +147,19 @@ impl Packet {
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
         }
+        let mtu = usable_mtu(name, device.mtu()?)?;
+        let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
+        // The other queues of a group are the same host.
+        let claim = match group {
+            Group::Joined(_) => None,
+            Group::Alone | Group::New => Some(Claim::of(name, index, address)?),
+        };
         let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
         let mut receive = Receive::open(index, options).map_err(fail)?;
         receive.spread(group).map_err(fail)?;
         let transmit = Transmit::open(index).map_err(fail)?;
-        let address = match options.address {
-            Address::Own => own_address(name, kernel_address),
-            Address::Device => kernel_address,
-            Address::Fixed(address) => address,
-        };
-        let mtu = usable_mtu(device.mtu()?);
-        let presence = Presence::of(index);
-        Ok(Self { device, presence, address, mtu, status: Status::default(), receive, transmit })
+        let (presence, status) = (Presence::of(index), Status::default());
+        Ok(Self { device, presence, address, mtu, status, receive, transmit, _claim: claim })
     }
 }
 
@@ -183,6 +178,12 @@ impl Interface for Packet {
 
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
         pool.grow(IN_TRANSIT_PKTS)
+    }
+
+    fn detach(&mut self, pool: &mut Pool) {
+        self.transmit.waiting.drain(..).for_each(|frame| pool.recycle(frame));
+        self.transmit.reclaim(pool, usize::MAX);
+        pool.shrink(IN_TRANSIT_PKTS);
     }
 
     fn queues(&self) -> usize {
@@ -241,6 +242,10 @@ impl Device for Packet {
 
     fn status(&self) -> Status {
         self.status.clone()
+    }
+
+    fn index(&self) -> Option<u32> {
+        Some(self.presence.index())
     }
 }
 

@@ -3,6 +3,7 @@
 //! One socket hears of every change, and asks for whole tables: at the beginning, and again whenever announcements were lost or a change
 //! may have had others in its wake that are not announced (Linux takes routes away with their link or address without a word).
 
+use core::ops::Range;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -109,6 +110,8 @@ pub enum News {
 pub struct KernelTables {
     socket: Arc<OwnedFd>,
     buffer: Vec<u8>,
+    /// Of the buffer, what has been received and not been read yet.
+    unread: Range<usize>,
     /// Tables that are still to be asked for in this round.
     to_ask: VecDeque<Table>,
     /// The request that is being answered.
@@ -151,16 +154,11 @@ impl KernelTables {
     /// # Errors
     /// If the kernel gives no such socket.
     pub fn open() -> io::Result<Self> {
-        // The protocol with number zero is NETLINK_ROUTE.
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BYTES).is_err() {
-            sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BYTES)?;
-        }
-        bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
+        let socket = open_socket(GROUPS, RECEIVE_BYTES)?;
         let mut tables = Self {
             socket: Arc::new(socket),
             buffer: vec![0; BUFFER_BYTES],
+            unread: 0..0,
             to_ask: VecDeque::new(),
             asked: None,
             fresh: false,
@@ -185,29 +183,40 @@ impl KernelTables {
         self.resyncs
     }
 
-    /// Reads one piece of what waits and tells it; false if there was none. A piece is some hundred entries, so that a large table does not
-    /// keep its reader from other work.
+    /// Reads what waits and tells it, `limit` messages at most, so that a large table does not keep its reader from other work. False if there
+    /// was nothing to read; else there may be more, which the socket need not show.
     ///
     /// # Errors
     /// If the socket fails, other than by having lost announcements.
-    pub fn read(&mut self, mut tell: impl FnMut(News)) -> io::Result<bool> {
-        let len = match recv(&*self.socket, &mut self.buffer[..], RecvFlags::empty()) {
-            Ok((len, _)) => len,
-            Err(rustix::io::Errno::AGAIN) => return Ok(false),
-            Err(rustix::io::Errno::INTR) => return Ok(true),
-            Err(rustix::io::Errno::NOBUFS) => {
-                self.torn = true;
-                self.ask_if_idle()?;
-                return Ok(true);
+    pub fn read(&mut self, limit: usize, mut tell: impl FnMut(News)) -> io::Result<bool> {
+        if self.unread.is_empty() {
+            match recv(&*self.socket, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((len, _)) => self.unread = 0..len.min(self.buffer.len()),
+                Err(rustix::io::Errno::AGAIN) => return Ok(false),
+                Err(rustix::io::Errno::INTR) => return Ok(true),
+                Err(rustix::io::Errno::NOBUFS) => {
+                    self.torn = true;
+                    self.ask_if_idle()?;
+                    return Ok(true);
+                }
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => return Err(error.into()),
-        };
+        }
         let buffer = core::mem::take(&mut self.buffer);
-        let told = self.messages(buffer.get(..len).unwrap_or_default(), &mut tell);
+        let told = self.messages(&buffer, limit, &mut tell);
         self.buffer = buffer;
         told?;
         self.ask_if_idle()?;
         Ok(true)
+    }
+
+    /// Asks for everything again.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn read_again(&mut self) -> io::Result<()> {
+        self.torn = true;
+        self.ask_if_idle()
     }
 
     /// Reads until the tables are complete: at the beginning, when there is nothing else to do.
@@ -219,7 +228,7 @@ impl KernelTables {
         while !complete {
             let mut waiting = [PollFd::new(&*self.socket, PollFlags::IN)];
             poll(&mut waiting, None)?;
-            self.read(|news| {
+            self.read(usize::MAX, |news| {
                 complete |= news == News::Complete;
                 tell(news);
             })?;
@@ -258,10 +267,14 @@ impl KernelTables {
         Ok(())
     }
 
-    fn messages(&mut self, mut octets: &[u8], tell: &mut impl FnMut(News)) -> io::Result<()> {
-        while let Some(len) = message_len(octets) {
-            let (message, rest) = octets.split_at(len.min(octets.len()));
-            octets = rest.get(len.next_multiple_of(4) - len..).unwrap_or_default();
+    fn messages(&mut self, buffer: &[u8], limit: usize, tell: &mut impl FnMut(News)) -> io::Result<()> {
+        for _ in 0..limit {
+            let bytes = buffer.get(self.unread.clone()).unwrap_or_default();
+            let Some(message) = message_len(bytes).and_then(|len| bytes.get(..len)) else {
+                self.unread = 0..0;
+                break;
+            };
+            self.unread.start = (self.unread.start + message.len().next_multiple_of(4)).min(self.unread.end);
             // What cannot be understood is of a kind, or has an attribute, that is newer than the library.
             if let Ok(message) = NetlinkMessage::<Message>::deserialize(message) {
                 self.message(message, tell)?;
@@ -333,7 +346,20 @@ impl KernelTables {
     }
 }
 
-fn message_len(octets: &[u8]) -> Option<usize> {
+/// A socket that hears the announcements of `groups`, of which `room` bytes may wait.
+pub(crate) fn open_socket(groups: u32, room: usize) -> io::Result<OwnedFd> {
+    // The protocol with number zero is NETLINK_ROUTE.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    if sockopt::set_socket_recv_buffer_size_force(&socket, room).is_err() {
+        sockopt::set_socket_recv_buffer_size(&socket, room)?;
+    }
+    bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+    Ok(socket)
+}
+
+/// The length of the first message, if it is one and is all there.
+pub(crate) fn message_len(octets: &[u8]) -> Option<usize> {
     const HEADER: usize = 16;
     let len = u32::from_ne_bytes(*octets.first_chunk()?) as usize;
     (HEADER..=octets.len()).contains(&len).then_some(len)

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use crate::device::{Device, IN_TRANSIT_PKTS, Standing, Status, usable_mtu};
 use crate::error::LinkError;
-use crate::netdev::{DeviceName, KernelCounters, NetDevice, own_address};
+use crate::hardware::Address;
+use crate::netdev::{DeviceName, KernelCounters, NetDevice};
 use crate::sys;
 
 /// How a TAP is opened.
@@ -19,8 +20,8 @@ use crate::sys;
 pub struct TapOptions {
     /// Addresses for the kernel's side, so that its programs reach us without further commands. Only for a TAP that does not exist yet.
     pub kernel_addresses: Vec<IpCidr>,
-    /// Our hardware address. Default: a locally administered one, derived from the machine and the name.
-    pub address: Option<EthernetAddress>,
+    /// Our hardware address. [`Address::Device`] is the kernel's at the other end, and so of no use here.
+    pub address: Address,
 }
 
 /// A TAP device, as an interface with one receive ring.
@@ -31,6 +32,8 @@ pub struct TapOptions {
 #[derive(Debug)]
 pub struct Tap {
     device: NetDevice,
+    /// The kernel's number for the device.
+    index: u32,
     address: EthernetAddress,
     mtu: usize,
     queue: TapQueue,
@@ -69,18 +72,16 @@ impl Tap {
         if let (true, Some(address)) = (persistent, options.kernel_addresses.first()) {
             return Err(LinkError::AddressOfExisting { name, address: address.to_string() });
         }
+        let mtu = usable_mtu(&name, device.mtu()?)?;
         for &address in &options.kernel_addresses {
             device.set_ip(address)?;
         }
         let was_up = device.is_up()?;
         device.set_up(true)?;
         let undo = if persistent && !was_up { Undo::BringDown } else { Undo::Nothing };
-        let address = match options.address {
-            Some(address) => address,
-            None => own_address(&name, device.address()?),
-        };
-        let mtu = usable_mtu(device.mtu()?);
-        Ok(Self { device, address, mtu, queue: TapQueue::new(fd, &name), undo })
+        let address = options.address.on(&name, device.address()?).map_err(LinkError::random)?;
+        let index = device.index()?.unsigned_abs();
+        Ok(Self { device, index, address, mtu, queue: TapQueue::new(fd, &name), undo })
     }
 }
 
@@ -108,6 +109,10 @@ impl Interface for Tap {
 
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
         pool.grow(IN_TRANSIT_PKTS)
+    }
+
+    fn detach(&mut self, pool: &mut Pool) {
+        pool.shrink(IN_TRANSIT_PKTS);
     }
 
     fn queues(&self) -> usize {
@@ -142,6 +147,10 @@ impl Device for Tap {
 
     fn status(&self) -> Status {
         self.queue.status.clone()
+    }
+
+    fn index(&self) -> Option<u32> {
+        Some(self.index)
     }
 }
 

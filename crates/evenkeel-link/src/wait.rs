@@ -1,7 +1,7 @@
 //! Halting a thread until one of its devices has something, a deadline comes, or somebody wakes it.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Wake, Waker};
@@ -69,6 +69,32 @@ impl Halt {
         self.watched.len() - 1
     }
 
+    /// Watches `fd` in place of the descriptor with this index.
+    pub fn replace(&mut self, index: usize, fd: Arc<OwnedFd>) {
+        if let (Some(watched), Some(polled)) = (self.watched.get_mut(index), self.polled.get_mut(index + 1)) {
+            *polled = interest(&fd);
+            *watched = Watched { fd, errors: 0 };
+        }
+    }
+
+    /// The descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and [`Halt::awake`].
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        core::iter::once(self.notifier.event.as_fd())
+            .chain(self.watched.iter().map(|watched| watched.fd.as_fd()))
+    }
+
+    /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable. Returns false if there has been one
+    /// already, so that it must not wait.
+    #[must_use]
+    pub fn asleep(&self) -> bool {
+        self.notifier.fall_asleep()
+    }
+
+    /// The thread is awake again.
+    pub fn awake(&self) {
+        self.notifier.rise();
+    }
+
     /// Ends this thread's sleep, from any thread.
     #[must_use]
     pub fn notifier(&self) -> Arc<Notifier> {
@@ -119,6 +145,12 @@ impl Halt {
     pub fn readable(&self) -> impl Iterator<Item = usize> {
         let devices = self.polled.iter().skip(1);
         devices.enumerate().filter(|(_, polled)| polled.revents != 0).map(|(index, _)| index)
+    }
+
+    /// Whether the descriptor with this index ended the last sleep.
+    #[must_use]
+    pub fn is_readable(&self, index: usize) -> bool {
+        self.polled.get(index + 1).is_some_and(|polled| polled.revents != 0)
     }
 
     fn count_errors(&mut self) {

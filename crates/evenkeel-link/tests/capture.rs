@@ -13,7 +13,7 @@ use evenkeel_core::frame::Pool;
 use evenkeel_core::interface::Interface;
 use evenkeel_core::time::Duration;
 use evenkeel_link::capture::{Reader, Recorded};
-use evenkeel_link::{Clock, Device, Tap, TapOptions, open};
+use evenkeel_link::{Address, Clock, Device, Tap, TapOptions, open};
 use support::{Bench, has, in_namespace, is_ipv4, run, skip};
 
 /// A directory that is removed with what is in it.
@@ -147,7 +147,7 @@ fn a_device_is_recorded_and_its_capture_played_again() {
         let path = scratch.file("tap.pcapng");
         let kernel_addresses = vec!["10.77.0.1/24".parse().unwrap()];
         let tap: Box<dyn Device> =
-            Box::new(Tap::open("ek0", &TapOptions { kernel_addresses, address: None }).unwrap());
+            Box::new(Tap::open("ek0", &TapOptions { kernel_addresses, address: Address::Own }).unwrap());
         let mut bench = Bench::new(Recorded::new(tap, &path, Clock::start()).unwrap());
         run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev ek0");
         let socket = UdpSocket::bind("10.77.0.1:0").unwrap();

@@ -12,7 +12,10 @@ use evenkeel_core::bpf::{Instruction, Program};
 use evenkeel_core::interface::{Interface, RxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
-use evenkeel_link::{Address, Clock, Device, LinkError, Listen, Listener, Packet, PacketOptions, Standing};
+use evenkeel_link::{
+    Address, Clock, Device, DeviceChange, DeviceChanges, LinkError, Listen, Listener, Packet, PacketOptions,
+    Standing, device_now,
+};
 use support::{Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run};
 
 const US: [u8; 4] = [10, 77, 0, 2];
@@ -427,5 +430,83 @@ fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
             assert_eq!(seen as u64 + listener.shed(), sent.into());
         }
         assert!(listener.shed() > 1000, "a ring of 256 KiB held everything");
+    });
+}
+
+#[test]
+fn a_hardware_address_is_taken_once_on_a_device() {
+    in_namespace(|| {
+        veth();
+        let first = Packet::open("ek0", &PacketOptions::default()).unwrap();
+        let error = Packet::open("ek0", &PacketOptions::default()).unwrap_err();
+        assert!(matches!(error, LinkError::Claimed { .. }), "{error}");
+        let random = PacketOptions { address: Address::Random, ..PacketOptions::default() };
+        let (second, third) = (Packet::open("ek0", &random).unwrap(), Packet::open("ek0", &random).unwrap());
+        assert!(second.address() != third.address() && second.address() != first.address());
+        // On another device it is another matter, and whoever goes leaves it to others.
+        Packet::open(
+            "kernel0",
+            &PacketOptions { address: Address::Fixed(first.address()), ..PacketOptions::default() },
+        )
+        .unwrap();
+        drop(first);
+        // Programs that other tests start hold copies of this process's descriptors until they execute.
+        let mut again = Packet::open("ek0", &PacketOptions::default());
+        for _ in 0..1_000 {
+            if again.is_ok() {
+                break;
+            }
+            thread::yield_now();
+            run("true");
+            again = Packet::open("ek0", &PacketOptions::default());
+        }
+        again.unwrap();
+    });
+}
+
+#[test]
+fn all_queues_of_a_device_have_the_address_that_was_drawn() {
+    in_namespace(|| {
+        veth();
+        let options = PacketOptions { address: Address::Random, ..PacketOptions::default() };
+        let queues = Packet::open_queues("ek0", &options, 3).unwrap();
+        assert!(queues.iter().all(|queue| queue.address() == queues[0].address()));
+    });
+}
+
+#[test]
+fn what_is_too_large_for_our_buffers_is_refused() {
+    in_namespace(|| {
+        veth();
+        for (mtu, fits) in [(1901, true), (1902, false), (9000, false)] {
+            run(&format!("ip link set ek0 mtu {mtu}"));
+            match Packet::open("ek0", &PacketOptions::default()) {
+                Ok(device) => assert!(fits && device.mtu() == mtu),
+                Err(error) => assert!(!fits && matches!(error, LinkError::Jumbo { .. }), "{mtu}: {error}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn changes_of_devices_are_announced() {
+    in_namespace(|| {
+        let mut changes = DeviceChanges::open().unwrap();
+        veth();
+        run("ip link set ek0 mtu 1400");
+        let index = evenkeel_link::device_index("ek0").unwrap();
+        assert_eq!(
+            device_now("ek0"),
+            Some(DeviceChange::Is { index, name: "ek0".to_owned(), mtu: 1400, up: true })
+        );
+        run("ip link del ek0");
+        assert_eq!(device_now("ek0"), None);
+        let mut heard = Vec::new();
+        while changes.read(|change| heard.push(change)).unwrap() {}
+        let has = |mtu: usize, up: bool| {
+            heard.contains(&DeviceChange::Is { index, name: "ek0".to_owned(), mtu, up })
+        };
+        assert!(has(1500, false) && has(1500, true) && has(1400, true), "{heard:?}");
+        assert!(heard.contains(&DeviceChange::Gone { index }), "{heard:?}");
     });
 }

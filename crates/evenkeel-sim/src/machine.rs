@@ -21,6 +21,21 @@ pub struct Machine {
     architectures: Vec<(Architecture, Costs)>,
     variants: BTreeMap<String, BTreeMap<String, Entry>>,
     programs: BTreeMap<String, Duration>,
+    prices: Vec<Price>,
+}
+
+/// A price as the model's file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Price {
+    /// Its place in the file: `cost.receive`, `architecture.eager.deliver`, `program.screend`.
+    pub path: String,
+    /// What it is.
+    pub time: Duration,
+    /// Where the number comes from.
+    pub source: String,
+    /// Why it is another one under this architecture or in this variant, as the paper tells; `None` for one that is not. It begins with
+    /// `none: ` if the paper does not tell.
+    pub reason: Option<String>,
 }
 
 /// Nanoseconds per piece of work, for one machine under one architecture.
@@ -121,6 +136,18 @@ impl Machine {
             entry.check().map_err(|problem| fail(&format!("program.{name}"), problem))?;
             programs.insert(name.clone(), Duration::from_nanos(entry.ns));
         }
+        let prices = model.prices();
+        for Price { path, reason, .. } in &prices {
+            let differs = path.starts_with("architecture.") || path.starts_with("variant.");
+            if differs && reason.is_none() {
+                let problem =
+                    "differs, and must say why: reason = \"...\" as the paper tells, or \"none: ...\"";
+                return Err(fail(path, problem.into()));
+            }
+            if !differs && reason.is_some() {
+                return Err(fail(path, "is the same for all, and needs no reason".into()));
+            }
+        }
         Ok(Self {
             name: model.name,
             about: model.about,
@@ -128,7 +155,14 @@ impl Machine {
             architectures,
             variants: model.variant,
             programs,
+            prices,
         })
+    }
+
+    /// Every price in the file.
+    #[must_use]
+    pub fn prices(&self) -> &[Price] {
+        &self.prices
     }
 
     /// The name of the model.
@@ -209,12 +243,31 @@ struct Model {
     program: BTreeMap<String, Entry>,
 }
 
-/// One cost and where it comes from.
+impl Model {
+    fn prices(&self) -> Vec<Price> {
+        let under = |table: &str, entries: &BTreeMap<String, Entry>| {
+            let table = table.to_owned();
+            entries
+                .iter()
+                .map(move |(kind, entry)| entry.price(format!("{table}.{kind}")))
+                .collect::<Vec<_>>()
+        };
+        let mut prices = under("cost", &self.cost);
+        for (kind, of) in [("architecture", &self.architecture), ("variant", &self.variant)] {
+            prices.extend(of.iter().flat_map(|(name, entries)| under(&format!("{kind}.{name}"), entries)));
+        }
+        prices.extend(under("program", &self.program));
+        prices
+    }
+}
+
+/// One cost and where it comes from; and why it differs, if it does.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     ns: u64,
     source: String,
+    reason: Option<String>,
 }
 
 /// A piece of work that takes longer than this is a slip of the pen.
@@ -224,6 +277,11 @@ const NS_MAX: u64 = 1_000_000_000;
 const SOURCES: &[&str] = &["L96.", "L97.", "O96.", "S98.", "T00.", "D.", "fit: "];
 
 impl Entry {
+    fn price(&self, path: String) -> Price {
+        let Self { ns, source, reason } = self.clone();
+        Price { path, time: Duration::from_nanos(ns), source, reason }
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.ns > NS_MAX {
             return Err(format!("ns = {} is more than a second (0 to {NS_MAX})", self.ns));
@@ -257,7 +315,7 @@ mod tests {
             receive = { ns = 10, source = "fit: 10" }
             transmit = { ns = 20, source = "fit: 20" }
             [architecture.ni-lrp]
-            receive = { ns = 3, source = "fit: 3" }
+            receive = { ns = 3, source = "fit: 3", reason = "section 1" }
         "#;
         let machine = Machine::parse("m.toml", text).unwrap();
         let of = |a, w| machine.costs(a).of(w).as_nanos();
@@ -283,9 +341,9 @@ mod tests {
             receive = { ns = 10, source = "fit: 10" }
             transmit = { ns = 20, source = "fit: 20" }
             [architecture.eager]
-            transmit = { ns = 30, source = "fit: 30" }
+            transmit = { ns = 30, source = "fit: 30", reason = "section 1" }
             [variant.slow]
-            receive = { ns = 11, source = "fit: 11" }
+            receive = { ns = 11, source = "fit: 11", reason = "none: nobody knows" }
             [program.tool]
             ns = 7
             source = "fit: 7"
@@ -318,6 +376,15 @@ mod tests {
         assert!(big.contains("more than a second"), "{big}");
         assert!(error("[architecture.bsd]").contains("expected one of"), "{}", error("[architecture.bsd]"));
         assert!(error("[cost]\nreceive = { ns = 1 }").contains("missing field `source`"));
+        let same = "receive = { ns = 1, source = \"fit: 1\"";
+        let unexplained = error(&format!("[architecture.eager]\n{same} }}"));
+        assert!(
+            unexplained.contains("architecture.eager.receive: differs, and must say why"),
+            "{unexplained}"
+        );
+        assert!(error(&format!("[variant.slow]\n{same} }}")).contains("variant.slow.receive: differs"));
+        let needless = error(&format!("[cost]\n{same}, reason = \"section 1\" }}"));
+        assert!(needless.contains("cost.receive: is the same for all"), "{needless}");
         assert!(Machine::built_in("vax").unwrap_err().to_string().contains("sparcstation-20"));
     }
 }

@@ -76,13 +76,13 @@ impl Program for StreamEcho {
         }
         match system.next_event(events) {
             None => return Step::Wait(events),
-            Some(Event::Acceptable(listener)) => {
+            Some(Event { socket: listener, .. }) if Some(listener) == self.listener => {
                 while let Some((stream, _)) = system.accept(listener) {
                     self.accepted.add_one();
                     self.streams.insert(stream, Echoing::default());
                 }
             }
-            Some(Event::Stream(stream, _)) => {
+            Some(Event { socket: stream, .. }) => {
                 let Some(echoing) = self.streams.get_mut(&stream) else { return Step::Again };
                 if !Self::serve(stream, echoing, system) {
                     self.streams.remove(&stream);
@@ -288,9 +288,9 @@ impl Program for StreamClient {
         let Some(event) = system.next_event(events) else {
             return if self.streams.is_empty() && self.left == 0 { Step::Exit } else { Step::Wait(events) };
         };
-        let Event::Stream(stream, ready) = event else { return Step::Again };
+        let Event { socket: stream, ready } = event;
         let Some(mut asking) = self.streams.remove(&stream) else { return Step::Again };
-        if !ready.connected && !ready.over {
+        if !ready.is_connected() && !ready.is_closed() {
             self.streams.insert(stream, asking);
             return Step::Again;
         }

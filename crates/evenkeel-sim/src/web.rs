@@ -116,12 +116,12 @@ impl Program for WebServer {
         }
         match system.next_event(events) {
             None => return Step::Wait(events),
-            Some(Event::Acceptable(listener)) => {
+            Some(Event { socket: listener, .. }) if Some(listener) == self.listener => {
                 while let Some((stream, _)) = system.accept(listener) {
                     self.streams.insert(stream, Conversation::default());
                 }
             }
-            Some(Event::Stream(stream, _)) => match self.streams.get(&stream) {
+            Some(Event { socket: stream, .. }) => match self.streams.get(&stream) {
                 Some(Conversation { written: Some(_), .. }) => self.tell(stream, system),
                 Some(_) => self.hear(stream, system),
                 None => {}

@@ -104,8 +104,7 @@ impl Program for Talk {
             }
         }
         match system.next_event(events) {
-            Some(Event::Stream(stream, _)) => self.hear(stream, system),
-            Some(Event::Acceptable(_)) => {}
+            Some(Event { socket, .. }) => self.hear(socket, system),
             None => return Step::WaitUntil(events, self.next),
         }
         Step::Again
@@ -382,14 +381,13 @@ impl Program for Visits {
             self.next = if self.port < FROM + CONNECTIONS { self.next } else { self.next + TICK };
         }
         match system.next_event(events) {
-            Some(Event::Stream(stream, _)) => {
+            Some(Event { socket: stream, .. }) => {
                 while system.read(stream, &mut [0; 4_096]).is_ok_and(|len| len > 0) {}
                 if system.stream_info(stream).is_some_and(|(_, info)| info.state == State::CloseWait) {
                     self.fetched.add_one();
                     system.close(stream);
                 }
             }
-            Some(Event::Acceptable(_)) => {}
             None => return Step::WaitUntil(events, self.next),
         }
         Step::Again

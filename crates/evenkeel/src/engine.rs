@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Host, Ran};
-use evenkeel_core::stack::{Hearsay, InterfaceId};
+use evenkeel_core::stack::{InterfaceId, NeighborUpdate};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{self as link, Clock, Device, Halt, Standing, Status, Stop, Woken};
+use evenkeel_link::{self as link, Clock, Device, DeviceChanges, Halt, Stop, Woken};
+
+use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 
 /// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are readable.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
@@ -37,8 +39,12 @@ pub struct Engine {
     devices: Vec<Watched>,
     attended: Vec<Attended>,
     tell: Option<Tell>,
+    following: Option<Following>,
+    replacements: Option<Replacements>,
     stop: Option<&'static Stop>,
     next_look: Instant,
+    /// Until then a busy core does no further piece of long work.
+    next_piece: Instant,
     look_period: Duration,
     gather: Duration,
     /// What comes is seen without a system call, so it pays to look for it before halting.
@@ -61,18 +67,11 @@ struct Computing {
     end: Instant,
 }
 
-#[derive(Debug)]
-struct Watched {
-    index: usize,
-    interface: InterfaceId,
-    status: Status,
-}
-
-/// What is done about a descriptor that is readable.
-type Attend = Box<dyn FnMut(&mut Host, Instant) + Send>;
+/// What is done about a descriptor that is readable; says whether there is more to do.
+type Attend = Box<dyn FnMut(&mut Host, Instant) -> bool + Send>;
 
 /// Who is told what neighbours say of themselves.
-struct Tell(Box<dyn FnMut(Hearsay) + Send>);
+struct Tell(Box<dyn FnMut(NeighborUpdate) + Send>);
 
 impl fmt::Debug for Tell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,6 +82,8 @@ impl fmt::Debug for Tell {
 struct Attended {
     index: usize,
     attend: Attend,
+    /// There is more to do, though the descriptor need not be readable.
+    more: bool,
 }
 
 impl fmt::Debug for Attended {
@@ -119,8 +120,11 @@ impl Engine {
             devices: Vec::new(),
             attended: Vec::new(),
             tell: None,
+            following: None,
+            replacements: None,
             stop: None,
             next_look: Instant::ZERO,
+            next_piece: Instant::ZERO,
             look_period: LOOK_PERIOD,
             gather: Duration::ZERO,
             lingers: false,
@@ -139,20 +143,86 @@ impl Engine {
 
     /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted, within 20 µs or one unit while
     /// it is busy. `attend` must read what is there, or it is called for ever; while it runs, nothing else does.
-    pub fn attend(&mut self, fd: Arc<OwnedFd>, attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
-        let index = self.halt.watch(fd);
-        self.attended.push(Attended { index, attend: Box::new(attend) });
+    pub fn attend(&mut self, fd: Arc<OwnedFd>, mut attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
+        self.attend_in_pieces(fd, move |host, now| {
+            attend(host, now);
+            false
+        });
     }
 
-    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep news.
-    pub(crate) fn on_news(&mut self, tell: impl FnMut(Hearsay) + Send + 'static) {
+    /// The same for work that may be long: `attend` does a small piece of it, and says whether there is more. It is then called again, at
+    /// once if the core has nothing else to do, else so that three quarters of the time are left for packets and programs.
+    pub fn attend_in_pieces(
+        &mut self,
+        fd: Arc<OwnedFd>,
+        attend: impl FnMut(&mut Host, Instant) -> bool + Send + 'static,
+    ) {
+        let index = self.halt.watch(fd);
+        self.attended.push(Attended { index, attend: Box::new(attend), more: false });
+    }
+
+    /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU changes, and `tell` hears of that and of
+    /// what else happens to devices and addresses.
+    ///
+    /// # Errors
+    /// If the kernel gives no socket for it.
+    pub fn follow_devices(&mut self, tell: impl FnMut(Notice) + Send + 'static) -> io::Result<()> {
+        let changes = DeviceChanges::open()?;
+        let index = self.halt.watch(changes.fd());
+        let mut following = Following::new(index, changes, Box::new(tell));
+        // Before this it was not heard of.
+        following.look(&mut self.devices, &mut self.host);
+        self.following = Some(following);
+        Ok(())
+    }
+
+    /// Has devices replaced when they were removed: who has this opens them anew. [`Engine::run`] then goes on though all devices are gone.
+    pub fn replacer(&mut self) -> Replacer {
+        let wake = self.halt.notifier();
+        self.replacements.get_or_insert_with(|| Replacements::new(wake)).replacer()
+    }
+
+    fn replace_devices(&mut self, now: Instant) {
+        while let Some((interface, device)) =
+            self.replacements.as_ref().and_then(|r| r.devices.try_recv().ok())
+        {
+            let Some(watched) = self.devices.iter_mut().find(|watched| watched.interface == interface) else {
+                continue;
+            };
+            let (fd, name) = (device.fd(), device.name().to_owned());
+            let new = Watched::new(watched.index, interface, &*device);
+            let error = self.host.replace_interface(interface, device, now).err();
+            if error.is_none() {
+                self.halt.replace(watched.index, fd);
+                *watched = new;
+            }
+            if let Some(following) = &mut self.following {
+                (following.tell)(Notice::Replaced { name, error });
+                // What has happened to it since it was opened.
+                following.look(&mut self.devices, &mut self.host);
+            }
+        }
+    }
+
+    fn tell_conflicts(&mut self) {
+        while let Some(conflict) = self.host.next_conflict() {
+            let device = self.devices.iter().find(|watched| watched.interface == conflict.interface);
+            if let (Some(following), Some(device)) = (&mut self.following, device) {
+                (following.tell)(Notice::Conflict { name: device.name().to_owned(), conflict });
+            }
+        }
+    }
+
+    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep neighbour updates.
+    pub(crate) fn on_neighbor_update(&mut self, tell: impl FnMut(NeighborUpdate) + Send + 'static) {
         self.tell = Some(Tell(Box::new(tell)));
     }
 
-    fn pass_on_news(&mut self) {
+    fn pass_on_neighbor_updates(&mut self) {
+        self.tell_conflicts();
         let Some(Tell(tell)) = &mut self.tell else { return };
-        while let Some(hearsay) = self.host.next_news() {
-            tell(hearsay);
+        while let Some(update) = self.host.next_neighbor_update() {
+            tell(update);
         }
     }
 
@@ -181,10 +251,11 @@ impl Engine {
         device: Box<dyn Device>,
         addresses: &[IpCidr],
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let (fd, status) = (device.fd(), device.status());
+        let fd = device.fd();
+        let watched = Watched::new(0, InterfaceId::default(), &*device);
         let interface = self.host.add_interface(device, addresses, self.clock.now())?;
         let index = self.halt.watch(fd);
-        self.devices.push(Watched { index, interface, status });
+        self.devices.push(watched.placed(index, interface));
         Ok(interface)
     }
 
@@ -207,6 +278,12 @@ impl Engine {
     /// The host, to spawn programs on.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
+    }
+
+    /// Why a device will bring no more frames, other than as foreseen: its name, and what happened. The first such device.
+    #[must_use]
+    pub fn failed_device(&self) -> Option<String> {
+        self.devices.iter().find_map(Watched::failure)
     }
 
     /// The clock it runs by.
@@ -239,7 +316,8 @@ impl Engine {
                 }
                 // In the middle of a unit the host is nobody else's.
                 if !computing {
-                    self.pass_on_news();
+                    self.pass_on_neighbor_updates();
+                    self.replace_devices(now);
                     self.look(now)?;
                     self.next_look = now + self.look_period;
                 }
@@ -254,7 +332,8 @@ impl Engine {
                     if let Some(ended) = self.ended(until, now, &mut done) {
                         return Ok(ended);
                     }
-                    self.pass_on_news();
+                    self.pass_on_neighbor_updates();
+                    self.replace_devices(now);
                     self.sleep(until, now)?
                 }
                 None => self.clock.now(),
@@ -262,9 +341,43 @@ impl Engine {
         }
     }
 
+    pub(crate) const fn halt(&self) -> &Halt {
+        &self.halt
+    }
+
+    pub(crate) fn awake(&self) {
+        self.halt.awake();
+    }
+
+    pub(crate) fn asleep(&self) -> bool {
+        self.halt.asleep()
+    }
+
+    /// There is more to do about a descriptor that is attended.
+    pub(crate) fn has_pieces(&self) -> bool {
+        self.attended.iter().any(|attended| attended.more)
+    }
+
+    /// Looks at all that is outside of the host, unless it is in the middle of a unit.
+    pub(crate) fn look_at_all(&mut self, now: Instant) -> io::Result<()> {
+        if self.computing.is_none() {
+            self.pass_on_neighbor_updates();
+            self.replace_devices(now);
+            self.look(now)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the unit that a program is computing in until it is over.
+    pub(crate) fn finish_computing(&mut self) {
+        while let Some(computing) = self.computing.take() {
+            self.compute(computing);
+        }
+    }
+
     /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then. The end of a unit is a
     /// trigger state.
-    fn turn(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if let Some(computing) = self.computing.take() {
             return Some(self.compute(computing));
         }
@@ -309,7 +422,8 @@ impl Engine {
         }
         let all_ended = self.computing.is_none()
             && !self.devices.is_empty()
-            && self.devices.iter().all(|d| d.status.standing() != Standing::Running)
+            && self.replacements.is_none()
+            && self.devices.iter().all(|device| !device.is_running())
             && self.host.queued() == 0;
         all_ended.then_some(Ended::DevicesEnded)
     }
@@ -317,13 +431,24 @@ impl Engine {
     /// Looks at the devices without sleeping.
     fn look(&mut self, now: Instant) -> io::Result<()> {
         let watching = !self.devices.is_empty() || !self.attended.is_empty();
-        if watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable {
-            self.serve_readable(now);
+        let readable = watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable;
+        if readable {
+            self.serve_devices();
+        }
+        if now >= self.next_piece && (readable || self.attended.iter().any(|attended| attended.more)) {
+            let end = self.attend_once(now);
+            self.next_piece = end + 3 * end.since(now);
         }
         Ok(())
     }
 
     fn sleep(&mut self, until: Instant, now: Instant) -> io::Result<Instant> {
+        if self.attended.iter().any(|attended| attended.more) {
+            // Only looks at what has come meanwhile.
+            self.halt.until(&self.clock, Instant::ZERO)?;
+            self.serve_devices();
+            return Ok(self.attend_once(now));
+        }
         let deadline = self.host.next_deadline().min(until);
         if !self.gather.is_zero() && !core::mem::replace(&mut self.gathered, true) {
             self.halt.rest(&self.clock, deadline.min(now + self.gather))?;
@@ -333,24 +458,42 @@ impl Engine {
         }
         let woken = self.halt.until(&self.clock, deadline)?;
         let end = self.clock.now();
-        if woken == Woken::Readable {
-            self.serve_readable(end);
-        }
         self.halted += end.since(now);
+        if woken == Woken::Readable {
+            self.serve_devices();
+            return Ok(self.attend_once(end));
+        }
         Ok(end)
     }
 
-    fn serve_readable(&mut self, now: Instant) {
+    fn serve_devices(&mut self) {
         for index in self.halt.readable() {
-            if let Some(attended) = self.attended.iter_mut().find(|a| a.index == index) {
-                (attended.attend)(&mut self.host, now);
-                continue;
-            }
             let device = self.devices.iter().find(|d| d.index == index);
             if let Some(interface) = device.and_then(|d| self.host.interface_mut(d.interface)) {
                 interface.set_readable();
             }
         }
+    }
+
+    /// Does what there is to do about other descriptors, a piece of each. That is work, and charged to the host. Says when it was over.
+    fn attend_once(&mut self, now: Instant) -> Instant {
+        let mut worked = false;
+        for Attended { index, attend, more } in &mut self.attended {
+            if *more || self.halt.is_readable(*index) {
+                *more = attend(&mut self.host, now);
+                worked = true;
+            }
+        }
+        if let Some(following) = self.following.as_mut().filter(|f| self.halt.is_readable(f.index)) {
+            following.read(&mut self.devices, &mut self.host);
+            worked = true;
+        }
+        if !worked {
+            return now;
+        }
+        let end = self.clock.now();
+        self.host.charge_control(end.since(now));
+        end
     }
 }
 
@@ -473,6 +616,47 @@ mod tests {
     #[test]
     fn what_is_attended_is_served_while_the_core_is_busy() {
         attended_while(true);
+    }
+
+    /// Long work in pieces of 200 us, asked for once; gives how long it took, and how much of that it worked.
+    fn pieces(busy: bool) -> (Duration, Duration, Duration) {
+        const PIECES: u32 = 50;
+        let mut engine = engine();
+        if busy {
+            engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        }
+        let (near, far) = UnixStream::pair().unwrap();
+        let (mut near, mut read) = (near, far.try_clone().unwrap());
+        let (clock, left, worked) =
+            (*engine.clock(), Arc::new(AtomicU64::new(PIECES.into())), Arc::default());
+        let (to_do, done): (_, Arc<AtomicU64>) = (Arc::clone(&left), Arc::clone(&worked));
+        engine.attend_in_pieces(Arc::new(OwnedFd::from(far)), move |_host, now| {
+            if to_do.load(Ordering::Relaxed) == u64::from(PIECES) {
+                read.read_exact(&mut [0]).unwrap();
+            }
+            clock.spin(Duration::from_micros(200));
+            done.fetch_add(clock.now().since(now).as_nanos() as u64, Ordering::Relaxed);
+            to_do.fetch_sub(1, Ordering::Relaxed) > 1
+        });
+        near.write_all(&[1]).unwrap();
+        let begin = clock.now();
+        let ended =
+            engine.run(begin + Duration::from_secs(30), |_| left.load(Ordering::Relaxed) == 0).unwrap();
+        assert_eq!(ended, Ended::Done, "{} pieces are left", left.load(Ordering::Relaxed));
+        let worked = Duration::from_nanos(worked.load(Ordering::Relaxed));
+        (clock.now().since(begin), worked, engine.host().cpu(evenkeel_core::host::Level::Process))
+    }
+
+    #[test]
+    fn long_work_is_done_in_pieces_though_it_is_asked_for_once_and_counts_as_work() {
+        let (_, worked, counted) = pieces(false);
+        assert!(counted >= worked * 9 / 10, "{counted:?} of {worked:?}");
+    }
+
+    #[test]
+    fn long_work_leaves_a_busy_core_three_quarters_of_its_time() {
+        let (elapsed, worked, _) = pieces(true);
+        assert!(elapsed >= worked * 7 / 2, "{worked:?} in {elapsed:?}");
     }
 
     fn engine() -> Engine {

@@ -22,14 +22,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread;
 
 use evenkeel_core::host::Host;
-use evenkeel_core::stack::Hearsay;
+use evenkeel_core::stack::NeighborUpdate;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{self as link, Bell};
 
 use crate::{Ended, Engine};
 
-/// Hearsay that may wait for one host. What neighbours say beyond that is lost, as a frame may be, and asked for again.
-const HEARSAY: usize = 1024;
+/// Neighbour updates that may wait for one host. What neighbours say beyond that is lost, as a frame may be, and asked for again.
+const UPDATES: usize = 1024;
 
 type Change = Box<dyn FnOnce(&mut Host, Instant) + Send>;
 
@@ -38,29 +38,29 @@ type Change = Box<dyn FnOnce(&mut Host, Instant) + Send>;
 struct Mailbox {
     /// Whoever runs the hosts sends as many as there is memory for; the network is held to a limit.
     changes: Sender<Change>,
-    hearsay: SyncSender<Hearsay>,
+    updates: SyncSender<NeighborUpdate>,
     bell: Bell,
 }
 
 /// What is read from it.
 struct Inbox {
     changes: Receiver<Change>,
-    hearsay: Receiver<Hearsay>,
+    updates: Receiver<NeighborUpdate>,
     bell: Bell,
 }
 
 fn mailbox() -> io::Result<(Mailbox, Inbox)> {
-    let ((changes, read_changes), (hearsay, read_hearsay)) = (channel(), sync_channel(HEARSAY));
+    let ((changes, read_changes), (updates, read_updates)) = (channel(), sync_channel(UPDATES));
     let bell = Bell::new()?;
-    let inbox = Inbox { changes: read_changes, hearsay: read_hearsay, bell: bell.clone() };
-    Ok((Mailbox { changes, hearsay, bell }, inbox))
+    let inbox = Inbox { changes: read_changes, updates: read_updates, bell: bell.clone() };
+    Ok((Mailbox { changes, updates, bell }, inbox))
 }
 
 impl Inbox {
     fn read(&self, host: &mut Host, now: Instant) {
         let _ = self.bell.heard();
         self.changes.try_iter().for_each(|change| change(host, now));
-        self.hearsay.try_iter().for_each(|hearsay| host.take_in(hearsay, now));
+        self.updates.try_iter().for_each(|update| host.sync_neighbor(update, now));
     }
 }
 
@@ -96,9 +96,9 @@ impl Remote {
         }
     }
 
-    fn tell(&self, hearsay: Hearsay, except: usize) {
+    fn tell(&self, update: NeighborUpdate, except: usize) {
         for (index, mailbox) in self.boxes.iter().enumerate() {
-            if index != except && mailbox.hearsay.try_send(hearsay).is_ok() {
+            if index != except && mailbox.updates.try_send(update).is_ok() {
                 mailbox.bell.ring();
             }
         }
@@ -125,7 +125,7 @@ impl Drop for Failure<'_> {
 /// Hosts that are one to the outside.
 ///
 /// They must have the same interfaces, added in the same order, and the same addresses; and if there are several, their
-/// [`Config::news`](evenkeel_core::stack::Config::news) must not be zero. Their engines go by the same clock.
+/// [`Config::neighbor_updates`](evenkeel_core::stack::Config::neighbor_updates) must not be zero. Their engines go by the same clock.
 #[derive(Debug)]
 pub struct Group {
     engines: Vec<Engine>,
@@ -146,7 +146,7 @@ impl Group {
         }
         for (index, engine) in group.engines.iter_mut().enumerate() {
             let remote = group.remote.clone();
-            engine.on_news(move |hearsay| remote.tell(hearsay, index));
+            engine.on_neighbor_update(move |update| remote.tell(update, index));
         }
         Ok(group)
     }

@@ -139,11 +139,13 @@ impl Program for Server {
         for _ in 0..EVENTS {
             match system.next_event(events) {
                 None => return Step::Wait(events),
-                Some(Event::Acceptable(listener)) => while system.accept(listener).is_some() {},
-                Some(Event::Stream(stream, ready)) if ready.readable || ready.over => {
-                    self.serve(stream, system)
+                Some(Event { socket, .. }) if Some(socket) == self.listener => {
+                    while system.accept(socket).is_some() {}
                 }
-                Some(Event::Stream(..)) => {}
+                Some(Event { socket, ready }) if ready.is_readable() || ready.is_closed() => {
+                    self.serve(socket, system)
+                }
+                Some(_) => {}
             }
         }
         Step::Again
@@ -230,7 +232,7 @@ impl Program for Client {
         for _ in 0..EVENTS {
             match system.next_event(events) {
                 None => return Step::Wait(events),
-                Some(Event::Stream(stream, ready)) if ready.connected => {
+                Some(Event { socket: stream, ready }) if ready.is_connected() => {
                     if begun {
                         self.progress.begin();
                         self.work(stream, system);
@@ -240,8 +242,7 @@ impl Program for Client {
                         return Step::Again;
                     }
                 }
-                Some(Event::Stream(_, ready)) => assert!(!ready.over, "a connection failed"),
-                Some(Event::Acceptable(_)) => {}
+                Some(Event { ready, .. }) => assert!(!ready.is_closed(), "a connection failed"),
             }
         }
         Step::Again

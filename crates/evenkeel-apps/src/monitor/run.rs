@@ -98,6 +98,8 @@ pub struct Monitored {
     pub books: Books,
     /// On a cable: what the other end did.
     pub generator: Option<Blasted>,
+    /// Why no frame comes from the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
     /// Why not everything was written or seen, if so.
     #[serde(skip)]
     pub incomplete: Option<String>,
@@ -171,14 +173,8 @@ pub fn on_devices(
         ends.iter().for_each(|(fd, _)| evenkeel_link::shut(fd));
         running.drain()?;
     }
-    let names = running.names.clone();
-    let failed = names
-        .iter()
-        .zip(&ends)
-        .find_map(|(name, (_, status))| status.reason().map(|reason| format!("{name}: {reason}")));
     let passed_over = ends.iter().map(|(_, status)| status.passed_over()).sum();
-    let monitored = running.finish(None)?;
-    Ok(Monitored { passed_over, incomplete: monitored.incomplete.or(failed), ..monitored })
+    Ok(Monitored { passed_over, ..running.finish(None)? })
 }
 
 /// Monitors one end of a cable while its other end is flooded, until that has ended or a limit is reached.
@@ -401,6 +397,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             && dropped + captured + discarded <= accepted;
         books.conserved &= self.tally.ended() || unread == 0;
         let seconds = self.elapsed.as_secs_f64();
+        let device_failed = self.engine.failed_device();
         // With the host the program goes, and leaves the product to us.
         drop(self.engine);
         let mut incomplete = None;
@@ -431,6 +428,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             summary,
             books,
             generator: sent.map(|(blasted, _)| blasted),
+            device_failed,
             incomplete,
         })
     }

@@ -13,7 +13,7 @@ use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 use evenkeel_link::{Clock, Stop};
 use serde::Serialize;
 
-use super::router::RouterError;
+use super::error::RouterError;
 use super::rulebook::{RuleCount, Rulebook, Text};
 use super::screen::{Report, Screening};
 use crate::books::Books;

@@ -4,23 +4,28 @@
 //! neighbours through it. The router takes packets for everybody else, and leaves those for the kernel's addresses alone
 //! ([`forward_only`](evenkeel_core::stack::Config::forward_only)). Since the kernel sees every frame too, it must not forward.
 
+use core::ops::Bound;
 use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use evenkeel::Engine;
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::{InterfaceId, Multipath, NextHop, Route, Via};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{IpAddress, IpCidr};
-use evenkeel_link::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News, device_index};
+use evenkeel_link::{
+    Bell, Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News, device_index,
+    refuse_kernel_forwarding,
+};
 
+use super::error::RouterError;
+use super::part::lock;
 use super::report::KernelReport;
-use super::router::RouterError;
 
 /// What has been taken over from the kernel, and when it was last heard of.
 #[derive(Debug)]
-pub(super) struct Follower {
+struct Follower {
     tables: KernelTables,
     /// Our interfaces on the kernel's devices.
     interfaces: BTreeMap<u32, InterfaceId>,
@@ -28,19 +33,80 @@ pub(super) struct Follower {
     /// Of the same prefix and metric there may be several, by different interfaces.
     routes: BTreeMap<(IpCidr, u32), Vec<(Via, Round)>>,
     neighbors: BTreeMap<(InterfaceId, IpAddress), Round>,
+    /// How many ways all routes together have.
+    ways: u64,
     round: Round,
+    /// What is being removed because a whole reading had nothing of it.
+    sweep: Option<Sweep>,
     report: Arc<Mutex<KernelReport>>,
 }
 
 /// A reading of the whole tables.
 type Round = u64;
 
+/// How far the old has been swept out: what comes next is behind these.
+#[derive(Debug)]
+enum Sweep {
+    Addresses,
+    Neighbors(Option<(InterfaceId, IpAddress)>),
+    Routes(Option<(IpCidr, u32)>),
+}
+
+/// Entries that are taken over, or looked at, in one piece: a few dozen microseconds, in which no packet is forwarded.
+const PIECE: usize = 32;
+
+/// Tells a follower that one of its interfaces is on another device of the kernel's now.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    arrived: Sender<(u32, InterfaceId)>,
+    bell: Bell,
+}
+
+impl Arrivals {
+    pub(super) fn tell(&self, index: u32, interface: InterfaceId) {
+        // A host that is gone need not know.
+        let _ = self.arrived.send((index, interface));
+        self.bell.ring();
+    }
+}
+
+/// Has an engine's host follow the tables of the devices, whose interfaces are numbered in their order.
+pub(super) fn follow(
+    engine: &mut Engine,
+    devices: &[&str],
+) -> Result<(Arc<Mutex<KernelReport>>, Arrivals), RouterError> {
+    let now = engine.clock().now();
+    let follower = Follower::open(devices, engine.host_mut(), now)?;
+    let (report, fd) = (follower.report(), follower.tables.fd());
+    let ((tell, arrived), bell) = (channel(), Bell::new()?);
+    // Both are called by the engine's thread, which never waits here.
+    let follower = Arc::new(Mutex::new(follower));
+    let rung = (bell.clone(), Arc::clone(&follower));
+    engine.attend_in_pieces(fd, move |host, now| lock(&follower).follow(host, now));
+    engine.attend(bell.fd(), move |_host, _now| {
+        let (bell, follower) = &rung;
+        if bell.heard() {
+            let mut follower = lock(follower);
+            arrived.try_iter().for_each(|(index, interface)| follower.moved(index, interface));
+        }
+    });
+    Ok((report, Arrivals { arrived: tell, bell }))
+}
+
 impl Follower {
+    /// An interface is on another device now, of whose entries nothing is known.
+    fn moved(&mut self, index: u32, interface: InterfaceId) {
+        self.interfaces.retain(|_, known| *known != interface);
+        self.interfaces.insert(index, interface);
+        // If that cannot be asked for now, it is with the next announcement.
+        let _ = self.tables.read_again();
+    }
+
     /// Takes over the tables of the devices, whose interfaces are numbered in their order.
-    pub(super) fn open(devices: &[&str], host: &mut Host, now: Instant) -> Result<Self, RouterError> {
+    fn open(devices: &[&str], host: &mut Host, now: Instant) -> Result<Self, RouterError> {
         let mut interfaces = BTreeMap::new();
         for (number, device) in devices.iter().enumerate() {
-            refuse_forwarding(device)?;
+            refuse_kernel_forwarding(device).map_err(|error| RouterError::Links(error.to_string()))?;
             let number = u8::try_from(number).map_err(|_| RouterError::Links("too many links".to_owned()))?;
             interfaces.insert(device_index(device)?, InterfaceId(number));
         }
@@ -50,7 +116,9 @@ impl Follower {
             addresses: BTreeMap::new(),
             routes: BTreeMap::new(),
             neighbors: BTreeMap::new(),
+            ways: 0,
             round: 0,
+            sweep: None,
             report: Arc::default(),
         };
         let mut all = Vec::new();
@@ -58,33 +126,38 @@ impl Follower {
         for news in all {
             follower.hear(news, host, now);
         }
+        while follower.sweep.is_some() {
+            follower.sweep_piece(host, now);
+        }
         follower.tell(0);
         Ok(follower)
     }
 
-    pub(super) fn tables(&self) -> &KernelTables {
-        &self.tables
-    }
-
-    pub(super) fn report(&self) -> Arc<Mutex<KernelReport>> {
+    fn report(&self) -> Arc<Mutex<KernelReport>> {
         Arc::clone(&self.report)
     }
 
-    /// Takes over a piece of what the kernel has announced.
-    pub(super) fn follow(&mut self, host: &mut Host, now: Instant) -> io::Result<()> {
-        let mut heard = Vec::new();
-        self.tables.read(|news| heard.push(news))?;
+    /// Takes over a piece of what the kernel has announced; says whether there may be more.
+    fn follow(&mut self, host: &mut Host, now: Instant) -> bool {
+        if self.sweep.is_some() {
+            self.sweep_piece(host, now);
+            self.tell(0);
+            return true;
+        }
+        let mut heard = Vec::with_capacity(PIECE);
+        // What is announced while the kernel is short of memory is asked for again with the next announcement.
+        let more = self.tables.read(PIECE, |news| heard.push(news)).unwrap_or(false);
         let changes = heard.iter().filter(|news| matches!(news, News::Is { .. } | News::Gone(_))).count();
         for news in heard {
             self.hear(news, host, now);
         }
         self.tell(changes as u64);
-        Ok(())
+        more
     }
 
     fn tell(&self, changes: u64) {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
-        report.routes = self.routes.values().map(|ways| ways.len() as u64).sum();
+        report.routes = self.ways;
         report.neighbors = self.neighbors.len() as u64;
         report.changes += changes;
         report.resyncs = self.tables.resyncs();
@@ -97,7 +170,7 @@ impl Follower {
     fn hear(&mut self, news: News, host: &mut Host, now: Instant) {
         match news {
             News::Begins => self.round += 1,
-            News::Complete => self.sweep(host, now),
+            News::Complete => self.sweep = Some(Sweep::Addresses),
             News::Is { entry: Entry::Address { index, address }, .. } => {
                 self.address(index, address, host, now)
             }
@@ -171,6 +244,7 @@ impl Follower {
             self.skip();
         }
         let ways = self.routes.entry(key).or_default();
+        self.ways -= ways.len() as u64;
         let mut past = Vec::new();
         ways.retain(|(way, _)| {
             let same_name = via.as_ref().is_some_and(|via| via.interface() == way.interface());
@@ -180,6 +254,7 @@ impl Follower {
             !replaces && !same_name
         });
         ways.extend(via.map(|via| (via, round)));
+        self.ways += ways.len() as u64;
         if ways.is_empty() {
             self.routes.remove(&key);
         }
@@ -198,6 +273,7 @@ impl Follower {
         let before = ways.len();
         ways.retain(|(way, _)| *way != via);
         let gone = ways.len() < before;
+        self.ways -= (before - ways.len()) as u64;
         if ways.is_empty() {
             self.routes.remove(&key);
         }
@@ -208,31 +284,62 @@ impl Follower {
         }
     }
 
-    /// The tables have been read as a whole: what was not in them is gone.
-    fn sweep(&mut self, host: &mut Host, now: Instant) {
+    /// The tables have been read as a whole: what was not in them is gone. Looks at some entries, and removes those.
+    fn sweep_piece(&mut self, host: &mut Host, now: Instant) {
         let round = self.round;
-        self.addresses.retain(|&(interface, address), heard| {
-            *heard == round || {
-                host.remove_address(interface, address);
-                false
+        self.sweep = match self.sweep.take() {
+            None => None,
+            Some(Sweep::Addresses) => {
+                // There are few.
+                self.addresses.retain(|&(interface, address), heard| {
+                    *heard == round || {
+                        host.remove_address(interface, address);
+                        false
+                    }
+                });
+                Some(Sweep::Neighbors(None))
             }
-        });
-        self.neighbors.retain(|&(interface, address), heard| {
-            *heard == round || {
-                host.remove_neighbor(interface, address, now);
-                false
-            }
-        });
-        self.routes.retain(|&(to, metric), ways| {
-            ways.retain(|(via, heard)| {
-                *heard == round || {
-                    host.remove_route(&Route { to, via: via.clone(), metric });
-                    false
+            Some(Sweep::Neighbors(behind)) => {
+                let (old, last) = next_piece(&self.neighbors, behind, |heard| *heard != round);
+                for (interface, address) in old {
+                    self.neighbors.remove(&(interface, address));
+                    host.remove_neighbor(interface, address, now);
                 }
-            });
-            !ways.is_empty()
-        });
+                Some(last.map_or(Sweep::Routes(None), |last| Sweep::Neighbors(Some(last))))
+            }
+            Some(Sweep::Routes(behind)) => {
+                let has_old = |ways: &Vec<(Via, Round)>| ways.iter().any(|(_, heard)| *heard != round);
+                let (old, last) = next_piece(&self.routes, behind, has_old);
+                old.into_iter().for_each(|key| self.sweep_ways(key, host));
+                last.map(|last| Sweep::Routes(Some(last)))
+            }
+        };
     }
+
+    /// Removes the ways to one prefix that were not heard of in this round.
+    fn sweep_ways(&mut self, key: (IpCidr, u32), host: &mut Host) {
+        let ((to, metric), round) = (key, self.round);
+        let Some(ways) = self.routes.get_mut(&key) else { return };
+        for (via, _) in ways.extract_if(.., |(_, heard)| *heard != round) {
+            self.ways -= 1;
+            host.remove_route(&Route { to, via, metric });
+        }
+        if ways.is_empty() {
+            self.routes.remove(&key);
+        }
+    }
+}
+
+/// Which of the next entries behind a key are old, and the last of these entries; `None` if there was none.
+fn next_piece<K: Ord + Copy, V>(
+    table: &BTreeMap<K, V>,
+    behind: Option<K>,
+    is_old: impl Fn(&V) -> bool,
+) -> (Vec<K>, Option<K>) {
+    let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+    let piece = table.range((from, Bound::Unbounded)).take(PIECE);
+    let last = piece.clone().last().map(|(&key, _)| key);
+    (piece.filter(|(_, value)| is_old(value)).map(|(&key, _)| key).collect(), last)
 }
 
 fn by_hops(hops: &[NextHop]) -> Option<Via> {
@@ -251,21 +358,50 @@ fn without(way: &Via, gone: &Via) -> Option<Via> {
     if rest.len() < all.hops().count() { by_hops(&rest) } else { None }
 }
 
-/// The kernel has every frame, too: if it forwarded, all would arrive twice.
-fn refuse_forwarding(device: &str) -> Result<(), RouterError> {
-    for (path, setting) in [
-        (
-            format!("/proc/sys/net/ipv4/conf/{device}/forwarding"),
-            format!("net.ipv4.conf.{device}.forwarding"),
-        ),
-        ("/proc/sys/net/ipv6/conf/all/forwarding".to_owned(), "net.ipv6.conf.all.forwarding".to_owned()),
-    ] {
-        // A kernel without IPv6 has no such file.
-        if std::fs::read_to_string(Path::new(&path)).is_ok_and(|value| value.trim() != "0") {
-            let what =
-                format!("the kernel forwards as well, so packets would arrive twice: sysctl -w {setting}=0");
-            return Err(RouterError::Links(what));
-        }
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::cable;
+    use evenkeel_core::host::Config;
+    use evenkeel_testing::{Scratch, in_namespace, run};
+
+    use super::*;
+
+    fn routes(verb: &str, count: u32) -> String {
+        (0..count).map(|n| format!("route {verb} 20.{}.{}.0/24 dev d0\n", n >> 8, n & 255)).collect()
     }
-    Ok(())
+
+    /// What is taken over between two units of work is bounded, whatever comes at once; also what is swept out because it is gone
+    /// without a word.
+    #[test]
+    fn changes_are_taken_over_in_small_pieces() {
+        const COUNT: u32 = 2_000;
+        in_namespace(&[&[("ip", "iproute2")]], || {
+            run("ip link add d0 type veth peer name d1");
+            run("ip link set d1 up");
+            run("ip link set d0 up");
+            run("ip addr add 10.0.1.1/24 dev d0");
+            let scratch = Scratch::new();
+            run(&format!("ip -batch {}", scratch.write("add", &routes("add", COUNT))));
+            let mut host = Host::new(Config::default()).unwrap();
+            let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
+            host.add_interface(Box::new(end), &[], Instant::ZERO).unwrap();
+            let mut follower = Follower::open(&["d0"], &mut host, Instant::ZERO).unwrap();
+            let all = host.route_count();
+            assert!(all > COUNT as usize && follower.ways == lock(&follower.report).routes);
+            // All of d0's routes go with it, and of most nothing is said.
+            run("ip link set d0 down");
+            let (mut pieces, mut most) = (0, 0);
+            while host.route_count() > all - COUNT as usize {
+                let before = (host.route_count(), lock(&follower.report).changes);
+                follower.follow(&mut host, Instant::ZERO);
+                let removed = before.0.abs_diff(host.route_count());
+                most = most.max(removed).max((lock(&follower.report).changes - before.1) as usize);
+                pieces += 1;
+                assert!(pieces < 1_000_000, "{} routes are left", host.route_count());
+            }
+            assert!(most <= PIECE, "{most} at once");
+            let ways: usize = follower.routes.values().map(Vec::len).sum();
+            assert_eq!(follower.ways, ways as u64);
+        });
+    }
 }

@@ -1,13 +1,13 @@
 //! Looking at hosts while they run. None of them stops for it: each describes itself between two units of work.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use evenkeel::Remote;
 use evenkeel_core::time::{Duration, Instant};
 
+use super::part::{Part, lock};
 use super::report::Routed;
-use super::running::Part;
 
 /// How long to wait for what a host says of itself. One that is in a long unit of work says it later.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -58,9 +58,4 @@ impl Looks {
         }
         self.seen.iter().map(|seen| seen.last.clone()).collect()
     }
-}
-
-/// Nothing that holds one of these locks leaves something half done.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

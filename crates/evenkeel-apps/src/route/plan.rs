@@ -5,9 +5,9 @@ use core::str::FromStr;
 use std::net::IpAddr;
 
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
-use evenkeel_link::{DeviceSpec, LinkSpec, SpecError};
+use evenkeel_link::{Address, DeviceSpec, LinkSpec, SpecError, hardware_address};
 
-/// A link of a router: `[NAME=]DEVICE[,ADDRESS/LENGTH]...[,kernel=ADDRESS/LENGTH]...`.
+/// A link of a router: `[NAME=]DEVICE[,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// What it is called in rules, routes and reports; the device's name if not given.
@@ -16,6 +16,8 @@ pub struct Link {
     pub device: DeviceSpec,
     /// The router's addresses on it.
     pub addresses: Vec<IpCidr>,
+    /// Its hardware address; if not given, one of its own, or if the kernel's tables are followed the device's.
+    pub mac: Option<Address>,
     /// For a TAP: addresses of the kernel's end.
     pub kernel_addresses: Vec<IpCidr>,
 }
@@ -83,12 +85,18 @@ impl FromStr for Link {
         {
             return Err(format!("`{name}`: expected a name of letters, digits, `-`, `_` and `.`"));
         }
-        let mut link = Self { name, device, addresses: Vec::new(), kernel_addresses: Vec::new() };
+        let mut link = Self { name, device, addresses: Vec::new(), mac: None, kernel_addresses: Vec::new() };
         for part in parts {
-            match part.strip_prefix("kernel=") {
-                Some(address) => link.kernel_addresses.push(own_address(address)?),
-                None => link.addresses.push(own_address(part)?),
+            match part.split_once('=') {
+                Some(("kernel", address)) => link.kernel_addresses.push(own_address(address)?),
+                Some(("mac", mac)) if link.mac.is_none() => link.mac = Some(mac.parse()?),
+                Some(("mac", _)) => return Err(format!("`{part}`: this link has a mac already")),
+                _ => link.addresses.push(own_address(part)?),
             }
+        }
+        if link.mac == Some(Address::Device) && matches!(link.device, DeviceSpec::Tap(_)) {
+            return Err("`mac=device` is for packet:NAME only: at the other end of a TAP it is the kernel's"
+                .to_owned());
         }
         if !link.kernel_addresses.is_empty() && !matches!(link.device, DeviceSpec::Tap(_)) {
             return Err("`kernel=` is for tap:NAME only".to_owned());
@@ -150,7 +158,7 @@ impl FromStr for StaticNeighbor {
         const EXPECTED: &str = "expected ADDRESS,HARDWARE[,link=NAME], such as 10.0.0.9,02:00:00:00:00:09";
         let mut parts = text.split(',').map(str::trim);
         let neighbor = address(parts.next().unwrap_or_default())?;
-        let hardware = parts.next().and_then(hardware).ok_or(EXPECTED)?;
+        let hardware = parts.next().and_then(hardware_address).ok_or(EXPECTED)?;
         let link = match parts.next().map(|part| part.strip_prefix("link=").filter(|name| !name.is_empty())) {
             None => None,
             Some(Some(name)) => Some(name.to_owned()),
@@ -176,18 +184,27 @@ fn own_address(text: &str) -> Result<IpCidr, String> {
     })
 }
 
-/// A prefix; what is behind its length is cut off.
+/// A prefix. Bits behind its length are a slip: in the address, or in the length.
 fn prefix(text: &str) -> Result<IpCidr, String> {
     let cidr = parse_cidr(text)
         .ok_or_else(|| format!("`{text}`: expected a prefix, such as 10.9.0.0/16 or fd09::/16"))?;
-    Ok(match cidr {
+    let network = network(cidr);
+    if network != cidr {
+        return Err(format!("`{text}`: has bits behind its length; the prefix is {network}"));
+    }
+    Ok(cidr)
+}
+
+/// The prefix that an address is in.
+pub(super) fn network(cidr: IpCidr) -> IpCidr {
+    match cidr {
         IpCidr::Ipv4(v4) => IpCidr::Ipv4(v4.network()),
         IpCidr::Ipv6(v6) => {
-            let bits = u128::from(v6.address())
-                & u128::MAX.checked_shl(128 - u32::from(v6.prefix_len())).unwrap_or(0);
+            let mask = u128::MAX.checked_shl(128 - u32::from(v6.prefix_len())).unwrap_or(0);
+            let bits = u128::from(v6.address()) & mask;
             IpCidr::new(Ipv6Address::from(bits).into(), v6.prefix_len())
         }
-    })
+    }
 }
 
 fn parse_cidr(text: &str) -> Option<IpCidr> {
@@ -197,19 +214,13 @@ fn parse_cidr(text: &str) -> Option<IpCidr> {
     Some(IpCidr::new(address.into(), length))
 }
 
-fn hardware(text: &str) -> Option<EthernetAddress> {
-    let mut octets = [0; 6];
-    let mut parts = text.split(':');
-    for octet in &mut octets {
-        *octet = parts.next().filter(|p| p.len() == 2).and_then(|p| u8::from_str_radix(p, 16).ok())?;
-    }
-    parts.next().is_none().then_some(EthernetAddress(octets))
-}
-
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name, self.device)?;
         self.addresses.iter().try_for_each(|address| write!(f, ",{address}"))?;
+        if let Some(mac) = &self.mac {
+            write!(f, ",mac={mac}")?;
+        }
         self.kernel_addresses.iter().try_for_each(|address| write!(f, ",kernel={address}"))
     }
 }
@@ -250,6 +261,9 @@ mod tests {
         assert_eq!(link.addresses.len(), 2);
         let link: Link = "tap:t0,10.0.1.1/24,kernel=10.0.1.2/24".parse().unwrap();
         assert_eq!((link.name.as_str(), link.kernel_addresses.len()), ("t0", 1));
+        for text in ["wan=packet:eth1,mac=device", "wan=packet:eth1,10.0.1.1/24,mac=02:00:00:00:00:09"] {
+            assert_eq!(text.parse::<Link>().unwrap().to_string(), text);
+        }
         for (text, said) in [
             ("eth1", "names no link"),
             ("cable", "expected tap:NAME or packet:NAME"),
@@ -257,6 +271,9 @@ mod tests {
             ("packet:eth1,224.0.0.1/4", "expected an address with"),
             ("packet:eth1,kernel=10.0.0.1/24", "tap:NAME only"),
             ("a b=packet:eth1", "expected a name of letters"),
+            ("packet:eth1,mac=eth1", "`eth1`: expected own, device, random"),
+            ("packet:eth1,mac=own,mac=own", "has a mac already"),
+            ("tap:t0,mac=device", "packet:NAME only"),
         ] {
             let error = text.parse::<Link>().unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
@@ -277,11 +294,16 @@ mod tests {
         }
         let shown = |text: &str| text.parse::<StaticRoute>().unwrap().to_string();
         assert_eq!(shown("default,via=fd00::1"), "::/0,via=fd00::1");
-        assert_eq!(shown("10.9.1.2/16, via=10.0.0.1"), "10.9.0.0/16,via=10.0.0.1");
+        assert_eq!(shown("10.9.0.0/16, via=10.0.0.1"), "10.9.0.0/16,via=10.0.0.1");
         for (text, said) in [
             ("10.9.0.0/16", "expected PREFIX,via=GATEWAY"),
             ("10.9.0.0,via=10.0.0.1", "`10.9.0.0`: expected a prefix"),
             ("10.9.0.0/33,via=10.0.0.1", "expected a prefix"),
+            (
+                "10.9.1.2/16,via=10.0.0.1",
+                "`10.9.1.2/16`: has bits behind its length; the prefix is 10.9.0.0/16",
+            ),
+            ("fd09::1/16,via=fd00::1", "the prefix is fd09::/16"),
             ("10.9.0.0/16,via=x", "`x`: expected an address"),
             ("10.9.0.0/16,via=fd00::1", "different families"),
             ("10.9.0.0/16,via=10.0.0.1,metric=-1", "metric=N"),

@@ -1,22 +1,25 @@
 //! A router on devices, in real time.
 
 use core::fmt;
-use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use evenkeel::Engine;
 use evenkeel_core::host::{Config, Host};
-use evenkeel_link::{Address, Clock, Device, DeviceSpec, Packet, PacketOptions, Stop, Tap, TapOptions};
+use evenkeel_link::{
+    Address, Clock, Device, DeviceSpec, Packet, PacketOptions, Stop, Tap, TapOptions,
+    refuse_kernel_forwarding,
+};
 use serde::Serialize;
 
-use super::mistake::{Mistake, alternatives};
+use super::error::RouterError;
+use super::links;
+use super::mistake::alternatives;
 use super::plan::Link;
-use super::report::Routed;
 use super::rulebook::{Rulebook, Text};
-use super::running::Running;
-use super::tables::{Place, Tables, Unusable, Written};
+use super::tables::{Place, Tables, Written};
 use crate::monitor::Inside;
-use crate::site::{Limits, SiteError};
+use crate::site::SiteError;
 
 /// What a router is to be.
 #[derive(Debug, Clone)]
@@ -42,8 +45,8 @@ pub struct Router {
     pub capture: Option<Inside>,
 }
 
-/// Things neighbours say of themselves that a host keeps until it passes them on to the others: before it halts or within 20 µs.
-const NEWS: usize = 256;
+/// Neighbour updates that a host keeps until it passes them on to the others: before it halts or within 20 µs.
+const NEIGHBOR_UPDATES: usize = 256;
 
 /// What a router reads again when it is asked to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct Plan {
     pub neighbors: Vec<String>,
     /// Tables and rules; `None` if all packets pass.
     pub rules: Option<String>,
+    /// What is allowed, and hardly meant.
+    pub warnings: Vec<String>,
 }
 
 impl fmt::Display for Plan {
@@ -72,66 +77,17 @@ impl fmt::Display for Plan {
         for (kind, all) in [("link", &self.links), ("route", &self.routes), ("neighbor", &self.neighbors)] {
             all.iter().try_for_each(|one| writeln!(f, "{kind:<8} {one}"))?;
         }
-        f.write_str(self.rules.as_deref().unwrap_or("pass in all\n"))
-    }
-}
-
-/// Why a router could not run.
-#[derive(Debug, thiserror::Error)]
-pub enum RouterError {
-    /// A link or the machine.
-    #[error(transparent)]
-    Site(#[from] SiteError),
-    /// The rules.
-    #[error(transparent)]
-    Rules(#[from] Mistake),
-    /// A route or neighbour.
-    #[error(transparent)]
-    Table(#[from] Unusable),
-    /// The host does not take an entry.
-    #[error("{0}")]
-    Entry(String),
-    /// The links.
-    #[error("{0}")]
-    Links(String),
-    /// The processors.
-    #[error("{0}")]
-    Cores(String),
-}
-
-impl From<io::Error> for RouterError {
-    fn from(error: io::Error) -> Self {
-        Self::Site(error.into())
-    }
-}
-
-impl From<evenkeel_link::LinkError> for RouterError {
-    fn from(error: evenkeel_link::LinkError) -> Self {
-        Self::Site(error.into())
+        f.write_str(self.rules.as_deref().unwrap_or("pass in all\n"))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning  {warning}"))
     }
 }
 
 /// Reads again what may have changed, on SIGHUP; the error is shown. Called on a thread of its own.
 pub type Reread = Box<dyn FnMut() -> Result<Changing, String> + Send>;
 /// Tells people what happened while it runs, in one line.
-pub type Say = Box<dyn Fn(&str) + Send>;
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Router {
-    /// Runs until a limit is reached, all links have failed, or the process is asked to end. On SIGHUP it asks `reread` for rules, routes and
-    /// neighbours, and goes on with them; if they cannot be used, it says why and goes on as before.
-    ///
-    /// # Errors
-    /// [`RouterError`]
-    pub fn run(
-        self,
-        limits: Limits,
-        reread: Reread,
-        say: Say,
-        watch: impl FnMut(&Routed),
-    ) -> Result<Routed, RouterError> {
-        Running::start(self, reread, say)?.run(limits, watch)
-    }
-
     /// Whether it could run, as far as that can be said without its devices.
     ///
     /// # Errors
@@ -147,6 +103,7 @@ impl Router {
     pub fn plan(&self) -> Result<Plan, RouterError> {
         let places = self.places()?;
         Tables::of(&self.changing.tables, &places)?;
+        let warnings = links::check(&self.links)?;
         let names = places.into_iter().map(|place| place.name).collect();
         let rules = self.changing.rules.as_ref().map(|text| Rulebook::open(text, names, 1)).transpose()?;
         Ok(Plan {
@@ -154,6 +111,7 @@ impl Router {
             routes: self.changing.tables.routes.iter().map(ToString::to_string).collect(),
             neighbors: self.changing.tables.neighbors.iter().map(ToString::to_string).collect(),
             rules: rules.map(|rules| rules.text()),
+            warnings,
         })
     }
 
@@ -161,16 +119,16 @@ impl Router {
         if self.links.len() < 2 {
             return Err(RouterError::Links("a router stands between two links or more".to_owned()));
         }
-        for (index, link) in self.links.iter().enumerate() {
-            if self.links.iter().take(index).any(|other| other.name == link.name) {
-                return Err(RouterError::Links(format!("two links are called `{}`", link.name)));
-            }
-        }
+        links::check(&self.links)?;
         if self.kernel_routes {
             for link in &self.links {
                 if !matches!(link.device, DeviceSpec::Packet(_)) || !link.addresses.is_empty() {
                     let what =
                         "the kernel's tables are followed on packet:NAME, whose addresses are the kernel's";
+                    return Err(RouterError::Links(format!("{link}: {what}")));
+                }
+                if link.mac.is_some_and(|mac| mac != Address::Device) {
+                    let what = "who asks for the kernel's addresses is told the device's hardware address: mac=device";
                     return Err(RouterError::Links(format!("{link}: {what}")));
                 }
             }
@@ -212,23 +170,30 @@ impl Router {
         self.cores.len().max(1)
     }
 
-    /// A host without links.
-    pub(super) fn engine(&self, clock: Clock) -> Result<Engine, RouterError> {
+    /// A host without links, the one with this place among them.
+    pub(super) fn engine(&self, index: usize, clock: Clock) -> Result<Engine, RouterError> {
         let mut config = self.config.clone();
+        // One speaks for all.
+        config.stack.announce = index == 0;
         config.stack.forwarding = true;
         config.stack.forward_only = self.kernel_routes;
         config.stack.report_groups &= !self.kernel_routes;
-        config.stack.news = if self.hosts() > 1 { NEWS } else { 0 };
+        config.stack.neighbor_updates = if self.hosts() > 1 { NEIGHBOR_UPDATES } else { 0 };
         let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
         engine.stop_on(Stop::on_signals()?);
         Ok(engine)
     }
 
     /// A link, as a device for each host.
-    pub(super) fn open(&self, link: &Link, clock: Clock) -> Result<Vec<Box<dyn Device>>, RouterError> {
+    pub(super) fn open(&self, index: usize, clock: Clock) -> Result<Vec<Box<dyn Device>>, RouterError> {
+        let Some(link) = self.links.get(index) else { return Ok(Vec::new()) };
         // Who asks for the kernel's addresses is told its hardware address, and sends there what we are to forward.
-        let address = if self.kernel_routes { Address::Device } else { Address::Own };
+        let default = if self.kernel_routes { Address::Device } else { Address::Own };
+        let address = link.mac.unwrap_or(default);
         let options = PacketOptions { address, ..PacketOptions::default() };
+        if let (Address::Device, DeviceSpec::Packet(name)) = (address, &link.device) {
+            refuse_kernel_forwarding(name)?;
+        }
         Ok(match &link.device {
             DeviceSpec::Packet(name) if self.hosts() > 1 => {
                 let boxed = |queue| -> Box<dyn Device> { Box::new(queue) };
@@ -237,7 +202,7 @@ impl Router {
             DeviceSpec::Packet(name) => vec![Box::new(Packet::open(name, &options)?)],
             DeviceSpec::Tap(name) => {
                 let kernel_addresses = link.kernel_addresses.clone();
-                vec![Box::new(Tap::open(name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)]
+                vec![Box::new(Tap::open(name, &TapOptions { kernel_addresses, address })?)]
             }
             other @ DeviceSpec::Pcap(_) => vec![evenkeel_link::open(other, clock)?],
         })

@@ -1,6 +1,5 @@
 //! The rules in force: read by the screening process of each host, replaced from another thread without a packet in between.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +13,7 @@ use super::log::SharedLog;
 use super::mistake::Mistake;
 use super::rules::{Action, Rule, RuleSet, Tally};
 use super::screen::Screener;
+use super::text::read_text;
 
 /// Rules with a reader's counters.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Text {
     fn beside(&self, path: &str) -> Result<(String, String), String> {
         let path = self.file.parent().map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
         let shown = path.display().to_string();
-        match fs::read_to_string(&path) {
+        match read_text(&path) {
             Ok(text) => Ok((shown, text)),
             Err(error) => Err(format!("cannot read {shown}: {error}")),
         }

@@ -6,33 +6,45 @@ use std::sync::{Arc, Mutex};
 use std::{iter, thread};
 
 use evenkeel::{Engine, Group, Remote};
-use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::host::Host;
-use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, DeviceSpec, hangup_bell};
+use evenkeel_link::{Address, Clock, DeviceSpec, hangup_bell};
 
-use super::kernel::Follower;
+use super::error::RouterError;
+use super::kernel::{self, Arrivals};
 use super::log::{Log, LogHandle, SharedLog};
-use super::look::{Looks, lock};
+use super::look::Looks;
+use super::part::{Captured, Part, Screened, lock};
 use super::plan::Link;
-use super::report::{CoreReport, KernelReport, Line, Routed, ScreeningReport, Stall};
-use super::router::{Reread, Router, RouterError, Say};
+use super::report::{CoreReport, KernelReport, Line, Routed, Stall};
+use super::returning::{self, Returning};
+use super::router::{Reread, Router, Say};
 use super::rulebook::{RuleScreener, Rulebook};
 use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
-use crate::books::Books;
-use crate::monitor::Capturing;
 use crate::site::{Limits, SiteError};
 
-/// Screening looks hung when packets have waited for so long and none was judged.
-const STALLED: Duration = Duration::from_millis(500);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 /// How long what was captured last may take to be written.
 const DRAIN: Duration = Duration::from_millis(20);
 
-pub(super) struct Running {
+/// Runs a router until a limit is reached or the process is asked to end. On SIGHUP it asks `reread` for rules, routes and neighbours, and goes
+/// on with them; if they cannot be used, it says why and goes on as before. A link whose device is removed is taken up again when a device of
+/// that name returns.
+///
+/// # Errors
+/// [`RouterError`]
+pub fn run(
+    router: Router,
+    limits: Limits,
+    reread: Reread,
+    say: Say,
+    watch: impl FnMut(&Routed),
+) -> Result<Routed, RouterError> {
+    Running::start(router, reread, say)?.run(limits, watch)
+}
+
+struct Running {
     group: Group,
     /// A processor for each host; none if the only one runs wherever the kernel puts it.
     cores: Vec<usize>,
@@ -48,26 +60,6 @@ struct Telling {
     reloads: Arc<Reloads>,
 }
 
-/// What belongs to one host.
-pub(super) struct Part {
-    lines: Vec<Line>,
-    screened: Option<Screened>,
-    kernel: Option<Arc<Mutex<KernelReport>>>,
-    capture: Option<Captured>,
-}
-
-/// What is captured of what comes and goes by all links.
-struct Captured {
-    capturing: Capturing,
-    clock: Clock,
-}
-
-struct Screened {
-    process: ProcessId,
-    report: Arc<Report>,
-    stall: Stall,
-}
-
 /// How often something new was read.
 #[derive(Debug, Default)]
 struct Reloads {
@@ -76,42 +68,45 @@ struct Reloads {
 }
 
 impl Running {
-    pub(super) fn start(router: Router, reread: Reread, say: Say) -> Result<Self, RouterError> {
+    fn start(mut router: Router, reread: Reread, say: Say) -> Result<Self, RouterError> {
+        router.plan()?.warnings.iter().for_each(|warning| say(warning));
         let places = router.places()?;
         let names: Vec<String> = places.iter().map(|place| place.name.clone()).collect();
         let rules = router.changing.rules.as_ref();
         let book = rules.map(|text| Rulebook::open(text, names.clone(), router.hosts())).transpose()?;
         let tables = Tables::of(&router.changing.tables, &places)?;
         let clock = Clock::start();
-        let engines: Result<Vec<_>, _> = (0..router.hosts()).map(|_| router.engine(clock)).collect();
+        let engines: Result<Vec<_>, _> =
+            (0..router.hosts()).map(|index| router.engine(index, clock)).collect();
         let mut group = Group::new(engines?)?;
-        let lines = attach(group.engines_mut(), &router, clock)?;
+        let lines = attach(group.engines_mut(), &mut router, clock)?;
         // A log is there only if there are rules that write to it.
         let path = router.log.as_ref().filter(|_| book.is_some());
         let log = path.map(|path| Log::open(path, &names, clock)).transpose()?;
         let handle = log.as_ref().map(Log::handle);
         let log = log.map(SharedLog::new);
         let mut screeners = book.iter().flat_map(|book| book.screeners(log.clone()));
-        let mut parts = Vec::new();
+        let (mut parts, mut arrivals) = (Vec::new(), Vec::new());
         for (engine, lines) in group.engines_mut().iter_mut().zip(lines) {
             let kernel = if router.kernel_routes { Some(follow_kernel(engine, &router)?) } else { None };
+            let kernel = kernel.map(|(report, arrival)| {
+                arrivals.push(arrival);
+                report
+            });
             tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
             let screened = screeners.next().map(|screener| screen(engine, &router, screener));
             let capture = capture(engine, &router, &lines)?;
             parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel, capture })));
         }
         drop(screeners);
+        returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals), &say)?;
         let reloads = Arc::new(Reloads::default());
         let reloader = Reloader { places, book: book.clone(), reread, say, current: Arc::new(tables) };
         follow_hangups(&mut group, reloader, &reloads)?;
         Ok(Self { group, cores: router.cores, parts, telling: Telling { book, log: handle, reloads } })
     }
 
-    pub(super) fn run(
-        mut self,
-        limits: Limits,
-        mut watch: impl FnMut(&Routed),
-    ) -> Result<Routed, RouterError> {
+    fn run(mut self, limits: Limits, mut watch: impl FnMut(&Routed)) -> Result<Routed, RouterError> {
         let Some(clock) = self.group.engines().first().map(|engine| *engine.clock()) else {
             return Err(RouterError::Cores("no host".to_owned()));
         };
@@ -180,46 +175,16 @@ impl Telling {
     }
 }
 
-impl Part {
-    /// What one host has done, as far as it is its own. Looks after the capture, too.
-    pub(super) fn describe(&mut self, host: &mut Host, now: Instant, elapsed: Duration) -> Routed {
-        if let Some(Captured { capturing, clock }) = &mut self.capture {
-            capturing.attend(host, clock.wall_nanos(now));
-        }
-        let interfaces: Vec<_> = self.lines.iter().map(|line| line.interface).collect();
-        let books = Books::of_all(host, &interfaces, elapsed);
-        let screening = self.screened.as_mut().map(|screened| {
-            let report = &screened.report;
-            let stalled = screened.stall.look(report.judged(), host.waiting_for_verdict() > 0, now);
-            ScreeningReport {
-                passed: report.passed(),
-                dropped: report.dropped(),
-                rejected: report.rejected(),
-                queue_full: host.ledger().input_drops(QueueDrop::Screen),
-                stalled: if stalled >= STALLED { stalled.as_secs_f64() } else { 0.0 },
-                ..ScreeningReport::default()
-            }
-        });
-        let kernel = self.kernel.as_ref();
-        Routed {
-            seconds: elapsed.as_secs_f64(),
-            forwarded: books.forwarded,
-            links: self.lines.iter().map(|line| line.report(host)).collect(),
-            screening,
-            routes: host.route_count() as u64,
-            neighbors: host.neighbors(now).count() as u64,
-            kernel: kernel.map(|report| lock(report).clone()),
-            books,
-            ..Routed::default()
-        }
-    }
-}
-
 /// Gives each host its device of every link.
-fn attach(engines: &mut [Engine], router: &Router, clock: Clock) -> Result<Vec<Vec<Line>>, RouterError> {
+fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<Vec<Vec<Line>>, RouterError> {
     let mut all: Vec<Vec<Line>> = engines.iter().map(|_| Vec::new()).collect();
-    for link in &router.links {
-        let devices = router.open(link, clock)?;
+    for index in 0..router.links.len() {
+        let devices = router.open(index, clock)?;
+        let Some(link) = router.links.get_mut(index) else { continue };
+        if let (Some(Address::Random), Some(device)) = (link.mac, devices.first()) {
+            // Drawn once: should the device return, it has the same.
+            link.mac = Some(Address::Fixed(device.address()));
+        }
         for ((engine, lines), device) in iter::zip(&mut *engines, &mut all).zip(devices) {
             let status = Some(device.status());
             let interface = engine.add_device(device, &link.addresses).map_err(SiteError::from)?;
@@ -244,21 +209,17 @@ fn capture(engine: &mut Engine, router: &Router, lines: &[Line]) -> Result<Optio
 }
 
 /// Each host follows the kernel by itself.
-fn follow_kernel(engine: &mut Engine, router: &Router) -> Result<Arc<Mutex<KernelReport>>, RouterError> {
+fn follow_kernel(
+    engine: &mut Engine,
+    router: &Router,
+) -> Result<(Arc<Mutex<KernelReport>>, Arrivals), RouterError> {
     let name = |link: &Link| match &link.device {
         DeviceSpec::Packet(name) => Some(name.clone()),
         DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => None,
     };
     let names: Vec<String> = router.links.iter().filter_map(name).collect();
     let devices: Vec<&str> = names.iter().map(String::as_str).collect();
-    let now = engine.clock().now();
-    let mut follower = Follower::open(&devices, engine.host_mut(), now)?;
-    let report = follower.report();
-    engine.attend(follower.tables().fd(), move |host, now| {
-        // What is announced while the kernel is short of memory is asked for again with the next announcement.
-        let _ = follower.follow(host, now);
-    });
-    Ok(report)
+    kernel::follow(engine, &devices)
 }
 
 fn screen(engine: &mut Engine, router: &Router, screener: RuleScreener) -> Screened {

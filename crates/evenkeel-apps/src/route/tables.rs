@@ -1,5 +1,7 @@
 //! Static routes and neighbours in the host's own terms, and putting them there.
 
+use std::collections::BTreeSet;
+
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::{InterfaceId, Route, Via};
 use evenkeel_core::time::Instant;
@@ -52,13 +54,16 @@ impl Tables {
             route_of(route, links).map_err(|what| Unusable { entry: route.to_string(), what })
         };
         let neighbor = |neighbor: &StaticNeighbor| {
+            not_ourselves(&neighbor.address, links)
+                .map_err(|what| Unusable { entry: neighbor.to_string(), what })?;
             let interface = interface(neighbor.link.as_deref(), Some(neighbor.address), links);
             let interface = interface.map_err(|what| Unusable { entry: neighbor.to_string(), what })?;
             Ok((interface, neighbor.address, neighbor.hardware))
         };
         let routes = written.routes.iter().map(route).collect::<Result<Vec<_>, _>>()?;
-        for (index, (route, entry)) in routes.iter().zip(&written.routes).enumerate() {
-            if routes.iter().take(index).any(|other| is_same(other, route)) {
+        let mut names = BTreeSet::new();
+        for (route, entry) in routes.iter().zip(&written.routes) {
+            if !names.insert(name_of(route)) {
                 let what = "there is another route to this prefix, by the same link and with the same metric";
                 return Err(Unusable { entry: entry.to_string(), what: what.to_owned() });
             }
@@ -82,11 +87,14 @@ impl Tables {
                 refused = refused.or(Some(format!("neighbour {address}: {error}")));
             }
         }
-        for route in earlier.routes.iter().filter(|old| !self.routes.iter().any(|new| is_same(old, new))) {
+        let kept: BTreeSet<_> = self.routes.iter().map(name_of).collect();
+        for route in earlier.routes.iter().filter(|old| !kept.contains(&name_of(old))) {
             host.remove_route(route);
         }
+        let kept: BTreeSet<_> =
+            self.neighbors.iter().map(|&(interface, address, _)| (interface, address)).collect();
         for &(interface, address, _) in &earlier.neighbors {
-            if !self.neighbors.iter().any(|&(i, a, _)| (i, a) == (interface, address)) {
+            if !kept.contains(&(interface, address)) {
                 host.remove_neighbor(interface, address, now);
             }
         }
@@ -100,21 +108,30 @@ impl Tables {
     }
 }
 
-/// Whether one takes the place of the other in a host's table.
-fn is_same(a: &Route, b: &Route) -> bool {
-    a.to == b.to && a.metric == b.metric && a.via.interface() == b.via.interface()
+/// What a route is known by in a host's table: another one of this name takes its place.
+fn name_of(route: &Route) -> (IpCidr, u32, Option<InterfaceId>) {
+    (route.to, route.metric, route.via.interface())
 }
 
 fn route_of(route: &StaticRoute, links: &[Place]) -> Result<Route, String> {
     let link = route.link.as_deref();
     let via = match route.way {
-        Way::Gateway(gateway) => Via::Gateway(interface(link, Some(gateway), links)?, gateway),
+        Way::Gateway(gateway) => {
+            not_ourselves(&gateway, links)?;
+            Via::Gateway(interface(link, Some(gateway), links)?, gateway)
+        }
         Way::OnLink => Via::Link(interface(link, None, links)?),
         Way::Blackhole => Via::Blackhole,
         Way::Unreachable => Via::Unreachable,
         Way::Prohibit => Via::Prohibit,
     };
     Ok(Route { to: route.to, via, metric: route.metric })
+}
+
+/// Nobody sends to himself.
+fn not_ourselves(address: &IpAddress, links: &[Place]) -> Result<(), String> {
+    let ours = links.iter().find(|link| link.addresses.iter().any(|cidr| cidr.address() == *address));
+    ours.map_or(Ok(()), |link| Err(format!("{address} is the router's own address, on `{}`", link.name)))
 }
 
 /// The link of this name, or that on whose network the address is.
@@ -179,6 +196,42 @@ mod tests {
             "`10.9.0.0/16,via=10.0.2.4`: there is another route to this prefix, by the same link and with the same metric"
         );
         assert!(said(&["10.9.0.0/16,link=x"]).contains("no link is called `x`: there is lan or wan"));
+    }
+
+    #[test]
+    fn a_next_hop_or_neighbour_that_is_the_router_itself_is_refused() {
+        for (routes, neighbors, entry) in [
+            (&["10.9.0.0/16,via=10.0.2.1"][..], &[][..], "10.9.0.0/16,via=10.0.2.1"),
+            (&["10.9.0.0/16,via=10.0.2.1,link=lan"], &[], "10.9.0.0/16,via=10.0.2.1,link=lan"),
+            (&[], &["10.0.2.1,02:00:00:00:00:09"], "10.0.2.1,02:00:00:00:00:09"),
+        ] {
+            let said = tables(routes, neighbors).unwrap_err().to_string();
+            assert_eq!(said, format!("`{entry}`: 10.0.2.1 is the router's own address, on `wan`"));
+        }
+    }
+
+    /// What is read, compared with what is there and put into the host grows with the routes, and not with their square: a hundred thousand
+    /// of them would take minutes.
+    #[test]
+    fn a_hundred_thousand_routes_are_read_and_replaced_in_little_time() {
+        let routes = |via: &str| {
+            let route = |n: u32| format!("20.{}.{}.{}/32,via={via}", n >> 16, n >> 8 & 255, n & 255);
+            let routes = (0..100_000).map(|n| route(n).parse().unwrap()).collect();
+            Written { routes, neighbors: Vec::new() }
+        };
+        let mut host = Host::new(Config::default()).unwrap();
+        for place in links() {
+            let (end, _other) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
+            host.add_interface(Box::new(end), &place.addresses, Instant::ZERO).unwrap();
+        }
+        let before = evenkeel_link::thread_cpu_time();
+        let first = Tables::of(&routes("10.0.2.2"), &links()).unwrap();
+        first.apply(&Tables::default(), &mut host, Instant::ZERO).unwrap();
+        let second = Tables::of(&routes("10.0.1.2"), &links()).unwrap();
+        second.apply(&first, &mut host, Instant::ZERO).unwrap();
+        assert!(host.route_count() >= 100_000);
+        let taken = evenkeel_link::thread_cpu_time() - before;
+        assert!(taken.as_secs() < 10, "{taken:?}");
     }
 
     /// A route that is only changed is never missing.

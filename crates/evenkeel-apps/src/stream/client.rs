@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
+use evenkeel_core::ready::Ready;
 use evenkeel_core::socket::{Event, SocketId};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::connection::Unavailable;
-use evenkeel_core::tcp::endpoint::Readiness;
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
 
@@ -231,20 +231,20 @@ impl Client {
     }
 
     /// A connection has news.
-    fn hear(&mut self, socket: SocketId, ready: Readiness, system: &mut System<'_>) {
+    fn hear(&mut self, socket: SocketId, ready: Ready, system: &mut System<'_>) {
         match self.streams.get_mut(socket) {
-            Some(phase @ Phase::Opening) if ready.connected && !ready.over => {
+            Some(phase @ Phase::Opening) if ready.is_connected() && !ready.is_closed() => {
                 *phase = Phase::Idle;
                 self.under_way -= 1;
                 self.idle.push_back(socket);
             }
             // It was refused, or reset.
-            Some(Phase::Opening) if ready.over => {
+            Some(Phase::Opening) if ready.is_closed() => {
                 self.under_way -= 1;
                 self.close(socket, system);
                 self.tally.failed.add(1);
             }
-            Some(Phase::Idle) if ready.over => {
+            Some(Phase::Idle) if ready.is_closed() => {
                 self.idle.retain(|other| *other != socket);
                 self.close(socket, system);
                 self.tally.failed.add(1);
@@ -360,8 +360,8 @@ impl Program for Client {
         let opened = self.open(system);
         self.use_idle(now);
         let event = system.next_event(events);
-        if let Some(Event::Stream(stream, ready)) = event {
-            self.hear(stream, ready, system);
+        if let Some(Event { socket, ready }) = event {
+            self.hear(socket, ready, system);
         }
         if let Some(stream) = self.streams.next_busy() {
             self.serve(stream, system);

@@ -49,6 +49,8 @@ pub struct Sent {
     pub server: Option<Box<Served>>,
     /// What was captured.
     pub capture: Option<InsideCaptured>,
+    /// Why no frame comes from the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
     /// Why the input could not be read to its end, or the output not be written.
     #[serde(skip)]
     pub outside: Option<(Way, Arc<io::Error>)>,
@@ -111,14 +113,14 @@ pub fn send(
     watch: impl FnMut(&Sent),
 ) -> Result<Sent, SiteError> {
     let clock = Clock::start();
-    let mut engine = site.engine(clock)?;
     match place {
         Place::Port(port) => {
-            let attached = site.attach(&mut engine, &port)?;
+            let (engine, attached) = site.on_device(&port, clock)?;
             let sent = run(engine, attached.interface, errand, limits, || false, watch)?;
             attached.close().map(|()| sent)
         }
         Place::Cable { queues, other, options, echoes } => {
+            let mut engine = site.engine(clock)?;
             let (near, far) = pair(site, queues);
             let interface = engine.add_cable(near, &site.addresses)?;
             let mut server = other.engine(clock)?;
@@ -204,6 +206,7 @@ fn sent(
         books: Books::of(engine.host_mut(), interface, elapsed),
         server: None,
         capture: None,
+        device_failed: engine.failed_device(),
         outside: None,
     }
 }

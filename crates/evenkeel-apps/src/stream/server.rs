@@ -173,8 +173,8 @@ impl<S: Service> Program for Server<S> {
         let Some(listener) = self.socket else { return self.start(system) };
         let event = system.next_event(events);
         match event {
-            Some(Event::Acceptable(_)) => self.accept(listener, system),
-            Some(Event::Stream(stream, _)) => self.serve(stream, system),
+            Some(Event { socket, .. }) if socket == listener => self.accept(listener, system),
+            Some(Event { socket, .. }) => self.serve(socket, system),
             None if self.accepting => self.accept(listener, system),
             None => {}
         }

@@ -139,7 +139,9 @@ impl Stand {
         let port = Port {
             device: self.device.clone(),
             kernel_addresses: Vec::new(),
+            mac: evenkeel_link::Address::default(),
             dump: Some(self.capture.clone()),
+            say: |_| {},
         };
         (site, port)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{DeviceSpec, LinkSpec};
+use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::blast::{self, Flood, Flooded, HARDWARE};
 use evenkeel_apps::quantity::{percent, si, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
@@ -53,6 +53,9 @@ pub(crate) struct Arguments {
     /// Router for everything that is not on the link.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Option<IpAddress>,
+    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09 [default: own].
+    #[arg(long, value_name = "ADDRESS")]
+    mac: Option<Address>,
     /// Bytes of payload in each request.
     #[arg(long, value_name = "BYTES", default_value_t = 18, value_parser = clap::value_parser!(u16).range(0..=1_452))]
     size: u16,
@@ -100,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         &arguments.link,
         &arguments.kernel_address,
         arguments.gateway.as_slice(),
+        arguments.mac,
         arguments.dump.as_ref(),
     )? {
         Place::Cable { queues } => arguments.flood(&site, queues)?,
@@ -110,6 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         terminal::print(&describe(&flooded))?;
     }
+    Failure::of_device(flooded.device_failed.as_ref())?;
     match &flooded.receiver {
         Some(receiver) if !receiver.books.conserved => Err(Failure::unbalanced()),
         _ => Ok(()),

@@ -7,7 +7,7 @@ use clap::Args;
 use evenkeel::core::host::Config;
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::LinkSpec;
+use evenkeel::link::{Address, LinkSpec};
 use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::site::Site;
 
@@ -33,6 +33,10 @@ pub(crate) struct HostArguments {
     /// Router for everything that is not on the link; one for IPv4 and one for IPv6.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Vec<IpAddress>,
+    /// Our hardware address: own (derived from the machine and the name), device (that of packet:NAME, where the network accepts no other), random,
+    /// or one such as 02:00:00:00:00:09 [default: own].
+    #[arg(long, value_name = "ADDRESS")]
+    mac: Option<Address>,
     /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<Duration>,
@@ -65,7 +69,7 @@ impl HostArguments {
     }
 
     pub(super) fn place(&self) -> Result<Place, Failure> {
-        super::place(&self.link, &self.kernel_address, &self.gateway, self.dump.as_ref())
+        super::place(&self.link, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
     }
 }
 

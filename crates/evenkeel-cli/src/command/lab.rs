@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use evenkeel::core::time::Duration;
 use evenkeel_lab::real::{self, Place};
-use evenkeel_lab::{Experiment, Mode, Report, experiments, find};
+use evenkeel_lab::{Experiment, Mode, Report, Seeds, experiments, find, survey};
 
 use crate::failure::Failure;
 use crate::quantity;
@@ -14,9 +14,9 @@ use crate::terminal;
 
 /// Repeat the measurements of the papers that evenkeel is built on.
 ///
-/// Every experiment is a figure or a table of a paper. Most run in virtual time, on a simulated CPU with the
-/// costs of the paper's machine: the same seed gives the same figures on any machine. Each ends with checks
-/// against what the paper reports.
+/// Every experiment is a figure or a table of a paper. Most run in virtual time, on a simulated CPU with the costs of the
+/// paper's machine, with each of twenty seeds: the same seeds give the same figures on any machine. Each ends with checks against what the paper
+/// reports, those that something was fitted to apart from those that are predictions.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -46,18 +46,24 @@ Examples:
   evenkeel lab run o96-fig3
   evenkeel lab run o96-fig3 o96-fig4 --csv results --svg results
   evenkeel lab run l97-fig1 --no-files
+  evenkeel lab run o96-fig3 --seed 7
+  evenkeel lab run all --markdown experiments.md
   evenkeel lab run l97-fig1 --json | jq '.checks[] | select(.ok | not)'
   evenkeel lab run l97-fig6 --real
   sudo evenkeel lab run l97-fig6 --real --on packet
 
 Exit status: 0 only if every check holds, 1 if one does not, 2 for bad arguments. docs/results.md explains the JSON.")]
 struct RunArguments {
-    /// Experiments, as `evenkeel lab list` names them.
+    /// Experiments, as `evenkeel lab list` names them; `all` for all of them.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// Seed of everything that is random.
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    seed: u64,
+    /// Run with each of so many seeds, from 1 on. The median counts; spread and share of the seeds with which a check holds are told.
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with_all = ["seed", "real"],
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: u32,
+    /// Run with this seed of everything that is random, and no other.
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
     /// In real time on this machine instead of virtual time, where the experiment has that mode.
     #[arg(long)]
     real: bool,
@@ -74,6 +80,9 @@ struct RunArguments {
     /// Write no files but those asked for.
     #[arg(long)]
     no_files: bool,
+    /// Write all checks, with spreads and known misses, as one page of Markdown.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Print JSON instead: one object for one experiment, a list of them for several.
     #[arg(long)]
     json: bool,
@@ -138,6 +147,9 @@ impl RunArguments {
             }
             reports.push(report);
         }
+        if let Some(file) = &self.markdown {
+            write(file, &survey::markdown(&reports))?;
+        }
         match &reports[..] {
             [only] if self.json => terminal::print_json(only)?,
             all if self.json => terminal::print_json(&all)?,
@@ -148,7 +160,10 @@ impl RunArguments {
 
     fn report(&self, experiment: &Experiment, progress: &mut terminal::Progress) -> Result<Report, Failure> {
         if !self.real {
-            return Ok(experiment.run(self.seed));
+            let mut tell = |done, of| {
+                progress.show(&format!("{}: {done} of {of} seeds: {}", experiment.id, experiment.title));
+            };
+            return Ok(experiment.run_over(self.seeds(), &mut tell));
         }
         let mut tell = |p: &real::Progress<'_>| {
             progress.show(&format!(
@@ -161,6 +176,11 @@ impl RunArguments {
         report.map_err(|e| Failure::machine(format!("cannot measure {}", experiment.id), e))
     }
 
+    fn seeds(&self) -> Seeds {
+        let many = Seeds { first: 1, count: self.seeds };
+        self.seed.map_or(many, |first| Seeds { first, count: 1 })
+    }
+
     fn real_options(&self) -> real::Options {
         let given = &self.real_options;
         real::Options {
@@ -169,7 +189,7 @@ impl RunArguments {
             window: given.window,
             repeats: usize::from(given.repeats),
             work: given.work,
-            seed: self.seed,
+            seed: self.seed.unwrap_or(1),
         }
     }
 
@@ -183,7 +203,16 @@ impl RunArguments {
             })?;
             if experiment.listing().modes.contains(&mode) { Ok(experiment) } else { Err(cannot(id, mode)) }
         };
-        self.ids.iter().map(find).collect()
+        let in_mode = |experiment: &&Experiment| experiment.listing().modes.contains(&mode);
+        let mut chosen = Vec::new();
+        for id in &self.ids {
+            if id == "all" {
+                chosen.extend(experiments().iter().filter(in_mode));
+            } else {
+                chosen.push(find(id)?);
+            }
+        }
+        Ok(chosen)
     }
 
     /// Writes the report's files, and says which.

@@ -15,10 +15,11 @@ pub(crate) mod stream;
 use std::path::PathBuf;
 
 use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{DeviceSpec, LinkSpec};
+use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::site::Port;
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Where a command's host is attached.
 enum Place {
@@ -31,8 +32,18 @@ fn place(
     link: &LinkSpec,
     kernel_addresses: &[IpCidr],
     gateways: &[IpAddress],
+    mac: Option<Address>,
     dump: Option<&PathBuf>,
 ) -> Result<Place, Failure> {
+    match (link, mac) {
+        (LinkSpec::Device(DeviceSpec::Packet(_)), _) | (_, None) => {}
+        (LinkSpec::Device(DeviceSpec::Tap(_)), Some(mac)) if mac != Address::Device => {}
+        (LinkSpec::Device(DeviceSpec::Tap(_)), _) => {
+            let line = "at the other end of a TAP the device's address is the kernel's: --mac own, random or another";
+            return Err(Failure::Usage(line.to_owned()));
+        }
+        _ => return Err(Failure::Usage("--mac is for packet:NAME and tap:NAME only".to_owned())),
+    }
     if !kernel_addresses.is_empty() && !matches!(link, LinkSpec::Device(DeviceSpec::Tap(_))) {
         return Err(Failure::Usage("--kernel-address is for tap:NAME only".to_owned()));
     }
@@ -44,7 +55,8 @@ fn place(
         LinkSpec::Cable { queues } => Ok(Place::Cable { queues: *queues }),
         LinkSpec::Device(device) => {
             let kernel_addresses = kernel_addresses.to_vec();
-            Ok(Place::Port(Port { device: device.clone(), kernel_addresses, dump: dump.cloned() }))
+            let (device, mac, dump) = (device.clone(), mac.unwrap_or_default(), dump.cloned());
+            Ok(Place::Port(Port { device, kernel_addresses, mac, dump, say: terminal::say }))
         }
     }
 }

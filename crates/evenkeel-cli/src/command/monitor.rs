@@ -145,8 +145,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         // The reader of a pipe has what it wanted.
         Some(what) if to_stdout && what.contains("Broken pipe") => Ok(()),
         Some(what) => Err(Failure::Machine(what.clone())),
-        None if !monitored.books.conserved => Err(Failure::unbalanced()),
-        None => Ok(()),
+        None => {
+            Failure::of_device(monitored.device_failed.as_ref())?;
+            if monitored.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+        }
     }
 }
 

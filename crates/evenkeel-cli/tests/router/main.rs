@@ -6,6 +6,7 @@
 mod bird;
 mod capture;
 mod cores;
+mod devices;
 mod forwarding;
 mod log;
 mod multipath;

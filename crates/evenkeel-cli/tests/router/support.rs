@@ -92,6 +92,8 @@ pub(crate) struct Router {
     child: Option<Child>,
     /// What it says while it runs.
     said: Option<BufReader<ChildStderr>>,
+    /// What it said before it ran.
+    at_start: String,
 }
 
 impl Router {
@@ -105,15 +107,15 @@ impl Router {
         let binary = env!("CARGO_BIN_EXE_evenkeel");
         let mut words: Vec<&str> = before.to_vec();
         // Bounded, so that what never comes is not waited for for ever.
-        words.extend([binary, "route", "--json", "--stats-interval", "100ms", "--duration", "300s"]);
+        words.extend([binary, "route", "--json", "--stats-interval", "100ms", "--duration", "60s"]);
         words.extend(arguments.split_whitespace());
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let said = Some(BufReader::new(child.stderr.take().unwrap()));
-        let mut router = Self { child: Some(child), said };
+        let mut router = Self { child: Some(child), said, at_start: String::new() };
         // The first line of counters: it runs.
-        router.wait_until_said("forwarded");
+        router.at_start = router.read_until("forwarded").0;
         router
     }
 
@@ -121,15 +123,25 @@ impl Router {
         self.child.as_ref().unwrap().id()
     }
 
+    /// What it said before its first line of counters.
+    pub(crate) fn said_at_start(&self) -> &str {
+        &self.at_start
+    }
+
     /// Reads what it says until that contains `sign`; gives the line.
     pub(crate) fn wait_until_said(&mut self, sign: &str) -> String {
+        self.read_until(sign).1
+    }
+
+    /// The same; gives also what came before.
+    fn read_until(&mut self, sign: &str) -> (String, String) {
         let said = self.said.as_mut().unwrap();
         let mut all = String::new();
         loop {
             let mut line = String::new();
             assert!(said.read_line(&mut line).unwrap() > 0, "it ended without `{sign}`: {all}");
             if line.contains(sign) {
-                return line;
+                return (all, line);
             }
             all.push_str(&line);
         }

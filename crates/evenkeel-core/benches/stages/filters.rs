@@ -11,7 +11,7 @@ type Code = &'static [(u16, u8, u8, u32)];
 
 /// A stage for each filter.
 pub(crate) fn all() -> Vec<Stage> {
-    FILTERS.iter().map(|&(name, code)| Stage::new(name, Filter::of(code))).collect()
+    FILTERS.iter().map(|&(name, code)| Stage::new(name, move || Filter::of(code))).collect()
 }
 
 struct Filter {

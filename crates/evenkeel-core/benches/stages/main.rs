@@ -1,6 +1,8 @@
 //! What each stage costs per frame on a real core: nanoseconds, and instructions.
 //!
-//! `cargo bench -p evenkeel-core` prints the table; `-- WORD` only the stages with that word in their names.
+//! `cargo bench -p evenkeel-core --bench stages` prints the table; `-- WORD` only the stages with that word in
+//! their names; `-- --check` and `-- --renew` compare instructions with the figures in `benches/instructions`,
+//! and write them.
 //!
 //! Time is the median of many batches, in rounds in which the stages take turns: a noisy minute hits all of them. Instructions are counted by
 //! valgrind; they are the same whatever else the machine is doing, so a change shows in them first. Both are for one frame, with an empty
@@ -10,6 +12,8 @@
 #[path = "../../tests/common/mod.rs"]
 mod common;
 mod filters;
+#[path = "../instructions/mod.rs"]
+mod instructions;
 mod measure;
 mod rig;
 mod router;
@@ -18,6 +22,8 @@ mod tcp;
 
 use std::process::ExitCode;
 
+use instructions::COUNT_FLAG;
+use instructions::kept::{Figures, Task};
 use measure::{count_instructions, run_to_be_counted, time};
 use stages::Stage;
 
@@ -25,12 +31,13 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let mut stages = stages::all();
     if let [flag, name] = &arguments[..]
-        && flag == measure::COUNT_FLAG
+        && flag == COUNT_FLAG
     {
-        return match stages.iter_mut().find(|s| s.name == name) {
-            Some(stage) => run_to_be_counted(&mut *stage.batch),
-            None => ExitCode::FAILURE,
-        };
+        run_to_be_counted(stages.iter_mut().find(|s| s.name == name).unwrap().batch());
+        return ExitCode::SUCCESS;
+    }
+    if let Some(task) = Task::of(&arguments) {
+        return keep(task, &stages);
     }
     // The empty loop stays: it is subtracted from the others.
     stages.retain(|s| s.name == stages::EMPTY || arguments.iter().all(|word| s.name.contains(word.as_str())));
@@ -42,8 +49,8 @@ fn main() -> ExitCode {
 fn report(stages: &mut [Stage]) {
     let nanos = time(stages);
     let loop_instructions = count_instructions(stages::EMPTY);
-    if let Err(why) = loop_instructions {
-        println!("instructions: not counted ({why})");
+    if let Err(uncounted) = loop_instructions {
+        println!("instructions: not counted ({})", uncounted.why());
     }
     println!("{:<44} {:>10} {:>14}  goal", "stage, for one frame", "ns", "instructions");
     for (stage, nanos) in stages.iter().zip(nanos.iter().map(|n| n - nanos[0])).skip(1) {
@@ -54,4 +61,12 @@ fn report(stages: &mut [Stage]) {
         });
         println!("{:<44} {nanos:>10.1} {instructions:>14}  {goal}", stage.name);
     }
+}
+
+/// Each stage has a figure.
+fn keep(task: Task, stages: &[Stage]) -> ExitCode {
+    let names = stages.iter().map(|s| s.name.to_owned()).filter(|name| name != stages::EMPTY).collect();
+    let figures = Figures { bench: "stages", of: "one frame in each stage", names };
+    let subtract = count_instructions(stages::EMPTY);
+    figures.run(task, |n| Ok(count_instructions(&figures.names[n])? - subtract?))
 }

@@ -1,19 +1,16 @@
 //! Two ways to measure a batch of frames: by the clock, and by counting instructions under callgrind.
 
 use std::hint::black_box;
-use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use crate::instructions::{self, Uncounted};
 use crate::stages::{BATCH, Batch, Stage};
 
 const ROUNDS: usize = 25;
 const BATCHES_PER_ROUND: usize = 200;
-const BATCHES_COUNTED: u32 = 50;
+const BATCHES_COUNTED: usize = 50;
 /// Queues fill, tables are learned and branch predictors settle first.
 const BATCHES_OF_WARM_UP: usize = 50;
-
-/// What this program is started with, by itself, under callgrind; the name of a stage follows.
-pub(crate) const COUNT_FLAG: &str = "--count";
 
 /// One batch, and nothing else: callgrind counts inside this function only.
 #[inline(never)]
@@ -31,7 +28,7 @@ pub(crate) fn time(stages: &mut [Stage]) -> Vec<f64> {
     let mut batches: Vec<Vec<u64>> = vec![Vec::with_capacity(ROUNDS * BATCHES_PER_ROUND); stages.len()];
     for _ in 0..ROUNDS {
         for (stage, batches) in stages.iter_mut().zip(&mut batches) {
-            time_round(&mut *stage.batch, batches);
+            time_round(stage.batch(), batches);
         }
     }
     batches.iter_mut().map(|batches| median(batches) / BATCH as f64).collect()
@@ -53,29 +50,18 @@ fn median(values: &mut [u64]) -> f64 {
     values.get(values.len() / 2).map_or(f64::NAN, |&median| median as f64)
 }
 
-/// Runs this program again, under callgrind, for one stage: instructions per frame.
-pub(crate) fn count_instructions(stage: &str) -> Result<f64, &'static str> {
-    let program = std::env::current_exe().map_err(|_| "this program cannot be found")?;
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured_batch*"])
-        .arg(program)
-        .args([COUNT_FLAG, stage])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|_| "valgrind not installed")?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    // The line is `==1234== Collected : 5678`.
-    let count = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
-    let count: u32 = count.filter(|&count| count > 0).ok_or("valgrind failed")?;
-    Ok(f64::from(count) / f64::from(BATCHES_COUNTED) / BATCH as f64)
+/// Instructions per frame.
+pub(crate) fn count_instructions(stage: &str) -> Result<f64, Uncounted> {
+    instructions::count("measured_batch", &[stage])
 }
 
-/// What this program does under callgrind.
-pub(crate) fn run_to_be_counted(batch: &mut dyn Batch) -> ExitCode {
+/// What this program does under callgrind. It prints how many frames were handled.
+#[expect(clippy::print_stdout, reason = "for the program that started this one")]
+pub(crate) fn run_to_be_counted(batch: &mut dyn Batch) {
     (0..BATCHES_OF_WARM_UP).for_each(|_| run(batch));
     for _ in 0..BATCHES_COUNTED {
         batch.prepare();
         measured_batch(black_box(batch));
     }
-    ExitCode::SUCCESS
+    println!("{}", BATCHES_COUNTED * BATCH);
 }

@@ -39,38 +39,14 @@ pub(crate) fn stages() -> Vec<Stage> {
         }),
     ];
     let among = among.into_iter().flat_map(|(names, make)| {
-        names.into_iter().zip(IDLE).map(move |(name, idle)| Stage::new(name, Later::new(move || make(idle))))
+        names.into_iter().zip(IDLE).map(move |(name, idle)| Stage::new(name, move || make(idle)))
     });
     let others = [
-        Stage::new("TCP SYN: the SYN queue has room", Later::new(|| Box::new(half_open()))),
-        Stage::new("TCP SYN: it is full, a cookie", Later::new(|| Box::new(cookie()))),
-        Stage::new("TCP ACK: no cookie of ours", Later::new(|| Box::new(no_cookie()))),
+        Stage::new("TCP SYN: the SYN queue has room", half_open),
+        Stage::new("TCP SYN: it is full, a cookie", cookie),
+        Stage::new("TCP ACK: no cookie of ours", no_cookie),
     ];
     among.chain(others).collect()
-}
-
-/// A stage that is made when it is first needed: not for each of the others, under callgrind, too.
-struct Later {
-    make: Box<dyn Fn() -> Box<dyn Batch>>,
-    made: Option<Box<dyn Batch>>,
-}
-
-impl Later {
-    fn new(make: impl Fn() -> Box<dyn Batch> + 'static) -> Self {
-        Self { make: Box::new(make), made: None }
-    }
-}
-
-impl Batch for Later {
-    fn prepare(&mut self) {
-        self.made.get_or_insert_with(&self.make).prepare();
-    }
-
-    fn run(&mut self) {
-        if let Some(made) = &mut self.made {
-            made.run();
-        }
-    }
 }
 
 const fn secret() -> Secret {

@@ -103,7 +103,7 @@ fn run(host: &mut Host, now: Instant) {
 /// Answers what comes, and closes when the client has.
 #[derive(Default)]
 struct Server {
-    listens: bool,
+    listener: Option<SocketId>,
 }
 
 impl fmt::Debug for Server {
@@ -125,14 +125,15 @@ impl Server {
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let events = system.events();
-        if !core::mem::replace(&mut self.listens, true) {
-            system.listen(None, PORT, &ListenerConfig::default()).unwrap();
+        if self.listener.is_none() {
+            self.listener = Some(system.listen(None, PORT, &ListenerConfig::default()).unwrap());
         }
         while let Some(event) = system.next_event(events) {
-            match event {
-                Event::Acceptable(listener) => while system.accept(listener).is_some() {},
-                Event::Stream(stream, ready) if ready.readable || ready.over => Self::serve(stream, system),
-                Event::Stream(..) => {}
+            let Event { socket, ready } = event;
+            if Some(socket) == self.listener {
+                while system.accept(socket).is_some() {}
+            } else if ready.is_readable() || ready.is_closed() {
+                Self::serve(socket, system);
             }
         }
         Step::Wait(events)
@@ -181,10 +182,8 @@ impl Program for Client {
             (0..TOGETHER).for_each(|_| self.connect(system));
         }
         while let Some(event) = system.next_event(events) {
-            if let Event::Stream(stream, ready) = event
-                && ready.connected
-            {
-                self.work(stream, system);
+            if event.ready.is_connected() {
+                self.work(event.socket, system);
             }
         }
         Step::Wait(events)

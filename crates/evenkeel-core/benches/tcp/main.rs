@@ -1,7 +1,8 @@
 //! What TCP costs on a real core: alone, as two endpoints with memory between them, without IP, links or a scheduler; and as part of two hosts on a cable.
 //!
-//! `cargo bench -p evenkeel-core --bench tcp` prints the table; `-- WORD` only the scenarios with that word in their names; `-- --profile NAME` just runs
-//! one, for a profiler.
+//! `cargo bench -p evenkeel-core --bench tcp` prints the table; `-- WORD` only the scenarios with that word in
+//! their names; `-- --profile NAME` just runs one, for a profiler; `-- --check` and `-- --renew` compare
+//! instructions with the figures in `benches/instructions`, and write them.
 //!
 //! Both ends are in one thread and take turns, so each is measured apart: what a core could do that had only this end to run. Time is the median of
 //! many turns, in rounds in which the scenarios alternate: a noisy minute hits all of them. Instructions are counted by valgrind; they are the
@@ -12,12 +13,16 @@ mod bulk;
 mod calls;
 mod ends;
 mod hosts;
+#[path = "../instructions/mod.rs"]
+mod instructions;
 mod meter;
 
 use std::process::ExitCode;
 
 use evenkeel_core::receive::Architecture;
 use hosts::{Conversation, Hosts};
+use instructions::COUNT_FLAG;
+use instructions::kept::{Figures, Task};
 use meter::{Meter, Scenario, count_instructions};
 
 /// Turns of each scenario in a round.
@@ -25,9 +30,6 @@ const TURNS: usize = 200;
 const ROUNDS: usize = 25;
 /// Windows open, tables fill and branch predictors settle first.
 const WARM_UP: usize = 100;
-
-/// What this program is started with, by itself, under callgrind; the name of a scenario and the number of an end follow.
-const COUNT_FLAG: &str = "--count";
 
 /// Runs a scenario, whose name follows, for some seconds: for a profiler that samples.
 const PROFILE_FLAG: &str = "--profile";
@@ -73,6 +75,9 @@ fn main() -> ExitCode {
         Meter::new().time_round(&mut *make(&scenarios, name), PROFILED, 0);
         return ExitCode::SUCCESS;
     }
+    if let Some(task) = Task::of(&arguments) {
+        return keep(task, &scenarios);
+    }
     scenarios.retain(|(name, _)| arguments.iter().all(|word| name.contains(word.as_str())));
     report(&scenarios);
     ExitCode::SUCCESS
@@ -94,10 +99,19 @@ fn report(scenarios: &[(String, Make)]) {
     for ((name, _), (scenario, meter)) in scenarios.iter().zip(&mut made) {
         for (end, what) in scenario.ends().into_iter().enumerate() {
             let nanos = meter.median(end);
-            let counted = count_instructions(COUNT_FLAG, name, end);
-            let instructions = counted.map_or_else(str::to_owned, |count| format!("{count:.0}"));
+            let counted = count_instructions(name, end);
+            let instructions = counted.map_or_else(|why| why.why().to_owned(), |count| format!("{count:.0}"));
             let rate = scenario.rate(nanos);
             println!("{name:<44} {what:>8} {nanos:>10.1} {instructions:>14} {rate:>16}");
         }
     }
+}
+
+/// Each end of each scenario has a figure.
+fn keep(task: Task, scenarios: &[(String, Make)]) -> ExitCode {
+    let ends = |(name, make): &(String, Make)| make().ends().map(|end| (name.clone(), end));
+    let counted: Vec<_> = scenarios.iter().flat_map(ends).collect();
+    let names = counted.iter().map(|(name, end)| format!("{name}; {end}")).collect();
+    let of = "one segment, request or connection";
+    Figures { bench: "tcp", of, names }.run(task, |n| count_instructions(&counted[n].0, n % 2))
 }

@@ -1,8 +1,9 @@
 //! Two ways to measure what either end does: by the clock, and by counting instructions under callgrind.
 
 use std::hint::black_box;
-use std::process::{Command, Stdio};
 use std::time::Instant;
+
+use crate::instructions::{self, Uncounted};
 
 const TURNS_COUNTED: usize = 20;
 const WARM_UP_OF_COUNTING: usize = 60;
@@ -97,25 +98,7 @@ pub(crate) fn run_to_be_counted(scenario: &mut dyn Scenario, end: usize) {
     println!("{}", meter.run(scenario, Mode::Counting { end }, TURNS_COUNTED));
 }
 
-/// Runs this program again, under callgrind, for one end of a scenario: instructions for one thing.
-pub(crate) fn count_instructions(flag: &str, scenario: &str, end: usize) -> Result<f64, &'static str> {
-    let program = std::env::current_exe().map_err(|_| "no program")?;
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted_part*"])
-        .arg(program)
-        .args([flag, scenario, &end.to_string()])
-        // A string instruction would count once for each octet that it moves.
-        .env(
-            "GLIBC_TUNABLES",
-            "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000",
-        )
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|_| "no valgrind")?;
-    let things: f64 =
-        String::from_utf8_lossy(&output.stdout).trim().parse().map_err(|_| "valgrind failed")?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    // The line is `==1234== Collected : 5678`.
-    let count = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse::<f64>().ok());
-    Ok(count.ok_or("valgrind failed")? / things)
+/// Instructions for one thing at one end of a scenario.
+pub(crate) fn count_instructions(scenario: &str, end: usize) -> Result<f64, Uncounted> {
+    instructions::count("counted_part", &[scenario, &end.to_string()])
 }

@@ -9,6 +9,7 @@ use crate::id::{InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, Sources};
+use crate::ready::{Ready, ReadyTable};
 use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
@@ -19,7 +20,7 @@ pub(super) struct Monitors<'a> {
     sockets: &'a mut [Option<Descriptor>],
     config: &'a Config,
     ledger: &'a mut Ledger,
-    wakeups: &'a mut Vec<ProcessId>,
+    ready: &'a mut ReadyTable,
     pub(super) poller: &'a mut Poller<QueueId>,
     pub(super) work: &'a mut WorkLog,
 }
@@ -51,12 +52,9 @@ impl Monitors<'_> {
         match outcome {
             Outcome::NotShown | Outcome::NotWanted => {}
             Outcome::Full => self.ledger.drop_input(QueueDrop::Capture, 1),
-            Outcome::Queued(waiter) => {
+            Outcome::Queued => {
                 self.work.add(Work::Append);
-                if let Some(waiter) = waiter {
-                    self.work.add(Work::Wakeup);
-                    self.wakeups.push(waiter);
-                }
+                self.ready.raise(id, Ready::READABLE);
             }
         }
     }
@@ -65,8 +63,8 @@ impl Monitors<'_> {
 impl Net {
     /// The interfaces, and whoever watches them.
     pub(super) fn monitors(&mut self) -> (&mut [Box<dyn Interface>], Monitors<'_>) {
-        let Self { interfaces, captures, sockets, config, ledger, wakeups, poller, work, .. } = self;
-        (interfaces, Monitors { queues: captures, sockets, config, ledger, wakeups, poller, work })
+        let Self { interfaces, captures, sockets, config, ledger, ready, poller, work, .. } = self;
+        (interfaces, Monitors { queues: captures, sockets, config, ledger, ready, poller, work })
     }
 
     pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {

@@ -6,8 +6,9 @@ use crate::channel::SegmentKind;
 use crate::demux::Class;
 use crate::drop::{QueueDrop, TcpDrop, UdpDrop};
 use crate::frame::Frame;
-use crate::id::{ChannelId, ProcessId, QueueId};
+use crate::id::{ChannelId, QueueId};
 use crate::poll::{SourceId, Sources};
+use crate::ready::Ready;
 use crate::receive::{AfterDevice, DeviceWork};
 use crate::time::Instant;
 use crate::work::Work;
@@ -372,26 +373,15 @@ impl Net {
     pub(super) fn wake_receivers(&mut self, id: ChannelId) {
         if self.is_screened(id) {
             // Whoever screens looks into the channel before it sleeps.
-            let waiter = self.screen.and_then(|s| self.descriptor_mut(s)).and_then(|d| d.waiter().take());
-            return waiter.into_iter().for_each(|waiter| self.wake(waiter));
+            return self.screen.into_iter().for_each(|screen| self.ready.raise(screen, Ready::READABLE));
         }
         if let Some(daemon) = self.daemon(id) {
-            self.wake(daemon);
-            return;
+            return self.ready.wake_process(daemon);
         }
-        let members = self.channel(id).map_or(0, |c| c.members.len());
-        for nth in 0..members {
-            let member = self.channel(id).and_then(|c| c.members.get(nth).copied());
-            let waiter = member.and_then(|m| self.socket_mut(m)).and_then(|s| s.ready.waiter.take());
-            if let Some(waiter) = waiter {
-                self.wake(waiter);
-            }
+        let channel = self.channels.get(id.0 as usize).and_then(Option::as_ref);
+        for &member in channel.map_or(&[][..], |channel| &channel.members) {
+            self.ready.raise(member, Ready::READABLE);
         }
-    }
-
-    pub(super) fn wake(&mut self, process: ProcessId) {
-        self.work.add(Work::Wakeup);
-        self.wakeups.push(process);
     }
 
     /// Whether a channel on an interface interrupts.

@@ -5,6 +5,7 @@ use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
+use crate::ready::Ready;
 use crate::socket::{Descriptor, Socket};
 use crate::stack::{Datagram, Endpoint, Received};
 use crate::time::Instant;
@@ -44,7 +45,7 @@ impl Net {
         match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
             Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
-            Some(Received::Trouble(trouble)) => self.input_trouble(trouble, now),
+            Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
             Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
             None => {}
         }
@@ -108,9 +109,9 @@ impl Net {
             socket.counters.dropped += 1;
             self.ledger.drop_input(QueueDrop::Socket, datagram.frames());
             datagram.recycle(&mut self.pool);
-        } else if let Some(waiter) = socket.ready.push(datagram) {
-            self.work.add(Work::Wakeup);
-            self.wakeups.push(waiter);
+        } else {
+            socket.ready.push(datagram);
+            self.ready.raise(id, Ready::READABLE);
         }
         let (gate, waiting) = socket.ready.gate();
         self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);

@@ -20,6 +20,7 @@ use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::Ledger;
 use crate::poll::{FeedbackBy, Gate, Poller, SourceId, Sources};
+use crate::ready::ReadyTable;
 use crate::receive::{AfterDevice, DeviceWork, Plan};
 use crate::socket::{Descriptor, Socket};
 use crate::stack::{Datagram, Io, Stack};
@@ -67,8 +68,7 @@ pub(crate) struct Net {
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     polled: Option<device::Polled>,
-    /// Processes to be woken when the unit is over.
-    pub(crate) wakeups: Vec<ProcessId>,
+    pub(crate) ready: ReadyTable,
     interfaces: Vec<Box<dyn Interface>>,
     /// By the number of their source.
     ports: Vec<Port>,
@@ -133,7 +133,7 @@ impl Net {
             work: WorkLog::default(),
             poller: poller(&config),
             polled: None,
-            wakeups: Vec::new(),
+            ready: ReadyTable::new(),
             interfaces: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
@@ -256,6 +256,41 @@ impl Net {
         Ok(id)
     }
 
+    /// Puts another device in the place of an interface's: its addresses, routes, queues and limits stay. Its hardware address and MTU are
+    /// the new one's. What the earlier one held goes back to the pool.
+    pub(crate) fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        mut interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        let place = self.interfaces.get_mut(usize::from(id.0)).ok_or(AddInterfaceError::CannotReplace)?;
+        let demultiplex = interface.demultiplexer().is_some() || place.demultiplexer().is_some();
+        if demultiplex || interface.queues() != place.queues() {
+            return Err(AddInterfaceError::CannotReplace);
+        }
+        interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
+        let (hardware, mtu) = (interface.address(), interface.mtu());
+        let mut earlier = core::mem::replace(place, interface);
+        earlier.detach(&mut self.pool);
+        let others = self.interfaces.iter().any(|other| other.address() == earlier.address());
+        if !others {
+            self.update(Change::NoHardware(earlier.address()));
+        }
+        self.update(Change::Hardware(hardware));
+        for port in self.ports.iter_mut().filter(|port| port.interface == id) {
+            port.noted = 0;
+        }
+        self.stack.set_mtu(id, mtu);
+        self.with_stack(now, |stack, io| {
+            stack.forget_neighbors(id, io);
+            stack.set_hardware(id, hardware, io);
+            stack.announce_again(id, io);
+        });
+        self.follow_addresses();
+        Ok(())
+    }
+
     pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
         self.with_stack(now, |stack, io| stack.add_address(interface, address, io));
         self.follow_addresses();
@@ -320,7 +355,7 @@ impl Net {
         for interface in &mut self.interfaces {
             if let (DeviceWork::None, Some(demultiplexer)) = (self.plan.device, interface.demultiplexer()) {
                 // An interface has its own hardware address and need not know the others'.
-                if !matches!(change, Change::Hardware(_)) {
+                if !matches!(change, Change::Hardware(_) | Change::NoHardware(_)) {
                     demultiplexer.update(change);
                 }
             }
@@ -487,6 +522,8 @@ pub enum AddInterfaceError {
     TooManyQueues,
     /// The host's memory limit does not allow its rings.
     NoMemory(PoolLimit),
+    /// There is no such interface to take the place of, or one of another shape: more receive rings, or fewer, or it demultiplexes.
+    CannotReplace,
 }
 
 impl core::fmt::Display for AddInterfaceError {
@@ -499,6 +536,7 @@ impl core::fmt::Display for AddInterfaceError {
                 write!(f, "a host serves at most {} receive rings and transmit sides", Sources::MAX)
             }
             Self::NoMemory(limit) => limit.fmt(f),
+            Self::CannotReplace => f.write_str("it cannot take the place of an interface of another shape"),
         }
     }
 }

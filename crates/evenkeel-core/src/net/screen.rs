@@ -7,6 +7,7 @@ use crate::drop::QueueDrop;
 use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::queue::Queue;
+use crate::ready::Ready;
 use crate::screen::Verdict;
 use crate::socket::{BindError, Counters, Descriptor, Screen};
 use crate::stack::{Received, Transit};
@@ -49,9 +50,9 @@ impl Net {
             return transit.recycle(&mut self.pool);
         };
         self.work.add(Work::Screen);
-        let mut waiter = None;
         if screen.queue.has_room() {
-            waiter = screen.queue.push(transit);
+            screen.queue.push(transit);
+            self.ready.raise(id, Ready::READABLE);
         } else {
             screen.counters.dropped += 1;
             self.ledger.drop_input(QueueDrop::Screen, 1);
@@ -59,7 +60,6 @@ impl Net {
         }
         let (gate, waiting) = screen.queue.gate();
         self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
-        waiter.into_iter().for_each(|waiter| self.wake(waiter));
     }
 
     /// Whether a process reads the channel to screen what is in it, and so does the IP input of that. The forwarding daemon rests meanwhile.
@@ -76,7 +76,7 @@ impl Net {
             transit.recycle(&mut self.pool);
         }
         let daemon = self.forward_channel.and_then(|channel| self.daemon(channel));
-        daemon.into_iter().for_each(|daemon| self.wake(daemon));
+        daemon.into_iter().for_each(|daemon| self.ready.wake_process(daemon));
     }
 
     /// Packets that wait for a verdict.
@@ -163,7 +163,7 @@ impl Net {
                 // Its destination became ours while it waited.
                 Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),
                 Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
-                Some(Received::Trouble(trouble)) => self.input_trouble(trouble, now),
+                Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
                 None => {}
             }
         }

@@ -11,6 +11,7 @@ use crate::frame::PoolLimit;
 use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
 use crate::poll::Gate;
 use crate::queue::Queue;
+use crate::ready::{Ready, Waiter};
 use crate::receive::DeviceWork;
 use crate::socket::{BindError, Counters, Descriptor, Socket};
 use crate::stack::{Io, Stack};
@@ -123,6 +124,7 @@ impl Net {
             self.sockets.push(None);
             (self.sockets.len() - 1) as u32
         });
+        self.ready.register(SocketId(index), descriptor.owner());
         self.sockets[index as usize] = Some(descriptor);
         SocketId(index)
     }
@@ -131,6 +133,7 @@ impl Net {
     pub(super) fn remove_descriptor(&mut self, id: SocketId) -> Option<Descriptor> {
         let descriptor = self.sockets.get_mut(id.0 as usize)?.take()?;
         self.free_sockets.push(Reverse(id.0));
+        self.ready.retire(id);
         Some(descriptor)
     }
 
@@ -251,7 +254,7 @@ impl Net {
             Descriptor::Screen(screen) => self.close_screen(*screen),
             Descriptor::Listener(listener) => self.close_listener(id, &listener, now),
             Descriptor::Stream(stream) => self.close_stream(stream.id, now),
-            Descriptor::Events(events) => self.close_events(events.owner, events.queue.into_iter()),
+            Descriptor::Events(owner) => self.ready.close_events(owner),
             Descriptor::Capture(capture) => {
                 self.captures.retain(|&c| c != id);
                 self.pool.take_back(capture.limit());
@@ -338,47 +341,65 @@ impl Net {
         self.channels.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// A process goes to sleep on the socket: its channels are armed. Returns whether there is input after all.
-    pub(crate) fn arm_socket(&mut self, id: SocketId, waiter: ProcessId) -> bool {
-        let forward = self.forward_channel;
-        let Some(Some(descriptor)) = self.sockets.get_mut(id.0 as usize) else { return true };
-        if descriptor.len() > 0 || descriptor.owner() != Some(waiter) {
+    /// A process goes to sleep on a descriptor: its channels are armed. Returns whether it is ready after all.
+    pub(crate) fn arm_socket(&mut self, id: SocketId, process: ProcessId) -> bool {
+        let Some(owner) = self.descriptor(id).map(Descriptor::owner) else { return true };
+        if owner != Some(process) || self.is_ready_to_wait_for(id) {
             return true;
         }
-        let come = match descriptor {
-            Descriptor::Stream(stream) => {
-                let (id, news) = (stream.id, core::mem::take(&mut stream.news));
-                news || self.is_stream_readable(id)
+        self.ready.wait(id, Waiter::Process(process), Ready::ALL);
+        false
+    }
+
+    /// Whether there is something to be had from a descriptor. If not, what comes from now on will raise its bits.
+    pub(crate) fn is_ready_to_wait_for(&mut self, id: SocketId) -> bool {
+        match self.descriptor(id) {
+            None => true,
+            Some(Descriptor::Stream(stream)) => {
+                let id_of_stream = stream.id;
+                self.ready.take_changed(id) || self.is_stream_readable(id_of_stream)
             }
-            Descriptor::Listener(listener) => {
-                let at = listener.at;
-                self.is_acceptable(&at)
-            }
-            _ => false,
-        };
-        if come {
-            return true;
+            Some(Descriptor::Listener(listener)) => self.is_acceptable(&listener.at),
+            Some(&Descriptor::Events(process)) => self.has_events(process),
+            Some(descriptor) => descriptor.len() > 0 || self.arm_channels_of(id),
         }
-        let Some(Some(descriptor)) = self.sockets.get_mut(id.0 as usize) else { return true };
-        *descriptor.waiter() = Some(waiter);
-        let mut waiting = false;
-        if self.plan.is_lazy() {
-            let (own, screened) = match descriptor {
-                Descriptor::Udp(socket) => (socket.channels.as_slice(), None),
-                Descriptor::Screen(_) => (&[][..], forward),
-                Descriptor::Capture(_)
-                | Descriptor::Listener(_)
-                | Descriptor::Stream(_)
-                | Descriptor::Events(_) => (&[][..], None),
-            };
-            for channel in own.iter().map(|&(channel, _)| channel).chain(screened) {
-                if let Some(Some(channel)) = self.channels.get_mut(channel.0 as usize) {
-                    waiting |= channel.arm();
+    }
+
+    /// Whether a process has events. If not, each of its descriptors that was heard of since is looked at again, and will be heard of.
+    fn has_events(&mut self, process: ProcessId) -> bool {
+        while self.ready.events_len(process) == 0 {
+            let Some(id) = self.ready.next_unchecked(process) else { return false };
+            match self.descriptor(id) {
+                // They are heard of when there is more than there was.
+                None | Some(Descriptor::Stream(_) | Descriptor::Listener(_) | Descriptor::Events(_)) => {}
+                Some(_) => {
+                    self.ready.lower(id, Ready::READABLE);
+                    if self.is_ready_to_wait_for(id) {
+                        self.ready.raise(id, Ready::READABLE);
+                    }
                 }
             }
         }
-        if waiting {
-            *descriptor.waiter() = None;
+        true
+    }
+
+    /// Arms the channels that a descriptor is read from, under the lazy architectures. Returns whether frames wait.
+    fn arm_channels_of(&mut self, id: SocketId) -> bool {
+        if !self.plan.is_lazy() {
+            return false;
+        }
+        let forward = self.forward_channel;
+        let Some(Some(descriptor)) = self.sockets.get(id.0 as usize) else { return true };
+        let (own, screened) = match descriptor {
+            Descriptor::Udp(socket) => (socket.channels.as_slice(), None),
+            Descriptor::Screen(_) => (&[][..], forward),
+            _ => (&[][..], None),
+        };
+        let mut waiting = false;
+        for channel in own.iter().map(|&(channel, _)| channel).chain(screened) {
+            if let Some(Some(channel)) = self.channels.get_mut(channel.0 as usize) {
+                waiting |= channel.arm();
+            }
         }
         waiting
     }

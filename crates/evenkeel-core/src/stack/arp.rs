@@ -1,7 +1,7 @@
 //! ARP (RFC 826, RFC 5227 for probes).
 
-use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
+use super::neighbor_update::NeighborUpdate;
 use super::output::ETHERNET;
 use super::{Io, Stack};
 use crate::drop::LinkDrop;
@@ -26,8 +26,10 @@ impl Stack {
             return io.drop_frame(frame, LinkDrop::BadArp);
         };
         let probe = sender.is_unspecified() && operation == ArpOperation::Request;
-        let ours =
-            self.attachment(interface).is_some_and(|a| a.v4.iter().any(|cidr| cidr.address() == target));
+        if !probe && hardware.is_unicast() && self.has_on(interface, sender) {
+            self.conflicts(interface, IpAddress::Ipv4(sender), hardware, io);
+        }
+        let ours = self.has_on(interface, target);
         if !hardware.is_unicast() || (!probe && self.is_bad_sender(sender, interface)) {
             return io.drop_frame(frame, LinkDrop::BadArp);
         }
@@ -41,7 +43,10 @@ impl Stack {
         match operation {
             ArpOperation::Request => {
                 if !probe {
-                    self.hear(Hearsay::asked((interface, IpAddress::Ipv4(sender)), hardware), io);
+                    self.learn_neighbor(
+                        NeighborUpdate::asked((interface, IpAddress::Ipv4(sender)), hardware),
+                        io,
+                    );
                 }
                 if !self.config.forward_only {
                     self.send_arp(interface, ArpOperation::Reply, target, sender, hardware, hardware, io);
@@ -50,6 +55,22 @@ impl Stack {
             ArpOperation::Reply => self.arp_heard_of(interface, sender, hardware, true, io),
             ArpOperation::Unknown(_) => {}
         }
+    }
+
+    fn has_on(&self, interface: InterfaceId, address: Ipv4Address) -> bool {
+        self.attachment(interface).is_some_and(|a| a.v4.iter().any(|cidr| cidr.address() == address))
+    }
+
+    /// Asks whether anybody has `address`, without saying that we do (RFC 5227 2.1.1).
+    pub(super) fn arp_probe(&mut self, interface: InterfaceId, address: Ipv4Address, io: &mut Io<'_>) {
+        let (nobody, to) = (EthernetAddress::default(), EthernetAddress::BROADCAST);
+        self.send_arp(interface, ArpOperation::Request, Ipv4Address::UNSPECIFIED, address, nobody, to, io);
+    }
+
+    /// Says that `address` is ours, to all who remember who had it (RFC 5227 2.3).
+    pub(super) fn arp_announcement(&mut self, interface: InterfaceId, address: Ipv4Address, io: &mut Io<'_>) {
+        let (nobody, to) = (EthernetAddress::default(), EthernetAddress::BROADCAST);
+        self.send_arp(interface, ArpOperation::Request, address, address, nobody, to, io);
     }
 
     /// Whether a neighbour of `interface` cannot have the address `sender`.
@@ -70,7 +91,7 @@ impl Stack {
     ) {
         let key = (interface, IpAddress::Ipv4(sender));
         let said = Advertisement { hardware: Some(hardware), solicited, overrides: true };
-        self.hear(Hearsay::advertised(key, said), io);
+        self.learn_neighbor(NeighborUpdate::advertised(key, said), io);
     }
 
     /// Asks who has `target`: everybody, or the one who had it (RFC 1122 2.3.2.1).

@@ -4,7 +4,7 @@
 //! and gives a [`Transit`]; [`Stack::forward`] finds its way and sends it there, in the frame it came in.
 
 use super::address::{Cast, is_link_local, is_reserved};
-use super::fragment::fragments_of;
+use super::fragment::Cutter;
 use super::icmp::Problem;
 use super::neighbor::Waiting;
 use super::output::{ETHERNET, Next, PACKET_MAX, Path};
@@ -224,15 +224,19 @@ impl Stack {
             io.ledger.forwarded += 1;
             return self.hand_on(Waiting { frame, came_by: Some(interface) }, path, header.destination, io);
         }
-        let Some(fragments) = fragments_of(frame.bytes(), way.mtu, io.pool) else {
+        // A question to the neighbour may need a buffer between the first fragment and the last.
+        let room = io.pool.available();
+        let Some(mut cutter) = Cutter::new(frame.bytes(), way.mtu).filter(|cutter| cutter.left() < room)
+        else {
             return io.drop_frame(frame, LinkDrop::NoBuffer);
         };
-        io.pool.recycle(frame);
         io.ledger.forwarded += 1;
-        io.ledger.originated += (fragments.len() as u64).saturating_sub(1);
-        for frame in fragments {
-            self.hand_on(Waiting { frame, came_by: Some(interface) }, path, header.destination, io);
+        io.ledger.originated += (cutter.left() as u64).saturating_sub(1);
+        while let Some(fragment) = cutter.next(io.pool) {
+            let fragment = Waiting { frame: fragment, came_by: Some(interface) };
+            self.hand_on(fragment, path, header.destination, io);
         }
+        io.pool.recycle(frame);
     }
 }
 

@@ -51,29 +51,53 @@ impl Options {
     }
 }
 
-/// Copies a packet into fragments of `mtu` octets at most, in order. It may be a fragment itself.
-///
-/// `None`, and nothing taken, if the pool has too few free buffers.
-pub(super) fn fragments_of(packet: &[u8], mtu: usize, pool: &mut Pool) -> Option<Vec<Frame>> {
-    let header_len = usize::from(packet.first()? & 0xf) * 4;
-    let (header, payload) = packet.split_at_checked(header_len)?;
-    let (fixed, options) = header.split_first_chunk::<FIXED>()?;
-    let later = Options::copied_from(options);
-    let mut fragments = Vec::new();
-    let mut offset = 0;
-    while offset < payload.len() {
-        let options = if offset == 0 { options } else { later.as_slice() };
-        let room = mtu.saturating_sub(FIXED + options.len()).max(8) & !7;
-        let part = payload.get(offset..payload.len().min(offset + room)).unwrap_or_default();
-        let more = offset + part.len() < payload.len();
-        let Some(fragment) = emit(fixed, options, part, offset, more, pool) else {
-            fragments.into_iter().for_each(|frame| pool.recycle(frame));
-            return None;
-        };
-        fragments.push(fragment);
-        offset += part.len();
+/// A packet that is cut into fragments of `mtu` bytes at most, in order, one at a time. It may be a fragment
+/// itself.
+#[derive(Debug)]
+pub(super) struct Cutter<'a> {
+    fixed: &'a [u8; FIXED],
+    options: &'a [u8],
+    /// Those of all fragments but the first.
+    later: Options,
+    payload: &'a [u8],
+    mtu: usize,
+    /// Bytes of payload that have been cut off.
+    offset: usize,
+}
+
+impl<'a> Cutter<'a> {
+    pub(super) fn new(packet: &'a [u8], mtu: usize) -> Option<Self> {
+        let header_len = usize::from(packet.first()? & 0xf) * 4;
+        let (header, payload) = packet.split_at_checked(header_len)?;
+        let (fixed, options) = header.split_first_chunk::<FIXED>()?;
+        Some(Self { fixed, options, later: Options::copied_from(options), payload, mtu, offset: 0 })
     }
-    Some(fragments)
+
+    /// Fragments that are still to come.
+    pub(super) fn left(&self) -> usize {
+        let left = self.payload.len().saturating_sub(self.offset);
+        let next = self.room(self.offset);
+        if left == 0 { 0 } else { 1 + left.saturating_sub(next).div_ceil(self.room(self.offset + next)) }
+    }
+
+    /// Payload of the fragment at `offset`, at most.
+    fn room(&self, offset: usize) -> usize {
+        self.mtu.saturating_sub(FIXED + self.options_at(offset).len()).max(8) & !7
+    }
+
+    fn options_at(&self, offset: usize) -> &[u8] {
+        if offset == 0 { self.options } else { self.later.as_slice() }
+    }
+
+    /// The next fragment. `None` if none is left, or no buffer is free.
+    pub(super) fn next(&mut self, pool: &mut Pool) -> Option<Frame> {
+        let end = self.payload.len().min(self.offset + self.room(self.offset));
+        let part = self.payload.get(self.offset..end).filter(|part| !part.is_empty())?;
+        let more = end < self.payload.len();
+        let fragment = emit(self.fixed, self.options_at(self.offset), part, self.offset, more, pool)?;
+        self.offset = end;
+        Some(fragment)
+    }
 }
 
 /// One fragment, `offset` octets into the payload of the packet with the header `fixed`.
@@ -128,8 +152,17 @@ mod tests {
 
     fn cut(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
         let mut pool = Pool::new(64);
-        let frames = fragments_of(packet, mtu, &mut pool).unwrap();
-        frames.iter().map(|frame| frame.bytes().to_vec()).collect()
+        let mut cutter = Cutter::new(packet, mtu).unwrap();
+        let mut fragments = Vec::new();
+        let mut left = cutter.left();
+        while let Some(frame) = cutter.next(&mut pool) {
+            left -= 1;
+            assert_eq!(cutter.left(), left);
+            fragments.push(frame.bytes().to_vec());
+            pool.recycle(frame);
+        }
+        assert_eq!(left, 0);
+        fragments
     }
 
     #[test]
@@ -159,10 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn too_few_buffers_take_none() {
-        let mut pool = Pool::new(2);
-        assert!(fragments_of(&packet(0, &[], &[7; 1480]), 576, &mut pool).is_none());
-        assert_eq!(pool.available(), 2);
+    fn without_a_buffer_nothing_is_cut_off() {
+        let (packet, mut pool) = (packet(0, &[], &[7; 1480]), Pool::new(1));
+        let mut cutter = Cutter::new(&packet, 576).unwrap();
+        let first = cutter.next(&mut pool).unwrap();
+        assert!(cutter.next(&mut pool).is_none());
+        assert_eq!(cutter.left(), 2);
+        pool.recycle(first);
+        assert_eq!(cutter.next(&mut pool).map(|frame| frame.bytes()[6..8].to_vec()), Some(vec![0x20, 69]));
     }
 
     proptest! {

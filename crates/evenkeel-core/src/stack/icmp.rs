@@ -4,7 +4,7 @@ use super::address::{Cast, is_link_local, is_link_scope};
 use super::ipv6::upper_of;
 use super::output::{ETHERNET, Header, Next, Path};
 use super::packet::Payload;
-use super::tcp::Trouble;
+use super::tcp::IcmpError;
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
@@ -272,16 +272,16 @@ impl Stack {
         own.filter_map(|interface| self.source_for(to, &next, interface)).find(suits)
     }
 
-    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Trouble> {
+    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<IcmpError> {
         let sum = packet.payload.chunks().fold(Checksum::default(), Checksum::add).finish();
         let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0)
         else {
             io.drop_payload(packet.payload, IpDrop::BadIcmp);
             return None;
         };
-        if let Some(trouble) = self.trouble_v4(packet.payload.head()) {
+        if let Some(error) = self.icmp_error_v4(packet.payload.head()) {
             io.consume(packet.payload);
-            return Some(trouble);
+            return Some(error);
         }
         match Icmpv4Message::from(kind) {
             // Never to a broadcast or group (RFC 1122 3.2.2.6 allows to keep silent): it would amplify.

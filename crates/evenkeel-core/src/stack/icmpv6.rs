@@ -2,7 +2,7 @@
 
 use super::address::Cast;
 use super::path_mtu::MIN_V6;
-use super::tcp::Trouble;
+use super::tcp::IcmpError;
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
 use crate::tcp::Checksum;
@@ -12,7 +12,7 @@ use crate::wire::{Icmpv6Message, IpProtocol};
 const MLD_V1: [u8; 2] = [131, 132];
 
 impl Stack {
-    pub(super) fn input_icmpv6(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Trouble> {
+    pub(super) fn input_icmpv6(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<IcmpError> {
         let protocol = IpProtocol::Icmpv6.into();
         let pseudo = Checksum::pseudo(&packet.source, &packet.destination, protocol, packet.payload.len());
         let sum = packet.payload.chunks().fold(pseudo, Checksum::add).finish();
@@ -35,10 +35,10 @@ impl Stack {
             return None;
         }
         if !self.config.forward_only
-            && let Some(trouble) = self.trouble_v6(packet.payload.head(), packet.interface)
+            && let Some(error) = self.icmp_error_v6(packet.payload.head(), packet.interface)
         {
             io.consume(packet.payload);
-            return Some(trouble);
+            return Some(error);
         }
         match message {
             message if self.config.forward_only && !message.is_ndisc() => io.consume(packet.payload),

@@ -163,7 +163,7 @@ impl Stack {
         match IpProtocol::from(protocol) {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
-            IpProtocol::Icmp => return self.input_icmp(packet, io).map(Received::Trouble),
+            IpProtocol::Icmp => return self.input_icmp(packet, io).map(Received::IcmpError),
             IpProtocol::Igmp => self.input_igmp(packet, io),
             _ => {
                 self.report(packet.interface, packet.payload.first_frame(), Problem::UnknownProtocol, io);

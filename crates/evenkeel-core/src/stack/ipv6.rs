@@ -247,7 +247,8 @@ impl Stack {
         io.drop_frame(frame, IpDrop::Malformed);
     }
 
-    /// Takes a fragment whose fragment header is at `at`. Gives the packet once it is whole, from behind that header on.
+    /// Takes a fragment whose fragment header is at `at`. Gives the packet once it is whole, from behind that
+    /// header on.
     fn fragment_v6(
         &mut self,
         interface: InterfaceId,
@@ -298,8 +299,8 @@ impl Stack {
         self.reassembly.insert(key, interface, fragment, io)
     }
 
-    /// Whether a first fragment has every header up to and with the upper layer's (RFC 8200 4.5, RFC 7112 5). Of one unknown to us its
-    /// first byte must do.
+    /// Whether a first fragment has every header up to and with the upper layer's (RFC 8200 4.5, RFC 7112 5).
+    /// Of one unknown to us its first byte must do.
     fn has_all_headers(packet: &[u8], next: u8, at: usize) -> bool {
         let walk = Walk { packet, multicast: false };
         match walk.follow(next, at + 8, at) {
@@ -315,13 +316,14 @@ impl Stack {
                 };
                 at + needed <= packet.len()
             }
-            // Trouble of another kind, which reassembly's user will name.
+            // A problem of another kind, which reassembly's user will name.
             Ok(Found::Fragment { .. }) | Err(Refusal::Report(_)) => true,
             Err(Refusal::Silent) => false,
         }
     }
 
-    /// Goes over the extension headers behind a fragment header, which lie in the first fragment whole, and delivers the rest.
+    /// Goes over the extension headers behind a fragment header, which lie in the first fragment whole, and
+    /// delivers the rest.
     fn deliver_behind_fragment(&mut self, next: u8, mut packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         let payload = &packet.payload;
         let head = payload.head();
@@ -362,7 +364,7 @@ impl Stack {
         match protocol {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
-            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io).map(Received::Trouble),
+            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io).map(Received::IcmpError),
             IpProtocol::Ipv6NoNxt => io.drop_payload(packet.payload, IpDrop::UnknownProtocol),
             _ => {
                 let problem = Problem::NextHeader { pointer: field as u32 };

@@ -7,19 +7,19 @@
 mod address;
 mod arp;
 mod config;
+mod conflict;
 mod forward;
 mod fragment;
-mod hearsay;
 mod icmp;
 mod icmpv6;
 mod identification;
 mod ipv4;
 mod ipv6;
-mod lately;
 mod multicast;
 mod multipath;
 mod ndp;
 mod neighbor;
+mod neighbor_update;
 mod output;
 mod packet;
 mod path_mtu;
@@ -28,6 +28,7 @@ mod rate;
 mod reassembly;
 mod redirect;
 mod route;
+mod route_cache;
 mod tcp;
 mod udp;
 
@@ -43,16 +44,17 @@ use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, I
 pub use crate::wire::IpEndpoint as Endpoint;
 use address::{ALL_ROUTERS, Attachment, Cast, link_local_of, solicited_node};
 pub use config::Config;
+pub use conflict::AddressConflict;
+use conflict::Claims;
 pub use forward::Transit;
-pub use hearsay::Hearsay;
-use hearsay::News;
 use icmp::Problem;
 use identification::Identifications;
-use lately::Lately;
 use multicast::Groups;
 pub use multipath::{Multipath, NextHop};
 use neighbor::Neighbors;
 pub use neighbor::{Neighbor, NeighborState};
+pub use neighbor_update::NeighborUpdate;
+use neighbor_update::Updates;
 use packet::Payload;
 use path_mtu::PathMtus;
 use random::Random;
@@ -60,8 +62,9 @@ use rate::RateLimit;
 use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
+use route_cache::RouteCache;
 pub(crate) use tcp::segment_max;
-pub use tcp::{TcpPacket, Trouble, TroubleKind};
+pub use tcp::{IcmpError, IcmpErrorKind, TcpPacket};
 pub use udp::{Datagram, SendError, Source};
 
 pub use crate::id::InterfaceId;
@@ -169,7 +172,7 @@ pub enum Received {
     /// A segment for a connection or a listener.
     Segment(TcpPacket),
     /// What ICMP says of a segment that we have sent. Its frame is consumed.
-    Trouble(Trouble),
+    IcmpError(IcmpError),
     /// A packet for somebody else; only if [`Config::forwarding`].
     Transit(Transit),
 }
@@ -198,10 +201,11 @@ pub struct Stack {
     config: Config,
     attachments: Vec<Attachment>,
     routes: Routes,
-    lately: Lately,
+    route_cache: RouteCache,
     path_mtus: PathMtus,
     neighbors: Neighbors,
-    news: News,
+    updates: Updates,
+    claims: Claims,
     reassembly: Reassembly,
     groups: Groups,
     errors: RateLimit,
@@ -216,17 +220,18 @@ const MTU_MAX: usize = BUFFER_BYTES - HEADROOM;
 const MTU_MIN: usize = 576;
 
 impl Stack {
-    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal runs. On a real network it wants
-    /// a secret besides ([`Stack::set_secret`]).
+    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal
+    /// runs. On a real network it wants a secret besides ([`Stack::set_secret`]).
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
             attachments: Vec::new(),
             routes: Routes::default(),
-            lately: Lately::default(),
+            route_cache: RouteCache::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
-            news: News::new(config.news),
+            updates: Updates::new(config.neighbor_updates),
+            claims: Claims::default(),
             reassembly: Reassembly::new(&config),
             groups: Groups::default(),
             errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),
@@ -238,7 +243,8 @@ impl Stack {
         }
     }
 
-    /// From now on identifications, jitter, and what flows take which of several next hops come from `secret`.
+    /// From now on identifications, jitter, and what flows take which of several next hops come from
+    /// `secret`.
     pub fn set_secret(&mut self, secret: Secret) {
         let seed = |label| secret.hash_for(label, &[]);
         self.identifications = Identifications::new(secret);
@@ -274,6 +280,7 @@ impl Stack {
     pub fn add_address(&mut self, interface: InterfaceId, cidr: IpCidr, io: &mut Io<'_>) {
         self.put_address(interface, cidr, io.now);
         self.tick_groups(io);
+        self.tick_claims(io);
     }
 
     /// Takes an address away from an interface, and its prefix off the link unless another address has the same. Says whether it was
@@ -287,7 +294,8 @@ impl Stack {
         if !removed {
             return false;
         }
-        self.lately.forget();
+        self.route_cache.forget();
+        self.claims.forget(interface, cidr.address());
         if !attachment.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
         }
@@ -306,6 +314,34 @@ impl Stack {
         }
     }
 
+    /// Gives an interface another hardware address, and in place of the link-local address that came with the earlier one its own.
+    pub fn set_hardware(&mut self, interface: InterfaceId, mac: EthernetAddress, io: &mut Io<'_>) {
+        let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return };
+        let earlier = core::mem::replace(&mut attachment.hardware, mac);
+        if earlier != mac {
+            self.remove_address(interface, IpCidr::Ipv6(link_local_of(earlier)));
+            self.add_address(interface, IpCidr::Ipv6(link_local_of(mac)), io);
+        }
+    }
+
+    /// Announces all addresses of an interface, as new ones: it has come to another place.
+    pub fn announce_again(&mut self, interface: InterfaceId, io: &mut Io<'_>) {
+        let Some(attachment) = self.attachment(interface) else { return };
+        let v4 = attachment.v4.iter().map(|cidr| IpAddress::Ipv4(cidr.address()));
+        let all: Vec<_> = v4.chain(attachment.v6.iter().map(|cidr| cidr.address().into())).collect();
+        for address in all {
+            self.claims.forget(interface, address);
+            self.claim(interface, address, io.now);
+        }
+        self.tick_claims(io);
+    }
+
+    fn claim(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) {
+        if self.config.announce && !self.config.forward_only {
+            self.claims.begin(interface, address, now);
+        }
+    }
+
     fn put_address(&mut self, interface: InterfaceId, cidr: IpCidr, now: Instant) {
         let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return };
         let new = match cidr {
@@ -315,7 +351,8 @@ impl Stack {
         if !new {
             return;
         }
-        self.lately.forget();
+        self.route_cache.forget();
+        self.claim(interface, cidr.address(), now);
         self.routes.add_on_link(cidr, interface);
         if let IpAddress::Ipv6(address) = cidr.address() {
             let group = IpAddress::Ipv6(solicited_node(address));
@@ -450,13 +487,14 @@ impl Stack {
         }
         self.tick_neighbors(io);
         self.tick_groups(io);
+        self.tick_claims(io);
     }
 
     /// When [`Stack::tick`] has something to do next; [`Instant::NEVER`] if it has nothing.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         let (reassembly, neighbors) = (self.reassembly.next_deadline(), self.neighbors.next_deadline());
-        reassembly.min(neighbors).min(self.groups.next_deadline())
+        reassembly.min(neighbors).min(self.groups.next_deadline()).min(self.claims.next_deadline())
     }
 
     /// Fragments held in reassembly: part of the ledger's `queued`.

@@ -1,11 +1,12 @@
 //! Neighbour discovery (RFC 4861): solicitations answered and asked, advertisements heard.
 //!
-//! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are used without
-//! duplicate detection first (RFC 4862 5.4 asks for it): they are configured, and a clash shows in the peer's logs.
+//! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are
+//! used without waiting for duplicate detection (RFC 4862 5.4 asks for it): they are configured, and a conflict
+//! is reported (`conflict.rs`).
 
 use super::address::{Cast, solicited_node};
-use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
+use super::neighbor_update::NeighborUpdate;
 use super::output::{Header, Next, Path};
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
@@ -74,7 +75,8 @@ impl Message {
 impl Stack {
     pub(super) fn input_ndp(&mut self, kind: Icmpv6Message, packet: Packet, io: &mut Io<'_>) {
         let head = packet.payload.head();
-        // A fragment header, that of an atomic fragment too, hides a message from those who filter them (RFC 6980 5).
+        // A fragment header, that of an atomic fragment too, hides a message from those who filter them (RFC
+        // 6980 5).
         let valid = !packet.fragmented && packet.hop_limit == HOP_LIMIT && head.get(1) == Some(&0);
         let handled = valid
             && match kind {
@@ -103,15 +105,13 @@ impl Stack {
             return false;
         }
         let interface = packet.interface;
-        let ours =
-            self.attachment(interface).is_some_and(|a| a.v6.iter().any(|c| c.address() == message.target));
-        if !ours {
+        if !self.has_v6_on(interface, message.target) {
             return true;
         }
         if let Some(hardware) = message.options.source
             && self.is_neighbor(&packet.source, interface)
         {
-            self.hear(Hearsay::asked((interface, packet.source), hardware), io);
+            self.learn_neighbor(NeighborUpdate::asked((interface, packet.source), hardware), io);
         }
         if self.config.forward_only {
             return true;
@@ -119,6 +119,10 @@ impl Stack {
         let to = if detects_duplicates { None } else { Some(packet.source) };
         self.neighbor_advertisement(interface, message.target, to, io);
         true
+    }
+
+    fn has_v6_on(&self, interface: InterfaceId, address: Ipv6Address) -> bool {
+        self.attachment(interface).is_some_and(|a| a.v6.iter().any(|cidr| cidr.address() == address))
     }
 
     /// Whether `address` is on the link of `interface`, so that its hardware address is of use.
@@ -133,14 +137,30 @@ impl Stack {
             return false;
         }
         let key = (packet.interface, IpAddress::Ipv6(message.target));
+        if self.has_v6_on(packet.interface, message.target) {
+            if let Some(hardware) = message.options.target {
+                self.conflicts(packet.interface, key.1, hardware, io);
+            }
+            return true;
+        }
         let overrides = message.flags & OVERRIDE != 0;
         let said = Advertisement { hardware: message.options.target, solicited, overrides };
-        self.hear(Hearsay::advertised(key, said), io);
+        self.learn_neighbor(NeighborUpdate::advertised(key, said), io);
         true
     }
 
+    /// Asks whether anybody has `target`, without saying that we do (RFC 4862 5.4.2).
+    pub(super) fn duplicate_probe(&mut self, interface: InterfaceId, target: Ipv6Address, io: &mut Io<'_>) {
+        let destination = IpAddress::Ipv6(solicited_node(target));
+        let path = Path { interface, next: Next::Group(super::address::hardware_group(destination)) };
+        let head = [Icmpv6Message::NeighborSolicit.into(), 0, 0, 0, 0, 0, 0, 0];
+        let source = IpAddress::Ipv6(Ipv6Address::UNSPECIFIED);
+        let header = Header::new(source, destination, IpProtocol::Icmpv6, HOP_LIMIT);
+        self.send_icmp(header, path, head, core::iter::once(&target.octets()[..]), io);
+    }
+
     /// Says that `target` is ours: to the one who asked, or to all nodes.
-    fn neighbor_advertisement(
+    pub(super) fn neighbor_advertisement(
         &mut self,
         interface: InterfaceId,
         target: Ipv6Address,

@@ -66,16 +66,16 @@ impl TcpPacket {
 
 /// What ICMP says of a segment of ours. Whether to believe it, its connection knows (RFC 5927 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trouble {
+pub struct IcmpError {
     /// The segment that it quotes.
     pub quote: Quote,
     /// What became of it.
-    pub kind: TroubleKind,
+    pub kind: IcmpErrorKind,
 }
 
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TroubleKind {
+pub enum IcmpErrorKind {
     /// It was too big for a link that takes packets of so many octets.
     TooBig {
         /// Octets, IP header included.
@@ -90,12 +90,12 @@ pub enum TroubleKind {
 
 impl Stack {
     /// What an ICMP message says of a segment of ours, if that is what it is about.
-    pub(super) fn trouble_v4(&self, message: &[u8]) -> Option<Trouble> {
+    pub(super) fn icmp_error_v4(&self, message: &[u8]) -> Option<IcmpError> {
         let (&[kind, code, _, _, _, _, high, low], quoted) = message.split_first_chunk()?;
         let kind = match (kind, code) {
-            (3, 4) => TroubleKind::TooBig { mtu: usize::from(u16::from_be_bytes([high, low])) },
-            (3, 2 | 3 | 9 | 10 | 13) => TroubleKind::Unreachable { hard: true },
-            (3 | 11 | 12, _) => TroubleKind::Unreachable { hard: false },
+            (3, 4) => IcmpErrorKind::TooBig { mtu: usize::from(u16::from_be_bytes([high, low])) },
+            (3, 2 | 3 | 9 | 10 | 13) => IcmpErrorKind::Unreachable { hard: true },
+            (3 | 11 | 12, _) => IcmpErrorKind::Unreachable { hard: false },
             _ => return None,
         };
         let header = quoted.first_chunk::<20>()?;
@@ -108,19 +108,19 @@ impl Stack {
         }
         let octets = quoted.get(usize::from(header[0] & 0xf) * 4..)?;
         let quote = Quote::parse(octets, address(12).into(), address(16).into())?;
-        Some(Trouble { quote, kind })
+        Some(IcmpError { quote, kind })
     }
 
     /// The same of ICMPv6.
-    pub(super) fn trouble_v6(&self, message: &[u8], interface: InterfaceId) -> Option<Trouble> {
+    pub(super) fn icmp_error_v6(&self, message: &[u8], interface: InterfaceId) -> Option<IcmpError> {
         let (&[kind, code, _, _, a, b, c, d], quoted) = message.split_first_chunk()?;
         let kind = match (kind, code) {
             (2, _) => {
                 let mtu = u32::from_be_bytes([a, b, c, d]);
-                TroubleKind::TooBig { mtu: usize::try_from(mtu).unwrap_or(usize::MAX) }
+                IcmpErrorKind::TooBig { mtu: usize::try_from(mtu).unwrap_or(usize::MAX) }
             }
-            (1, 1 | 4 | 5 | 6) | (4, 1) => TroubleKind::Unreachable { hard: true },
-            (1 | 3 | 4, _) => TroubleKind::Unreachable { hard: false },
+            (1, 1 | 4 | 5 | 6) | (4, 1) => IcmpErrorKind::Unreachable { hard: true },
+            (1 | 3 | 4, _) => IcmpErrorKind::Unreachable { hard: false },
             _ => return None,
         };
         let address = |at: usize| {
@@ -133,7 +133,7 @@ impl Stack {
             return None;
         }
         let quote = Quote::parse(quoted.get(at..)?, source.into(), destination.into())?;
-        Some(Trouble { quote, kind })
+        Some(IcmpError { quote, kind })
     }
 
     /// A connection believes that the way to `destination` takes packets of `mtu` octets only: others begin with that.
@@ -159,7 +159,7 @@ impl Stack {
         destination: &IpAddress,
         now: Instant,
     ) -> Result<(IpAddress, u16, InterfaceId), SendError> {
-        let path = self.path_lately_to(destination)?;
+        let path = self.cached_path_to(destination)?;
         let Next::Neighbor(next) = path.next else { return Err(SendError::NoRoute) };
         if self.is_broadcast(destination) {
             return Err(SendError::NoRoute);
@@ -195,7 +195,7 @@ impl Stack {
             dont_fragment: true,
             ..Header::new(source, destination, protocol, self.config.hop_limit)
         };
-        let path = match self.path_lately_to(&destination) {
+        let path = match self.cached_path_to(&destination) {
             Ok(path) => path,
             Err(error) => {
                 let reason = if error == SendError::Loopback { IpDrop::Martian } else { IpDrop::NoRoute };

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::address::Cast;
-use super::output::{Header, PACKET_MAX};
+use super::output::{Header, Next, PACKET_MAX, Path};
 use super::packet::Payload;
 use super::{Endpoint, Io, Packet, Stack};
 use crate::drop::{Reason, UdpDrop};
@@ -180,15 +180,15 @@ impl Stack {
             return Err(SendError::TooBig);
         }
         let path = match source.interface {
-            None => self.path_lately_to(&to.addr)?,
+            None => self.cached_path_to(&to.addr)?,
             interface => self.path_to(&to.addr, interface)?,
         };
-        let address = self.choose_source(source, &to.addr, path.interface)?;
+        let address = self.choose_source(source, &to.addr, path)?;
         let head = head(address, source.port, to, len, payload);
         let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
         let (destination, protocol) = (to.addr, IpProtocol::Udp);
-        // What its path does not take it is told, and cuts itself (RFC 1191, as Linux does): so it needs no identification, of which there are
-        // too few for a busy flow (RFC 6864 4.3).
+        // What its path does not take it is told, and cuts itself (RFC 1191, as Linux does): so it needs no
+        // identification, of which there are too few for a busy flow (RFC 6864 4.3).
         let header = Header { dont_fragment: true, ..Header::new(address, destination, protocol, hop_limit) };
         self.send_packet(header, path, len, &head, core::iter::once(payload), io)
     }
@@ -197,10 +197,11 @@ impl Stack {
         &self,
         source: Source,
         to: &IpAddress,
-        interface: InterfaceId,
+        Path { interface, next }: Path,
     ) -> Result<IpAddress, SendError> {
+        let next = if let Next::Neighbor(next) = next { next } else { *to };
         match source.address {
-            None => self.source_for(to, to, interface).ok_or(SendError::NoAddress),
+            None => self.source_for(to, &next, interface).ok_or(SendError::NoAddress),
             Some(address) => {
                 let fits = address.version() == to.version()
                     && self.cast(&address, interface) == Some(Cast::Unicast);

@@ -79,7 +79,7 @@ fn set_up(place: Place) -> Result<(), String> {
 /// The links of one measurement.
 pub(super) fn open(place: Place) -> io::Result<(Devices, Inside)> {
     let [first, second] = INSIDE.map(|address| match place {
-        Place::Tap => Inner::Tap(TapOptions { address: Some(address), ..TapOptions::default() }),
+        Place::Tap => Inner::Tap(TapOptions { address: Address::Fixed(address), ..TapOptions::default() }),
         Place::Packet | Place::Cable => {
             Inner::Packet(PacketOptions { address: Address::Fixed(address), ..PacketOptions::default() })
         }

@@ -67,8 +67,11 @@ impl Figure {
         let points = curves
             .iter()
             .flat_map(|curve| curve.points.iter().map(|(load, run)| self.point(curve.name, *load, run)));
-        let checks =
-            [(self.checks)(&curves), losses, vec![overload(&curves), undisturbed(&curves), books(&curves, options.on)]];
+        let checks = [
+            (self.checks)(&curves),
+            losses,
+            vec![overload(&curves), undisturbed(&curves), books(&curves, options.on)],
+        ];
         let kept = curves.iter().map(|curve| (curve.name.to_owned(), curve.retention())).collect();
         let outcome = Outcome::new("load asked for (pkts/s)", self.y, points.collect(), checks.concat());
         Ok(Outcome { kept, ..outcome })

@@ -145,6 +145,10 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
         self.inner.attach(pool)
     }
 
+    fn detach(&mut self, pool: &mut Pool) {
+        self.inner.detach(pool);
+    }
+
     fn queues(&self) -> usize {
         self.inner.queues()
     }
@@ -206,6 +210,10 @@ impl<I: Device + ?Sized> Device for Recorded<I> {
 
     fn status(&self) -> Status {
         self.inner.status()
+    }
+
+    fn index(&self) -> Option<u32> {
+        self.inner.index()
     }
 }
 

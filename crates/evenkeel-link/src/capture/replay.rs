@@ -18,8 +18,8 @@ use super::read::{CaptureError, Reader};
 use crate::clock::Clock;
 use crate::device::{Device, IN_TRANSIT_PKTS, Standing, Status};
 use crate::error::LinkError;
+use crate::hardware::own_address;
 use crate::listen::FRAME_BYTES;
-use crate::netdev::own_address;
 
 /// How a capture is played.
 #[derive(Debug, Clone, Copy, Default)]
@@ -137,6 +137,10 @@ impl Interface for Replay {
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
         self.queue.start = self.queue.clock.now();
         pool.grow(IN_TRANSIT_PKTS)
+    }
+
+    fn detach(&mut self, pool: &mut Pool) {
+        pool.shrink(IN_TRANSIT_PKTS);
     }
 
     fn queues(&self) -> usize {

@@ -1,6 +1,5 @@
 //! What a router does, in words.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
@@ -33,13 +32,6 @@ impl Live {
             progress.clear();
         }
     }
-}
-
-/// One line about something that happened, on standard error.
-pub(super) fn say(what: &str) {
-    // A live line may stand there.
-    let over = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-    eprintln!("{over}evenkeel: {what}");
 }
 
 /// What happened since the line before.

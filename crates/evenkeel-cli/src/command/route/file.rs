@@ -50,9 +50,7 @@ impl File {
         }
         // In the order in which they stand there.
         file.given.sort_by_key(|given| given.at);
-        for given in &file.given {
-            file.check(given, command)?;
-        }
+        file.check(&file.given, &command.clone().no_binary_name(true))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for given in &mut file.given {
             if let (true, Some(value)) = (PATHS.contains(&given.option.as_str()), &mut given.value) {
@@ -141,20 +139,31 @@ impl File {
         Ok(text.trim_end_matches(',').to_owned())
     }
 
-    /// Lets the option's own reader judge it.
-    fn check(&self, given: &Given, command: &Command) -> Result<(), Mistake> {
-        let argument = argument(given);
-        let command = command.clone().no_binary_name(true);
-        match command.try_get_matches_from([argument.as_str()]) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::UnknownArgument => Err(self
-                .mistake(given.key_at, usage::said(&error).replace("argument", "option").replace("--", ""))),
-            Err(error) => {
-                let cause = core::error::Error::source(&error).map(ToString::to_string);
-                let what = cause.unwrap_or_else(|| usage::said(&error));
-                Err(self.mistake(self.place(given, &what), what))
+    /// Lets the options' own reader judge them: all at once, since there may be very many, and if one is wrong by halves until it is found.
+    fn check(&self, given: &[Given], command: &Command) -> Result<(), Mistake> {
+        let Err(error) = command.clone().try_get_matches_from(given.iter().map(argument)) else {
+            return Ok(());
+        };
+        match given {
+            [] => Ok(()),
+            [one] => Err(self.wrong(one, &error)),
+            _ => {
+                let (first, second) = given.split_at(given.len() / 2);
+                self.check(first, command)?;
+                self.check(second, command)
             }
         }
+    }
+
+    /// What is wrong with an option, by what its reader says.
+    fn wrong(&self, given: &Given, error: &clap::Error) -> Mistake {
+        if error.kind() == ErrorKind::UnknownArgument {
+            let what = usage::said(error).replace("argument", "option").replace("--", "");
+            return self.mistake(given.key_at, what);
+        }
+        let cause = core::error::Error::source(error).map(ToString::to_string);
+        let what = cause.unwrap_or_else(|| usage::said(error));
+        self.mistake(self.place(given, &what), what)
     }
 
     /// The place of the part of a value that a message is about, which it names in backticks: or else of the value.
@@ -186,7 +195,10 @@ const fn needed(name: &'static str) -> Key {
 const NAME: Key = Key { name: "name", before: "", after: "=", needed: false };
 
 const TABLES: [(&str, &[Key]); 3] = [
-    ("link", &[NAME, needed("device"), key("address", ""), key("kernel-address", "kernel=")]),
+    (
+        "link",
+        &[NAME, needed("device"), key("address", ""), key("mac", "mac="), key("kernel-address", "kernel=")],
+    ),
     (
         "route",
         &[needed("to"), key("via", "via="), key("kind", ""), key("link", "link="), key("metric", "metric=")],

@@ -6,16 +6,20 @@ mod file;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser as _, ValueEnum};
 use evenkeel::core::host::{Config, Transmit};
 use evenkeel_apps::monitor::Inside;
+use evenkeel_apps::route::error::RouterError;
 use evenkeel_apps::route::plan::{Link, StaticNeighbor, StaticRoute};
 use evenkeel_apps::route::report::Routed;
-use evenkeel_apps::route::router::{Changing, Router, RouterError};
+use evenkeel_apps::route::router::{Changing, Router};
 use evenkeel_apps::route::rulebook::Text;
+use evenkeel_apps::route::running;
 use evenkeel_apps::route::tables::{Unusable, Written};
+use evenkeel_apps::route::text::read_text;
 use evenkeel_apps::site::Limits;
 use serde::Serialize;
 
@@ -173,8 +177,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)) };
     let again = arguments.clone();
     let reread = Box::new(move || again.read_again());
-    let routed = router
-        .run(limits, reread, Box::new(describe::say), |routed| live.show(routed))
+    let routed = running::run(router, limits, reread, Arc::new(terminal::say), |routed| live.show(routed))
         .map_err(|error| file.failure(error))?;
     live.clear();
     if arguments.json {
@@ -205,7 +208,7 @@ fn complete(arguments: &Arguments) -> Result<(Arguments, File), Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| Failure::machine(path.display(), error))
+    read_text(path).map_err(|error| Failure::machine(path.display(), error))
 }
 
 impl Arguments {

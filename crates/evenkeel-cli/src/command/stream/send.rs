@@ -12,7 +12,7 @@ use evenkeel::core::receive::Architecture;
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::wire::{IpAddress, IpCidr};
-use evenkeel::link::{DeviceSpec, LinkSpec};
+use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::three_digits;
 use evenkeel_apps::site::{Limits, Site};
@@ -73,6 +73,9 @@ pub(crate) struct Arguments {
     /// Router for everything that is not on the link.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Option<IpAddress>,
+    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09 [default: own].
+    #[arg(long, value_name = "ADDRESS")]
+    mac: Option<Address>,
     /// On a cable: the other end takes what it gets and gives nothing back.
     #[arg(long)]
     sink: bool,
@@ -190,6 +193,7 @@ impl Arguments {
             &self.link,
             &self.kernel_address,
             self.gateway.as_slice(),
+            self.mac,
             self.dump.as_ref(),
         )?;
         let queues = match place {
@@ -258,6 +262,7 @@ impl Arguments {
             Some((Way::In, error)) => return Err(Failure::machine("cannot read what is to be sent", error)),
             None => {}
         }
+        Failure::of_device(sent.device_failed.as_ref())?;
         if let Some(error) = &sent.error {
             return Err(Failure::machine(self.to, error));
         }

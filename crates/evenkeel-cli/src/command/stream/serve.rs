@@ -212,6 +212,7 @@ fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
     } else {
         terminal::print(&describe(served))?;
     }
+    Failure::of_device(served.device_failed.as_ref())?;
     let clients = served.streams().and_then(|streams| streams.clients.as_ref());
     if !(served.books.conserved && clients.is_none_or(|clients| clients.books.conserved)) {
         return Err(Failure::unbalanced());

@@ -1,14 +1,12 @@
 //! The calls of programs (RFC 9293 3.9.1).
 
-use std::collections::VecDeque;
-
 use super::super::Net;
 use super::Holder;
 use crate::demux::Binding;
 use crate::id::{ProcessId, SocketId};
-use crate::socket::{ConnectError, Descriptor, Event, EventQueue, ListenError, Listener, Stream};
+use crate::socket::{ConnectError, Descriptor, ListenError, Listener, Stream};
 use crate::tcp::connection::{Info, Unavailable};
-use crate::tcp::endpoint::{self, ListenAt, Readiness};
+use crate::tcp::endpoint::{self, ListenAt};
 use crate::tcp::state::State;
 use crate::tcp::table::Id;
 use crate::tcp::{Connection, Counters, Endpoint, FourTuple, ListenerConfig};
@@ -35,8 +33,6 @@ impl Net {
             syns: None,
             handshakes: None,
             stopped: false,
-            waiter: None,
-            announced: false,
         })));
         self.tcp.listeners.push(socket);
         if let Err(error) = self.open_listener_channels(socket, at) {
@@ -111,14 +107,7 @@ impl Net {
     }
 
     fn open_stream(&mut self, id: Id, owner: ProcessId) -> SocketId {
-        let socket = self.install_descriptor(Descriptor::Stream(Stream {
-            owner,
-            id,
-            ready: Readiness::default(),
-            news: false,
-            announced: false,
-            waiter: None,
-        }));
+        let socket = self.install_descriptor(Descriptor::Stream(Stream { owner, id }));
         let channel = self.tcp.holder(id).and_then(|holder| holder.channel);
         self.tcp.set_holder(Holder { id, process: Some(owner), socket: Some(socket), channel });
         self.open_connection_ring(id);
@@ -206,69 +195,12 @@ impl Net {
 
     // --- Events ---
 
-    /// The event queue of a process, opened if there is none. It has room for every socket once, so it needs no limit of its own.
+    /// The event queue of a process, opened if there is none. It has room for every descriptor once, so it needs no limit of its own.
     pub(crate) fn open_events(&mut self, owner: ProcessId) -> SocketId {
-        if let Some(events) = self.events_of(owner) {
-            return events;
-        }
-        let events = self.install_descriptor(Descriptor::Events(Box::new(EventQueue {
-            owner,
-            queue: VecDeque::new(),
-            waiter: None,
-        })));
-        self.processing_of(owner).events = Some(events);
-        // Of what had come before, nobody was told.
-        for socket in self.sockets_of(owner) {
-            let news = match self.descriptor(socket) {
-                Some(Descriptor::Stream(stream)) => stream.news || stream.ready != Readiness::default(),
-                Some(Descriptor::Listener(listener)) => self.is_acceptable(&listener.at),
-                _ => false,
-            };
-            if news {
-                self.announce(socket);
-            }
-        }
-        events
-    }
-
-    pub(in crate::net) fn events_of(&self, owner: ProcessId) -> Option<SocketId> {
-        self.tcp.processing.get(owner.0 as usize)?.events
-    }
-
-    pub(in crate::net) fn close_events(&mut self, owner: ProcessId, queue: impl Iterator<Item = SocketId>) {
-        self.processing_of(owner).events = None;
-        for socket in queue {
-            self.unannounce(socket);
-        }
-    }
-
-    fn unannounce(&mut self, socket: SocketId) -> Option<Event> {
-        match self.descriptor_mut(socket)? {
-            Descriptor::Stream(stream) => {
-                stream.announced = false;
-                stream.news = false;
-                Some(Event::Stream(socket, stream.ready))
-            }
-            Descriptor::Listener(listener) => {
-                listener.announced = false;
-                Some(Event::Acceptable(socket))
-            }
-            _ => None,
-        }
-    }
-
-    /// The oldest news of a process's sockets.
-    pub(crate) fn next_event(&mut self, events: SocketId) -> Option<Event> {
-        loop {
-            let Descriptor::Events(queue) = self.descriptor_mut(events)? else { return None };
-            let owner = queue.owner;
-            let socket = queue.queue.pop_front()?;
-            // A socket may have been closed since, and its number have a new holder.
-            if self.descriptor(socket).and_then(Descriptor::owner) == Some(owner)
-                && let Some(event) = self.unannounce(socket)
-            {
-                return Some(event);
-            }
-        }
+        self.ready.events_of(owner).unwrap_or_else(|| {
+            let events = self.install_descriptor(Descriptor::Events(owner));
+            self.ready.open_events(owner, events);
+            events
+        })
     }
 }

@@ -44,8 +44,6 @@ pub(super) fn window_held_max(segment_pkts: usize) -> usize {
 pub(super) struct Processing {
     /// Channels with segments, served round robin.
     active: VecDeque<ChannelId>,
-    /// Where the process hears of its sockets.
-    pub(super) events: Option<SocketId>,
     /// The process has ended.
     ended: bool,
 }

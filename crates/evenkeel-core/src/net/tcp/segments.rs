@@ -2,8 +2,9 @@
 
 use super::super::{Net, OUTPUT_PKTS};
 use crate::id::SocketId;
+use crate::ready::Ready;
 use crate::socket::Descriptor;
-use crate::stack::{TcpPacket, Trouble, TroubleKind, segment_max};
+use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
 use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{Event, Fate, Lane, Lanes, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
@@ -41,12 +42,12 @@ impl Net {
     }
 
     /// What ICMP says of a segment of ours.
-    pub(in crate::net) fn input_trouble(&mut self, trouble: Trouble, now: Instant) {
-        let Trouble { quote: Quote { tuple, seq }, kind } = trouble;
+    pub(in crate::net) fn input_icmp_error(&mut self, error: IcmpError, now: Instant) {
+        let IcmpError { quote: Quote { tuple, seq }, kind } = error;
         self.tcp.stirred = true;
         match kind {
-            TroubleKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
-            TroubleKind::TooBig { mtu } => {
+            IcmpErrorKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
+            IcmpErrorKind::TooBig { mtu } => {
                 let mss = segment_max(mtu, &tuple.remote.addr);
                 if self.tcp.endpoint.packet_too_big(&tuple, seq, mss, now) {
                     self.stack.learn_path_mtu(tuple.remote.addr, mtu, now);
@@ -160,43 +161,12 @@ impl Net {
 
     fn tell_listener(&mut self, at: &ListenAt) {
         let Some(socket) = self.listener_at(at) else { return };
-        let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) else { return };
-        let waiter = listener.waiter.take();
-        self.announce(socket);
-        if let Some(waiter) = waiter {
-            self.wake(waiter);
-        }
+        self.ready.renew(socket, Ready::READABLE);
     }
 
     fn tell_stream(&mut self, id: Id, ready: Readiness) {
         let Some(socket) = self.tcp.holder(id).and_then(|holder| holder.socket) else { return };
-        let Some(Descriptor::Stream(stream)) = self.descriptor_mut(socket) else { return };
-        stream.ready = ready;
-        stream.news = true;
-        let waiter = stream.waiter.take();
-        self.announce(socket);
-        if let Some(waiter) = waiter {
-            self.wake(waiter);
-        }
-    }
-
-    /// Puts a socket that has news into its process's event queue, if it has one and the socket is not in it.
-    pub(super) fn announce(&mut self, socket: SocketId) {
-        let Some(owner) = self.descriptor(socket).and_then(Descriptor::owner) else { return };
-        let Some(events) = self.events_of(owner) else { return };
-        let announced = match self.descriptor_mut(socket) {
-            Some(Descriptor::Stream(stream)) => &mut stream.announced,
-            Some(Descriptor::Listener(listener)) => &mut listener.announced,
-            _ => return,
-        };
-        if core::mem::replace(announced, true) {
-            return;
-        }
-        let Some(Descriptor::Events(events)) = self.descriptor_mut(events) else { return };
-        events.queue.push_back(socket);
-        if let Some(waiter) = events.waiter.take() {
-            self.wake(waiter);
-        }
+        self.ready.renew(socket, ready_for(ready));
     }
 
     pub(super) fn listener_at(&self, at: &ListenAt) -> Option<SocketId> {
@@ -219,6 +189,18 @@ impl Net {
             self.tcp.deadline = Instant::NEVER;
         }
     }
+}
+
+/// What a stream is ready for, as every descriptor says it.
+fn ready_for(readiness: Readiness) -> Ready {
+    let Readiness { connected, readable, writable, over } = readiness;
+    let bits = [
+        Ready::CONNECTED.when(connected),
+        Ready::READABLE.when(readable),
+        Ready::WRITABLE.when(writable),
+        Ready::CLOSED.when(over),
+    ];
+    bits.into_iter().fold(Ready::NONE, Ready::union)
 }
 
 /// Whether a segment wants a new connection: a SYN without an ACK.

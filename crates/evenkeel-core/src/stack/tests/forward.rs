@@ -66,7 +66,7 @@ fn through(node: &mut Node, interface: InterfaceId, bytes: &[u8]) -> Vec<(Interf
             assert_eq!(transit.interface(), interface);
             node.with(|stack, io| stack.forward(transit, io));
         }
-        Some(other @ (Received::Datagram(_) | Received::Segment(_) | Received::Trouble(_))) => {
+        Some(other @ (Received::Datagram(_) | Received::Segment(_) | Received::IcmpError(_))) => {
             panic!("for somebody else: {other:?}")
         }
         None => {}
@@ -786,7 +786,7 @@ proptest! {
                     datagram.recycle(&mut node.pool);
                 }
                 Some(Received::Segment(packet)) => packet.consume(&mut node.ledger, &mut node.pool),
-                Some(Received::Trouble(_)) | None => {}
+                Some(Received::IcmpError(_)) | None => {}
             }
             for (_, bytes) in sent_by(&mut node) {
                 if bytes[12..14] == [8, 0] {

@@ -1,11 +1,12 @@
 //! Stacks on a wire: what the tests of every concern share. Every exchange ends with the books balanced.
 
+mod claims;
 mod echo;
 mod forward;
 mod fragments;
 mod groups;
-mod hearsay;
 mod hostile;
+mod neighbor_update;
 mod neighbors;
 mod tcp;
 mod udp;
@@ -78,7 +79,7 @@ impl Node {
                 packet.consume(&mut self.ledger, &mut self.pool);
                 None
             }
-            Received::Trouble(_) => None,
+            Received::IcmpError(_) => None,
             Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
         }
     }

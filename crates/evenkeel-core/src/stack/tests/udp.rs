@@ -50,7 +50,8 @@ fn identification_v6(frame: &[u8]) -> u32 {
     u32::from_be_bytes([frame[58], frame[59], frame[60], frame[61]])
 }
 
-/// RFC 6864 4: a busy flow cannot use up identifications, as whole datagrams need none; fragments of several datagrams are told apart.
+/// RFC 6864 4: a busy flow cannot use up identifications, as whole datagrams need none; fragments of several
+/// datagrams are told apart.
 #[test]
 fn whole_datagrams_are_not_to_be_cut_and_need_no_identification() {
     const DONT_FRAGMENT: u16 = 0x4000;
@@ -118,7 +119,8 @@ fn identifications_to_others_cannot_be_foretold_and_differ_by_secret() {
     }
 }
 
-/// RFC 1191 for datagrams: a router that may not cut one says what fits, and the next comes in fragments that do.
+/// RFC 1191 for datagrams: a router that may not cut one says what fits, and the next comes in fragments that
+/// do.
 #[test]
 fn datagrams_that_their_way_does_not_take_come_in_fragments_from_then_on() {
     let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
@@ -360,6 +362,45 @@ fn sending_names_what_is_in_the_way() {
     assert_eq!(node.send(v4(255), b""), Err(SendError::NoBuffer));
     frames.into_iter().for_each(|frame| node.pool.recycle(frame));
     node.check();
+}
+
+/// RFC 6724 5, rules 2 and 8; RFC 1122 3.3.4.3.
+#[test]
+fn a_source_has_the_scope_of_its_destination_and_the_longest_prefix_in_common() {
+    let address = |text: &str| IpAddress::from(text.parse::<core::net::IpAddr>().expect("an address"));
+    let mut node = Node::quiet(2);
+    for (text, length) in [("2001:db8:1::2", 64), ("2001:db8:2::2", 64), ("192.0.2.2", 24)] {
+        node.with(|stack, io| stack.add_address(LAN, IpCidr::new(address(text), length), io));
+    }
+    let gateway = address("192.0.2.1");
+    node.stack.add_route(IpCidr::new(address("198.51.100.0"), 24), gateway, LAN).unwrap();
+    let cases = [
+        ("fe80::9", "fe80::ff:fe00:2"),
+        ("ff02::9", "fe80::ff:fe00:2"),
+        ("fd00::9", "fd00::2"),
+        ("2001:db8:1::9", "2001:db8:1::2"),
+        ("2001:db8:2::9", "2001:db8:2::2"),
+        ("192.0.2.9", "192.0.2.2"),
+        ("10.0.0.9", "10.0.0.2"),
+        // By way of a gateway: the address that is on its network.
+        ("198.51.100.9", "192.0.2.2"),
+    ];
+    node.with(|stack, io| stack.set_neighbor(LAN, gateway, mac(9), io)).unwrap();
+    for (to, expected) in cases {
+        let to = address(to);
+        if !to.is_multicast() {
+            node.with(|stack, io| stack.set_neighbor(LAN, to, mac(9), io)).unwrap();
+        }
+        node.send(to, b"x").unwrap();
+        let frame = &node.sent()[0];
+        let source = match to {
+            IpAddress::Ipv4(_) => Ipv4Address::from_octets(frame[26..30].try_into().unwrap()).into(),
+            IpAddress::Ipv6(_) => {
+                crate::wire::Ipv6Address::from_octets(frame[22..38].try_into().unwrap()).into()
+            }
+        };
+        assert_eq!(address(expected), source, "to {to}");
+    }
 }
 
 #[test]

@@ -1,0 +1,42 @@
+//! Why a router could not run.
+
+use std::io;
+
+use super::mistake::Mistake;
+use super::tables::Unusable;
+use crate::site::SiteError;
+
+/// Why a router could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    /// A link or the machine.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// The rules.
+    #[error(transparent)]
+    Rules(#[from] Mistake),
+    /// A route or neighbour.
+    #[error(transparent)]
+    Table(#[from] Unusable),
+    /// The host does not take an entry.
+    #[error("{0}")]
+    Entry(String),
+    /// The links.
+    #[error("{0}")]
+    Links(String),
+    /// The processors.
+    #[error("{0}")]
+    Cores(String),
+}
+
+impl From<io::Error> for RouterError {
+    fn from(error: io::Error) -> Self {
+        Self::Site(error.into())
+    }
+}
+
+impl From<evenkeel_link::LinkError> for RouterError {
+    fn from(error: evenkeel_link::LinkError) -> Self {
+        Self::Site(error.into())
+    }
+}

@@ -1,0 +1,77 @@
+//! What belongs to one of a router's hosts, and how it describes itself.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use evenkeel_core::drop::QueueDrop;
+use evenkeel_core::host::Host;
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::Clock;
+
+use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall};
+use super::screen::Report;
+use crate::books::Books;
+use crate::monitor::Capturing;
+
+/// Screening looks hung when packets have waited for so long and none was judged.
+const STALLED: Duration = Duration::from_millis(500);
+
+/// What belongs to one host.
+pub(super) struct Part {
+    pub(super) lines: Vec<Line>,
+    pub(super) screened: Option<Screened>,
+    pub(super) kernel: Option<Arc<Mutex<KernelReport>>>,
+    pub(super) capture: Option<Captured>,
+}
+
+/// What is captured of what comes and goes by all links.
+pub(super) struct Captured {
+    pub(super) capturing: Capturing,
+    pub(super) clock: Clock,
+}
+
+pub(super) struct Screened {
+    pub(super) process: ProcessId,
+    pub(super) report: Arc<Report>,
+    pub(super) stall: Stall,
+}
+
+impl Part {
+    /// What one host has done, as far as it is its own. Looks after the capture, too.
+    pub(super) fn describe(&mut self, host: &mut Host, now: Instant, elapsed: Duration) -> Routed {
+        if let Some(Captured { capturing, clock }) = &mut self.capture {
+            capturing.attend(host, clock.wall_nanos(now));
+        }
+        let interfaces: Vec<_> = self.lines.iter().map(|line| line.interface).collect();
+        let books = Books::of_all(host, &interfaces, elapsed);
+        let screening = self.screened.as_mut().map(|screened| {
+            let report = &screened.report;
+            let stalled = screened.stall.look(report.judged(), host.waiting_for_verdict() > 0, now);
+            ScreeningReport {
+                passed: report.passed(),
+                dropped: report.dropped(),
+                rejected: report.rejected(),
+                queue_full: host.ledger().input_drops(QueueDrop::Screen),
+                stalled: if stalled >= STALLED { stalled.as_secs_f64() } else { 0.0 },
+                ..ScreeningReport::default()
+            }
+        });
+        let kernel = self.kernel.as_ref();
+        Routed {
+            seconds: elapsed.as_secs_f64(),
+            forwarded: books.forwarded,
+            links: self.lines.iter().map(|line| line.report(host)).collect(),
+            screening,
+            routes: host.route_count() as u64,
+            neighbors: host.neighbors(now).count() as u64,
+            kernel: kernel.map(|report| lock(report).clone()),
+            books,
+            ..Routed::default()
+        }
+    }
+}
+
+/// Nothing that holds one of these locks leaves something half done.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,87 @@
+//! What happens to a router's devices while it runs is said, and a device that was removed is taken up again when it returns.
+//!
+//! Opening a device takes the kernel milliseconds, so it is done on a thread of its own, and the cores go on with the other links.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use evenkeel::{Engine, Notice, Replacer};
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_link::Clock;
+
+use super::kernel::Arrivals;
+use super::router::{Router, Say};
+
+/// Opens devices again.
+pub(super) struct Returning {
+    router: Router,
+    clock: Clock,
+    /// Those who follow the kernel's tables must know the device's number there.
+    arrivals: Vec<Arrivals>,
+    /// What was tried last for each interface: the kernel's number for the device, and why it could not be opened.
+    tried: Vec<Option<(u32, Option<String>)>>,
+}
+
+impl Returning {
+    pub(super) fn new(router: &Router, clock: Clock, arrivals: Vec<Arrivals>) -> Self {
+        Self { router: router.clone(), clock, arrivals, tried: vec![None; router.links.len()] }
+    }
+
+    /// Opens the device of an interface, which is there, for all hosts; gives what there is to say.
+    fn take_up(&mut self, interface: InterfaceId, index: u32, hosts: &[Replacer]) -> Option<String> {
+        let place = usize::from(interface.0);
+        let tried = self.tried.get_mut(place)?;
+        if *tried == Some((index, None)) {
+            // It is on its way.
+            return None;
+        }
+        match self.router.open(place, self.clock) {
+            Ok(devices) => {
+                *tried = Some((index, None));
+                self.arrivals.iter().for_each(|arrivals| arrivals.tell(index, interface));
+                hosts.iter().zip(devices).for_each(|(host, device)| host.replace(interface, device));
+                None
+            }
+            Err(error) => {
+                let now = Some((index, Some(error.to_string())));
+                let is_new = *tried != now;
+                *tried = now;
+                is_new.then(|| format!("cannot take it up again: {error}"))
+            }
+        }
+    }
+}
+
+/// Has engines follow their devices.
+///
+/// # Errors
+/// If the machine gives no thread, or the kernel no socket.
+pub(super) fn follow(engines: &mut [Engine], mut returning: Returning, say: &Say) -> io::Result<()> {
+    let hosts: Vec<Replacer> = engines.iter_mut().map(Engine::replacer).collect();
+    let (tell, told) = channel();
+    for (place, engine) in engines.iter_mut().enumerate() {
+        let tell = tell.clone();
+        engine.follow_devices(move |notice| {
+            // All of them see what happens to devices, and each its share of the frames.
+            if place == 0 || matches!(notice, Notice::Conflict { .. }) {
+                // The thread ends with the process.
+                let _ = tell.send(notice);
+            }
+        })?;
+    }
+    let say = Arc::clone(say);
+    thread::Builder::new().name("devices".to_owned()).spawn(move || {
+        for notice in told {
+            match notice {
+                Notice::Returned { interface, ref name, index } => {
+                    let said = returning.take_up(interface, index, &hosts);
+                    said.into_iter().for_each(|what| say(&format!("{name}: {what}")));
+                }
+                notice => say(&notice.to_string()),
+            }
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Our addresses and those who claim them too: address conflict detection of IPv4 (RFC 5227), and its counterpart over neighbour discovery.
+//!
+//! Addresses are configured, and used at once. Whether somebody else has one is asked while it is used: a probe at the start (RFC 5227
+//! 2.1.1, RFC 4862 5.4.2), and a second later, if nobody has answered, two announcements by which neighbours correct what they remember
+//! (RFC 5227 2.3, RFC 4861 7.2.6). From then on an address is defended (RFC 5227 2.4 c): it is never given up, but announced again, at most
+//! every ten seconds.
+
+use std::collections::VecDeque;
+
+use super::{InterfaceId, Io, Stack};
+use crate::time::{Duration, Instant};
+use crate::wire::{EthernetAddress, IpAddress};
+
+/// Between the probe and the first announcement: so long an answer may take (RFC 5227 1.1, PROBE_MIN; RFC 4861 10, RETRANS_TIMER).
+const ANSWER: Duration = Duration::from_secs(1);
+/// Between announcements (RFC 5227 1.1, ANNOUNCE_INTERVAL).
+const ANNOUNCE: Duration = Duration::from_secs(2);
+/// An address is not defended more often (RFC 5227 1.1, DEFEND_INTERVAL), and a conflict not reported more often.
+const DEFEND: Duration = Duration::from_secs(10);
+/// Conflicts that may wait to be reported.
+const WAITING: usize = 16;
+
+/// Somebody else uses an address of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressConflict {
+    /// Where.
+    pub interface: InterfaceId,
+    /// Which.
+    pub address: IpAddress,
+    /// Its hardware address.
+    pub hardware: EthernetAddress,
+}
+
+/// What is sent next for a new address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Probe,
+    Announce,
+    AnnounceAgain,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    due: Instant,
+    interface: InterfaceId,
+    address: IpAddress,
+    step: Step,
+}
+
+/// New addresses, and those that somebody else has claimed.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    pending: Vec<Pending>,
+    /// When each was claimed last, as far as that is not long ago.
+    claimed: Vec<(InterfaceId, IpAddress, Instant)>,
+    waiting: VecDeque<AddressConflict>,
+}
+
+impl Claims {
+    pub(super) fn begin(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) {
+        self.pending.push(Pending { due: now, interface, address, step: Step::Probe });
+    }
+
+    pub(super) fn forget(&mut self, interface: InterfaceId, address: IpAddress) {
+        self.pending.retain(|p| (p.interface, p.address) != (interface, address));
+        self.claimed.retain(|&(i, a, _)| (i, a) != (interface, address));
+    }
+
+    pub(super) fn next_deadline(&self) -> Instant {
+        self.pending.iter().map(|p| p.due).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// The next thing that is due, and what follows it is entered.
+    fn take_due(&mut self, now: Instant) -> Option<Pending> {
+        let place = self.pending.iter().position(|p| p.due <= now)?;
+        let pending = self.pending.get_mut(place)?;
+        let taken = *pending;
+        let (step, after) = match taken.step {
+            Step::Probe => (Step::Announce, ANSWER),
+            Step::Announce => (Step::AnnounceAgain, ANNOUNCE),
+            Step::AnnounceAgain => {
+                self.pending.remove(place);
+                return Some(taken);
+            }
+        };
+        (pending.step, pending.due) = (step, now + after);
+        Some(taken)
+    }
+
+    /// Somebody claims an address of ours. Says whether that is news; and if so, whether it is to be defended: not while it is only probed
+    /// for, when the other one was first.
+    fn claimed(&mut self, conflict: AddressConflict, now: Instant) -> Option<bool> {
+        let AddressConflict { interface, address, .. } = conflict;
+        self.claimed.retain(|&(_, _, at)| now < at + DEFEND);
+        if self.claimed.iter().any(|&(i, a, _)| (i, a) == (interface, address)) {
+            return None;
+        }
+        // One entry for each address of ours at most.
+        self.claimed.push((interface, address, now));
+        if self.waiting.len() < WAITING {
+            self.waiting.push_back(conflict);
+        }
+        let known = self.pending.len();
+        self.pending
+            .retain(|p| (p.interface, p.address) != (interface, address) || p.step == Step::AnnounceAgain);
+        Some(self.pending.len() == known)
+    }
+}
+
+impl Stack {
+    /// Somebody else has been heard to use `address`, which is ours on this interface.
+    pub(super) fn conflicts(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddress,
+        hardware: EthernetAddress,
+        io: &mut Io<'_>,
+    ) {
+        let ours = self.attachment(interface).is_none_or(|attachment| attachment.hardware == hardware);
+        if ours || self.config.forward_only {
+            return;
+        }
+        let defend = self.claims.claimed(AddressConflict { interface, address, hardware }, io.now);
+        if self.config.announce && defend == Some(true) {
+            self.announce(interface, address, io);
+        }
+    }
+
+    /// The oldest conflict that has not been reported. Of the same address there is one in ten seconds at most.
+    pub fn next_conflict(&mut self) -> Option<AddressConflict> {
+        self.claims.waiting.pop_front()
+    }
+
+    /// Probes for new addresses and announces them, as far as that is due.
+    pub(super) fn tick_claims(&mut self, io: &mut Io<'_>) {
+        while let Some(Pending { interface, address, step, .. }) = self.claims.take_due(io.now) {
+            match (step, address) {
+                (Step::Probe, IpAddress::Ipv4(address)) => self.arp_probe(interface, address, io),
+                (Step::Probe, IpAddress::Ipv6(address)) => self.duplicate_probe(interface, address, io),
+                (Step::Announce | Step::AnnounceAgain, _) => self.announce(interface, address, io),
+            }
+        }
+    }
+
+    fn announce(&mut self, interface: InterfaceId, address: IpAddress, io: &mut Io<'_>) {
+        match address {
+            IpAddress::Ipv4(address) => self.arp_announcement(interface, address, io),
+            IpAddress::Ipv6(address) => self.neighbor_advertisement(interface, address, None, io),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Sends back what comes on connections to port 7. As root: `cargo run --example tcp_echo -- tap:keel0 10.77.0.2/24`
+
+use std::error::Error;
+
+use evenkeel::core::host::System;
+use evenkeel::core::socket::SocketId;
+use evenkeel::core::tcp::ListenerConfig;
+use evenkeel::core::time::Instant;
+use evenkeel::{Ended, Engine};
+
+/// Serves in the calling thread, which is the host's core, until a certain time.
+pub fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+    let me = engine.attach("tcp-echo");
+    let events = engine.enter(me, System::events)?;
+    let listener = engine.enter(me, |system| system.listen(None, 7, &ListenerConfig::default()))??;
+    while engine.wait(me, events, until)? == Ended::Done {
+        engine.enter(me, |system| {
+            while let Some(event) = system.next_event(events) {
+                let accepted = std::iter::from_fn(|| system.accept(listener)).map(|(stream, _)| stream).collect();
+                let ready: Vec<SocketId> = if event.socket == listener { accepted } else { vec![event.socket] };
+                ready.into_iter().for_each(|stream| echo(system, stream));
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn echo(system: &mut System<'_>, stream: SocketId) {
+    let mut buffer = [0; 16_384];
+    while let Ok(room @ 1..) = system.room(stream).map(|room| room.min(buffer.len())) {
+        match system.read(stream, &mut buffer[..room]) {
+            Ok(len @ 1..) if system.write(stream, &buffer[..len]) == Ok(len) => {}
+            Err(error) if error.would_block() => return,
+            _ => break system.close(stream),
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [device, address] = &arguments[..] else { return Err("usage: tcp_echo DEVICE ADDRESS/PREFIX".into()) };
+    serve(Engine::open(device, address)?, Instant::NEVER)
+}
