@@ -356,8 +356,9 @@ mod tests {
         let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
         let mut replay = Replay::open(&file.0, &options, clock).unwrap();
         let mut pool = Pool::new(1);
-        assert_eq!(replay.queue_mut(0).take(&mut pool).unwrap().len(), 60);
-        assert_eq!(replay.queue(0).shed(), 1);
+        let frame = replay.queue_mut(0).take(&mut pool).unwrap();
+        assert_eq!((frame.len(), replay.queue(0).shed()), (60, 1));
+        pool.recycle(frame);
         let mut replay = Replay::open(&file.0, &ReplayOptions { cut: true, ..options }, clock).unwrap();
         let frame = replay.queue_mut(0).take(&mut pool).unwrap();
         let cut_bytes = (4000 - FRAME_BYTES) as u32;
