@@ -43,7 +43,9 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["echo", "packet:lo", "--kernel-address", "10.77.0.1/24"], "tap:NAME"),
         (&["sink", "cable", "--rate", "fast"], "500k or 2M"),
         (&["echo", "cable", "--tcp", "--rate", "5"], "--tcp"),
-        (&["echo", "cable", "--tcp", "--group", "239.1.2.3"], "--tcp"),
+        (&["echo", "cable", "--tcp", "--group", "239.1.2.3"], "--group is for UDP"),
+        (&["echo", "cable", "--udp", "--tcp"], "--udp or --tcp"),
+        (&["echo", "packet:lo", "--udp", "--backlog", "5"], "--backlog needs --tcp"),
         (&["echo", "cable", "--octets", "64k"], "--tcp"),
         (&["sink", "cable", "--connections"], "--connections needs --tcp"),
         (&["sink", "cable", "--clients", "3"], "--clients needs --tcp"),
@@ -181,6 +183,41 @@ fn help_teaches() {
             "{command:?}: {help}"
         );
     }
+}
+
+fn help(arguments: &[&str]) -> String {
+    let output = evenkeel(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Help that nobody reads to its end helps nobody. What many commands share stands once.
+#[test]
+fn help_is_short_and_says_where_there_is_more() {
+    let commands = ["demo", "echo", "sink", "send", "http", "blast", "monitor", "route", "completions"];
+    let pages: Vec<_> = commands.iter().map(|command| help(&[command, "--help"])).collect();
+    let lines: usize = pages.iter().map(|page| page.lines().count()).sum();
+    assert!(lines < 640, "{lines} lines");
+    for (command, page) in commands.iter().zip(&pages) {
+        assert!(page.lines().count() < 115, "{command}: {} lines", page.lines().count());
+        assert_eq!(page, &help(&[command, "-h"]));
+        assert_eq!(page, &help(&["help", command]));
+        let receives = page.contains("--architecture <");
+        assert_eq!(receives, page.contains("evenkeel help receiving"), "{command}");
+        assert!(!page.contains("--tick-sampling"), "{command}");
+    }
+    let receiving = help(&["help", "receiving"]);
+    for option in [
+        "--architecture",
+        "--tick-sampling",
+        "--clocked-interrupts",
+        "--feedback-by",
+        "The receive rings that fill it",
+    ] {
+        assert!(receiving.contains(option), "{receiving}");
+    }
+    assert!(help(&["--help"]).contains("evenkeel help receiving"));
+    assert!(complaint(2, &["help", "nothing"]).contains("no page"));
 }
 
 #[test]

@@ -56,6 +56,7 @@ pub struct Status(Arc<Shared>);
 struct Shared {
     state: AtomicU8,
     refused: AtomicU64,
+    passed_over: AtomicU64,
     reason: OnceLock<String>,
 }
 
@@ -86,6 +87,16 @@ impl Status {
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Frames of a capture that were captured on something other than Ethernet, and are not played.
+    #[must_use]
+    pub fn passed_over(&self) -> u64 {
+        self.0.passed_over.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_passed_over(&self, frames: u64) {
+        self.0.passed_over.store(frames, Ordering::Relaxed);
     }
 
     /// Why it is [`DeviceState::Failed`].

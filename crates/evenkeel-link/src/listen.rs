@@ -19,7 +19,7 @@ use evenkeel_core::wire::EthernetAddress;
 use crate::blocks::Blocks;
 use crate::device::{Device, IN_TRANSIT_PKTS, MTU_MAX, Status};
 use crate::error::LinkError;
-use crate::netdev::NetDevice;
+use crate::netdev::{Framing, NetDevice};
 use crate::received::{Received, Slot};
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping};
@@ -58,7 +58,7 @@ pub struct Listener {
 /// How long the kernel waits for a block to fill, in milliseconds.
 const RETIRE_MS: libc::c_uint = 10;
 /// What a frame buffer holds, and so what is kept of a frame at most.
-const FRAME_BYTES: usize = BUFFER_BYTES - HEADROOM;
+pub const FRAME_BYTES: usize = BUFFER_BYTES - HEADROOM;
 /// Blocks are multiples of a page, which is no more than this anywhere.
 const BLOCK_BYTES: [usize; 2] = [64 << 10, 128 << 10];
 /// There are so many blocks at least: one that is filled, one that is read, and others.
@@ -73,12 +73,12 @@ impl Listener {
     /// Each says what to do; nothing is left behind.
     pub fn open(name: &str, listen: &Listen, ring_pkts: usize) -> Result<Self, LinkError> {
         let device = NetDevice::open(name)?;
-        let (index, address) = (device.index()?, device.address()?);
+        let (index, (framing, address)) = (device.index()?, device.framing()?);
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
         }
         let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
-        let (socket, blocks) = open_ring(index, listen, ring_pkts).map_err(fail)?;
+        let (socket, blocks) = open_ring(index, framing, listen, ring_pkts).map_err(fail)?;
         let mtu = device.mtu()?.min(MTU_MAX);
         Ok(Self {
             device,
@@ -96,12 +96,21 @@ impl Listener {
     }
 }
 
-fn open_ring(index: i32, listen: &Listen, ring_pkts: usize) -> io::Result<(OwnedFd, Blocks<Mapping>)> {
+fn open_ring(
+    index: i32,
+    framing: Framing,
+    listen: &Listen,
+    ring_pkts: usize,
+) -> io::Result<(OwnedFd, Blocks<Mapping>)> {
     // Protocol zero until everything is set: no frame of another device gets in.
     let socket = packet_socket()?;
     let fd = socket.as_fd();
     sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as libc::c_int)?;
     sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
+    if framing == Framing::Loopback {
+        // What is sent there comes back at once: once is enough.
+        sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
+    }
     let octets = FRAME_BYTES as u32;
     let filter = listen.filter.as_ref().map_or_else(|| Program::everything(octets), |f| f.cut_to(octets));
     sys::attach_filter(fd, &filter)?;

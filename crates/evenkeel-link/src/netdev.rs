@@ -19,6 +19,31 @@ pub(crate) struct NetDevice {
     control: OwnedFd,
 }
 
+/// What the frames of a device are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Ethernet.
+    Ethernet,
+    /// The same with addresses of zeros; each is seen twice, as it is sent and as it comes back.
+    Loopback,
+}
+
+/// The devices that a packet monitor can listen to: those with Ethernet frames that are up, in the network namespace of the calling thread.
+#[must_use]
+pub fn devices_to_listen_to() -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let usable = |name: &&str| {
+        let device = NetDevice::open(name);
+        device.is_ok_and(|device| device.framing().is_ok() && device.is_up().unwrap_or(false))
+    };
+    names(&table).filter(usable).map(str::to_owned).collect()
+}
+
+/// The devices in the table `/proc/net/dev`.
+fn names(table: &str) -> impl Iterator<Item = &str> {
+    table.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim())
+}
+
 /// The kernel's number for the device called `name`, in the network namespace of the calling thread.
 ///
 /// # Errors
@@ -103,14 +128,28 @@ impl NetDevice {
 
     /// The hardware address that the kernel has there.
     pub(crate) fn address(&self) -> Result<EthernetAddress, LinkError> {
+        match self.framing()? {
+            (Framing::Ethernet, address) => Ok(address),
+            (Framing::Loopback, _) => Err(self.wrong_kind()),
+        }
+    }
+
+    /// How its frames begin, and its address; none but those with an Ethernet header will do.
+    pub(crate) fn framing(&self) -> Result<(Framing, EthernetAddress), LinkError> {
         let request = self.ask(libc::SIOCGIFHWADDR, "read the address of")?;
         // SAFETY: SIOCGIFHWADDR filled this member of the union; any bit pattern is a family and octets.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-        if address.sa_family != libc::ARPHRD_ETHER {
-            return Err(LinkError::WrongKind { name: self.name().to_owned(), wanted: "an Ethernet device" });
-        }
+        let framing = match address.sa_family {
+            libc::ARPHRD_ETHER => Framing::Ethernet,
+            libc::ARPHRD_LOOPBACK => Framing::Loopback,
+            _ => return Err(self.wrong_kind()),
+        };
         let [a, b, c, d, e, f, ..] = address.sa_data.map(|octet| octet as u8);
-        Ok(EthernetAddress([a, b, c, d, e, f]))
+        Ok((framing, EthernetAddress([a, b, c, d, e, f])))
+    }
+
+    fn wrong_kind(&self) -> LinkError {
+        LinkError::WrongKind { name: self.name().to_owned(), wanted: "an Ethernet device" }
     }
 
     pub(crate) fn is_up(&self) -> Result<bool, LinkError> {
@@ -240,6 +279,7 @@ mod tests {
         assert!(lo.index().unwrap() > 0);
         assert!(lo.mtu().unwrap() > 1000);
         assert!(matches!(lo.address(), Err(LinkError::WrongKind { .. })));
+        assert_eq!(lo.framing().unwrap(), (Framing::Loopback, EthernetAddress::default()));
         assert!(matches!(NetDevice::open("no-such-dev"), Err(LinkError::NoDevice { .. })));
         assert_eq!(KernelCounters::open("lo").tx_dropped(), 0);
     }

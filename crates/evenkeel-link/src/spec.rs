@@ -147,7 +147,7 @@ pub fn listen(
         DeviceSpec::Tap(name) => Box::new(Tap::open(name, &TapOptions::default())?),
         DeviceSpec::Packet(name) => Box::new(Listener::open(name, listen, ring_pkts)?),
         DeviceSpec::Pcap(path) => {
-            let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
+            let options = ReplayOptions { pace: Pace::AtOnce, cut: true, ..ReplayOptions::default() };
             Box::new(Replay::open(path, &options, clock)?)
         }
     })

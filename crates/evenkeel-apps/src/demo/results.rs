@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::books::{CpuShares, Drop};
+
 /// Share of the offered frames that may be missing at a load that still counts as loss-free.
 ///
 /// Offered and delivered frames are counted over one window of time, but a few frames are always on their way
@@ -37,7 +39,7 @@ pub struct Setup {
     pub cores: usize,
     /// Work of the service for each request, in nanoseconds.
     pub work_ns: u64,
-    /// Octets of each request frame, Ethernet header included, FCS not.
+    /// Bytes of each request frame, Ethernet header included, FCS not.
     pub frame_bytes: usize,
     /// Receive queues of the interface.
     pub queues: usize,
@@ -107,32 +109,6 @@ pub struct Point {
     /// The share of the window in which the host's thread really had its core. What is missing the machine
     /// gave to other programs, or to other machines.
     pub core_share: f64,
-}
-
-/// Frames dropped at one place for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drop {
-    /// Name of an [`evenkeel_core::drop::Reason`].
-    pub reason: String,
-    /// Where: an interface's ring, a named queue, a socket.
-    pub place: String,
-    /// How many.
-    pub frames: u64,
-}
-
-/// How a core spent its time; the shares add up to one.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct CpuShares {
-    /// At interrupt level.
-    pub interrupt: f64,
-    /// At software-interrupt level.
-    pub soft_interrupt: f64,
-    /// In the polling thread.
-    pub polling_thread: f64,
-    /// In processes: the service, the unflooded socket's program, and the neighbour.
-    pub process: f64,
-    /// At idle level, or halted.
-    pub idle: f64,
 }
 
 /// The kernel's own UDP socket under the same load, on a veth pair. Receive packet steering puts protocol

@@ -1,4 +1,5 @@
-//! The ways in and out of a program: what blocks is done by threads of their own, a bounded distance ahead and behind.
+//! The ways in and out of a program: what blocks is done by threads of their own, a bounded distance ahead
+//! and behind.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -7,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use evenkeel_link::EventFd;
 
-/// Octets read at a time.
+/// Bytes read at a time.
 const PIECE: usize = 64 << 10;
 /// Pieces that may wait on either side.
 const PIECES: usize = 8;

@@ -1,4 +1,5 @@
-//! A server of very many connections. It hears of those that have news and looks at no others, so connections that do nothing cost nothing.
+//! A server of very many connections. It hears of those that have news and looks at no others, so connections
+//! that do nothing cost nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
