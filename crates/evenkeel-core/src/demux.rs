@@ -175,6 +175,15 @@ impl Ports {
         exact.or(if address.is_multicast() { None } else { entry.any })
     }
 
+    fn is_bound(&self, address: Option<IpAddress>, port: u16) -> bool {
+        let slot = self.by_port.get(usize::from(port)).copied().filter(|&slot| slot != 0);
+        let entry = slot.and_then(|slot| self.ports.get(usize::from(slot)));
+        entry.is_some_and(|entry| match address {
+            None => entry.any.is_some(),
+            Some(address) => entry.exact.iter().any(|&(a, _)| a == address),
+        })
+    }
+
     fn contents(&self, binding: impl Fn(Option<IpAddress>, u16) -> Binding) -> Vec<Change> {
         let mut changes = Vec::new();
         for (port, &slot) in self.by_port.iter().enumerate().filter(|&(_, &slot)| slot != 0) {
@@ -289,6 +298,12 @@ impl Table {
     /// The addresses the host answers to.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddress> {
         self.addresses.iter().copied()
+    }
+
+    /// Whether a UDP socket is bound to `port` of just this address, or of all.
+    #[must_use]
+    pub fn is_bound(&self, address: Option<IpAddress>, port: u16) -> bool {
+        self.udp.is_bound(address, port)
     }
 
     /// The channel of UDP datagrams to `address` and `port`, if a socket is bound to them.

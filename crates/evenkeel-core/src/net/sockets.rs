@@ -52,8 +52,8 @@ impl Net {
     }
 
     pub(super) fn free_channel_id(&self) -> ChannelId {
-        let index = self.channels.iter().position(Option::is_none).unwrap_or(self.channels.len());
-        ChannelId(index as u32)
+        let next = self.channels.len() as u32;
+        ChannelId(self.free_channels.peek().map_or(next, |&Reverse(index)| index))
     }
 
     pub(super) fn install(&mut self, id: ChannelId, channel: Channel, binding: Binding) {
@@ -66,6 +66,8 @@ impl Net {
         let index = id.0 as usize;
         if index == self.channels.len() {
             self.channels.push(None);
+        } else if self.free_channels.peek() == Some(&Reverse(id.0)) {
+            self.free_channels.pop();
         }
         self.channels[index] = Some(channel);
     }
@@ -196,10 +198,7 @@ impl Net {
     }
 
     pub(super) fn is_taken(&self, address: Option<IpAddress>, port: u16) -> bool {
-        let udp = |d: &Descriptor| {
-            if let Descriptor::Udp(s) = d { s.port == port && s.address == address } else { false }
-        };
-        self.sockets.iter().flatten().any(udp)
+        self.table.is_bound(address, port)
     }
 
     pub(super) fn ephemeral_port(&mut self, address: Option<IpAddress>) -> Result<u16, BindError> {
@@ -291,6 +290,7 @@ impl Net {
             self.drop_input(frame, QueueDrop::Closed);
         }
         let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        self.free_channels.push(Reverse(id.0));
         if channel.has_rings() {
             self.close_rings(id);
         }

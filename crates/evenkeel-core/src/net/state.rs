@@ -45,6 +45,8 @@ pub(crate) struct Net {
     pub(super) sockets: Vec<Option<Descriptor>>,
     /// Places in `sockets` that are free.
     pub(super) free_sockets: BinaryHeap<Reverse<u32>>,
+    /// Places in `channels` that are free.
+    pub(super) free_channels: BinaryHeap<Reverse<u32>>,
     pub(crate) tcp: Tcp,
     /// The queue that a process read last in the step that runs.
     pub(crate) last_read: Option<SocketId>,
@@ -89,6 +91,7 @@ impl Net {
             channels: Vec::new(),
             sockets: Vec::new(),
             free_sockets: BinaryHeap::new(),
+            free_channels: BinaryHeap::new(),
             tcp: Tcp::new(&config),
             last_read: None,
             captures: Vec::new(),
