@@ -94,12 +94,17 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// All three, and what a reader calls them.
-    pub(crate) const KINDS: [(&'static str, fn(Self) -> bool); 3] = [
-        ("predicted", |basis| matches!(basis, Self::Predicted)),
-        ("calibrated", |basis| matches!(basis, Self::Calibrated(_))),
-        ("conditions", |basis| matches!(basis, Self::Condition)),
-    ];
+    /// What a reader calls the checks of each kind.
+    pub(crate) const KINDS: [&'static str; 3] = ["predicted", "calibrated", "conditions"];
+
+    /// Which of [`Self::KINDS`] it is.
+    pub(crate) const fn kind(self) -> &'static str {
+        match self {
+            Self::Predicted => "predicted",
+            Self::Calibrated(_) => "calibrated",
+            Self::Condition => "conditions",
+        }
+    }
 }
 
 /// When a measured figure agrees.

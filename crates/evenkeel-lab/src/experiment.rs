@@ -186,7 +186,7 @@ impl Point {
             x: of(|p| p.x),
             y: of(|p| p.y),
             range: Some(range),
-            more: like.more.keys().map(|key| more(&key)).collect(),
+            more: like.more.keys().map(|key| more(key)).collect(),
         }
     }
 }
@@ -365,16 +365,16 @@ impl Report {
         }
         text.push('\n');
         self.write_table(&mut text);
-        for (kind, is) in Basis::KINDS {
-            self.write_checks(&mut text, kind, is);
+        for kind in Basis::KINDS {
+            self.write_checks(&mut text, kind);
         }
         let _ = writeln!(text, "\n{}", self.summary);
         text
     }
 
     /// The checks of one kind, under a heading.
-    fn write_checks(&self, text: &mut String, kind: &str, is: fn(Basis) -> bool) {
-        let mut checks = self.outcome.checks.iter().filter(|check| is(check.basis)).peekable();
+    fn write_checks(&self, text: &mut String, kind: &str) {
+        let mut checks = self.outcome.checks.iter().filter(|check| check.basis.kind() == kind).peekable();
         if checks.peek().is_none() {
             return;
         }

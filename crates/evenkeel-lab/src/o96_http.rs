@@ -71,7 +71,7 @@ impl Program for Console {
         self.working = false;
         self.echoed.push(system.now().since(self.struck));
         // Keys that are struck meanwhile wait for each other.
-        self.struck = self.struck + KEY_EVERY;
+        self.struck += KEY_EVERY;
         if self.struck > system.now() { Step::Sleep(self.struck) } else { Step::Again }
     }
 }
