@@ -9,13 +9,13 @@ pub fn run(input: &[u8]) -> Vec<Decision> {
     // A file's text is its name.
     let set = match RuleSet::parse_with("rules", text, &|name| Ok((name.to_owned(), name.to_owned()))) {
         Ok(set) => set,
-        Err(mistake) => {
-            assert!(mistake.file != "rules" || mistake.line <= text.matches('\n').count() + 1, "{mistake}");
+        Err(error) => {
+            assert!(error.file != "rules" || error.line <= text.matches('\n').count() + 1, "{error}");
             return Vec::new();
         }
     };
     let shown = set.to_string();
-    let again = RuleSet::parse("shown", &shown).unwrap_or_else(|mistake| panic!("{mistake}\n{shown}"));
+    let again = RuleSet::parse("shown", &shown).unwrap_or_else(|error| panic!("{error}\n{shown}"));
     assert_eq!(set, again, "{shown}");
     decide(&set, &again, packets.get(1..).unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! Running a load generator in real time: on a device or a cable as a program of a host, or straight into a cable for the highest rates.
+//! Running a load generator in real time: on a device or a cable as a program of a host, or straight into a
+//! cable for the highest rates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,6 @@ use evenkeel_core::cable::{self, End, WireCounters};
 use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::{Clock, Stop, cpus, pin_to_cpu};
@@ -17,10 +17,11 @@ use serde::Serialize;
 
 use crate::blaster::{Blaster, Options, Tally};
 use crate::books::{self, Books};
+use crate::hosted::Hosted;
 use crate::pace::Pace;
 use crate::requests::Requests;
 use crate::service::{self, Service};
-use crate::site::{Limits, PATIENCE, Port, Site, SiteError, drive, run_dry};
+use crate::site::{Limits, Port, Site, SiteError, drive, run_dry};
 
 /// What a load generator has done.
 #[derive(Debug, Clone, Serialize)]
@@ -135,7 +136,8 @@ const SINK: u8 = 2;
 /// A generator that waits looks this often whether it is asked to end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Floods a sink over a cable: the generator is a thread that does nothing else, the sink a host on the calling thread.
+/// Floods a sink over a cable: the generator is a thread that does nothing else, the sink a host on the
+/// calling thread.
 ///
 /// Where the process has two processors or more, each is given its own.
 ///
@@ -173,7 +175,8 @@ pub fn flood(
     })
 }
 
-/// Gives the calling thread the `index`th of several processors to itself. Where that is not allowed it goes without.
+/// Gives the calling thread the `index`th of several processors to itself. Where that is not allowed it goes
+/// without.
 pub(crate) fn pin(processors: &[usize], index: usize) {
     if let (true, Some(&cpu)) = (processors.len() > 1, processors.get(index)) {
         let _ = pin_to_cpu(cpu);
@@ -226,8 +229,7 @@ impl Generator {
 /// A host on the flooded end of a cable, with a service on it.
 #[derive(Debug)]
 struct Sink {
-    engine: Engine,
-    interface: InterfaceId,
+    hosted: Hosted,
     architecture: Architecture,
     tally: Arc<service::Tally>,
     elapsed: Duration,
@@ -237,33 +239,33 @@ impl Sink {
     fn open(site: &Site, end: End, options: service::Options, clock: Clock) -> Result<Self, SiteError> {
         let mut engine = site.engine(clock)?;
         let interface = engine.add_cable(end, &site.addresses)?;
+        let mut hosted = Hosted::new(engine, interface, None)?;
         let tally = Arc::new(service::Tally::default());
-        engine.host_mut().spawn("sink", 0, Box::new(Service::new(options, Arc::clone(&tally))));
-        let until = clock.now() + PATIENCE;
-        engine.run(until, |_| tally.opened() || tally.ended())?;
+        let program = Box::new(Service::new(options, Arc::clone(&tally)));
+        hosted.spawn("sink", program, || tally.opened() || tally.ended())?;
         let architecture = site.config.architecture;
-        let sink = Self { engine, interface, architecture, tally, elapsed: Duration::ZERO };
+        let sink = Self { hosted, architecture, tally, elapsed: Duration::ZERO };
         sink.tally.refused().map_or(Ok(sink), |error| Err(error.into()))
     }
 
     fn run(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<(), SiteError> {
-        let (_, elapsed) = drive(&mut self.engine, limits, done, |_, _| {})?;
-        self.elapsed += elapsed;
+        self.elapsed += self.hosted.drive(limits, done, |_, _| {})?;
         Ok(())
     }
 
     /// Takes in what is still on its way.
     fn run_dry(&mut self) -> Result<(), SiteError> {
-        self.elapsed += run_dry(&mut self.engine)?;
+        self.elapsed += run_dry(&mut self.hosted.engine)?;
         Ok(())
     }
 
     /// What it did, given what the wire says: sheds of the interface are the sender's to count.
     fn receiver(&mut self, blasted: &Blasted, wire: WireCounters) -> Receiver {
-        let mut books = Books::of(self.engine.host_mut(), self.interface, self.elapsed);
+        let host = self.hosted.engine.host_mut();
+        let mut books = Books::of(host, self.hosted.interface, self.elapsed);
         books.conserved &= blasted.sent == wire.accepted + wire.shed + wire.discarded;
         // One that was told to end leaves frames in its rings.
-        books.conserved &= wire.accepted == books.received + self.engine.host_mut().in_rings();
+        books.conserved &= wire.accepted == books.received + host.in_rings();
         let shed = match self.architecture {
             Architecture::NiLrp => {
                 books::drop(QueueDrop::Channel.into(), "channel on the interface", wire.shed)

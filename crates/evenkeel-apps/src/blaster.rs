@@ -1,4 +1,5 @@
-//! A load generator as a program on a host: its requests take the host's own way out, with neighbours and routes.
+//! A load generator as a program on a host: its requests take the host's own way out, with neighbours and
+//! routes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

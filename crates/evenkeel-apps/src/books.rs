@@ -6,8 +6,6 @@ use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use serde::{Deserialize, Serialize};
 
-use crate::demo::results::{CpuShares, Drop};
-
 /// The place of frames that an interface sheds.
 pub(crate) const RING: &str = "interface ring";
 
@@ -37,6 +35,32 @@ pub struct Books {
     pub cpu: CpuShares,
     /// Whether every frame is accounted for.
     pub conserved: bool,
+}
+
+/// Frames dropped at one place for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drop {
+    /// Name of an [`evenkeel_core::drop::Reason`].
+    pub reason: String,
+    /// Where: an interface's ring, a named queue, a socket.
+    pub place: String,
+    /// How many.
+    pub frames: u64,
+}
+
+/// How a core spent its time; the shares add up to one.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuShares {
+    /// At interrupt level.
+    pub interrupt: f64,
+    /// At software-interrupt level.
+    pub soft_interrupt: f64,
+    /// In the polling thread.
+    pub polling_thread: f64,
+    /// In processes: the service, the unflooded socket's program, and the neighbour.
+    pub process: f64,
+    /// At idle level, or halted.
+    pub idle: f64,
 }
 
 impl Books {
@@ -71,7 +95,8 @@ impl Books {
         }
     }
 
-    /// The books of several hosts, which ran at the same time each on a core of its own. Shares of CPU time are those of all cores.
+    /// The books of several hosts, which ran at the same time each on a core of its own. Shares of CPU time
+    /// are those of all cores.
     #[must_use]
     pub fn together<'a>(each: impl ExactSizeIterator<Item = &'a Self>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "there are few cores")]

@@ -1,14 +1,23 @@
-//! A host with one interface in real time: driven within limits, looked at now and then, and a capture beside what it does.
+//! A host with one interface in real time: driven within limits, looked at now and then, and a capture beside
+//! what it does.
+
+use std::io;
 
 use evenkeel::Engine;
+use evenkeel_core::process::{ProcessId, Program};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 
 use crate::monitor::{Capturing, Inside, InsideCaptured};
-use crate::site::{Limits, SiteError, drive};
+use crate::site::{Limits, PATIENCE, SiteError, drive, run_dry};
 
 /// How long what was captured last may take to be written.
 const DRAIN: Duration = Duration::from_millis(20);
+/// How long the last words of connections may take, when their program has ended.
+const FAREWELL: Duration = Duration::from_millis(100);
+/// The same of a program that has ended because all was done: what it wrote last is still to arrive, also
+/// over a network that loses.
+const DELIVERY: Duration = Duration::from_secs(10);
 /// How often a capture is looked after.
 const ATTEND: Duration = Duration::from_millis(50);
 
@@ -30,7 +39,21 @@ impl Hosted {
         Ok(Self { engine, interface, capturing })
     }
 
-    /// Runs it within limits, or until it is over; `watch` is called as often as they say. Says how long it ran.
+    /// Starts a program, and runs the host until that has what it needs.
+    pub(crate) fn spawn(
+        &mut self,
+        name: &str,
+        program: Box<dyn Program>,
+        ready: impl Fn() -> bool,
+    ) -> io::Result<ProcessId> {
+        let process = self.engine.host_mut().spawn(name, 0, program);
+        let until = self.engine.clock().now() + PATIENCE;
+        self.engine.run(until, |_| ready())?;
+        Ok(process)
+    }
+
+    /// Runs it within limits, or until it is over; `watch` is called as often as they say. Says how long it
+    /// ran.
     pub(crate) fn drive(
         &mut self,
         limits: Limits,
@@ -48,6 +71,19 @@ impl Hosted {
             }
         })?;
         Ok(elapsed)
+    }
+
+    /// Ends a program, if it has not ended, and lets its connections say so, with patience if all was `done`;
+    /// says how long that took.
+    pub(crate) fn farewell(&mut self, process: ProcessId, done: bool) -> io::Result<Duration> {
+        let engine = &mut self.engine;
+        engine.ignore_stop();
+        let begin = engine.clock().now();
+        engine.host_mut().kill(process, begin);
+        let patience = if done { DELIVERY } else { FAREWELL };
+        engine.run(begin + patience, |host| host.tcp().is_empty())?;
+        let elapsed = engine.clock().now().since(begin);
+        Ok(elapsed + run_dry(engine)?)
     }
 
     /// Lets what was captured last be written.

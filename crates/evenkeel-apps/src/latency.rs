@@ -2,7 +2,8 @@
 
 use evenkeel_core::time::Duration;
 
-/// Each power of two is divided into so many buckets, as a power of two: 2^6 bounds the error at one part in 64.
+/// Each power of two is divided into so many buckets, as a power of two: 2^6 bounds the error at one part in
+/// 64.
 const SUB_BITS: u32 = 6;
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
 /// Values below 2^6 have a bucket each; above, every further bit of the value's width takes another 64.
@@ -10,8 +11,8 @@ const BUCKETS: usize = SUB_BUCKETS * (u64::BITS - SUB_BITS + 1) as usize;
 
 /// Latencies in nanoseconds, from 0 to the largest `u64`.
 ///
-/// Buckets grow with the value (log-linear, as in Gil Tene's HdrHistogram), so that a percentile is never more than 1/64
-/// too high and never too low. 30 KiB; recording is a few instructions and allocates nothing.
+/// Buckets grow with the value (log-linear, as in Gil Tene's HdrHistogram), so that a percentile is never
+/// more than 1/64 too high and never too low. 30 KiB; recording is a few instructions and allocates nothing.
 #[derive(Clone)]
 pub struct Histogram {
     buckets: Box<[u64]>,
@@ -72,7 +73,8 @@ impl Histogram {
     }
 }
 
-/// The bucket of a value: its width beyond [`SUB_BITS`], and its leading `SUB_BITS + 1` bits, of which the first is one.
+/// The bucket of a value: its width beyond [`SUB_BITS`], and its leading `SUB_BITS + 1` bits, of which the
+/// first is one.
 fn bucket(nanos: u64) -> usize {
     let shift = (u64::BITS - SUB_BITS - 1).saturating_sub(nanos.leading_zeros());
     shift as usize * SUB_BUCKETS + (nanos >> shift) as usize

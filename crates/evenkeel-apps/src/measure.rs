@@ -1,4 +1,5 @@
-//! What measurements in real time have in common: a core of one's own, how it was spent, and what to do when the machine disturbed it.
+//! What measurements in real time have in common: a core of one's own, how it was spent, and what to do when
+//! the machine disturbed it.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -15,14 +16,14 @@ use evenkeel_core::interface::Interface as _;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::time::{Duration, Instant};
 
-use crate::demo::results::CpuShares;
+use crate::books::CpuShares;
 
 /// A measurement in which the host had its core for less than this share of the time is repeated.
 pub const UNDISTURBED: f64 = 0.97;
 const TRIES: usize = 4;
 
-/// Measures until a measurement was undisturbed, and gives that or the least disturbed of some tries. All measurements of a run share
-/// `repeats`, so that it ends in good time on a machine that is never quiet.
+/// Measures until a measurement was undisturbed, and gives that or the least disturbed of some tries. All
+/// measurements of a run share `repeats`, so that it ends in good time on a machine that is never quiet.
 ///
 /// # Errors
 /// Those of `measure`.
@@ -45,8 +46,8 @@ pub fn undisturbed<T, E>(
     Ok(best)
 }
 
-/// Gives the calling thread a core of its own, as far as the machine lets it. On a machine with one core all threads share it; the
-/// figures then say little, but they are still true.
+/// Gives the calling thread a core of its own, as far as the machine lets it. On a machine with one core all
+/// threads share it; the figures then say little, but they are still true.
 pub fn settle_on(cpu: Option<&usize>) {
     let _ = cpu.map(|&cpu| link::pin_to_cpu(cpu));
     link::prefer_this_thread();
@@ -118,10 +119,12 @@ impl Working {
     }
 }
 
-/// Runs a host and the load generator that floods it, each on a thread and, if there are two, a core of its own.
+/// Runs a host and the load generator that floods it, each on a thread and, if there are two, a core of its
+/// own.
 ///
-/// The host says when it is ready for the first frame. The generator says when the window opens, and when it has sent its last frame; the host goes
-/// by that, and not by the clock: a machine that gives cores to others may let either come late. Afterwards the generator takes what comes out until the host is done.
+/// The host says when it is ready for the first frame. The generator says when the window opens, and when it
+/// has sent its last frame; the host goes by that, and not by the clock: a machine that gives cores to others
+/// may let either come late. Afterwards the generator takes what comes out until the host is done.
 ///
 /// # Errors
 /// If one of them panics.
@@ -156,7 +159,8 @@ pub struct Schedule {
     pub start: Instant,
     /// Before the window: time to fill queues and settle.
     pub warm_up: Duration,
-    /// What is measured. It opens late if the machine had other things to do then, and is as long all the same.
+    /// What is measured. It opens late if the machine had other things to do then, and is as long all the
+    /// same.
     pub window: Duration,
 }
 
@@ -165,8 +169,9 @@ const DRAIN: Duration = Duration::from_millis(40);
 /// A host that waits looks this often how far the generator is; one that is busy, every 20 µs.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Drives a host through a measurement, until the generator has sent its last frame and what was on its way has come; has `look` look at it when
-/// the window opens and when it closes. A process that is asked to end has its generator end.
+/// Drives a host through a measurement, until the generator has sent its last frame and what was on its way
+/// has come; has `look` look at it when the window opens and when it closes. A process that is asked to end
+/// has its generator end.
 ///
 /// # Errors
 /// If the machine fails.
@@ -197,8 +202,9 @@ fn run_until(engine: &mut Engine, done: impl Fn() -> bool) -> io::Result<()> {
     Ok(())
 }
 
-/// A cache line that goes back and forth between two cores, to see how far they are from each other. A virtual machine's processors are moved
-/// about, and what passes through memory shared by two of them costs several times as much when they are far apart as when they are near.
+/// A cache line that goes back and forth between two cores, to see how far they are from each other. A
+/// virtual machine's processors are moved about, and what passes through memory shared by two of them costs
+/// several times as much when they are far apart as when they are near.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Ball(AtomicBool);

@@ -1,4 +1,5 @@
-//! What is around a router under test: a load generator on its one side, and on the other somebody who takes what comes out.
+//! What is around a router under test: a load generator on its one side, and on the other somebody who takes
+//! what comes out.
 
 use evenkeel::link::{self, Clock};
 use evenkeel_core::cable::{self, Completion, End, WireCounters};
@@ -61,8 +62,9 @@ pub struct Flood<'a> {
 }
 
 impl Flood<'_> {
-    /// Floods on the calling thread, at one rate after the other (in packets a second; `None` for as many as can be), and then takes what comes
-    /// out until the router is done. Ends early when `stop` says so. Gives what was offered at each rate, and came out for it.
+    /// Floods on the calling thread, at one rate after the other (in packets a second; `None` for as many as
+    /// can be), and then takes what comes out until the router is done. Ends early when `stop` says so. Gives
+    /// what was offered at each rate, and came out for it.
     pub fn run<const RATES: usize>(
         mut self,
         rates_pps: [Option<u64>; RATES],
@@ -144,7 +146,8 @@ impl Count {
 pub struct Rings {
     /// Frames that its receive rings hold.
     pub receive_pkts: usize,
-    /// Descriptors of its transmit rings. They come back when the far side has taken the frame and the host reclaims it.
+    /// Descriptors of its transmit rings. They come back when the far side has taken the frame and the host
+    /// reclaims it.
     pub transmit_pkts: usize,
 }
 

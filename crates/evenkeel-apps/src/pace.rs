@@ -6,8 +6,9 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Frames due at a steady rate, sans-IO: the caller says what time it is and sends what it is told.
 ///
-/// A generator that could not run for a while does not make up for it by a burst that the rate never asked for: beyond
-/// `burst_pkts` the frames it owed are given up and counted as missed. What was really offered is [`Pace::granted`].
+/// A generator that could not run for a while does not make up for it by a burst that the rate never asked
+/// for: beyond `burst_pkts` the frames it owed are given up and counted as missed. What was really offered is
+/// [`Pace::granted`].
 #[derive(Debug, Clone)]
 pub struct Pace {
     rate_pps: Option<u64>,
@@ -44,7 +45,8 @@ impl Pace {
         frames
     }
 
-    /// When the next frame is due; not after `now` if one is due already, [`Instant::NEVER`] at a rate of zero.
+    /// When the next frame is due; not after `now` if one is due already, [`Instant::NEVER`] at a rate of
+    /// zero.
     #[must_use]
     pub fn next(&self) -> Instant {
         match self.rate_pps {

@@ -2,7 +2,8 @@
 
 /// A number with three significant digits and a prefix of the SI, such as `1.05 M`; a unit may follow.
 ///
-/// Zero is `0 `, so that a unit always follows a space; anything below one keeps its three digits without prefix.
+/// Zero is `0 `, so that a unit always follows a space; anything below one keeps its three digits without
+/// prefix.
 #[must_use]
 pub fn si(value: f64) -> String {
     const PREFIXES: [(f64, &str); 3] = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
@@ -12,7 +13,8 @@ pub fn si(value: f64) -> String {
     format!("{} {prefix}", three_digits(rounded / unit))
 }
 
-/// Three significant digits without prefix: `105`, `10.5`, `1.05`, `0.105`; larger numbers lose no digit before the point.
+/// Three significant digits without prefix: `105`, `10.5`, `1.05`, `0.105`; larger numbers lose no digit
+/// before the point.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     let value = round_to_three_digits(value);

@@ -1,4 +1,5 @@
-//! Request frames, made once and sent many times: for a load generator that must cost next to nothing for each frame.
+//! Request frames, made once and sent many times: for a load generator that must cost next to nothing for
+//! each frame.
 
 use evenkeel_core::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpEndpoint, IpProtocol,
@@ -18,7 +19,7 @@ pub struct Shape {
     pub from: IpEndpoint,
     /// Where all go; of the same family.
     pub to: IpEndpoint,
-    /// Octets of payload.
+    /// Bytes of payload.
     pub payload: usize,
     /// Flows, at least one: frames that differ by their source port.
     pub flows: u16,
@@ -94,7 +95,7 @@ fn frame(shape: &Shape, port: u16, payload: &[u8]) -> Result<Vec<u8>, Impossible
 }
 
 fn ethernet(shape: &Shape, ethertype: EthernetProtocol, length: usize) -> Vec<u8> {
-    // IEEE 802.3: at least 60 octets without the FCS; the rest is padding.
+    // IEEE 802.3: at least 60 bytes without the FCS; the rest is padding.
     let mut frame = vec![0; length.max(60)];
     let (src_addr, dst_addr) = shape.hardware;
     EthernetRepr { src_addr, dst_addr, ethertype }.emit(&mut EthernetFrame::new_unchecked(&mut frame[..]));

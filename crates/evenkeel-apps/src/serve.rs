@@ -1,11 +1,13 @@
-//! Running a UDP service in real time: on a device, or on a cable with a load generator at its other end.
+//! Running services in real time, over UDP, over TCP or over both: on a device, or on a cable with clients at
+//! its other end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel_core::cable;
+use evenkeel_core::cable::{self, End};
+use evenkeel_core::process::ProcessId;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
@@ -17,147 +19,369 @@ use crate::blaster;
 use crate::books::Books;
 use crate::hosted::Hosted;
 use crate::monitor::{Inside, InsideCaptured};
-use crate::service::{Options, Service, Tally};
-use crate::site::{Limits, PATIENCE, Port, Site, SiteError, run_dry};
+use crate::service::{self, Service as UdpService};
+use crate::site::{Limits, Port, Site, SiteError, run_dry};
+use crate::stream::{self, Clients, ConnectionReport, Load, Server, Service, TcpReport};
 
-/// What a service has done.
+/// What to serve, and what to write down of it.
+#[derive(Debug, Clone)]
+pub struct Serving<S> {
+    /// A service over UDP.
+    pub udp: Option<service::Options>,
+    /// A service over TCP.
+    pub tcp: Option<Listening<S>>,
+    /// A capture of what comes and goes.
+    pub capture: Option<Inside>,
+}
+
+/// A service over TCP.
+#[derive(Debug, Clone)]
+pub struct Listening<S> {
+    /// What is served.
+    pub service: S,
+    /// And how.
+    pub options: stream::Options,
+    /// Connections to report on, at most.
+    pub connections: usize,
+}
+
+impl<S> Listening<S> {
+    /// This alone, and no capture.
+    pub fn alone(self) -> Serving<S> {
+        Serving { udp: None, tcp: Some(self), capture: None }
+    }
+}
+
+/// What services have done.
 #[derive(Debug, Clone, Serialize)]
 pub struct Served {
-    /// How long it ran, in seconds.
+    /// How long they ran, in seconds.
     pub seconds: f64,
-    /// Requests received.
-    pub requests: u64,
-    /// Octets of payload in them.
-    pub octets: u64,
-    /// Requests answered.
-    pub answers: u64,
-    /// Requests whose answer could not be sent.
-    pub unanswered: u64,
+    /// Over UDP.
+    #[serde(flatten)]
+    pub datagrams: Option<Datagrams>,
+    #[serde(flatten)]
+    streams: Place,
     /// What the host did.
     pub books: Books,
-    /// On a cable: what the other end did.
-    pub generator: Option<Blasted>,
     /// What was captured.
     pub capture: Option<InsideCaptured>,
     /// Why no frame comes from the device any more; `None` if all is well.
     pub device_failed: Option<String>,
 }
 
-/// What to serve, and what to write down of it.
-#[derive(Debug, Clone)]
-pub struct Serving {
-    /// The service.
-    pub service: Options,
-    /// A capture of what comes and goes.
-    pub capture: Option<Inside>,
+/// Where the report of a TCP service stands.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+enum Place {
+    /// There is no other.
+    Alone(Box<Streams>),
+    /// Beside that of a UDP service, whose counters have the same names.
+    Beside { streams: Option<Box<Streams>> },
+}
+
+impl Served {
+    /// Over TCP.
+    #[must_use]
+    pub fn streams(&self) -> Option<&Streams> {
+        match &self.streams {
+            Place::Alone(streams) => Some(streams),
+            Place::Beside { streams } => streams.as_deref(),
+        }
+    }
+
+    fn streams_mut(&mut self) -> Option<&mut Streams> {
+        match &mut self.streams {
+            Place::Alone(streams) => Some(streams),
+            Place::Beside { streams } => streams.as_deref_mut(),
+        }
+    }
+}
+
+/// What a service has done over UDP.
+#[derive(Debug, Clone, Serialize)]
+pub struct Datagrams {
+    /// Requests received.
+    pub requests: u64,
+    /// Bytes of payload in them.
+    pub octets: u64,
+    /// Requests answered.
+    pub answers: u64,
+    /// Requests whose answer could not be sent.
+    pub unanswered: u64,
+    /// On a cable: what the other end did.
+    pub generator: Option<Blasted>,
+}
+
+/// What a service has done over TCP.
+#[derive(Debug, Clone, Serialize)]
+pub struct Streams {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections open, before it ended.
+    pub open: u64,
+    /// The most that were open at a time.
+    pub most_open: u64,
+    /// Connections that were reset, or timed out by TCP.
+    pub failed: u64,
+    /// Connections that were closed because the client took too long for the service.
+    pub timed_out: u64,
+    /// Requests answered, of a service that has such.
+    pub requests: u64,
+    /// Bytes read.
+    pub octets_in: u64,
+    /// Bytes written.
+    pub octets_out: u64,
+    /// Connections, the busiest first, before the server ended: as many as were asked for.
+    pub connections: Vec<ConnectionReport>,
+    /// The host's TCP.
+    pub tcp: TcpReport,
+    /// On a cable: what the other end did.
+    pub clients: Option<Clients>,
+}
+
+/// What is told while services run.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// They have their sockets.
+    Started,
+    /// How it goes, at every interval asked for.
+    Glance(&'a Served),
 }
 
 /// Serves on a device until a limit is reached, the device ends, or the process is asked to.
 ///
 /// # Errors
 /// [`SiteError`]
-pub fn on_device(
+pub fn on_device<S: Service + 'static>(
     site: &Site,
     port: &Port,
-    serving: Serving,
+    serving: Serving<S>,
     limits: Limits,
-    watch: impl FnMut(&Served),
+    news: impl FnMut(News<'_>),
 ) -> Result<Served, SiteError> {
     let (engine, attached) = site.on_device(port, Clock::start())?;
-    let served = Running::start(engine, attached.interface, serving)?.run(limits, || false, watch)?;
+    let served = Running::start(engine, attached.interface, serving)?.run(limits, || false, news)?;
     attached.close().map(|()| served)
 }
 
-/// Serves on a cable at whose other end `load` is generated, until that has ended or a limit is reached.
+/// A cable, and who is at its other end.
+#[derive(Debug)]
+pub struct Cabled<'a> {
+    /// Receive rings of our end.
+    pub queues: usize,
+    /// Where the host at the other end stands.
+    pub other: &'a Site,
+    /// What it does.
+    pub load: Offer,
+}
+
+/// What the other end of a cable does.
+#[derive(Debug)]
+pub enum Offer {
+    /// It sends requests over UDP.
+    Requests(blaster::Options),
+    /// It opens connections.
+    Connections(Load),
+}
+
+/// What it has done.
+enum Done {
+    Requests(Blasted),
+    Connections(Clients),
+}
+
+/// Serves on a cable at whose other end somebody does as he is told, until he has ended or a limit is
+/// reached.
 ///
 /// # Errors
 /// [`SiteError`]
-pub fn on_cable(
+pub fn on_cable<S: Service + 'static>(
     site: &Site,
-    queues: usize,
-    serving: Serving,
-    other: &Site,
-    load: blaster::Options,
+    cable: Cabled<'_>,
+    serving: Serving<S>,
     limits: Limits,
-    watch: impl FnMut(&Served),
+    news: impl FnMut(News<'_>),
 ) -> Result<Served, SiteError> {
+    let Cabled { queues, other, load } = cable;
     let clock = Clock::start();
-    let demultiplexes = site.config.architecture == Architecture::NiLrp;
-    let near = cable::Options { queues, demultiplexes, ..cable::Options::new("cable0", 2) };
-    let (near, far) = cable::pair(near, cable::Options::new("cable1", 1));
+    let (near, far) = pair(site, queues);
     let mut engine = site.engine(clock)?;
     let interface = engine.add_cable(near, &site.addresses)?;
     let running = Running::start(engine, interface, serving)?;
-    let (served, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (served, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
-        let generator = scope.spawn({
-            let (served, ended) = (Arc::clone(&served), Arc::clone(&ended));
-            move || {
-                let result = blast::on_cable(other, clock, far, load, || served.load(Ordering::Relaxed));
-                ended.store(true, Ordering::Relaxed);
-                result
-            }
+        let offering = scope.spawn(|| {
+            let done = || served.load(Ordering::Acquire);
+            let result = match load {
+                Offer::Requests(load) => blast::on_cable(other, clock, far, load, done).map(Done::Requests),
+                Offer::Connections(load) => stream::ask(other, clock, far, load, done).map(Done::Connections),
+            };
+            ended.store(true, Ordering::Release);
+            result
         });
-        let result = running.run(limits, || ended.load(Ordering::Relaxed), watch);
-        served.store(true, Ordering::Relaxed);
-        let generated = generator.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok(Served { generator: Some(generated), ..result? })
+        let result = running.run(limits, || ended.load(Ordering::Acquire), news);
+        served.store(true, Ordering::Release);
+        let done = offering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let mut served = result?;
+        match done {
+            Done::Requests(blasted) => {
+                served.datagrams.iter_mut().for_each(|d| d.generator = Some(blasted.clone()));
+            }
+            Done::Connections(clients) => {
+                served.streams_mut().into_iter().for_each(|s| s.clients = Some(clients.clone()));
+            }
+        }
+        Ok(served)
     })
 }
 
-/// A host with the service on it.
+/// A cable for a host that stands at `site`, and the other end.
+pub(crate) fn pair(site: &Site, queues: usize) -> (End, End) {
+    let demultiplexes = site.config.architecture == Architecture::NiLrp;
+    let near = cable::Options { queues, demultiplexes, ..cable::Options::new("cable0", 2) };
+    cable::pair(near, cable::Options::new("cable1", 1))
+}
+
+/// A host with services on it.
 #[derive(Debug)]
-struct Running {
+pub(crate) struct Running {
     hosted: Hosted,
-    tally: Arc<Tally>,
+    services: Services,
+}
+
+#[derive(Debug, Default)]
+struct Services {
+    udp: Option<Arc<service::Tally>>,
+    tcp: Option<Listener>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    process: ProcessId,
+    tally: Arc<stream::Tally>,
+    connections: usize,
 }
 
 impl Running {
-    fn start(engine: Engine, interface: InterfaceId, serving: Serving) -> Result<Self, SiteError> {
-        let Serving { service, capture } = serving;
+    /// Who sends on a cable need not wait for the services: they have their sockets before this returns.
+    pub(crate) fn start<S: Service + 'static>(
+        engine: Engine,
+        interface: InterfaceId,
+        serving: Serving<S>,
+    ) -> Result<Self, SiteError> {
+        let Serving { udp, tcp, capture } = serving;
         let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;
-        let (engine, tally) = (&mut hosted.engine, Arc::new(Tally::default()));
-        engine.host_mut().spawn("service", 0, Box::new(Service::new(service, Arc::clone(&tally))));
-        // Who sends on a cable need not wait for the service: it has its socket before the first request.
-        let until = engine.clock().now() + PATIENCE;
-        engine.run(until, |_| tally.opened() || tally.ended())?;
-        Ok(Self { hosted, tally })
+        let mut services = Services::default();
+        if let Some(options) = udp {
+            let tally = Arc::new(service::Tally::default());
+            let program = Box::new(UdpService::new(options, Arc::clone(&tally)));
+            hosted.spawn("service", program, || tally.opened() || tally.ended())?;
+            services.udp = Some(tally);
+        }
+        if let Some(Listening { service, options, connections }) = tcp {
+            let tally = Arc::new(stream::Tally::default());
+            let program = Box::new(Server::new(service, options, Arc::clone(&tally)));
+            let process = hosted.spawn("server", program, || tally.listening() || tally.ended())?;
+            services.tcp = Some(Listener { process, tally, connections });
+        }
+        services.check()?;
+        Ok(Self { hosted, services })
     }
 
-    fn run(
+    pub(crate) fn run(
         self,
         limits: Limits,
         done: impl Fn() -> bool,
-        mut watch: impl FnMut(&Served),
+        mut news: impl FnMut(News<'_>),
     ) -> Result<Served, SiteError> {
-        let Self { mut hosted, tally } = self;
+        let Self { mut hosted, services } = self;
         let interface = hosted.interface;
-        let over = || tally.ended() || done();
-        let mut elapsed = hosted
-            .drive(limits, over, |engine, elapsed| watch(&served(engine, interface, &tally, elapsed)))?;
-        if let Some(error) = tally.refused() {
-            return Err(error.into());
-        }
-        if done() && !tally.ended() {
+        let report = |engine: &mut Engine, elapsed| services.report(engine, interface, elapsed);
+        news(News::Started);
+        let over = || services.ended() || done();
+        let mut elapsed =
+            hosted.drive(limits, over, |engine, elapsed| news(News::Glance(&report(engine, elapsed))))?;
+        services.check()?;
+        let last = report(&mut hosted.engine, elapsed);
+        if done() && !services.ended() && services.tcp.is_none() {
             // What was sent last is still on its way.
             elapsed += run_dry(&mut hosted.engine)?;
         }
+        if let Some(Listener { process, tally, .. }) = &services.tcp {
+            hosted.farewell(*process, tally.ended())?;
+        }
         hosted.drain()?;
-        let served = served(&mut hosted.engine, interface, &tally, elapsed);
+        let mut served = report(&mut hosted.engine, elapsed);
+        // Connections are reported as they were before they were closed.
+        if let (Some(now), Some(before)) = (served.streams_mut(), last.streams()) {
+            *now = Streams { tcp: now.tcp.clone(), ..before.clone() };
+        }
         Ok(Served { capture: hosted.finish()?, ..served })
     }
 }
 
-fn served(engine: &mut Engine, interface: InterfaceId, tally: &Tally, elapsed: Duration) -> Served {
-    Served {
-        seconds: elapsed.as_secs_f64(),
-        requests: tally.requests(),
-        octets: tally.octets(),
-        answers: tally.answers(),
-        unanswered: tally.unanswered(),
-        books: Books::of(engine.host_mut(), interface, elapsed),
-        generator: None,
-        capture: None,
-        device_failed: engine.failed_device(),
+impl Services {
+    /// One of them has done what there was to do.
+    fn ended(&self) -> bool {
+        self.udp.as_ref().is_some_and(|tally| tally.ended())
+            || self.tcp.as_ref().is_some_and(|listener| listener.tally.ended())
+    }
+
+    /// Whether they have what they need.
+    fn check(&self) -> Result<(), SiteError> {
+        if let Some(error) = self.udp.as_ref().and_then(|tally| tally.refused()) {
+            return Err(error.into());
+        }
+        match self.tcp.as_ref().and_then(|listener| listener.tally.refused()) {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn report(&self, engine: &mut Engine, interface: InterfaceId, elapsed: Duration) -> Served {
+        let streams = self.tcp.as_ref().map(|listener| Box::new(listener.report(engine)));
+        Served {
+            seconds: elapsed.as_secs_f64(),
+            datagrams: self.udp.as_ref().map(|tally| Datagrams::of(tally)),
+            streams: match streams {
+                Some(streams) if self.udp.is_none() => Place::Alone(streams),
+                streams => Place::Beside { streams },
+            },
+            books: Books::of(engine.host_mut(), interface, elapsed),
+            capture: None,
+            device_failed: engine.failed_device(),
+        }
+    }
+}
+
+impl Listener {
+    fn report(&self, engine: &Engine) -> Streams {
+        let Self { tally, connections, .. } = self;
+        Streams {
+            accepted: tally.accepted(),
+            open: tally.open(),
+            most_open: tally.most(),
+            failed: tally.failed(),
+            timed_out: tally.timed_out(),
+            requests: tally.requests(),
+            octets_in: tally.octets_in(),
+            octets_out: tally.octets_out(),
+            connections: ConnectionReport::busiest(engine.host(), *connections),
+            tcp: TcpReport::of(engine.host()),
+            clients: None,
+        }
+    }
+}
+
+impl Datagrams {
+    fn of(tally: &service::Tally) -> Self {
+        Self {
+            requests: tally.requests(),
+            octets: tally.octets(),
+            answers: tally.answers(),
+            unanswered: tally.unanswered(),
+            generator: None,
+        }
     }
 }

@@ -10,8 +10,8 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpAddress;
 use std::sync::Mutex;
 
-/// The largest payload of a datagram (RFC 768: a length of 16 bits, header of 8 octets included). IPv6 carries it, since its own length
-/// does not count its header; IPv4 carries 20 octets less.
+/// The largest payload of a datagram (RFC 768: a length of 16 bits, header of 8 bytes included). IPv6 carries
+/// it, since its own length does not count its header; IPv4 carries 20 bytes less.
 const PAYLOAD_MAX: usize = 65_527;
 
 /// What a service is to do.
@@ -48,7 +48,7 @@ impl Tally {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Octets of payload received.
+    /// Bytes of payload received.
     #[must_use]
     pub fn octets(&self) -> u64 {
         self.octets.load(Ordering::Relaxed)

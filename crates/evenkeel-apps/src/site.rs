@@ -1,4 +1,5 @@
-//! Where a host is attached, and what it is called there: what the commands that serve and the one that blasts have in common.
+//! Where a host is attached, and what it is called there: what the commands that serve and the one that
+//! blasts have in common.
 
 use std::io;
 use std::path::PathBuf;
@@ -129,7 +130,7 @@ impl Site {
         site.config.stack.announce = !matches!(port.device, DeviceSpec::Pcap(_));
         let mut engine = site.engine(clock)?;
         let (device, recording) = port.open(clock)?;
-        let interface = engine.add_device(device, &self.addresses)?;
+        let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
         self.route(&mut engine, interface)?;
         let say = port.say;
         engine.follow_devices(move |notice| {
@@ -179,7 +180,8 @@ fn everything_like(gateway: IpAddress) -> IpCidr {
     }
 }
 
-/// Lets a host take in what waits in its rings and queues, to which nothing comes any more; says how long it ran.
+/// Lets a host take in what waits in its rings and queues, to which nothing comes any more; says how long it
+/// ran.
 ///
 /// # Errors
 /// If the machine fails.

@@ -54,7 +54,7 @@ pub(crate) fn neighbour(of: IpCidr) -> Result<IpCidr, String> {
     other.ok_or_else(|| format!("no room for a second host in {of}: expected a shorter prefix"))
 }
 
-/// The address with `bits` of its last octet turned over.
+/// The address with `bits` of its last byte turned over.
 fn with_last_octet(address: IpAddress, bits: u8) -> IpAddress {
     match IpAddr::from(address) {
         IpAddr::V4(v4) => IpAddr::from((u32::from(v4) ^ u32::from(bits)).to_be_bytes()).into(),

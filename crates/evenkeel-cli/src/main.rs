@@ -12,19 +12,21 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use command::{blast, completions, demo, lab, monitor, route, serve, stream};
+use command::{blast, completions, demo, help, lab, monitor, route, serve, stream};
 use failure::Failure;
 
 /// A network subsystem that holds its peak under any load.
 ///
-/// evenkeel receives packets so that delivered load never falls when offered load rises: it decides early and cheaply
-/// which packets can be used, and does the costly work only for those, on the bill of the program that wants them.
+/// evenkeel receives packets so that delivered load never falls when offered load rises: it decides early and
+/// cheaply which packets can be used, and does the costly work only for those, on the bill of the program
+/// that wants them.
 ///
 /// Start with `evenkeel demo`: it needs no root and takes about a minute.
 #[derive(Debug, Parser)]
-#[command(name = "evenkeel", version, subcommand_required = true, arg_required_else_help = true, after_help = AFTER)]
+#[command(name = "evenkeel", version, subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true,
+          after_long_help = AFTER)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -32,7 +34,7 @@ struct Cli {
 
 const AFTER: &str = "\
 Exit status: 0 on success, 1 if the machine or a missing privilege stood in the way or a check does not hold, 2 if the \
-arguments make no sense. Every command has --json and its own --help.";
+arguments make no sense. Every command has --json and its own --help; what many of them share has a page of its own: evenkeel help receiving.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -46,11 +48,13 @@ enum Command {
     Route(Box<route::Arguments>),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
+    Help(help::Arguments),
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-    match Cli::try_parse() {
+    let matches = help::compact(Cli::command()).try_get_matches();
+    match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run(cli.command).map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS),
         Err(error) => explain(&error, &arguments),
     }
@@ -68,6 +72,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Route(arguments) => route::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Help(arguments) => help::run(&arguments),
     }
 }
 
@@ -89,10 +94,9 @@ fn explain(error: &clap::Error, arguments: &[String]) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     #[test]
     fn the_arguments_are_consistent() {
-        super::Cli::command().debug_assert();
+        use clap::CommandFactory as _;
+        super::help::compact(super::Cli::command()).debug_assert();
     }
 }

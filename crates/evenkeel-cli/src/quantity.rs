@@ -20,8 +20,8 @@ impl Rate {
         }
     }
 
-    /// Frames that a generator may send at a time to catch up: those of 50 µs, which a busy machine often takes from a thread, and
-    /// 64 at least, so that a look at the clock costs little for each.
+    /// Frames that a generator may send at a time to catch up: those of 50 µs, which a busy machine often
+    /// takes from a thread, and 64 at least, so that a look at the clock costs little for each.
     pub(crate) fn burst_pkts(self) -> u64 {
         self.per_second().map_or(64, |rate| (rate / 20_000).clamp(64, 1_024))
     }
@@ -64,12 +64,12 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     rate.ok_or_else(|| "expected frames a second above 0, such as 1500, 500k or 2M, or max".to_owned())
 }
 
-/// A size in octets: `64k`, `100M`; without a suffix in millions, as `tcpdump -C` has it.
+/// A size in bytes: `64k`, `100M`; without a suffix in millions, as `tcpdump -C` has it.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let plain = text.chars().all(|c| c.is_ascii_digit());
     let size = with_suffix(text).map(|size| if plain { size.saturating_mul(1_000_000) } else { size });
     size.filter(|size| *size > 0).ok_or_else(|| {
-        "expected a size above 0, such as 64k or 100M; without a suffix in millions of octets".to_owned()
+        "expected a size above 0, such as 64k or 100M; without a suffix in millions of bytes".to_owned()
     })
 }
 

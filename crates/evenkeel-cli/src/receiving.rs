@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use evenkeel::core::Scheduling;
-use evenkeel::core::host::Config;
+use evenkeel::core::host::{Alternatives, Config};
 use evenkeel::core::poll::{
     CycleLimit, Feedback, FeedbackBy, FeedbackScope, Quota, TaskWeights, TickSampling,
 };
@@ -19,21 +19,25 @@ const CYCLE_PERIOD: Duration = Duration::from_millis(10);
 /// The clock that samples what the core is at.
 const TICK: Duration = Duration::from_millis(1);
 
-const HEADING: &str = "How packets are received";
+/// The heading of all these options.
+pub(crate) const HEADING: &str = "How packets are received";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Receiving {
     /// The receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (on cable only).
     #[arg(long, help_heading = HEADING, value_name = "NAME", default_value = "soft-lrp")]
     architecture: Architecture,
-    /// For soft-lrp and polled: where frames are taken from the interface. In the interrupt, polled processes packets to completion there.
+    /// For soft-lrp and polled: where frames are taken from the interface. In the interrupt, polled processes
+    /// packets to completion there.
     #[arg(long, help_heading = HEADING, value_name = "WHERE", value_enum, default_value_t = Where::Polled)]
     device_work: Where,
-    /// Frames the polling thread takes from one receive ring before it turns to the next: a number, dynamic (as many as do no harm), or
-    /// none for no limit [default: 8; of a packet monitor, which has nothing to send, 64].
+    /// Frames the polling thread takes from one receive ring before it turns to the next: a number, dynamic
+    /// (as many as do no harm), or none for no limit [default: 8; of a packet monitor, which has nothing to
+    /// send, 64].
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = quota)]
     quota: Option<Quota>,
-    /// What a queue that is nearly full holds back until it has drained [default: all for polled, else feeding].
+    /// What a queue that is nearly full holds back until it has drained [default: all for polled, else
+    /// feeding].
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum)]
     feedback: Option<Scope>,
     /// Shares of a queue's limit at which feedback sets in and ends.
@@ -45,22 +49,24 @@ pub(crate) struct Receiving {
     /// Let feedback end by its timeout only, not when the queue has drained.
     #[arg(long, help_heading = HEADING)]
     no_resume_on_space: bool,
-    /// Whether a queue holds input back at those marks, or all the time by its length: the fuller, the less of the core for taking packets in, and
-    /// the more for the program that reads it.
+    /// Whether a queue holds input back at those marks, or all the time by its length: the fuller, the less
+    /// of the core for taking packets in, and the more for the program that reads it.
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum, default_value_t = By::Marks)]
     feedback_by: By,
     /// Share of the core that taking packets in may use, such as 50% [default: no limit].
     #[arg(long, help_heading = HEADING, value_name = "PERCENT", value_parser = percent)]
     cycle_limit: Option<u8>,
-    /// Without measuring time: when so many clock ticks in a row (of 1 ms) find the core taking packets in, take none for so many ticks, such as
-    /// 4,4 [default: never].
+    /// Without measuring time: when so many clock ticks in a row (of 1 ms) find the core taking packets in,
+    /// take none for so many ticks, such as 4,4 [default: never].
     #[arg(long, help_heading = HEADING, value_name = "TICKS,TICKS", value_parser = tick_sampling)]
     tick_sampling: Option<TickSampling>,
-    /// Share the polling thread among receive rings and transmit sides by these weights instead of round robin, such as 1,1; interrupts then
-    /// only set a flag, and go on while the thread works [default: round robin].
+    /// Share the polling thread among receive rings and transmit sides by these weights instead of round
+    /// robin, such as 1,1; interrupts then only set a flag, and go on while the thread works [default: round
+    /// robin].
     #[arg(long, help_heading = HEADING, value_name = "RECEIVE,TRANSMIT", value_parser = task_weights)]
     real_time_tasks: Option<TaskWeights>,
-    /// Let feedback, the cycle limit and tick sampling hold back interrupts too, where there is no polling thread: an interrupt-rate limiter.
+    /// Let feedback, the cycle limit and tick sampling hold back interrupts too, where there is no polling
+    /// thread: an interrupt-rate limiter.
     #[arg(long, help_heading = HEADING)]
     limit_interrupts: bool,
     /// Look for frames at this interval instead of taking interrupts [default: interrupts].
@@ -160,7 +166,8 @@ impl Receiving {
         self.architecture
     }
 
-    /// The settings of a host that only listens so: nothing waits for its turn to send, so more is done at a time.
+    /// The settings of a host that only listens so: nothing waits for its turn to send, so more is done at a
+    /// time.
     pub(crate) fn listening(&self, seed: u64) -> Config {
         const AT_A_TIME: usize = 64;
         let quota = self.quota.unwrap_or(Quota::Fixed(AT_A_TIME));
@@ -196,10 +203,13 @@ impl Receiving {
                 Some(Scope::Off) => None,
             },
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period: CYCLE_PERIOD, percent }),
-            tick_sampling: self.tick_sampling,
-            real_time_tasks: self.real_time_tasks,
-            limit_interrupts: self.limit_interrupts,
-            clocked_interrupts: self.clocked_interrupts,
+            alternatives: Alternatives {
+                tick_sampling: self.tick_sampling,
+                real_time_tasks: self.real_time_tasks,
+                limit_interrupts: self.limit_interrupts,
+                clocked_interrupts: self.clocked_interrupts,
+                ..defaults.alternatives
+            },
             scheduler: match self.scheduler {
                 Scheduler::Stride => Scheduling::Stride,
                 Scheduler::DecayUsage => Scheduling::DecayUsage,

@@ -34,6 +34,7 @@ fn echo_answers_what_it_receives() {
                 "--json",
             ]);
             assert_eq!(result["architecture"], architecture);
+            assert_eq!((&result["protocol"], &result["streams"]), (&"udp".into(), &Value::Null), "{result}");
             assert_eq!(result["requests"], REQUESTS, "{architecture} {address}: {result}");
             assert_eq!(result["answers"], REQUESTS, "{architecture} {address}: {result}");
             assert_eq!(result["books"]["conserved"], true, "{architecture} {address}: {result}");

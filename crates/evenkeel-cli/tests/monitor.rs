@@ -62,6 +62,13 @@ impl Running {
         run(&format!("kill -{signal} {}", self.0.id()));
     }
 
+    /// Waits until it ends by itself; its exit status, and what it has printed to standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut text = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        (self.0.wait().unwrap().code(), text)
+    }
+
     /// Interrupts it, and gives what it has printed to standard output and standard error.
     fn stop(mut self) -> (String, String) {
         signal(&self.0, "INT");
@@ -275,6 +282,8 @@ fn large_frames_are_cut_and_their_length_is_recorded() {
         assert!((1500..1921).contains(&captured.parse::<u32>().unwrap()), "{lengths}");
         let file = scratch.file("short.pcapng");
         let monitor = self::monitor(&["-w", &file, "-s", "60"]);
+        // What only listens may see frames that a host could not receive.
+        run("ip link set far mtu 1500");
         blast(10, "1k");
         monitor.stop();
         assert_eq!(frames_in(Path::new(&file), "frame.cap_len == 60 && frame.len == 60"), 10);
@@ -387,6 +396,148 @@ fn a_full_disk_is_survived() {
     });
 }
 
+/// Starts a monitor, and waits until it says that it listens.
+fn listening(arguments: &[&str]) -> Running {
+    let mut monitor = Running::start(command(&["monitor"]).args(arguments));
+    let (mut line, mut octet) = (String::new(), [0]);
+    let stderr = monitor.0.stderr.as_mut().unwrap();
+    while !line.ends_with('\n') && stderr.read(&mut octet).unwrap() > 0 {
+        line.push(octet[0].into());
+    }
+    assert!(line.starts_with("evenkeel: listening on "), "{line}");
+    monitor
+}
+
+/// By its bare name, on the loopback device, where each is seen once, and on all there are.
+#[test]
+fn any_interface_can_be_listened_to() {
+    in_namespace("any_interface_can_be_listened_to", || {
+        let scratch = Scratch::new("any");
+        veth();
+        run("ip link set lo up");
+        let files = ["near", "lo", "any"].map(|name| (name, scratch.file(name)));
+        let monitors: Vec<_> = files
+            .iter()
+            .map(|(name, file)| listening(&[name, "-w", file, "--json", "udp port 9 or icmp"]))
+            .collect();
+        blast(10, "1k");
+        run("ping -c 3 -i 0.01 127.0.0.1");
+        let captured: Vec<_> = monitors
+            .into_iter()
+            .map(|monitor| number(&serde_json::from_str(&monitor.stop().0).unwrap(), "captured"))
+            .collect();
+        assert_eq!(captured, [10, 6, 16], "what goes past the kernel's queues is seen where it arrives");
+        let described = output(&format!("capinfos -I {}", files[2].1));
+        for name in ["lo", "near", "far"] {
+            assert!(described.contains(&format!("Name = {name}")), "{described}");
+        }
+        assert_eq!(frames_in(Path::new(&files[2].1), "frame.interface_name == \"near\""), 10);
+    });
+}
+
+#[test]
+fn lines_tell_flags_and_who_is_asked_for() {
+    in_namespace("lines_tell_flags_and_who_is_asked_for", || {
+        veth();
+        run("ip link set lo up");
+        run("ip addr add 10.9.0.1/24 dev far");
+        let monitor = listening(&["any", "--print", "arp or tcp"]);
+        assert!(!common::succeeds("ping -c 1 -W 1 10.9.0.2"));
+        let _ = std::net::TcpStream::connect("127.0.0.1:9").unwrap_err();
+        let (lines, told) = monitor.stop();
+        assert!(lines.contains(" near In  ") && lines.contains(" far Out "), "{lines}");
+        assert!(lines.contains(" arp who-has 10.9.0.2 tell 10.9.0.1 42\n"), "{lines}");
+        let segment = |from: &str, rest: &str| {
+            lines.lines().any(|line| line.contains(from) && line.contains(" tcp ") && line.contains(rest))
+        };
+        assert!(segment(" > 127.0.0.1:9 ", " [S] 74") && segment(" 127.0.0.1:9 > ", " [R.] 54"), "{lines}");
+        assert!(told.contains("packets captured"), "{told}");
+    });
+}
+
+/// A frame that a buffer does not hold is cut, and that is said.
+#[test]
+fn what_is_cut_is_said() {
+    in_namespace("what_is_cut_is_said", || {
+        let scratch = Scratch::new("cut");
+        run("ip link set lo up");
+        let file = scratch.file("cut.pcapng");
+        let (lines, writes) =
+            (listening(&["lo", "--print", "icmp"]), listening(&["lo", "-w", &file, "icmp"]));
+        run("ping -c 2 -i 0.01 -s 5000 127.0.0.1");
+        let (shown, told) = lines.stop();
+        assert_eq!(shown.matches(" icmp 5042 [|1920]\n").count(), 4, "{shown}");
+        assert!(told.contains("4 packets cut to 1920 bytes\n"), "{told}");
+        let (_, told) = writes.stop();
+        assert!(told.contains("4 packets cut to 1920 bytes\n"), "{told}");
+        assert_eq!(frames_in(Path::new(&file), "frame.len == 5042 && frame.cap_len == 1920"), 4);
+        // Who wants less gets less, and nothing is missing.
+        let less = json(&["monitor", &format!("pcap:{file}"), "-s", "96", "--json"]);
+        assert_eq!((number(&less, "captured"), number(&less, "cut")), (4, 0), "{less}");
+    });
+}
+
+#[test]
+fn a_device_that_goes_is_told_of() {
+    in_namespace("a_device_that_goes_is_told_of", || {
+        veth();
+        let monitor = listening(&["near", "--json"]);
+        run("ip link del near");
+        let (status, told) = monitor.end();
+        assert_eq!(status, Some(1), "{told}");
+        assert!(told.contains("near"), "{told}");
+    });
+}
+
+/// A pcapng file with a frame on each of interfaces of such link types.
+fn pcapng(linktypes: &[u16]) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let length = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes()[..], &length, body, &length].concat()
+    };
+    let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
+    let mut file = block(0x0a0d_0d0a, &section);
+    for linktype in linktypes {
+        file.extend(block(1, &[&linktype.to_le_bytes()[..], &[0; 2], &65_535_u32.to_le_bytes()].concat()));
+    }
+    for interface in 0..linktypes.len() as u32 {
+        let numbers = [interface, 0, 1, 60, 60].map(u32::to_le_bytes).concat();
+        file.extend(block(6, &[&numbers[..], &[7; 60]].concat()));
+    }
+    file
+}
+
+#[test]
+fn frames_that_are_not_ethernets_are_told_of() {
+    let scratch = Scratch::new("linktype");
+    let (other, mixed) = (scratch.file("other"), scratch.file("mixed"));
+    fs::write(&other, pcapng(&[113, 113])).unwrap();
+    fs::write(&mixed, pcapng(&[113, 1, 113])).unwrap();
+    let refused = evenkeel(&["monitor", &format!("pcap:{other}")]);
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{told}");
+    assert!(told.contains("captured on link type 113, not on Ethernet"), "{told}");
+    let result = json(&["monitor", &format!("pcap:{mixed}"), "--json"]);
+    assert_eq!((number(&result, "captured"), number(&result, "passed_over")), (1, 2), "{result}");
+    let said = String::from_utf8(evenkeel(&["monitor", &format!("pcap:{mixed}")]).stdout).unwrap();
+    assert!(said.contains("2 packets passed over, not captured on Ethernet\n"), "{said}");
+}
+
+/// It was captured at no stated time, which is not now.
+#[test]
+fn a_packet_without_a_time_stamp_gets_none_of_today() {
+    let scratch = Scratch::new("unstamped");
+    let file = scratch.file("simple");
+    let mut octets = pcapng(&[1]);
+    octets.truncate(28 + 20);
+    octets.extend([&3_u32.to_le_bytes()[..], &76_u32.to_le_bytes(), &60_u32.to_le_bytes()].concat());
+    octets.extend([&[7; 60][..], &76_u32.to_le_bytes()].concat());
+    fs::write(&file, octets).unwrap();
+    let shown = evenkeel(&["monitor", &format!("pcap:{file}"), "--print"]);
+    let lines = String::from_utf8(shown.stdout).unwrap();
+    assert!(lines.starts_with("00:00:00.000000 "), "{lines}");
+}
+
 /// Inside a host that does something else, which is not held up by it.
 #[test]
 fn a_capture_inside_an_echo_service() {
@@ -421,8 +572,10 @@ fn a_capture_inside_an_echo_service() {
         let echo = Running::start(&mut command(&arguments));
         wait_for("ping -c 1 -W 1 10.78.0.2");
         run("ping -c 200 -i 0.002 -W 5 10.78.0.2");
-        let (_, told) = echo.stop();
+        signal(&echo.0, "INT");
+        let (status, told) = echo.end();
         assert!(told.contains("/dev/full: No space left on device"), "{told}");
+        assert_eq!(status, Some(1), "and is no success: {told}");
     });
 }
 
@@ -447,7 +600,8 @@ fn frames_are_shown_on_lines() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");
     assert!(lines.iter().all(|line| line.contains(" > 10.77.0.1:9 udp 60")), "{text}");
-    assert!(String::from_utf8(shown.stderr).unwrap().starts_with("5 packets captured\n"));
+    let told = String::from_utf8(shown.stderr).unwrap();
+    assert!(told.starts_with("evenkeel: listening on cable0\n5 packets captured\n"), "{told}");
 }
 
 #[test]

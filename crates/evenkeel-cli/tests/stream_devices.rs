@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -273,5 +273,46 @@ fn clients_that_take_too_long_are_closed_and_slow_ones_are_not() {
         let result = http.interrupt();
         assert_eq!((&result["timed_out"], &result["accepted"]), (&3.into(), &4.into()), "{result}");
         assert_eq!(result["open"], 0, "{result}");
+    });
+}
+
+/// As a service of inetd has it (RFC 862): one process, one port, both protocols.
+#[test]
+fn one_process_serves_udp_and_tcp() {
+    in_namespace("one_process_serves_udp_and_tcp", || {
+        for command in ["echo", "sink"] {
+            let service = Running::start(&with(command, &TAP, &["--port", "7", "--json"]));
+            wait_for("ping -c 1 -w 1 10.77.0.2");
+            let mut expected = if command == "echo" { "hello\n" } else { "" };
+            let (mut stream, mut over_tcp) = (connect(("10.77.0.2", 7)), String::new());
+            stream.write_all(b"hello\n").unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            uninterrupted(|| stream.read_to_string(&mut over_tcp)).unwrap();
+            assert_eq!(over_tcp, expected, "{command} over TCP");
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.send_to(b"hello\n", "10.77.0.2:7").unwrap();
+            socket
+                .set_read_timeout(Some(Duration::from_secs(if command == "echo" { 20 } else { 1 })))
+                .unwrap();
+            let mut over_udp = [0; 9];
+            if let Ok(len) = uninterrupted(|| socket.recv(&mut over_udp)) {
+                assert_eq!(&over_udp[..len], expected.as_bytes(), "{command} over UDP");
+                expected = "";
+            }
+            assert_eq!(expected, "", "{command} over UDP: no answer");
+            signal(service.0.as_ref().unwrap(), "INT");
+            let (status, result, said) = service.end();
+            assert_eq!(status, Some(0), "{said}");
+            let listening =
+                "evenkeel: listening on UDP and TCP port 7 of 10.77.0.2 and fd77::2, at tap:keel0\n";
+            assert_eq!(said, listening);
+            assert_eq!(
+                (&result["protocol"], &result["requests"]),
+                (&"udp+tcp".into(), &1.into()),
+                "{result}"
+            );
+            let streams = &result["streams"];
+            assert_eq!((&streams["accepted"], &streams["octets_in"]), (&1.into(), &6.into()), "{result}");
+        }
     });
 }

@@ -120,7 +120,7 @@ fn a_file_is_sent_and_what_comes_back_is_written_to_a_file() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A reader that has gone is no error, and nobody waits for the rest.
+/// Not all that was to be sent was, nor written: that is no success. Nobody waits for the rest.
 #[test]
 fn a_reader_that_goes_away_ends_it() {
     let mut child = command(&["send", "cable", "--octets", "1G", "--output", "-", "--duration", PATIENCE])
@@ -131,7 +131,9 @@ fn a_reader_that_goes_away_ends_it() {
     let mut some = [0; 1_000];
     child.stdout.take().unwrap().read_exact(&mut some).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot write what came back: Broken pipe"), "{said}");
 }
 
 #[test]

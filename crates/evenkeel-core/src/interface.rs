@@ -1,4 +1,5 @@
-//! What a host asks of a network interface. Drivers live elsewhere (`evenkeel-link`); the in-memory one is [`crate::cable`].
+//! What a host asks of a network interface. Drivers live elsewhere (`evenkeel-link`); the in-memory one is
+//! [`crate::cable`].
 
 use core::fmt;
 
@@ -10,8 +11,9 @@ use crate::id::ChannelId;
 
 /// One receive ring of an interface.
 ///
-/// The ring is filled from outside, at any time. A frame that finds it full is shed there, for free: the host has done
-/// nothing for it. An interface has one ring or several (each flow in one of them); under `ni-lrp` every channel is such a ring.
+/// The ring is filled from outside, at any time. A frame that finds it full is shed there, for free: the host
+/// has done nothing for it. An interface has one ring or several (each flow in one of them); under `ni-lrp`
+/// every channel is such a ring.
 pub trait RxQueue: fmt::Debug + Send {
     /// Frames known to wait. Cheap: it is asked after every unit of work.
     fn pending(&self) -> usize;
@@ -21,8 +23,9 @@ pub trait RxQueue: fmt::Debug + Send {
     /// `None` means the ring is empty, or `pool` is (then `pending` still says so).
     fn take(&mut self, pool: &mut Pool) -> Option<Frame>;
 
-    /// Shows the oldest frames where they lie, to a host that only looks at frames, and drops each: `limit` at most, and none after one
-    /// for which `see` says that there is to be no other. Says how many there were.
+    /// Shows the oldest frames where they lie, to a host that only looks at frames, and drops each: `limit`
+    /// at most, and none after one for which `see` says that there is to be no other. Says how many there
+    /// were.
     ///
     /// A ring that shows nothing may have something to [take](RxQueue::take).
     fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Note) -> bool) -> usize {
@@ -30,13 +33,12 @@ pub trait RxQueue: fmt::Debug + Send {
         0
     }
 
-    /// Frames that are in the ring, but not to be seen yet: their device gathers a few before it hands them over. They come without
-    /// anything else having to happen.
-    fn coming(&self) -> u64 {
-        0
-    }
+    /// Frames that are in the ring, but not to be seen yet: their device gathers a few before it hands them
+    /// over. They come without anything else having to happen.
+    fn coming(&self) -> u64;
 
-    /// Enables the interrupt: the next arrival wakes whoever drives this host, once. To be called when about to halt.
+    /// Enables the interrupt: the next arrival wakes whoever drives this host, once. To be called when about
+    /// to halt.
     ///
     /// Returns whether frames are waiting already, tested *after* enabling, so that no wake-up is lost.
     fn arm(&mut self) -> bool;
@@ -48,6 +50,9 @@ pub trait RxQueue: fmt::Debug + Send {
 /// A network interface: receive rings and a transmit side.
 ///
 /// Frames start at the Ethernet header and carry no FCS.
+///
+/// Nothing has a default: whoever wraps an interface is told by the compiler what is to be passed on, and a
+/// driver says of each what it does not have.
 pub trait Interface: fmt::Debug + Send {
     /// The name it is known by, for reports.
     fn name(&self) -> &str;
@@ -58,20 +63,16 @@ pub trait Interface: fmt::Debug + Send {
     /// Largest IP packet in octets (Ethernet header not counted), as Linux counts the MTU.
     fn mtu(&self) -> usize;
 
-    /// Called once when a host takes the interface: lets the host's pool grow by what the rings hold, and fills them.
+    /// Called once when a host takes the interface: lets the host's pool grow by what the rings hold, and
+    /// fills them.
     ///
     /// # Errors
     /// [`PoolLimit`] if the host's memory limit does not allow rings of this size.
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        let _ = pool;
-        Ok(())
-    }
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit>;
 
-    /// Called once when a host gives the interface up while it goes on itself: gives back to the pool what [`Interface::attach`] let it grow
-    /// by, and what frames are held.
-    fn detach(&mut self, pool: &mut Pool) {
-        let _ = pool;
-    }
+    /// Called once when a host gives the interface up while it goes on itself: gives back to the pool what
+    /// [`Interface::attach`] let it grow by, and what frames are held.
+    fn detach(&mut self, pool: &mut Pool);
 
     /// Number of receive rings, at least one.
     fn queues(&self) -> usize;
@@ -91,48 +92,40 @@ pub trait Interface: fmt::Debug + Send {
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame>;
 
     /// Pushes out what [`Interface::transmit`] has gathered. A device that sends at once has nothing to do.
-    fn flush(&mut self) {}
+    fn flush(&mut self);
 
-    /// Whether the transmit side says when frames have left, by [`Interface::unreclaimed`]. One that sends at once has nothing to say.
-    fn reports_sent(&self) -> bool {
-        false
-    }
+    /// Whether the transmit side says when frames have left, by [`Interface::unreclaimed`]. One that sends at
+    /// once has nothing to say.
+    fn reports_sent(&self) -> bool;
 
-    /// Whether frames could not be sent though nothing will tell when they can: [`Interface::flush`] is to be tried again soon.
-    fn stalled(&self) -> bool {
-        false
-    }
+    /// Whether frames could not be sent though nothing will tell when they can: [`Interface::flush`] is to be
+    /// tried again soon.
+    fn stalled(&self) -> bool;
 
-    /// Frames that have left and whose buffers wait for [`Interface::reclaim`]: the transmit side's reason to interrupt.
-    fn unreclaimed(&self) -> usize {
-        0
-    }
+    /// Frames that have left and whose buffers wait for [`Interface::reclaim`]: the transmit side's reason to
+    /// interrupt.
+    fn unreclaimed(&self) -> usize;
 
     /// Returns buffers of at most `limit_pkts` frames that have left to `pool`; says how many.
-    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        let _ = (pool, limit_pkts);
-        0
-    }
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize;
 
     /// Whether a channel of its demultiplexer interrupts: [`Demultiplexer::interrupt`] has one to report.
-    fn channel_interrupts(&self) -> bool {
-        false
-    }
+    fn channel_interrupts(&self) -> bool;
 
     /// The demultiplexer on the interface, if it has one (`ni-lrp` needs it).
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
-    }
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer>;
 
-    /// Says that the operating system reported the device readable. For devices whose rings cannot be looked at.
-    fn set_readable(&mut self) {}
+    /// Says that the operating system reported the device readable. For devices whose rings cannot be looked
+    /// at.
+    fn set_readable(&mut self);
 }
 
 /// An interface that demultiplexes: it classifies each frame itself and puts it into the ring of its channel.
 ///
 /// It holds a copy of the host's demultiplexing table and follows its changes.
 pub trait Demultiplexer {
-    /// Opens a ring of `capacity_pkts` for the channel. Its buffers are taken from `pool`, which must have grown by as many.
+    /// Opens a ring of `capacity_pkts` for the channel. Its buffers are taken from `pool`, which must have
+    /// grown by as many.
     ///
     /// `None` if the interface has no ring left.
     fn open(&mut self, channel: ChannelId, capacity_pkts: usize, pool: &mut Pool)

@@ -7,10 +7,10 @@ use crate::id::{ProcessId, SocketId};
 use crate::net::Net;
 use crate::ready::{Event, Ready, Waiter};
 use crate::screen::Verdict;
-use crate::socket::{BindError, ConnectError, ListenError};
+use crate::socket::{BindError, ConnectError, Descriptor, ListenError};
 use crate::stack::{Datagram, Endpoint, SendError, Transit};
-use crate::tcp::connection::{Info, Keepalive, Unavailable};
-use crate::tcp::endpoint::ListenAt;
+use crate::tcp::connection::{Info, StreamOption, Unavailable};
+use crate::tcp::endpoint::{ListenAt, NotConnected};
 use crate::tcp::{self, FourTuple, ListenerConfig};
 use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
@@ -162,7 +162,7 @@ impl System<'_> {
 
     // --- TCP ---
 
-    /// Listens for connections to `port` of `address`, or of all the host's addresses.
+    /// Listens for connections to `port` of `address`, or of all the host's addresses. With port 0 one is chosen: [`System::port`] says which.
     ///
     /// # Errors
     /// [`ListenError`]; nothing listens then.
@@ -243,53 +243,77 @@ impl System<'_> {
         if self.owns(stream) { self.net.stream_room(stream) } else { Err(Unavailable::Closed) }
     }
 
+    /// [`System::write`] of something that more will follow at once: a segment that is not full waits for it.
+    ///
+    /// # Errors
+    /// As [`System::write`].
+    pub fn write_more(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
+        self.with_own_stream(stream, |endpoint, id| endpoint.write_more(id, data))
+            .unwrap_or(Err(Unavailable::Closed))
+    }
+
+    /// [`System::read`] of what is then still there to be read.
+    ///
+    /// # Errors
+    /// As [`System::read`].
+    pub fn peek_stream(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, Unavailable> {
+        self.with_own_stream(stream, |endpoint, id| endpoint.peek(id, to)).unwrap_or(Err(Unavailable::Closed))
+    }
+
+    /// Why a stream has failed, if it has, told once: other calls then say that it is closed.
+    pub fn take_error(&mut self, stream: SocketId) -> Option<tcp::connection::Error> {
+        self.with_own_stream(stream, tcp::Endpoint::take_error).unwrap_or(None)
+    }
+
     /// Says that nothing more will be written. What was written is still sent, and reading goes on.
-    pub fn shutdown(&mut self, stream: SocketId) {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(stream) {
-            self.net.with_stream(stream, tcp::Endpoint::shutdown);
-        }
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn shutdown(&mut self, stream: SocketId) -> Result<(), NotConnected> {
+        self.with_own_stream(stream, tcp::Endpoint::shutdown).flatten()
+    }
+
+    /// Says that nothing more will be read. What was not read, and what still comes, is acknowledged and thrown away; writing goes on.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn shutdown_read(&mut self, stream: SocketId) -> Result<(), NotConnected> {
+        self.with_own_stream(stream, tcp::Endpoint::shutdown_read).flatten()
     }
 
     /// Closes a stream at once: its peer gets a reset, and what was not sent is lost.
-    pub fn abort(&mut self, stream: SocketId) {
+    ///
+    /// # Errors
+    /// The connection was over before. The stream is closed all the same.
+    pub fn abort(&mut self, stream: SocketId) -> Result<(), NotConnected> {
         self.net.work.add(Work::SystemCall);
-        if self.owns(stream) {
-            self.net.abort_stream(stream, self.now);
-        }
+        if self.owns(stream) { self.net.abort_stream(stream, self.now) } else { Err(NotConnected) }
     }
 
-    /// Whether small segments wait for the acknowledgment of others (Nagle's algorithm). At first they do.
-    pub fn set_nagle(&mut self, stream: SocketId, nagle: bool) {
+    /// Chooses something for one stream; at first all is as configured for the host. What is chosen in the step that opened the stream is in its SYN, too.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn set(&mut self, stream: SocketId, option: StreamOption) -> Result<(), NotConnected> {
         self.net.work.add(Work::SystemCall);
-        if self.owns(stream) {
-            self.net.with_stream(stream, |endpoint, id| endpoint.set_nagle(id, nagle));
-        }
-    }
-
-    /// How long what was sent, or a closed window, may go without a sign of the peer before the stream fails. At first as configured for all.
-    pub fn set_user_timeout(&mut self, stream: SocketId, timeout: Duration) {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(stream) {
-            self.net.with_stream(stream, |endpoint, id| endpoint.set_user_timeout(id, timeout));
-        }
-    }
-
-    /// Whether, and when, an idle peer is asked whether it is still there. At first as configured for all: not.
-    pub fn set_keepalive(&mut self, stream: SocketId, keepalive: Option<Keepalive>) {
-        self.net.work.add(Work::SystemCall);
-        let now = self.now;
-        if self.owns(stream) {
-            self.net.with_stream(stream, |endpoint, id| endpoint.set_keepalive(id, keepalive, now));
-        }
+        if self.owns(stream) { self.net.set_stream(stream, option, self.now) } else { Err(NotConnected) }
     }
 
     /// How routers are to treat what a stream sends from now on: the Differentiated Services codepoint, of which six bits count. At first 0.
-    pub fn set_dscp(&mut self, stream: SocketId, dscp: u8) {
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn set_dscp(&mut self, stream: SocketId, dscp: u8) -> Result<(), NotConnected> {
+        self.with_own_stream(stream, |endpoint, id| endpoint.set_dscp(id, dscp)).flatten()
+    }
+
+    fn with_own_stream<R>(
+        &mut self,
+        stream: SocketId,
+        call: impl FnOnce(&mut tcp::Endpoint, tcp::table::Id) -> R,
+    ) -> Result<R, NotConnected> {
         self.net.work.add(Work::SystemCall);
-        if self.owns(stream) {
-            self.net.with_stream(stream, |endpoint, id| endpoint.set_dscp(id, dscp));
-        }
+        if self.owns(stream) { self.net.with_stream(stream, call) } else { Err(NotConnected) }
     }
 
     /// Between whom a stream is, and its figures.
@@ -336,10 +360,13 @@ impl System<'_> {
         self.net.descriptor(socket).is_some_and(|d| d.owner() == Some(self.process))
     }
 
-    /// The port a socket is bound to.
+    /// The port a socket is bound to, or a listener listens at.
     #[must_use]
     pub fn port(&self, socket: SocketId) -> Option<u16> {
-        self.net.socket(socket).map(|s| s.port)
+        match self.net.descriptor(socket)? {
+            Descriptor::Listener(listener) => Some(listener.at.port),
+            _ => self.net.socket(socket).map(|s| s.port),
+        }
     }
 
     /// Burns CPU: the work a program does with what it received. Takes effect when the step is over.

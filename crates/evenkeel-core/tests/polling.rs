@@ -5,9 +5,9 @@ mod common;
 
 use common::{HOST, HOST_MAC, PEER, PEER_MAC, UNIT, arp_request};
 use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::frame::{Frame, Pool};
+use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::host::{Config, Host};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::Instant;
@@ -46,6 +46,10 @@ impl RxQueue for Flooded {
     }
 
     fn shed(&self) -> u64 {
+        0
+    }
+
+    fn coming(&self) -> u64 {
         0
     }
 }
@@ -93,6 +97,32 @@ impl Interface for Flooded {
         self.sent.drain(..count).for_each(|frame| pool.recycle(frame));
         count
     }
+
+    fn attach(&mut self, _pool: &mut Pool) -> Result<(), PoolLimit> {
+        Ok(())
+    }
+
+    fn detach(&mut self, _pool: &mut Pool) {}
+
+    fn flush(&mut self) {}
+
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    fn stalled(&self) -> bool {
+        false
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
+    }
+
+    fn set_readable(&mut self) {}
 }
 
 fn ping() -> Vec<u8> {

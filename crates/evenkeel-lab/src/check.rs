@@ -1,4 +1,5 @@
-//! One comparison with what a paper says: where the expected value comes from, and whether anything was fitted to it.
+//! One comparison with what a paper says: where the expected value comes from, and whether anything was
+//! fitted to it.
 
 use std::fmt;
 
@@ -82,8 +83,9 @@ impl Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "basis", content = "fitted", rename_all = "kebab-case")]
 pub enum Basis {
-    /// Little: this parameter was fitted to the expected value, or the value follows from those that were. A path (`cost.receive`) is one
-    /// of the machine model; anything else is described in `docs/machine-models.md`.
+    /// Little: this parameter was fitted to the expected value, or the value follows from those that were. A
+    /// path (`cost.receive`) is one of the machine model; anything else is described in
+    /// `docs/machine-models.md`.
     Calibrated(&'static str),
     /// That the mechanisms are right, as far as this shows: nothing was fitted to it.
     Predicted,
@@ -123,7 +125,8 @@ impl Rule {
     }
 }
 
-/// What is to be compared, before it is: with no word on where the value comes from and on what basis it is expected there is no check.
+/// What is to be compared, before it is: with no word on where the value comes from and on what basis it is
+/// expected there is no check.
 #[derive(Debug, Clone)]
 pub struct Claim {
     name: String,
@@ -196,8 +199,8 @@ pub struct Check {
     pub expected: Figure,
     /// What came out here: over several seeds the median of each end, or the text that came out most often.
     pub measured: Figure,
-    /// By what fraction of the expected value the measured one may be off. 0 for a range, whose ends are the tolerance, and for
-    /// text, which must be equal.
+    /// By what fraction of the expected value the measured one may be off. 0 for a range, whose ends are the
+    /// tolerance, and for text, which must be equal.
     pub tolerance: f64,
     /// Whether it is within.
     pub ok: bool,
@@ -284,7 +287,8 @@ fn most_frequent(runs: &[Check]) -> String {
     most.map(|(text, _)| text).unwrap_or_default()
 }
 
-/// Names, greatest first, as `a > b > c`; those with the same value are told as equal, and what is not a number as such.
+/// Names, greatest first, as `a > b > c`; those with the same value are told as equal, and what is not a
+/// number as such.
 pub(crate) fn ranking(of: &[(&str, f64)]) -> String {
     let mut of = of.to_vec();
     of.sort_by(|a, b| b.1.total_cmp(&a.1));

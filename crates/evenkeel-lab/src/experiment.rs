@@ -48,8 +48,8 @@ impl Experiment {
         Report::new(self, Mode::Virtual, [seed, 1], None, (self.measure)(seed))
     }
 
-    /// Runs it over seeds, on all cores that there are; `progress` hears how many of how many are done. The same seeds give the same report,
-    /// whatever the number of cores.
+    /// Runs it over seeds, on all cores that there are; `progress` hears how many of how many are done. The
+    /// same seeds give the same report, whatever the number of cores.
     #[must_use]
     pub fn run_over(&self, seeds: Seeds, progress: &mut dyn FnMut(usize, usize)) -> Report {
         if seeds.count == 1 {
@@ -75,7 +75,8 @@ pub struct Outcome {
     pub points: Vec<Point>,
     /// The comparison with the paper.
     pub checks: Vec<Check>,
-    /// In real time: the share of its peak that each variant kept at the highest load, as the checks have it. Measured apart from the points.
+    /// In real time: the share of its peak that each variant kept at the highest load, as the checks have it.
+    /// Measured apart from the points.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kept: BTreeMap<String, f64>,
 }
@@ -149,8 +150,9 @@ impl Point {
         points.iter().map(move |&(x, y)| Self::new(series.clone(), x, y))
     }
 
-    /// The points of several seeds. Those of a curve are put together in their order if every seed has as many, for what was really offered differs by
-    /// a little; and else by where they are, if half of the seeds have one there.
+    /// The points of several seeds. Those of a curve are put together in their order if every seed has as
+    /// many, for what was really offered differs by a little; and else by where they are, if half of the
+    /// seeds have one there.
     fn over(outcomes: &[Outcome]) -> Vec<Self> {
         let first = outcomes.iter().max_by_key(|o| o.points.len()).map_or(&[][..], |o| &o.points);
         let curves: Vec<BTreeMap<&str, Vec<&Self>>> = outcomes.iter().map(Outcome::by_series).collect();
@@ -516,8 +518,8 @@ mod tests {
             json["points"][0],
             serde_json::json!({"series": "a", "x": 1.0, "y": 2.0, "more": {"drops": 3.0}})
         );
-        let check = serde_json::json!({"name": "peak", "expected": 100.0, "measured": 101.0, "tolerance": 0.05,
-            "ok": true, "origin": "paper", "basis": "predicted"});
+        let check = serde_json::json!({"name": "peak", "expected": 100.0, "measured": 101.0,
+            "tolerance": 0.05, "ok": true, "origin": "paper", "basis": "predicted"});
         assert_eq!(json["checks"][0], check);
         assert_eq!(json["checks"][1]["expected"], serde_json::json!([0.4, 0.65]));
         let predicted = serde_json::json!({"checks": 1, "hold": 1, "known_misses": 0});

@@ -1,6 +1,8 @@
-//! When what happens to a packet that the router forwards, with polling off: Mogul and Ramakrishnan, TOCS 1997, figure 11.
+//! When what happens to a packet that the router forwards, with polling off: Mogul and Ramakrishnan, TOCS
+//! 1997, figure 11.
 //!
-//! One moment of the paper's has no counterpart: the driver's copying begins at 29 us, in the middle of what is one price here.
+//! One moment of the paper's has no counterpart: the driver's copying begins at 29 us, in the middle of what
+//! is one price here.
 
 use evenkeel_core::work::Work;
 

@@ -1,7 +1,9 @@
-//! When what happens to a packet that the router forwards by polling: Mogul and Ramakrishnan, TOCS 1997, figure 12.
+//! When what happens to a packet that the router forwards by polling: Mogul and Ramakrishnan, TOCS 1997,
+//! figure 12.
 //!
-//! Some moments of the paper's have no counterpart: that a poll is asked for (21 us), a call in the middle of taking the packet in (160), and the
-//! enabling of interrupts (430 and 586), which cost nothing of their own here.
+//! Some moments of the paper's have no counterpart: that a poll is asked for (21 us), a call in the middle of
+//! taking the packet in (160), and the enabling of interrupts (430 and 586), which cost nothing of their own
+//! here.
 
 use evenkeel_core::work::Work;
 

@@ -1,6 +1,7 @@
 //! How long a packet takes from its interrupt to IP input: Mogul and Ramakrishnan, TOCS 1997, figure 13.
 //!
-//! Under polling a packet is not put into the shared IP queue and taken out again, and no software interrupt is dispatched for it.
+//! Under polling a packet is not put into the shared IP queue and taken out again, and no software interrupt
+//! is dispatched for it.
 
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
@@ -23,12 +24,14 @@ mod paper {
     /// L97.F13.n.
     pub(super) const PACKETS: u32 = 10_000;
     pub(super) const MEDIAN_US: f64 = 13.0;
-    /// What two traces suggest that polling saves (L97.F13.pair), and of how much work it relieves a packet in the end (L97.F13.work).
+    /// What two traces suggest that polling saves (L97.F13.pair), and of how much work it relieves a packet
+    /// in the end (L97.F13.work).
     pub(super) const TRACED_US: f64 = 30.0;
     pub(super) const WORK_US: f64 = 10.0;
 }
 
-/// One packet at a random moment of each of these: the paper's were echo requests, each sent when the last one had been answered.
+/// One packet at a random moment of each of these: the paper's were echo requests, each sent when the last
+/// one had been answered.
 const INTERVAL: Duration = Duration::from_millis(10);
 const BIN_US: f64 = 2.0;
 
@@ -44,8 +47,8 @@ fn measure(seed: u64) -> Outcome {
         calibrated(DISPATCH, Paper, "work that a packet is relieved of, by the mean (us)")
             .near(paper::WORK_US, mean, 0.10)
             .known_miss(
-                "the paper measures 13 and concludes on about 10, for the kernel with polling off had one traced return more, and an extra test and call; \
-                 the price was fitted to the 13",
+                "the paper measures 13 and concludes on about 10, for the kernel with polling off had one \
+                 traced return more, and an extra test and call; the price was fitted to the 13",
             ),
         traced(seed),
     ];
@@ -61,6 +64,10 @@ fn traced(seed: u64) -> Check {
         paper::TRACED_US,
         off - polling,
         0.10,
+    )
+    .known_miss(
+        "the paper warns of comparing a single pair of traces, and then measures 13 as the median; fitted to \
+         that, stretched by what tracing adds, it is 19",
     )
 }
 

@@ -1,7 +1,8 @@
 //! What a network monitor captures over what passes by: Mogul and Ramakrishnan, TOCS 1997, figure 15.
 //!
-//! The polling kernel filters packets and queues copies for `tcpdump`. Feedback stops polling when fewer than eight of 32 slots are free; only a
-//! timeout of 1 ms brings it back, by when `tcpdump` has not always drained much.
+//! The polling kernel filters packets and queues copies for `tcpdump`. Feedback stops polling when fewer than
+//! eight of 32 slots are free; only a timeout of 1 ms brings it back, by when `tcpdump` has not always
+//! drained much.
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

@@ -1,7 +1,8 @@
 //! What an interrupt-driven router forwards over what it gets: Mogul and Ramakrishnan, TOCS 1997, figure 2.
 //!
-//! Receive interrupts come before everything else, so work on packets that will be dropped starves work on those that could be forwarded.
-//! With `screend`, a user process that decides about each packet, the starved one is the last in line and livelock comes early.
+//! Receive interrupts come before everything else, so work on packets that will be dropped starves work on
+//! those that could be forwarded. With `screend`, a user process that decides about each packet, the starved
+//! one is the last in line and livelock comes early.
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

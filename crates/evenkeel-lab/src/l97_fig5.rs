@@ -1,7 +1,8 @@
 //! What polling changes: Mogul and Ramakrishnan, TOCS 1997, figure 5.
 //!
-//! Interrupts only start a thread that polls, processes each packet to completion, and takes turns between input and output. The excess dies in
-//! the receive ring, for free. Without a quota the thread never gets to the output side, and packets die in the output queue, after all work.
+//! Interrupts only start a thread that polls, processes each packet to completion, and takes turns between
+//! input and output. The excess dies in the receive ring, for free. Without a quota the thread never gets to
+//! the output side, and packets die in the output queue, after all work.
 
 use evenkeel_core::poll::Quota;
 

@@ -1,7 +1,8 @@
 //! What feedback from the screening queue changes: Mogul and Ramakrishnan, TOCS 1997, figure 6.
 //!
-//! A user process decides about each packet. Polling alone does not help it: the polling thread comes before all processes. A screening queue
-//! that is three quarters full stops input until it is a quarter full, or for one tick of the clock.
+//! A user process decides about each packet. Polling alone does not help it: the polling thread comes before
+//! all processes. A screening queue that is three quarters full stops input until it is a quarter full, or
+//! for one tick of the clock.
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
@@ -57,7 +58,8 @@ fn measure(seed: u64) -> Outcome {
 const UNMODIFIED: &str = "architecture.eager.deliver";
 const FEEDBACK: &str = "cost.deliver, cost.system-call, program.screend";
 
-/// The gain is that of a price: with the same one for `deliver` in both kernels, the unmodified one is free of loss to 3200/s.
+/// The gain is that of a price: with the same one for `deliver` in both kernels, the unmodified one is free
+/// of loss to 3200/s.
 fn peaks(unmodified: &Curve, feedback: &Curve) -> Vec<Check> {
     let [before, after] = paper::MLFRR;
     vec![
@@ -75,11 +77,15 @@ fn peaks(unmodified: &Curve, feedback: &Curve) -> Vec<Check> {
     ]
 }
 
+/// As rates agree if 5 % apart. At the brink of saturation input is seldom inhibited, and output 3 % above
+/// what it is beyond.
+pub(crate) const FLAT: [f64; 2] = [0.95, 1.0];
+
 fn overload(unmodified: &Curve, no_feedback: &Curve, feedback: &Curve) -> Vec<Check> {
     let beyond = paper::LIVELOCK + 500;
     vec![
-        predicted(Words, "output with feedback from 3000/s on, of its peak")
-            .within([0.97, 1.0], &feedback.shares_from(3_000)),
+        predicted(Words, "output with feedback from 3000/s on, of its peak: flat")
+            .within(FLAT, &feedback.shares_from(3_000)),
         predicted(Words, "output without feedback from 6500/s on, of its peak: livelock")
             .within([0.0, 0.05], &no_feedback.shares_from(beyond)),
         calibrated("cost.screen", Paper, "output unmodified from 6500/s on, of its peak: livelock")
@@ -92,8 +98,8 @@ fn overload(unmodified: &Curve, no_feedback: &Curve, feedback: &Curve) -> Vec<Ch
 
 const RESUMES_AT: u64 = 6_000;
 
-/// Draining the queue from 24 to 8 packets takes longer than a tick, so that with the paper's timeout the low mark is not reached
-/// (D.L97.tick_first).
+/// Draining the queue from 24 to 8 packets takes longer than a tick, so that with the paper's timeout the low
+/// mark is not reached (D.L97.tick_first).
 fn resumes(feedback: &Curve, patient: &Curve) -> Vec<Check> {
     let by_timeout = |curve: &Curve| curve.at(RESUMES_AT).timeouts / curve.at(RESUMES_AT).resumes;
     vec![

@@ -1,6 +1,7 @@
 //! Forwarding with quotas from small to none: Mogul and Ramakrishnan, TOCS 1997, figure 7.
 //!
-//! The larger the quota, the longer the transmit side waits for its turn, and the more packets die in the output queue.
+//! The larger the quota, the longer the transmit side waits for its turn, and the more packets die in the
+//! output queue.
 
 use evenkeel_core::poll::Quota;
 

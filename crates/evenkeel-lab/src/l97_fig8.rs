@@ -1,7 +1,7 @@
 //! Which quota is best: Mogul and Ramakrishnan, TOCS 1997, figure 8.
 //!
-//! A small quota spreads the cost of a round over few packets. One above what the transmit side can take in a round lets packets in that die in
-//! the output queue.
+//! A small quota spreads the cost of a round over few packets. One above what the transmit side can take in a
+//! round lets packets in that die in the output queue.
 
 use evenkeel_core::poll::Quota;
 
@@ -84,7 +84,10 @@ fn checks(all: &[Measured]) -> Vec<Check> {
         ),
         predicted(Paper, "quota that the paper of 1996 recommends")
             .within(paper::BEST_1996, &[best_asymptote])
-            .known_miss("the paper of 1997 measures 8 as the best on the same machine, and the transmit ring was fitted to that"),
+            .known_miss(
+                "the paper of 1997 measures 8 as the best on the same machine, and the transmit ring was fitted \
+                 to that",
+            ),
         calibrated(TRANSMIT_RING, Words, "output at 12000/s of the peak, quotas up to 8: no livelock")
             .within([0.97, 1.0], &small.iter().map(kept).collect::<Vec<_>>()),
         predicted(Words, "peaks up to quota 8").equal("rising", words(rising, "rising")),

@@ -20,14 +20,14 @@ use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
 
 /// Limit of the shared IP queue: `IFQ_MAXLEN` of 4.4BSD.
 const IP_QUEUE_PKTS: usize = 50;
-/// Datagrams that a socket queue, or a channel, holds. The paper does not say; with this both systems lose their first datagram where
-/// theirs did, within some 7 %.
+/// Datagrams that a socket queue, or a channel, holds. The paper does not say; with this both systems lose
+/// their first datagram where theirs did, within some 7 %.
 const SOCKET_QUEUE_PKTS: usize = 96;
-/// The sender is a process with a timer, behind a switch: what it sends comes one by one or in pairs. With this the IP queue first
-/// overflows where it did in the paper.
+/// The sender is a process with a timer, behind a switch: what it sends comes one by one or in pairs. With
+/// this the IP queue first overflows where it did in the paper.
 const PATTERN: Pattern = Pattern::Bursts { mean_pkts: Ratio::new(3, 2), gap: Duration::from_micros(20) };
-/// The sender of the SYNs needs no socket call for each, so what is due leaves in longer bursts. With these the IP queue first overflows where it did
-/// in the paper.
+/// The sender of the SYNs needs no socket call for each, so what is due leaves in longer bursts. With these
+/// the IP queue first overflows where it did in the paper.
 const FLOOD_PATTERN: Pattern =
     Pattern::Bursts { mean_pkts: Ratio::new(5, 2), gap: Duration::from_micros(35) };
 /// O96.F3.size.
@@ -89,8 +89,9 @@ pub(crate) fn machine() -> Machine {
     Machine::built_in("sparcstation-20").expect("a test checks the built-in models")
 }
 
-/// TCP as 4.4BSD-Lite had it: no SACK, Reno's congestion control from one segment on, timeouts from coarse clocks, buffers of a fixed size.
-/// RFC 1323's options, which it had, are off, so that a segment of the flood is as short as the paper's (O96.F5.t1).
+/// TCP as 4.4BSD-Lite had it: no SACK, Reno's congestion control from one segment on, timeouts from coarse
+/// clocks, buffers of a fixed size. RFC 1323's options, which it had, are off, so that a segment of the flood
+/// is as short as the paper's (O96.F5.t1).
 fn tcp_of_the_time() -> EndpointConfig {
     let recovery = RecoveryConfig {
         algorithm: Algorithm::NewReno,
@@ -128,7 +129,8 @@ const SOCKET_BUFFER: usize = 32 << 10;
 /// O96.F5.tw.
 const TIME_WAIT: Duration = Duration::from_millis(500);
 
-/// A listener of the time: no cookies, and as many half-open connections as 4.4BSD lets a backlog have, three halves of it.
+/// A listener of the time: no cookies, and as many half-open connections as 4.4BSD lets a backlog have, three
+/// halves of it.
 pub(crate) fn listener(backlog: usize) -> ListenerConfig {
     ListenerConfig {
         backlog,
@@ -143,10 +145,12 @@ pub(crate) fn listener(backlog: usize) -> ListenerConfig {
         timestamps: false,
         ecn: false,
         fast_open: 0,
+        mss_max: ListenerConfig::default().mss_max,
     }
 }
 
-/// Adds a machine that floods a port of a host with SYNs from `start` on, each from another address that does not exist and another port.
+/// Adds a machine that floods a port of a host with SYNs from `start` on, each from another address that does
+/// not exist and another port.
 pub(crate) fn add_syn_flood(
     world: &mut World,
     segment: SegmentId,
@@ -213,7 +217,8 @@ impl Lost {
     pub(crate) fn by(world: &World, host: HostId) -> Self {
         let (host, shed) = (world.host(host), world.arrivals_shed());
         let drops = |reason: Reason| host.ledger().input_drops(reason);
-        // An adaptor that demultiplexes sheds what finds its channel full; any other sheds at its receive ring.
+        // An adaptor that demultiplexes sheds what finds its channel full; any other sheds at its receive
+        // ring.
         let (at_channel, at_ring) =
             if host.config().architecture == Architecture::NiLrp { (shed, 0) } else { (0, shed) };
         Self {

@@ -1,4 +1,5 @@
-//! The livelock paper's network monitor in virtual time: `tcpdump` on a DECstation 3000/300 that sees what others send to each other.
+//! The livelock paper's network monitor in virtual time: `tcpdump` on a DECstation 3000/300 that sees what
+//! others send to each other.
 
 use evenkeel_core::capture::{Capture, Filter};
 use evenkeel_core::drop::QueueDrop;

@@ -1,7 +1,7 @@
 //! Round trips beside a blast: Druschel and Banga, OSDI 1996, figure 4.
 //!
-//! Machine A plays ping-pong with a server on machine B while machine C blasts another server on B, which discards what it gets. A and B
-//! also run a spinner at nice +20, so that packets never find an idle loop.
+//! Machine A plays ping-pong with a server on machine B while machine C blasts another server on B, which
+//! discards what it gets. A and B also run a spinner at nice +20, so that packets never find an idle loop.
 
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::receive::Architecture;
@@ -38,12 +38,13 @@ const TIME: Duration = Duration::from_secs(4);
 
 /// What the paper says.
 mod paper {
-    /// Height of the hump of 4.4BSD and of the LRP systems, in microseconds (O96.F4.peak). Whether these are round trips or what is added to them
-    /// the paper leaves open.
+    /// Height of the hump of 4.4BSD and of the LRP systems, in microseconds (O96.F4.peak). Whether these are
+    /// round trips or what is added to them the paper leaves open.
     pub(super) const HUMP_US: [f64; 2] = [1020.0, 750.0];
     /// Where the blast server nears saturation, and the effect ends (O96.F4.sched).
     pub(super) const HUMP_AT: f64 = 6_000.0;
-    /// 4.4BSD's round trips cannot be measured beyond this rate, for its IP queue drops pings (O96.F4.bsdmax).
+    /// 4.4BSD's round trips cannot be measured beyond this rate, for its IP queue drops pings
+    /// (O96.F4.bsdmax).
     pub(super) const PINGS_LOST: f64 = 15_000.0;
 }
 
@@ -104,11 +105,13 @@ fn add_machine(
     host
 }
 
-/// Closer together where the hump is.
-fn rates() -> Vec<u64> {
-    let mut rates: Vec<u64> = (0..7_000).step_by(500).chain((7_000..=25_000).step_by(1_000)).collect();
-    rates.dedup();
-    rates
+/// Closer together where the hump is; and then where something happens: with the LRP systems nothing does.
+fn rates(architecture: Architecture) -> Vec<u64> {
+    let hump = (0..7_000).step_by(500);
+    if architecture == Architecture::Eager {
+        return hump.chain((7_000..=25_000).step_by(1_000)).collect();
+    }
+    hump.chain([7_000, 10_000, 14_000, 18_000, 20_000, 25_000]).collect()
 }
 
 struct Curve {
@@ -121,7 +124,8 @@ const HUMP_END: u64 = 7_000;
 
 impl Curve {
     fn measure(architecture: Architecture, seed: u64) -> Self {
-        let measured = rates().into_iter().map(|rate| (rate, run(architecture, rate, seed ^ rate)));
+        let measured =
+            rates(architecture).into_iter().map(|rate| (rate, run(architecture, rate, seed ^ rate)));
         Self { architecture, measured: measured.collect() }
     }
 
@@ -141,7 +145,8 @@ impl Curve {
         self.measured.iter().find(|(r, _)| *r == rate).map_or(f64::NAN, |(_, m)| m.round_trip_us)
     }
 
-    /// The rate and the height of the hump: the greatest round trip that a smaller one follows before the hump's end.
+    /// The rate and the height of the hump: the greatest round trip that a smaller one follows before the
+    /// hump's end.
     fn hump(&self) -> (u64, f64) {
         let before_end: Vec<(u64, f64)> = self
             .measured
@@ -204,16 +209,26 @@ fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
             bsd.hump().1 / lrp_us,
             0.10,
         ),
-        calibrated(SWITCHES, Paper, "hump of 4.4BSD (us)").near(bsd_paper, bsd.hump().1, 0.05),
-        calibrated(SWITCHES, Paper, "hump of the LRP systems, their mean (us)").near(lrp_paper, lrp_us, 0.05),
+        calibrated(SWITCHES, Paper, "hump of 4.4BSD (us)").near(bsd_paper, bsd.hump().1, 0.05).known_miss(HEIGHT),
+        calibrated(SWITCHES, Paper, "hump of the LRP systems, their mean (us)")
+            .near(lrp_paper, lrp_us, 0.05)
+            .known_miss(HEIGHT),
         predicted(Paper, "rate at the top of the hump (packets/s)")
             .within([0.9 * paper::HUMP_AT, 1.1 * paper::HUMP_AT], &all.map(|c| c.hump().0 as f64))
             .known_miss(
-                "here blast server and ping-pong together fill the core at about 5000/s already, for a ping that is answered is followed by the next",
+                "here blast server and ping-pong together fill the core at about 5000/s already, for a ping that \
+                 is answered is followed by the next",
             ),
-        predicted(Words, "round trip after the hump, share of its top").within([0.0, 0.98], &all.map(Curve::fall)),
+        predicted(Words, "round trip after the hump, share of its top")
+            .within([0.0, 0.98], &all.map(Curve::fall)),
     ]
 }
+
+const HEIGHT: &str = "fitted was the ratio of the two; both heights are lower by a quarter to a third, and \
+     the paper does not say whether its own are round trips or what is added to them";
+
+const PINGS: &str = "from 15000/s on the IP queue overflows here, too, but a ping is only sent when the last one was \
+     answered, which is when that queue had just been empty";
 
 /// Beyond the hump.
 fn far(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
@@ -222,9 +237,8 @@ fn far(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
             .within([1.0, 1.05], &[ni.round_trip_us(20_000) / ni.round_trip_us(0)]),
         predicted(Paper, "pings lost by the LRP systems")
             .within([0.0, 0.0], &[soft.lost() as f64, ni.lost() as f64]),
-        predicted(Paper, "4.4BSD loses pings from (packets/s)").near(paper::PINGS_LOST, bsd.first_loss(), 0.10).known_miss(
-            "from 15000/s on the IP queue overflows here, too, but a ping is only sent when the last one was answered, which is when that queue had just \
-             been empty",
-        ),
+        predicted(Paper, "4.4BSD loses pings from (packets/s)")
+            .near(paper::PINGS_LOST, bsd.first_loss(), 0.10)
+            .known_miss(PINGS),
     ]
 }

@@ -1,7 +1,8 @@
 //! HTTP transfers beside a flood of SYNs for another port: Druschel and Banga, OSDI 1996, figure 5.
 //!
-//! Eight clients on one machine fetch a document of 1300 bytes from a server that they saturate. Another machine sends SYNs to a listener on the server's
-//! machine that nobody accepts from, and that has no cookies. NI-LRP is our addition; the paper has 4.4BSD and SOFT-LRP.
+//! Eight clients on one machine fetch a document of 1300 bytes from a server that they saturate. Another
+//! machine sends SYNs to a listener on the server's machine that nobody accepts from, and that has no
+//! cookies. NI-LRP is our addition; the paper has 4.4BSD and SOFT-LRP.
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;

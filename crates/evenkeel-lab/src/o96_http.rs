@@ -1,7 +1,9 @@
-//! A web server beside a load for another port: Druschel and Banga, OSDI 1996, section 4.2, the informal experiment before figure 5.
+//! A web server beside a load for another port: Druschel and Banga, OSDI 1996, section 4.2, the informal
+//! experiment before figure 5.
 //!
-//! Clients fetch documents, while a third machine sends 10 000 datagrams a second to a program that discards them. The paper reports in words: 4.4BSD's
-//! server answers nobody and its console is dead; SOFT-LRP's answers, and its console responds, both somewhat slower.
+//! Clients fetch documents, while a third machine sends 10 000 datagrams a second to a program that discards
+//! them. The paper reports in words: 4.4BSD's server answers nobody and its console is dead; SOFT-LRP's
+//! answers, and its console responds, both somewhat slower.
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
@@ -135,8 +137,9 @@ const DEAD_MS: f64 = 5_000.0;
 /// Beyond that nobody calls a console responsive.
 const RESPONSIVE_MS: f64 = 500.0;
 
-const FREEZE: &str = "by its own prices 60 % of the core goes to interruptions at this rate, and decay-usage scheduling divides the rest; the paper does not say \\
-     what program, if any, received the packets, nor at what priority, and a console needs more than a process (interrupts of its own, pages) to be alive";
+const FREEZE: &str = "by its own prices 60 % of the core goes to interruptions at this rate, and decay-usage \
+     scheduling divides the rest; the paper does not say what program, if any, received the packets, nor at \
+     what priority, and a console needs more than a process (interrupts of its own, pages) to be alive";
 
 fn checks(runs: &[[Measured; 2]; 3]) -> Vec<Check> {
     let kept = |[calm, loaded]: &[Measured; 2]| loaded.transfers / calm.transfers;

@@ -1,7 +1,9 @@
-//! Round trips and throughput at low load: Druschel and Banga, OSDI 1996, table 1, without the row of the vendor's own driver.
+//! Round trips and throughput at low load: Druschel and Banga, OSDI 1996, table 1, without the row of the
+//! vendor's own driver.
 //!
-//! The paper's adaptors sent IP packets of up to 9180 bytes; frames have 1500 here, so a UDP message of 8 KiB comes in six fragments, and a stream in six
-//! times as many segments. What copying takes was fitted under these conditions, for UDP and TCP together.
+//! The paper's adaptors sent IP packets of up to 9180 bytes; frames have 1500 here, so a UDP message of 8 KiB
+//! comes in six fragments, and a stream in six times as many segments. What copying takes was fitted under
+//! these conditions, for UDP and TCP together.
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
@@ -29,12 +31,14 @@ const SYSTEMS: [(Architecture, [f64; 3]); 3] = [
     (Architecture::SoftLrp, [864.0, 86.0, 66.0]),
 ];
 
-/// How much longer round trips are when packets find both machines in the idle loop (O96.T1.anomaly): the paper's authors could not say why. The model has the times with
-/// a process in the background, as in the paper's other experiments, so this is taken off.
+/// How much longer round trips are when packets find both machines in the idle loop (O96.T1.anomaly): the
+/// paper's authors could not say why. The model has the times with a process in the background, as in the
+/// paper's other experiments, so this is taken off.
 const ANOMALY_US: f64 = 300.0;
 /// O96.T1.tcp.
 const STREAM: usize = 24 << 20;
-/// As the paper's file systems moved them; it does not say how long its messages were, nor how many were under way.
+/// As the paper's file systems moved them; it does not say how long its messages were, nor how many were
+/// under way.
 const MESSAGE: usize = 8 << 10;
 const MESSAGES: u64 = 2_000;
 const WINDOW: u64 = 8;
@@ -143,26 +147,28 @@ fn measure(seed: u64) -> Outcome {
     Outcome::new("1 round trip, 2 UDP, 3 TCP", "us, Mbit/s, Mbit/s", points, checks)
 }
 
-const DELIVERY_IN_OVERLOAD: &str = "the LRP systems have the 80 us less that LRP saves in two deliveries of figure 3, to whose overload the model's costs are fitted; \
-     in the paper it saves nothing at low load, and why that is so it does not say";
-const COPYING: &str = "one price of copying for all three systems was fitted, which are closer to each other here than in the paper";
+const DELIVERY_IN_OVERLOAD: &str = "the LRP systems have the 80 us less that LRP saves in two deliveries of \
+     figure 3, to whose overload the model's costs are fitted; in the paper it saves nothing at low load, \
+     and why that is so it does not say";
+const COPYING: &str = "one price of copying was fitted for all three systems; what sets them apart is their \
+     price of each frame, of which there are six times as many here as with the paper's adaptors";
 
 fn system(architecture: Architecture, here: &Row, paper: &Row) -> [Check; 3] {
     let name = |what: &str| format!("{architecture}: {what}");
+    let known = |check: Check, why, of: &[Architecture]| {
+        if of.contains(&architecture) { check.known_miss(why) } else { check }
+    };
     let round_trip = predicted(Paper, name("round trip less 300 us (us)")).near(paper[0], here[0], 0.05);
+    let udp = calibrated("program.udp-copy", Paper, name("UDP throughput (Mbit/s)"));
+    let tcp = calibrated(
+        "program.tcp-copy, cost.segment, cost.segment-output",
+        Paper,
+        name("TCP throughput (Mbit/s)"),
+    );
     [
-        if architecture == Architecture::Eager {
-            round_trip
-        } else {
-            round_trip.known_miss(DELIVERY_IN_OVERLOAD)
-        },
-        calibrated("program.udp-copy", Paper, name("UDP throughput (Mbit/s)")).near(paper[1], here[1], 0.05),
-        calibrated(
-            "program.tcp-copy, cost.segment, cost.segment-output",
-            Paper,
-            name("TCP throughput (Mbit/s)"),
-        )
-        .near(paper[2], here[2], 0.05),
+        known(round_trip, DELIVERY_IN_OVERLOAD, &[Architecture::SoftLrp, Architecture::NiLrp]),
+        known(udp.near(paper[1], here[1], 0.05), COPYING, &[Architecture::Eager]),
+        known(tcp.near(paper[2], here[2], 0.05), COPYING, &[Architecture::Eager, Architecture::NiLrp]),
     ]
 }
 
@@ -174,5 +180,10 @@ fn order(column: usize, here: &[Row], paper: &[Row]) -> Check {
         ranking(&values.collect::<Vec<_>>())
     };
     let name = ["order of round trips", "order of UDP throughput", "order of TCP throughput"][column];
-    predicted(Paper, name).equal(ranked(paper), ranked(here))
+    let check = predicted(Paper, name).equal(ranked(paper), ranked(here));
+    match column {
+        0 => check.known_miss(DELIVERY_IN_OVERLOAD),
+        2 => check.known_miss(COPYING),
+        _ => check,
+    }
 }

@@ -1,4 +1,5 @@
-//! The livelock paper's router in virtual time: a DECstation 3000/300 between two Ethernets, and a faster machine that floods it.
+//! The livelock paper's router in virtual time: a DECstation 3000/300 between two Ethernets, and a faster
+//! machine that floods it.
 
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::{Config, Host};
@@ -22,7 +23,8 @@ use crate::router_setup::{Kernel, SCREENING_QUEUE_PKTS, Setup, TICK};
 
 /// Descriptors of the LANCE's receive ring: as many as its driver gives it.
 const RING_PKTS: usize = 32;
-/// Descriptors of its transmit ring (D.L97.txring): with so many, figure 8 has its maxima where the paper has them.
+/// Descriptors of its transmit ring (D.L97.txring): with so many, figure 8 has its maxima where the paper has
+/// them.
 const TRANSMIT_RING_PKTS: usize = 8;
 /// What it is called where it explains a figure.
 pub(crate) const TRANSMIT_RING: &str = "eight transmit descriptors";
@@ -348,8 +350,9 @@ pub(crate) fn keep_house(world: &mut World, host: HostId) {
     world.host_mut(host).spawn("housekeeping", -20, Box::new(housekeeping));
 }
 
-/// How the generator spreads what it sends. It is bursty around its mean rate (L97.w.pace), and its bursts change with the rate (L97.F15.noise):
-/// taken to be a process that wakes at every tick of its clock and then sends what is due.
+/// How the generator spreads what it sends. It is bursty around its mean rate (L97.w.pace), and its bursts
+/// change with the rate (L97.F15.noise): taken to be a process that wakes at every tick of its clock and then
+/// sends what is due.
 pub(crate) const fn pattern() -> Pattern {
     Pattern::Ticks { period: TICK, gap: FRAME_TIME }
 }

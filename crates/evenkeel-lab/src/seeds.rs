@@ -22,7 +22,8 @@ impl Seeds {
     }
 }
 
-/// Measures with each seed, and gives what came out in the order of the seeds. `progress` hears how many of how many are done.
+/// Measures with each seed, and gives what came out in the order of the seeds. `progress` hears how many of
+/// how many are done.
 pub(crate) fn each(
     seeds: Seeds,
     measure: fn(u64) -> Outcome,

@@ -29,7 +29,7 @@ may be missed, and no miss may be met.
 const MISSING: &str = "\
 ## What is missing
 
-- Figures 3 and 4 of the livelock paper are diagrams. Of figures 11 and 12 the moments that are inside one price have no counterpart (three and four).
+- Figures 3 and 4 of the livelock paper are diagrams. Of figures 11 and 12 the moments that are inside one price have no counterpart (one and four).
 - Figure 1's stages of a burst of four: one of its moments is checked, the others are in the picture only.
 - Curves that the papers have as pictures only, and whose values their text does not give, are drawn and not checked: all of figure 7 of the livelock paper but
   the order, figure 15 without feedback, the slopes of figure 4 of the LRP paper.
@@ -55,7 +55,8 @@ pub fn markdown(reports: &[Report]) -> String {
 }
 
 fn totals(page: &mut String, reports: &[Report]) {
-    page.push_str("\n## All at a glance\n\n| experiment | predicted | calibrated | conditions | known misses |\n| --- | --- | --- | --- | --- |\n");
+    page.push_str("\n## All at a glance\n\n");
+    page.push_str(&header(&["experiment", "predicted", "calibrated", "conditions", "known misses"]));
     let mut row = |name: &str, s: &Summary| {
         let missed = s.predicted.known_misses + s.calibrated.known_misses + s.conditions.known_misses;
         let _ =
@@ -66,6 +67,11 @@ fn totals(page: &mut String, reports: &[Report]) {
     }
     row("**all**", &Summary::of(reports.iter().flat_map(|report| &report.outcome.checks)));
     page.push_str("\nEach column says how many checks hold, of how many.\n");
+}
+
+/// The first two lines of a table.
+fn header(columns: &[&str]) -> String {
+    format!("| {} |\n|{}\n", columns.join(" | "), " --- |".repeat(columns.len()))
 }
 
 fn misses(page: &mut String, reports: &[Report]) {
@@ -84,7 +90,8 @@ fn misses(page: &mut String, reports: &[Report]) {
 }
 
 fn prices(page: &mut String) {
-    page.push_str("\n## Prices that differ by architecture\n\n| machine | price | us | beside | reason |\n| --- | --- | --- | --- | --- |\n");
+    page.push_str("\n## Prices that differ by architecture\n\n");
+    page.push_str(&header(&["machine", "price", "us", "beside", "reason"]));
     for name in Machine::names() {
         let machine = Machine::built_in(name).expect("a test checks the built-in models");
         for price in machine.prices() {
@@ -100,7 +107,7 @@ fn prices(page: &mut String) {
 
 fn figure(page: &mut String, report: &Report) {
     let _ = writeln!(page, "\n## `{}`: {}\n\n{}\n", report.id, report.title, report.source);
-    page.push_str("| | check | expected | here | least to most | seeds | from | basis |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    page.push_str(&header(&["", "check", "expected", "here", "least to most", "seeds", "from", "basis"]));
     for check in &report.outcome.checks {
         let _ = writeln!(page, "{}", row(check));
     }

@@ -1,4 +1,5 @@
-//! The memory-mapped receive ring of a packet socket in blocks (`TPACKET_V3`), walked over any memory it is handed.
+//! The memory-mapped receive ring of a packet socket in blocks (`TPACKET_V3`), walked over any memory it is
+//! handed.
 //!
 //! ```text
 //!   block 0                          block 1           block 2            one frame:
@@ -8,10 +9,10 @@
 //!            next ▲                                    ▲ kernel's          0        48                     tp_mac
 //! ```
 //!
-//! The status word says whose a block is. The kernel puts frames into a block of its own, one close behind the other, and stores
-//! `TP_STATUS_USER` when no more fits, or when it has waited long enough for more; we read the block and then store `TP_STATUS_KERNEL`. Many
-//! frames are handed over at once, and small ones share cache lines and pages. Layouts: linux/if_packet.h and
-//! Documentation/networking/packet_mmap.rst.
+//! The status word says whose a block is. The kernel puts frames into a block of its own, one close behind
+//! the other, and stores `TP_STATUS_USER` when no more fits, or when it has waited long enough for more; we
+//! read the block and then store `TP_STATUS_KERNEL`. Many frames are handed over at once, and small ones
+//! share cache lines and pages. Layouts: linux/if_packet.h and Documentation/networking/packet_mmap.rst.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -41,7 +42,8 @@ const FIRST_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket
 const SKIPPED: usize = STATUS_AT + size_of::<u32>();
 
 impl<M: Memory> Blocks<M> {
-    /// A ring of as many blocks of `block_bytes` as fit. `None` if that is less than one, or blocks would not be aligned to 16.
+    /// A ring of as many blocks of `block_bytes` as fit. `None` if that is less than one, or blocks would not
+    /// be aligned to 16.
     pub(crate) fn new(memory: M, block_bytes: usize) -> Option<Self> {
         let blocks = memory.len().checked_div(block_bytes)?;
         let sound =
@@ -72,8 +74,9 @@ impl<M: Memory> Blocks<M> {
         Some(parse::<InBlock>(frame, status).map_or(Slot::Malformed, Slot::Frame))
     }
 
-    /// Passes the frame at the front; the block goes back to the kernel with its last one. Says how many frames are gone: one, or all that
-    /// were left if the block does not say where the next one is. The kernel writes no such blocks.
+    /// Passes the frame at the front; the block goes back to the kernel with its last one. Says how many
+    /// frames are gone: one, or all that were left if the block does not say where the next one is. The
+    /// kernel writes no such blocks.
     #[inline]
     pub(crate) fn release(&mut self) -> u64 {
         if self.left == 0 {
@@ -118,14 +121,16 @@ impl<M: Memory> Blocks<M> {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// The octets of the block from `offset` on, which is counted from its beginning; none of them if they are not all behind its status word.
+    /// The octets of the block from `offset` on, which is counted from its beginning; none of them if they
+    /// are not all behind its status word.
     ///
     /// To be called while the block is ours only.
     #[inline]
     fn octets(&self, offset: usize) -> &[u8] {
-        // SAFETY: `block` is less than `blocks`, so the block lies inside the memory (`new`), which outlives the borrow of `self`. Its
-        // status has been read with acquire ordering and says that the kernel is done with it, and the block goes back to the kernel by
-        // `give_back`, which takes `&mut self` and so cannot be called while this borrow lasts. The status word is left out of the slice.
+        // SAFETY: `block` is less than `blocks`, so the block lies inside the memory (`new`), which outlives
+        // the borrow of `self`. Its status has been read with acquire ordering and says that the kernel is
+        // done with it, and the block goes back to the kernel by `give_back`, which takes `&mut self` and so
+        // cannot be called while this borrow lasts. The status word is left out of the slice.
         let rest =
             unsafe { core::slice::from_raw_parts(self.base().add(SKIPPED), self.block_bytes - SKIPPED) };
         offset.checked_sub(SKIPPED).and_then(|at| rest.get(at..)).unwrap_or_default()
@@ -140,7 +145,8 @@ impl<M: Memory> Blocks<M> {
     #[inline]
     fn status(&self) -> &AtomicU32 {
         const { assert!(STATUS_AT.is_multiple_of(align_of::<AtomicU32>())) };
-        // SAFETY: in bounds and aligned as every block is (`new`); the kernel too accesses this word only by single loads and stores.
+        // SAFETY: in bounds and aligned as every block is (`new`); the kernel too accesses this word only by
+        // single loads and stores.
         unsafe { AtomicU32::from_ptr(self.base().add(STATUS_AT).cast()) }
     }
 }
@@ -291,7 +297,8 @@ mod tests {
         }
     }
 
-    /// Every single value of every octet of the headers, and many random blocks: an answer, and inside the block.
+    /// Every single value of every octet of the headers, and many random blocks: an answer, and inside the
+    /// block.
     #[test]
     fn hostile_blocks_are_read_without_harm() {
         let mut ring = ring(1);

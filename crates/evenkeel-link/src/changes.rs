@@ -1,4 +1,5 @@
-//! Changes of the kernel's network devices while we use them, by rtnetlink (rtnetlink(7)): MTU, presence, return.
+//! Changes of the kernel's network devices while we use them, by rtnetlink (rtnetlink(7)): MTU, presence,
+//! return.
 
 use std::io;
 use std::os::fd::OwnedFd;

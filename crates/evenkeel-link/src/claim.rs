@@ -1,4 +1,5 @@
-//! Two programs that are the same host on one device would both answer every frame. The first one claims the place.
+//! Two programs that are the same host on one device would both answer every frame. The first one claims the
+//! place.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +11,8 @@ use crate::error::LinkError;
 
 /// A hardware address on a device is in use, for as long as this lives: also if the process is killed.
 ///
-/// It is a name in the abstract namespace of Unix sockets, which belongs to the network namespace as devices do (unix(7)).
+/// It is a name in the abstract namespace of Unix sockets, which belongs to the network namespace as devices
+/// do (unix(7)).
 #[derive(Debug)]
 pub(crate) struct Claim {
     _socket: OwnedFd,

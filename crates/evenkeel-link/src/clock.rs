@@ -9,9 +9,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Reads the time that the core is given.
 ///
-/// A copy of a clock counts from the same start, on every thread. Where the processor's time stamp counter is invariant
-/// and the kernel trusts it, a read is a few nanoseconds and no system call; otherwise it is `clock_gettime(CLOCK_MONOTONIC)`. On
-/// one thread it never goes back; between threads only as far as the kernel has verified the counters to agree.
+/// A copy of a clock counts from the same start, on every thread. Where the processor's time stamp counter is
+/// invariant and the kernel trusts it, a read is a few nanoseconds and no system call; otherwise it is
+/// `clock_gettime(CLOCK_MONOTONIC)`. On one thread it never goes back; between threads only as far as the
+/// kernel has verified the counters to agree.
 #[derive(Clone, Copy)]
 pub struct Clock {
     source: Source,
@@ -56,7 +57,8 @@ impl Clock {
         })
     }
 
-    /// Burns CPU until `deadline`: a program's stated work. Returns the time at which it stopped, never before `deadline`.
+    /// Burns CPU until `deadline`: a program's stated work. Returns the time at which it stopped, never
+    /// before `deadline`.
     pub fn spin_until(&self, deadline: Instant) -> Instant {
         loop {
             let now = self.now();
@@ -72,7 +74,8 @@ impl Clock {
         self.spin_until(self.now() + work)
     }
 
-    /// Nanoseconds since 1970 at `at`, for captures and logs. Steps of the system's clock after the start are not seen.
+    /// Nanoseconds since 1970 at `at`, for captures and logs. Steps of the system's clock after the start are
+    /// not seen.
     #[must_use]
     pub const fn wall_nanos(&self, at: Instant) -> u64 {
         self.wall_start.saturating_add(at.as_nanos())
@@ -149,13 +152,14 @@ mod tsc {
 
     #[inline]
     fn read() -> u64 {
-        // SAFETY: every x86-64 processor has RDTSC; Linux leaves it enabled for user space (CR4.TSD clear) unless a thread
-        // forbade it to itself by prctl(PR_SET_TSC), which this program does not.
+        // SAFETY: every x86-64 processor has RDTSC; Linux leaves it enabled for user space (CR4.TSD clear)
+        // unless a thread forbade it to itself by prctl(PR_SET_TSC), which this program does not.
         unsafe { _rdtsc() }
     }
 
-    /// Runs at a constant rate in every power state (CPUID 8000_0007h, EDX bit 8), and passed the kernel's own watchdog: a
-    /// counter found to jump or to differ between processors is struck off the list of clock sources.
+    /// Runs at a constant rate in every power state (CPUID 8000_0007h, EDX bit 8), and passed the kernel's
+    /// own watchdog: a counter found to jump or to differ between processors is struck off the list of clock
+    /// sources.
     fn trusted() -> bool {
         let leaves = __cpuid(0x8000_0000).eax;
         let invariant = leaves >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
@@ -163,7 +167,8 @@ mod tsc {
         invariant && list.is_ok_and(|list| list.split_whitespace().any(|source| source == "tsc"))
     }
 
-    /// Measures the counter against `CLOCK_MONOTONIC` over 20 ms; each end is known to about 50 ns, so to a few parts per million.
+    /// Measures the counter against `CLOCK_MONOTONIC` over 20 ms; each end is known to about 50 ns, so to a
+    /// few parts per million.
     fn measure() -> Option<Scale> {
         const WINDOW_NS: u64 = 20_000_000;
         let (ticks_then, ns_then) = pair();
@@ -178,7 +183,8 @@ mod tsc {
         u64::try_from(scale).ok().filter(|scale| (fastest..=slowest).contains(scale))
     }
 
-    /// One moment on both clocks: the tightest of several readings, so that a preemption in between does not count.
+    /// One moment on both clocks: the tightest of several readings, so that a preemption in between does not
+    /// count.
     fn pair() -> (u64, u64) {
         let reading = || {
             let (before, ns, after) = (read(), monotonic(), read());

@@ -30,7 +30,8 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// Asks the kernel to prefer the calling thread to all ordinary ones (nice -20). Returns whether it does: that takes privilege.
+/// Asks the kernel to prefer the calling thread to all ordinary ones (nice -20). Returns whether it does:
+/// that takes privilege.
 pub fn prefer_this_thread() -> bool {
     setpriority_process(None, -20).is_ok()
 }

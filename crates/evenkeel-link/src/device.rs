@@ -9,18 +9,19 @@ use evenkeel_core::interface::Interface;
 
 use crate::error::LinkError;
 
-/// Buffers that a device has the host's pool grow by: for frames between the device and their queue, either way.
+/// Buffers that a device has the host's pool grow by: for frames between the device and their queue, either
+/// way.
 pub(crate) const IN_TRANSIT_PKTS: usize = 128;
 
-/// The largest IP packet that a frame buffer can hold, with an Ethernet header and a VLAN tag in front, and a byte to spare: a
-/// read that fills the buffer is taken to be cut off.
+/// The largest IP packet that a frame buffer can hold, with an Ethernet header and a VLAN tag in front, and a
+/// byte to spare: a read that fills the buffer is taken to be cut off.
 pub const MTU_MAX: usize = BUFFER_BYTES - HEADROOM - 14 - 4 - 1;
 
 /// The MTU of the device called `name`.
 ///
 /// # Errors
-/// [`LinkError::Jumbo`] if our buffers are too small for its frames. Its neighbours would send such, all of them would be lost, and TCP would
-/// never get a segment through.
+/// [`LinkError::Jumbo`] if our buffers are too small for its frames. Its neighbours would send such, all of
+/// them would be lost, and TCP would never get a segment through.
 pub(crate) fn usable_mtu(name: &str, device_mtu: usize) -> Result<usize, LinkError> {
     if device_mtu > MTU_MAX {
         return Err(LinkError::Jumbo { name: name.to_owned(), mtu: device_mtu });
@@ -32,7 +33,8 @@ pub(crate) fn usable_mtu(name: &str, device_mtu: usize) -> Result<usize, LinkErr
 ///
 /// Take [`Device::fd`] and [`Device::status`] before handing it to a host: both outlive the hand-over.
 pub trait Device: Interface {
-    /// Readable while frames wait. To be watched by a [`crate::Halt`]; when that reports it, call [`Interface::set_readable`].
+    /// Readable while frames wait. To be watched by a [`crate::Halt`]; when that reports it, call
+    /// [`Interface::set_readable`].
     ///
     /// What the device has in the kernel goes away with the last holder of the descriptor.
     fn fd(&self) -> Arc<OwnedFd>;
@@ -52,14 +54,15 @@ pub struct Status(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    standing: AtomicU8,
+    state: AtomicU8,
     refused: AtomicU64,
+    passed_over: AtomicU64,
     reason: OnceLock<String>,
 }
 
 /// Whether frames may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum DeviceState {
     /// Frames may come.
     Running,
     /// No frame will come any more, as foreseen: a capture has been played to its end.
@@ -71,21 +74,32 @@ pub enum Standing {
 impl Status {
     /// Whether frames may come.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        match self.0.standing.load(Ordering::Relaxed) {
-            0 => Standing::Running,
-            1 => Standing::Ended,
-            _ => Standing::Failed,
+    pub fn state(&self) -> DeviceState {
+        match self.0.state.load(Ordering::Relaxed) {
+            0 => DeviceState::Running,
+            1 => DeviceState::Ended,
+            _ => DeviceState::Failed,
         }
     }
 
-    /// Frames given to the operating system for transmission that it did not take: the device was down, gone or out of memory.
+    /// Frames given to the operating system for transmission that it did not take: the device was down, gone
+    /// or out of memory.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Why it is [`Standing::Failed`].
+    /// Frames of a capture that were captured on something other than Ethernet, and are not played.
+    #[must_use]
+    pub fn passed_over(&self) -> u64 {
+        self.0.passed_over.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_passed_over(&self, frames: u64) {
+        self.0.passed_over.store(frames, Ordering::Relaxed);
+    }
+
+    /// Why it is [`DeviceState::Failed`].
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.0.reason.get().map(String::as_str)
@@ -95,11 +109,11 @@ impl Status {
     pub fn fail(&self, reason: String) {
         // The first reason is the one that counts.
         let _ = self.0.reason.set(reason);
-        self.set(Standing::Failed);
+        self.set(DeviceState::Failed);
     }
 
-    pub(crate) fn set(&self, standing: Standing) {
-        self.0.standing.store(standing as u8, Ordering::Relaxed);
+    pub(crate) fn set(&self, state: DeviceState) {
+        self.0.state.store(state as u8, Ordering::Relaxed);
     }
 
     pub(crate) fn count_refused(&self, frames: u64) {

@@ -4,21 +4,21 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::bell::Bell;
+use crate::eventfd::EventFd;
 use crate::sys;
 
 static EVENT: AtomicI32 = AtomicI32::new(-1);
-static HANGUP: OnceLock<Bell> = OnceLock::new();
+static HANGUP: OnceLock<EventFd> = OnceLock::new();
 
-/// Turns SIGHUP into the ringing of a bell, from the first call on. There is one such bell for the process.
+/// Turns SIGHUP into notifications of an eventfd, from the first call on. There is one such for the process.
 ///
 /// # Errors
 /// If the process may open no more descriptors.
-pub fn hangup_bell() -> io::Result<&'static Bell> {
+pub fn hangup_events() -> io::Result<&'static EventFd> {
     if HANGUP.get().is_none() {
-        let bell = Bell::new()?;
-        let bell = HANGUP.get_or_init(|| bell);
-        EVENT.store(bell.raw(), Ordering::Release);
+        let event = EventFd::new()?;
+        let event = HANGUP.get_or_init(|| event);
+        EVENT.store(event.raw(), Ordering::Release);
         sys::on_every_signal(libc::SIGHUP, on_hangup)?;
     }
     HANGUP.get().ok_or_else(|| io::ErrorKind::Other.into())
@@ -40,17 +40,17 @@ mod tests {
     /// One test for the whole life, because the signal is the process's.
     #[test]
     fn every_signal_is_seen_once() {
-        let hangup = hangup_bell().unwrap();
+        let hangup = hangup_events().unwrap();
         let (mut halt, clock) = (Halt::new().unwrap(), Clock::start());
         halt.watch(hangup.fd());
-        assert!(!hangup.heard());
+        assert!(!hangup.take());
         for _ in 0..3 {
             kill_process(getpid(), Signal::HUP).unwrap();
             let deadline = clock.now() + Duration::from_secs(10);
             while halt.until(&clock, deadline).unwrap() != Woken::Readable {
                 assert!(clock.now() < deadline, "the signal did not arrive");
             }
-            assert!(hangup.heard() && !hangup.heard());
+            assert!(hangup.take() && !hangup.take());
         }
     }
 }

@@ -8,14 +8,15 @@ use evenkeel_core::wire::EthernetAddress;
 
 use crate::random::random_bits;
 
-/// Which hardware address we use on a device: `own`, `device`, `random`, or an address such as `02:00:00:00:00:09`.
+/// Which hardware address we use on a device: `own`, `device`, `random`, or an address such as
+/// `02:00:00:00:00:09`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Address {
     /// A locally administered one, derived from the machine and the device's name: the same every time.
     #[default]
     Own,
-    /// That of the device. Needed where the network accepts no other: wireless, and adaptors of most clouds. The kernel sees frames to it as
-    /// its own, and must not forward them.
+    /// That of the device. Needed where the network accepts no other: wireless, and adaptors of most clouds.
+    /// The kernel sees frames to it as its own, and must not forward them.
     Device,
     /// A locally administered one, another one every time.
     Random,
@@ -46,12 +47,10 @@ impl FromStr for Address {
             "own" => Ok(Self::Own),
             "device" => Ok(Self::Device),
             "random" => Ok(Self::Random),
-            _ => {
-                hardware_address(text).filter(EthernetAddress::is_unicast).map(Self::Fixed).ok_or_else(|| {
-                    let what = "or the address of one adaptor, such as 02:00:00:00:00:09";
-                    format!("`{text}`: expected own, device, random, {what}")
-                })
-            }
+            _ => hardware_address(text).filter(is_of_one).map(Self::Fixed).ok_or_else(|| {
+                let what = "or the address of one adaptor, such as 02:00:00:00:00:09";
+                format!("`{text}`: expected own, device, random, {what}")
+            }),
         }
     }
 }
@@ -81,14 +80,21 @@ pub fn hardware_address(text: &str) -> Option<EthernetAddress> {
     parts.next().is_none().then_some(EthernetAddress(bytes))
 }
 
+/// Whether an adaptor can have it: no group, and not the one that stands for none.
+fn is_of_one(address: &EthernetAddress) -> bool {
+    address.is_unicast() && *address != EthernetAddress::default()
+}
+
 /// Byte 0: locally administered, unicast.
 fn random_address([a, b, c, d, e, f, ..]: [u8; 16]) -> EthernetAddress {
     EthernetAddress([a & 0xfc | 2, b, c, d, e, f])
 }
 
-/// A locally administered address of our own for the device called `name`: the same every time, another one on every machine.
+/// A locally administered address of our own for the device called `name`: the same every time, another one
+/// on every machine.
 ///
-/// The kernel has its own address on the same device; ours differs, so that each side knows which frames are meant for it.
+/// The kernel has its own address on the same device; ours differs, so that each side knows which frames are
+/// meant for it.
 pub(crate) fn own_address(name: &str, kernel: EthernetAddress) -> EthernetAddress {
     let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
     let hash = fnv1a(machine.iter().chain(name.as_bytes()));

@@ -1,11 +1,12 @@
-//! Every system call of evenkeel, and every unsafe block: the machine's clock, halting a thread, and the network devices.
+//! Every system call of evenkeel, and every unsafe block: the machine's clock, halting a thread, and the
+//! network devices.
 //!
 //! The core is given frames and the time; here is where both come from. A device is named by a [`LinkSpec`]
-//! (`tap:NAME`, `packet:NAME`, `pcap:FILE`) and gives a [`Device`]: an [`evenkeel_core::interface::Interface`] with a descriptor that a
-//! [`Halt`] can wait for. Whatever is opened here is undone when it is dropped.
+//! (`tap:NAME`, `packet:NAME`, `pcap:FILE`) and gives a [`Device`]: an
+//! [`evenkeel_core::interface::Interface`] with a descriptor that a [`Halt`] can wait for. Whatever is opened
+//! here is undone when it is dropped.
 #![cfg(target_os = "linux")]
 
-mod bell;
 mod blocks;
 pub mod capture;
 mod changes;
@@ -14,6 +15,7 @@ mod clock;
 mod cpu;
 mod device;
 mod error;
+mod eventfd;
 mod hangup;
 mod hardware;
 mod listen;
@@ -33,17 +35,17 @@ mod tap;
 mod utc;
 mod wait;
 
-pub use bell::Bell;
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
 pub use cpu::{cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_time};
-pub use device::{Device, MTU_MAX, Standing, Status};
+pub use device::{Device, DeviceState, MTU_MAX, Status};
 pub use error::LinkError;
-pub use hangup::hangup_bell;
+pub use eventfd::EventFd;
+pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
-pub use listen::{Listen, Listener};
+pub use listen::{FRAME_BYTES, Listen, Listener};
 pub use namespace::enter_new_network;
-pub use netdev::{device_index, refuse_kernel_forwarding};
+pub use netdev::{device_index, devices_to_listen_to, refuse_kernel_forwarding};
 pub use packet::{Packet, PacketOptions};
 pub use random::random_bits;
 pub use rtnetlink::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News};

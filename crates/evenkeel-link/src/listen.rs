@@ -4,8 +4,8 @@
 //! left of a block when nothing more comes is handed over after [`RETIRE_MS`]: a program that writes files can wait so long, and is woken
 //! for many frames instead of each. The socket sees copies, of what the operating system sends there too.
 //!
-//! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it has not handed over among
-//! them ([`RxQueue::coming`]), and those that found no room.
+//! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it
+//! has not handed over among them ([`RxQueue::coming`]), and those that found no room.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,23 +13,24 @@ use std::sync::Arc;
 
 use evenkeel_core::bpf::Program;
 use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Note, Pool, PoolLimit};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 
 use crate::blocks::Blocks;
 use crate::device::{Device, IN_TRANSIT_PKTS, MTU_MAX, Status};
 use crate::error::LinkError;
-use crate::netdev::NetDevice;
+use crate::netdev::{Framing, NetDevice};
 use crate::received::{Received, Slot};
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping};
 
-/// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger than a buffer as far as
-/// the buffer goes; each frame says by its [`Note`] when it passed and what was cut off. It sends nothing.
+/// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger
+/// than a buffer as far as the buffer goes; each frame says by its [`Note`] when it passed and what was cut
+/// off. It sends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is copied as it says. It is run on
-    /// frames without their outer VLAN tag.
+    /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is
+    /// copied as it says. It is run on frames without their outer VLAN tag.
     pub filter: Option<Program>,
     /// See frames to other stations too.
     pub promiscuous: bool,
@@ -57,7 +58,7 @@ pub struct Listener {
 /// How long the kernel waits for a block to fill, in milliseconds.
 const RETIRE_MS: libc::c_uint = 10;
 /// What a frame buffer holds, and so what is kept of a frame at most.
-const FRAME_BYTES: usize = BUFFER_BYTES - HEADROOM;
+pub const FRAME_BYTES: usize = BUFFER_BYTES - HEADROOM;
 /// Blocks are multiples of a page, which is no more than this anywhere.
 const BLOCK_BYTES: [usize; 2] = [64 << 10, 128 << 10];
 /// There are so many blocks at least: one that is filled, one that is read, and others.
@@ -65,18 +66,19 @@ const BLOCKS_MIN: usize = 4;
 const RING_BYTES_MAX: usize = 128 << 20;
 
 impl Listener {
-    /// Listens to the device called `name`, which must be up, with a ring of `ring_pkts` times 2 KiB; from 256 KiB to 128 MiB.
+    /// Listens to the device called `name`, which must be up, with a ring of `ring_pkts` times 2 KiB; from
+    /// 256 KiB to 128 MiB.
     ///
     /// # Errors
     /// Each says what to do; nothing is left behind.
     pub fn open(name: &str, listen: &Listen, ring_pkts: usize) -> Result<Self, LinkError> {
         let device = NetDevice::open(name)?;
-        let (index, address) = (device.index()?, device.address()?);
+        let (index, (framing, address)) = (device.index()?, device.framing()?);
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
         }
         let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
-        let (socket, blocks) = open_ring(index, listen, ring_pkts).map_err(fail)?;
+        let (socket, blocks) = open_ring(index, framing, listen, ring_pkts).map_err(fail)?;
         let mtu = device.mtu()?.min(MTU_MAX);
         Ok(Self {
             device,
@@ -94,12 +96,21 @@ impl Listener {
     }
 }
 
-fn open_ring(index: i32, listen: &Listen, ring_pkts: usize) -> io::Result<(OwnedFd, Blocks<Mapping>)> {
+fn open_ring(
+    index: i32,
+    framing: Framing,
+    listen: &Listen,
+    ring_pkts: usize,
+) -> io::Result<(OwnedFd, Blocks<Mapping>)> {
     // Protocol zero until everything is set: no frame of another device gets in.
     let socket = packet_socket()?;
     let fd = socket.as_fd();
     sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as libc::c_int)?;
     sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
+    if framing == Framing::Loopback {
+        // What is sent there comes back at once: once is enough.
+        sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
+    }
     let octets = FRAME_BYTES as u32;
     let filter = listen.filter.as_ref().map_or_else(|| Program::everything(octets), |f| f.cut_to(octets));
     sys::attach_filter(fd, &filter)?;
@@ -167,6 +178,32 @@ impl Interface for Listener {
 
     fn set_readable(&mut self) {
         self.presence.set_readable(self.blocks.ready(), &self.socket);
+    }
+
+    fn flush(&mut self) {}
+
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    fn stalled(&self) -> bool {
+        false
+    }
+
+    fn unreclaimed(&self) -> usize {
+        0
+    }
+
+    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
+        0
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
     }
 }
 

@@ -11,11 +11,37 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::error::LinkError;
 use crate::sys;
 
-/// A device known by name, and a socket through which the kernel is asked about it, in the network namespace it was opened in.
+/// A device known by name, and a socket through which the kernel is asked about it, in the network namespace
+/// it was opened in.
 #[derive(Debug)]
 pub(crate) struct NetDevice {
     name: DeviceName,
     control: OwnedFd,
+}
+
+/// What the frames of a device are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Ethernet.
+    Ethernet,
+    /// The same with addresses of zeros; each is seen twice, as it is sent and as it comes back.
+    Loopback,
+}
+
+/// The devices that a packet monitor can listen to: those with Ethernet frames that are up, in the network namespace of the calling thread.
+#[must_use]
+pub fn devices_to_listen_to() -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let usable = |name: &&str| {
+        let device = NetDevice::open(name);
+        device.is_ok_and(|device| device.framing().is_ok() && device.is_up().unwrap_or(false))
+    };
+    names(&table).filter(usable).map(str::to_owned).collect()
+}
+
+/// The devices in the table `/proc/net/dev`.
+fn names(table: &str) -> impl Iterator<Item = &str> {
+    table.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim())
 }
 
 /// The kernel's number for the device called `name`, in the network namespace of the calling thread.
@@ -27,7 +53,8 @@ pub fn device_index(name: &str) -> Result<u32, LinkError> {
     u32::try_from(index).map_err(|_| LinkError::NoDevice { name: name.to_owned() })
 }
 
-/// Whoever shares the hardware address of the device called `name` with the kernel gets the same frames: the kernel must not forward them.
+/// Whoever shares the hardware address of the device called `name` with the kernel gets the same frames: the
+/// kernel must not forward them.
 ///
 /// # Errors
 /// [`LinkError::KernelForwards`]
@@ -101,14 +128,28 @@ impl NetDevice {
 
     /// The hardware address that the kernel has there.
     pub(crate) fn address(&self) -> Result<EthernetAddress, LinkError> {
+        match self.framing()? {
+            (Framing::Ethernet, address) => Ok(address),
+            (Framing::Loopback, _) => Err(self.wrong_kind()),
+        }
+    }
+
+    /// How its frames begin, and its address; none but those with an Ethernet header will do.
+    pub(crate) fn framing(&self) -> Result<(Framing, EthernetAddress), LinkError> {
         let request = self.ask(libc::SIOCGIFHWADDR, "read the address of")?;
         // SAFETY: SIOCGIFHWADDR filled this member of the union; any bit pattern is a family and octets.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-        if address.sa_family != libc::ARPHRD_ETHER {
-            return Err(LinkError::WrongKind { name: self.name().to_owned(), wanted: "an Ethernet device" });
-        }
+        let framing = match address.sa_family {
+            libc::ARPHRD_ETHER => Framing::Ethernet,
+            libc::ARPHRD_LOOPBACK => Framing::Loopback,
+            _ => return Err(self.wrong_kind()),
+        };
         let [a, b, c, d, e, f, ..] = address.sa_data.map(|octet| octet as u8);
-        Ok(EthernetAddress([a, b, c, d, e, f]))
+        Ok((framing, EthernetAddress([a, b, c, d, e, f])))
+    }
+
+    fn wrong_kind(&self) -> LinkError {
+        LinkError::WrongKind { name: self.name().to_owned(), wanted: "an Ethernet device" }
     }
 
     pub(crate) fn is_up(&self) -> Result<bool, LinkError> {
@@ -182,7 +223,8 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
 }
 
-/// What the kernel has counted for a device, read when asked for. Bound to the network namespace it was opened in.
+/// What the kernel has counted for a device, read when asked for. Bound to the network namespace it was
+/// opened in.
 #[derive(Debug)]
 pub(crate) struct KernelCounters {
     table: Option<File>,
@@ -194,7 +236,8 @@ impl KernelCounters {
         Self { table: File::open("/proc/thread-self/net/dev").ok(), name: name.to_owned() }
     }
 
-    /// Frames for the device that the kernel dropped, because its queue was full; zero if that cannot be read.
+    /// Frames for the device that the kernel dropped, because its queue was full; zero if that cannot be
+    /// read.
     pub(crate) fn tx_dropped(&self) -> u64 {
         self.read().unwrap_or(0)
     }
@@ -208,7 +251,8 @@ impl KernelCounters {
     }
 }
 
-/// Finds the transmit drops of `name` in the table `/proc/net/dev`: `name: 8 receive counters, bytes packets errors drops ...`.
+/// Finds the transmit drops of `name` in the table `/proc/net/dev`: `name: 8 receive counters, bytes packets
+/// errors drops ...`.
 fn tx_dropped(table: &str, name: &str) -> Option<u64> {
     const TX_DROPPED: usize = 11;
     let row = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
@@ -235,6 +279,7 @@ mod tests {
         assert!(lo.index().unwrap() > 0);
         assert!(lo.mtu().unwrap() > 1000);
         assert!(matches!(lo.address(), Err(LinkError::WrongKind { .. })));
+        assert_eq!(lo.framing().unwrap(), (Framing::Loopback, EthernetAddress::default()));
         assert!(matches!(NetDevice::open("no-such-dev"), Err(LinkError::NoDevice { .. })));
         assert_eq!(KernelCounters::open("lo").tx_dropped(), 0);
     }

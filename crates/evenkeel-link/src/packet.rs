@@ -1,27 +1,29 @@
 //! `packet:NAME`: an existing network device, through packet sockets (`AF_PACKET`).
 //!
 //! **Receive** is a memory-mapped ring, `TPACKET_V2`. Version 3 gathers frames into blocks and hands a block over when it is full or a timer
-//! fires, at the soonest after 1 ms, which is for packet monitors (`listen.rs`). Version 2 hands over each frame at once, and its
-//! ring is a ring of frames: full means so many frames, as the drop counters and the feedback want it.
+//! fires, at the soonest after 1 ms, which is for packet monitors (`listen.rs`). Version 2 hands over each
+//! frame at once, and its ring is a ring of frames: full means so many frames, as the drop counters and the
+//! feedback want it.
 //!
 //! **Transmit** gathers up to 64 frames for one `sendmmsg`, on a second socket that bypasses the queueing discipline. That
-//! was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a second). Bypassing also means
-//! that `tcpdump` on the same device does not see what we send; on the far end of a veth it does.
+//! was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a second). Bypassing
+//! also means that `tcpdump` on the same device does not see what we send; on the far end of a veth it does.
 //!
 //! **The device is ours.** The socket sees copies: the kernel's own stack gets every frame too. Give us a device end without IP address
-//! (one end of a veth, a spare adaptor), where that stack has nothing to say. Our hardware address is one of our own by
-//! default, for which the device is made promiscuous, so that the kernel discards unicast frames for us as somebody else's.
+//! (one end of a veth, a spare adaptor), where that stack has nothing to say. Our hardware address is one of
+//! our own by default, for which the device is made promiscuous, so that the kernel discards unicast frames
+//! for us as somebody else's.
 //!
 //! **What senders leave to the adaptor** arrives undone when sender and receiver share a kernel, as over a veth. Unfinished checksums are
-//! completed here, and what is to be segmented is cut up (`segment.rs`): packets of up to 64 KiB, which come by the socket's queue because
-//! they do not fit into the ring.
+//! completed here, and what is to be segmented is cut up (`segment.rs`): packets of up to 64 KiB, which come
+//! by the socket's queue because they do not fit into the ring.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool, PoolLimit};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
 
@@ -39,7 +41,8 @@ use crate::sys::{self, Mapping, SEND_BATCH};
 /// How a device is opened.
 #[derive(Debug, Clone)]
 pub struct PacketOptions {
-    /// Frames the receive ring holds, rounded up to a power of two; 2 KiB of memory each. Default 1024; from 32 to 65 536.
+    /// Frames the receive ring holds, rounded up to a power of two; 2 KiB of memory each. Default 1024; from
+    /// 32 to 65 536.
     pub ring_pkts: usize,
     /// Our hardware address.
     pub address: Address,
@@ -121,8 +124,9 @@ impl Packet {
         Self::open_in(name, options, Group::Alone)
     }
 
-    /// Takes over the device as `queues` interfaces, one at least, for as many hosts: each flow comes in by one of them, as the kernel's hash
-    /// says, and each can send. What is not of any flow, ARP for one, comes in by one of them too.
+    /// Takes over the device as `queues` interfaces, one at least, for as many hosts: each flow comes in by
+    /// one of them, as the kernel's hash says, and each can send. What is not of any flow, ARP for one, comes
+    /// in by one of them too.
     ///
     /// The kernel counts by how many sockets are open: if one is closed, its flows go to the others.
     ///
@@ -233,6 +237,14 @@ impl Interface for Packet {
     fn set_readable(&mut self) {
         self.presence.set_readable(self.receive.ring.ready(), &self.receive.socket);
     }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
+    }
 }
 
 impl Device for Packet {
@@ -268,6 +280,10 @@ impl RxQueue for Packet {
     /// Asks the kernel: one system call.
     fn shed(&self) -> u64 {
         self.receive.counters.lost(&self.receive.socket) + self.receive.unusable
+    }
+
+    fn coming(&self) -> u64 {
+        0
     }
 }
 
@@ -368,7 +384,8 @@ impl Receive {
     }
 }
 
-/// Begins to cut up a packet that is in its slot, or in the socket's queue because it is larger. False if it cannot be cut up.
+/// Begins to cut up a packet that is in its slot, or in the socket's queue because it is larger. False if it
+/// cannot be cut up.
 fn load(segments: &mut Segments, received: &Received<'_>, socket: &OwnedFd, large: &mut [u8]) -> bool {
     // A tag would have to go into each segment. Whoever tags and shares a kernel with us is not known.
     let plain = received.vlan.is_none();
@@ -412,7 +429,8 @@ impl Transmit {
         Ok(Self { socket, waiting: Vec::with_capacity(SEND_BATCH), sent: Vec::with_capacity(2 * SEND_BATCH) })
     }
 
-    /// Sends what waits, as far as the socket takes it. A frame it refuses is counted, and gone: the device is down, or its ring full.
+    /// Sends what waits, as far as the socket takes it. A frame it refuses is counted, and gone: the device
+    /// is down, or its ring full.
     fn send(&mut self, status: &Status) {
         while !self.waiting.is_empty() {
             let result = sys::send_all(self.socket.as_fd(), self.waiting.iter().map(Frame::bytes));

@@ -5,10 +5,11 @@ use std::io;
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Draws 128 bits from the operating system's generator (getrandom(2)). Waits for that to be ready, which it is once the machine has been up for
-/// some seconds.
+/// Draws 128 bits from the operating system's generator (getrandom(2)). Waits for that to be ready, which it
+/// is once the machine has been up for some seconds.
 ///
-/// By rustix, which is here anyway: the `getrandom` crate would be one more, for systems that have no such call.
+/// By rustix, which is here anyway: the `getrandom` crate would be one more, for systems that have no such
+/// call.
 ///
 /// # Errors
 /// If the kernel has none, or may not be asked.

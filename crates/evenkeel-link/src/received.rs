@@ -1,4 +1,5 @@
-//! A frame as a ring of a packet socket holds it, `TPACKET_V2` and `TPACKET_V3` alike: what the kernel says of it, and what it left undone.
+//! A frame as a ring of a packet socket holds it, `TPACKET_V2` and `TPACKET_V3` alike: what the kernel says
+//! of it, and what it left undone.
 
 use core::mem::{offset_of, size_of};
 
@@ -9,8 +10,8 @@ use crate::segment::Offload;
 /// Memory that a ring lies in.
 ///
 /// # Safety
-/// `base` points to `len` readable and writable octets, aligned to 16, for as long as the value lives, moved or not. Nobody else touches
-/// them but a kernel that keeps to the ring's protocol.
+/// `base` points to `len` readable and writable octets, aligned to 16, for as long as the value lives, moved
+/// or not. Nobody else touches them but a kernel that keeps to the ring's protocol.
 pub(crate) unsafe trait Memory {
     fn base(&self) -> *mut u8;
     fn len(&self) -> usize;
@@ -46,8 +47,8 @@ pub(crate) struct Received<'a> {
     pub(crate) unfinished: Option<Unfinished>,
 }
 
-/// A checksum still to be completed: the sum over everything from `start` to the end goes to `start + offset`, where the sum of the
-/// pseudo-header stands already.
+/// A checksum still to be completed: the sum over everything from `start` to the end goes to `start +
+/// offset`, where the sum of the pseudo-header stands already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unfinished {
     pub(crate) start: usize,
@@ -66,8 +67,8 @@ impl Received<'_> {
         self.bytes.len() == self.whole && self.to_be_segmented.is_none()
     }
 
-    /// Writes the frame with its VLAN tag back in its place and its checksum completed to `room`, which is [`Received::len`] long. False if
-    /// the checksum makes no sense.
+    /// Writes the frame with its VLAN tag back in its place and its checksum completed to `room`, which is
+    /// [`Received::len`] long. False if the checksum makes no sense.
     pub(crate) fn write(&self, room: &mut [u8]) -> bool {
         const ADDRESSES: usize = 12;
         let tag = self.vlan.as_ref().map_or(&[][..], |tag| tag);
@@ -185,7 +186,8 @@ pub(crate) fn offload_of(vnet: &[u8; VNET_BYTES]) -> Option<Offload> {
     (kind != 0).then(|| Offload { kind, size, transport: u16::from_ne_bytes([start_low, start_high]) })
 }
 
-/// Completes a checksum in place (RFC 1071). Returns false, and changes nothing, if it would lie outside the frame.
+/// Completes a checksum in place (RFC 1071). Returns false, and changes nothing, if it would lie outside the
+/// frame.
 pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
     let Some(covered) = frame.get_mut(unfinished.start..) else { return false };
     let sum = !folded_sum(covered);
@@ -219,7 +221,8 @@ mod tests {
 
     #[test]
     fn an_unfinished_checksum_is_completed() {
-        // IPv4 pseudo-header 10.0.0.1 to 10.0.0.2, UDP, length 11: 0x0a00+0x0001+0x0a00+0x0002+0x0011+0x000b = 0x141f.
+        // IPv4 pseudo-header 10.0.0.1 to 10.0.0.2, UDP, length 11: 0x0a00+0x0001+0x0a00+0x0002+0x0011+0x000b
+        // = 0x141f.
         let datagram = [0x30, 0x39, 0, 7, 0, 11, 0x14, 0x1f, b'a', b'b', b'c'];
         let mut frame = [&[0; 34][..], &datagram].concat();
         assert!(complete(&mut frame, Unfinished { start: 34, offset: 6 }));

@@ -8,8 +8,9 @@
 //!       ▲ next                           ▲ kernel's            0        4        32                     tp_mac
 //! ```
 //!
-//! The status word says whose a slot is. The kernel fills a slot of its own and then stores `TP_STATUS_USER`; we read the slot
-//! and then store `TP_STATUS_KERNEL`. Layouts: linux/if_packet.h and Documentation/networking/packet_mmap.rst.
+//! The status word says whose a slot is. The kernel fills a slot of its own and then stores `TP_STATUS_USER`;
+//! we read the slot and then store `TP_STATUS_KERNEL`. Layouts: linux/if_packet.h and
+//! Documentation/networking/packet_mmap.rst.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -27,11 +28,13 @@ pub(crate) struct Ring<M> {
     next: usize,
 }
 
-/// What the kernel puts into a slot before the frame at most: header, address, virtio_net_hdr, and their alignment.
+/// What the kernel puts into a slot before the frame at most: header, address, virtio_net_hdr, and their
+/// alignment.
 pub(crate) const SLOT_OVERHEAD: usize = 96;
 
 impl<M: Memory> Ring<M> {
-    /// A ring of as many slots of `slot_bytes` as fit. `None` if that is less than one, or slots would not be aligned to 16.
+    /// A ring of as many slots of `slot_bytes` as fit. `None` if that is less than one, or slots would not be
+    /// aligned to 16.
     pub(crate) fn new(memory: M, slot_bytes: usize) -> Option<Self> {
         let slots = memory.len().checked_div(slot_bytes)?;
         let sound = slots > 0 && slot_bytes >= size_of::<tpacket2_hdr>() && slot_bytes.is_multiple_of(16);
@@ -51,9 +54,10 @@ impl<M: Memory> Ring<M> {
             return None;
         }
         const STATUS_BYTES: usize = InSlot::SKIPPED;
-        // SAFETY: `next` is less than `slots`, so the slot lies inside the memory (`new`), which outlives the borrow of `self`. Its status,
-        // read with acquire ordering, says that the kernel is done with it, and the slot goes back to the kernel by `release`,
-        // which takes `&mut self` and so cannot be called while this borrow lasts. The status word is left out of the slice.
+        // SAFETY: `next` is less than `slots`, so the slot lies inside the memory (`new`), which outlives the
+        // borrow of `self`. Its status, read with acquire ordering, says that the kernel is done with it, and
+        // the slot goes back to the kernel by `release`, which takes `&mut self` and so cannot be called
+        // while this borrow lasts. The status word is left out of the slice.
         let rest = unsafe {
             core::slice::from_raw_parts(self.slot().add(STATUS_BYTES), self.slot_bytes - STATUS_BYTES)
         };
@@ -74,7 +78,8 @@ impl<M: Memory> Ring<M> {
 
     fn status(&self) -> &AtomicU32 {
         const { assert!(offset_of!(tpacket2_hdr, tp_status) == 0) };
-        // SAFETY: in bounds and aligned as every slot is (`new`); the kernel too accesses this word only by single loads and stores.
+        // SAFETY: in bounds and aligned as every slot is (`new`); the kernel too accesses this word only by
+        // single loads and stores.
         unsafe { AtomicU32::from_ptr(self.slot().cast()) }
     }
 }
@@ -222,7 +227,8 @@ pub(crate) mod tests {
         assert_eq!((received.stamp_nanos, received.sent), (2_000_000_000_999_999_999, true));
     }
 
-    /// Every single value of every octet of the header, and many random slots: an answer, and inside the slot.
+    /// Every single value of every octet of the header, and many random slots: an answer, and inside the
+    /// slot.
     #[test]
     fn hostile_slots_are_read_without_harm() {
         let mut ring = ring(1);

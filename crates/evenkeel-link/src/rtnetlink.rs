@@ -1,7 +1,8 @@
 //! The kernel's tables, followed by rtnetlink (rtnetlink(7)): addresses, routes, neighbours.
 //!
-//! One socket hears of every change, and asks for whole tables: at the beginning, and again whenever announcements were lost or a change
-//! may have had others in its wake that are not announced (Linux takes routes away with their link or address without a word).
+//! One socket hears of every change, and asks for whole tables: at the beginning, and again whenever
+//! announcements were lost or a change may have had others in its wake that are not announced (Linux takes
+//! routes away with their link or address without a word).
 
 use core::ops::Range;
 use std::collections::{BTreeSet, VecDeque};
@@ -136,7 +137,8 @@ enum Table {
 const TABLES: [Table; 4] =
     [Table::Addresses, Table::Routes(Family::Inet), Table::Routes(Family::Inet6), Table::Neighbors];
 
-/// Groups of announcements: links, neighbours, and addresses and routes of both families (linux/rtnetlink.h, RTMGRP_*).
+/// Groups of announcements: links, neighbours, and addresses and routes of both families (linux/rtnetlink.h,
+/// RTMGRP_*).
 const GROUPS: u32 = 0x1 | 0x4 | 0x10 | 0x40 | 0x100 | 0x400;
 
 /// `NLM_F_DUMP_INTR`: the table changed while it was told.
@@ -183,8 +185,9 @@ impl KernelTables {
         self.resyncs
     }
 
-    /// Reads what waits and tells it, `limit` messages at most, so that a large table does not keep its reader from other work. False if there
-    /// was nothing to read; else there may be more, which the socket need not show.
+    /// Reads what waits and tells it, `limit` messages at most, so that a large table does not keep its
+    /// reader from other work. False if there was nothing to read; else there may be more, which the socket
+    /// need not show.
     ///
     /// # Errors
     /// If the socket fails, other than by having lost announcements.
@@ -384,7 +387,8 @@ fn is_up(message: &LinkMessage) -> bool {
 }
 
 fn address(message: &AddressMessage) -> Option<Entry> {
-    // Of IPv4 on a point-to-point link the local address differs from the other one; of IPv6 there is usually only the other one.
+    // Of IPv4 on a point-to-point link the local address differs from the other one; of IPv6 there is usually
+    // only the other one.
     let mut found = None;
     for attribute in &message.attributes {
         match attribute {

@@ -1,7 +1,8 @@
 //! Segmentation that a sender of the same kernel left to the adaptor, done here (TSO; USO for UDP).
 //!
-//! Over a veth, or between containers, the kernel hands over packets of up to 64 KiB with the size they are to be cut to. A segment has the
-//! headers of the whole with its own lengths, sequence number, identification and checksums.
+//! Over a veth, or between containers, the kernel hands over packets of up to 64 KiB with the size they are
+//! to be cut to. A segment has the headers of the whole with its own lengths, sequence number, identification
+//! and checksums.
 
 use crate::received::folded_sum;
 

@@ -32,7 +32,8 @@ pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, index: i32) -> io::Result<(
     sys::set_packet_option(socket, libc::PACKET_ADD_MEMBERSHIP, request)
 }
 
-/// Lets nothing more into the receive ring of a packet socket; what is in it stays. Does nothing to other descriptors.
+/// Lets nothing more into the receive ring of a packet socket; what is in it stays. Does nothing to other
+/// descriptors.
 pub fn shut(device: &OwnedFd) {
     // Fails for what is no socket, which has no such ring.
     let _ = sys::attach_filter(device.as_fd(), &Program::everything(0));
@@ -87,7 +88,8 @@ impl Presence {
 
     /// The socket is readable.
     pub(crate) fn set_readable(&mut self, has_frames: bool, socket: &OwnedFd) {
-        // Readable with an empty ring: the socket has an error for us, and stays readable until it is fetched.
+        // Readable with an empty ring: the socket has an error for us, and stays readable until it is
+        // fetched.
         if has_frames {
             self.down = false;
         } else if let Ok(Err(_)) = sockopt::socket_error(socket) {
@@ -95,7 +97,8 @@ impl Presence {
         }
     }
 
-    /// A device that is removed goes down first, and that is all the socket reports: whether it still exists has to be looked up.
+    /// A device that is removed goes down first, and that is all the socket reports: whether it still exists
+    /// has to be looked up.
     pub(crate) fn check(&self, device: &NetDevice, status: &Status) {
         if self.down && !device.index().is_ok_and(|index| index == self.index) {
             status.fail("the device was removed".to_owned());

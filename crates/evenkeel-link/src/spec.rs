@@ -132,9 +132,8 @@ pub fn open(spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, LinkErro
     })
 }
 
-/// Opens a device for a packet monitor: a network device only to be listened to, with a receive ring of `ring_pkts` times 2 KiB;
-/// a capture to be read
-/// as fast as it can be.
+/// Opens a device for a packet monitor: a network device only to be listened to, with a receive ring of
+/// `ring_pkts` times 2 KiB; a capture to be read as fast as it can be.
 ///
 /// # Errors
 /// [`LinkError`] says what to do; nothing is left behind.
@@ -148,7 +147,7 @@ pub fn listen(
         DeviceSpec::Tap(name) => Box::new(Tap::open(name, &TapOptions::default())?),
         DeviceSpec::Packet(name) => Box::new(Listener::open(name, listen, ring_pkts)?),
         DeviceSpec::Pcap(path) => {
-            let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
+            let options = ReplayOptions { pace: Pace::AtOnce, cut: true, ..ReplayOptions::default() };
             Box::new(Replay::open(path, &options, clock)?)
         }
     })

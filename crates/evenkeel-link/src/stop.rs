@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: asked to end, a program returns from its loop and drops what it holds, so nothing is left behind.
+//! Ctrl-C and SIGTERM: asked to end, a program returns from its loop and drops what it holds, so nothing is
+//! left behind.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,7 +12,8 @@ use crate::sys;
 
 /// The process-wide wish to end.
 ///
-/// A [`crate::Halt`] that watches [`Stop::fd`] wakes up on it. The descriptor stays readable: no halt sleeps once it is set.
+/// A [`crate::Halt`] that watches [`Stop::fd`] wakes up on it. The descriptor stays readable: no halt sleeps
+/// once it is set.
 #[derive(Debug)]
 pub struct Stop {
     event: Arc<OwnedFd>,
@@ -22,7 +24,8 @@ static EVENT: AtomicI32 = AtomicI32::new(-1);
 static STOP: OnceLock<Stop> = OnceLock::new();
 
 impl Stop {
-    /// Turns SIGINT and SIGTERM into this flag, from the first call on. A second signal of the same kind ends the process at once.
+    /// Turns SIGINT and SIGTERM into this flag, from the first call on. A second signal of the same kind ends
+    /// the process at once.
     ///
     /// # Errors
     /// If the process may open no more descriptors.

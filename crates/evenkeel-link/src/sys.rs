@@ -1,4 +1,5 @@
-//! The system calls that no safe wrapper offers: each function here is safe to call and checks what the kernel answers.
+//! The system calls that no safe wrapper offers: each function here is safe to call and checks what the
+//! kernel answers.
 
 use core::mem;
 use std::io;
@@ -10,14 +11,16 @@ use evenkeel_core::time::Duration;
 
 use crate::received::Memory;
 
-/// Sleeps until one of `fds` is ready or `timeout` has passed (`None`: for ever). A signal ends it early, without error.
+/// Sleeps until one of `fds` is ready or `timeout` has passed (`None`: for ever). A signal ends it early,
+/// without error.
 pub(crate) fn ppoll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
     let timeout = timeout.map(|t| libc::timespec {
         tv_sec: t.as_secs().min(i32::MAX as u64) as libc::time_t,
         tv_nsec: t.subsec_nanos().into(),
     });
     let timeout_ptr = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: `fds` is valid for writing `fds.len()` entries, the timeout is null or outlives the call, and no signal mask is set.
+    // SAFETY: `fds` is valid for writing `fds.len()` entries, the timeout is null or outlives the call, and
+    // no signal mask is set.
     let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ptr, ptr::null()) };
     if ready >= 0 {
         return Ok(());
@@ -47,16 +50,16 @@ fn handle_signal(
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
     action.sa_flags = flags | libc::SA_RESTART;
-    // SAFETY: `action` is initialised and lives through the call; without SA_SIGINFO the kernel calls the handler with the
-    // one argument that its type says.
+    // SAFETY: `action` is initialised and lives through the call; without SA_SIGINFO the kernel calls the
+    // handler with the one argument that its type says.
     check(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) })
 }
 
 /// Makes eventfd `fd` readable. Async-signal-safe: one `write`, and `errno` is what it was.
 pub(crate) fn notify_in_signal_handler(fd: RawFd) {
     let one = 1_u64.to_ne_bytes();
-    // SAFETY: `write` reads 8 bytes of a live array; a bad descriptor is an error, not a fault. `__errno_location` gives this
-    // thread's own errno, valid for its whole life.
+    // SAFETY: `write` reads 8 bytes of a live array; a bad descriptor is an error, not a fault.
+    // `__errno_location` gives this thread's own errno, valid for its whole life.
     unsafe {
         let errno = *libc::__errno_location();
         libc::write(fd, one.as_ptr().cast(), one.len());
@@ -67,11 +70,12 @@ pub(crate) fn notify_in_signal_handler(fd: RawFd) {
 /// An argument of a network-device ioctl: plain C data, all of it valid when zero.
 ///
 /// # Safety
-/// The type is `repr(C)`, any bit pattern is a valid value, and it is at least as large as what the kernel copies for the
-/// requests it is used with.
+/// The type is `repr(C)`, any bit pattern is a valid value, and it is at least as large as what the kernel
+/// copies for the requests it is used with.
 pub(crate) unsafe trait IoctlArgument {}
 
-// SAFETY: plain C structure of integers and unions of integers and unused pointers; the size that SIOC[GS]IF* and TUN[GS]ETIFF copy.
+// SAFETY: plain C structure of integers and unions of integers and unused pointers; the size that SIOC[GS]IF*
+// and TUN[GS]ETIFF copy.
 unsafe impl IoctlArgument for libc::ifreq {}
 // SAFETY: plain C structure of integers; the size that SIOCSIFADDR copies on an AF_INET6 socket.
 unsafe impl IoctlArgument for libc::in6_ifreq {}
@@ -82,11 +86,13 @@ pub(crate) fn ioctl<T: IoctlArgument>(
     request: libc::Ioctl,
     argument: &mut T,
 ) -> io::Result<()> {
-    // SAFETY: the descriptor is open; the argument is large enough by the contract of `IoctlArgument`, and exclusively ours.
+    // SAFETY: the descriptor is open; the argument is large enough by the contract of `IoctlArgument`, and
+    // exclusively ours.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request, ptr::from_mut(argument)) })
 }
 
-/// An `ifreq` for the device called `name`, of which at most 15 octets are used: the last one of the field ends the C string.
+/// An `ifreq` for the device called `name`, of which at most 15 octets are used: the last one of the field
+/// ends the C string.
 pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {
     // SAFETY: an all-zero `ifreq` is an empty name and zeros.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -135,8 +141,8 @@ pub(crate) fn set_packet_option<T: OptionValue>(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, value, len) })
 }
 
-/// Has the kernel cut what is sent through a UDP socket into datagrams of so many octets of payload each (udp(7), `UDP_SEGMENT`): the
-/// fastest way to make many small ones.
+/// Has the kernel cut what is sent through a UDP socket into datagrams of so many octets of payload each
+/// (udp(7), `UDP_SEGMENT`): the fastest way to make many small ones.
 ///
 /// # Errors
 /// Those of `setsockopt`: the socket is no UDP socket, or the kernel older than 4.18.
@@ -157,8 +163,8 @@ pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &Program) -> io::Result
     let program = libc::sock_fprog { len, filter: list.as_mut_ptr() };
     let value = (&raw const program).cast();
     let bytes = size_of::<libc::sock_fprog>() as libc::socklen_t;
-    // SAFETY: the value is `bytes` initialised octets, and points to `len` instructions; both live through the call, in which the kernel
-    // copies and checks them.
+    // SAFETY: the value is `bytes` initialised octets, and points to `len` instructions; both live through
+    // the call, in which the kernel copies and checks them.
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, value, bytes) })
 }
 
@@ -186,7 +192,8 @@ pub(crate) fn packet_fanout(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     Ok(group)
 }
 
-/// Binds a packet socket to the device with this index. With `protocol` zero it receives nothing, and only sends.
+/// Binds a packet socket to the device with this index. With `protocol` zero it receives nothing, and only
+/// sends.
 pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: i32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as libc::c_ushort,
@@ -205,7 +212,8 @@ pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: i32, protocol: u16) -> io::
 /// Messages that one call of [`send_all`] hands to the kernel at most.
 pub(crate) const SEND_BATCH: usize = 64;
 
-/// Sends the first of `messages` by one system call, without blocking. Returns how many the kernel took, at least one.
+/// Sends the first of `messages` by one system call, without blocking. Returns how many the kernel took, at
+/// least one.
 ///
 /// # Errors
 /// What it said about the very first message, when it took none.
@@ -225,7 +233,8 @@ pub(crate) fn send_all<'a>(
         count += 1;
     }
     let headers = headers.as_mut_ptr();
-    // SAFETY: the first `count` headers each point to one of `parts`, which point to borrowed messages; all outlive the call.
+    // SAFETY: the first `count` headers each point to one of `parts`, which point to borrowed messages; all
+    // outlive the call.
     let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count, libc::MSG_DONTWAIT) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
@@ -262,7 +271,8 @@ impl Drop for Mapping {
     }
 }
 
-// SAFETY: `len` octets at `base` stay mapped, page-aligned, until drop; only this owner and the kernel know them.
+// SAFETY: `len` octets at `base` stay mapped, page-aligned, until drop; only this owner and the kernel know
+// them.
 unsafe impl Memory for Mapping {
     fn base(&self) -> *mut u8 {
         self.base.as_ptr()

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::io::Errno;
 
-use crate::device::{Device, IN_TRANSIT_PKTS, Standing, Status, usable_mtu};
+use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, Status, usable_mtu};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{DeviceName, KernelCounters, NetDevice};
@@ -18,7 +18,8 @@ use crate::sys;
 /// How a TAP is opened.
 #[derive(Debug, Clone, Default)]
 pub struct TapOptions {
-    /// Addresses for the kernel's side, so that its programs reach us without further commands. Only for a TAP that does not exist yet.
+    /// Addresses for the kernel's side, so that its programs reach us without further commands. Only for a
+    /// TAP that does not exist yet.
     pub kernel_addresses: Vec<IpCidr>,
     /// Our hardware address. [`Address::Device`] is the kernel's at the other end, and so of no use here.
     pub address: Address,
@@ -26,9 +27,10 @@ pub struct TapOptions {
 
 /// A TAP device, as an interface with one receive ring.
 ///
-/// A device that did not exist is created, and goes away when this is dropped. A persistent one (`ip tuntap add`) is used and
-/// left as it was. The ring is the device's queue in the kernel (`txqueuelen`, 500 frames); a frame is read straight into its
-/// buffer, at one system call each. The kernel segments and completes checksums before we see a frame.
+/// A device that did not exist is created, and goes away when this is dropped. A persistent one (`ip tuntap
+/// add`) is used and left as it was. The ring is the device's queue in the kernel (`txqueuelen`, 500 frames);
+/// a frame is read straight into its buffer, at one system call each. The kernel segments and completes
+/// checksums before we see a frame.
 #[derive(Debug)]
 pub struct Tap {
     device: NetDevice,
@@ -136,7 +138,29 @@ impl Interface for Tap {
     }
 
     fn set_readable(&mut self) {
-        self.queue.readable = self.queue.status.standing() == Standing::Running;
+        self.queue.readable = self.queue.status.state() == DeviceState::Running;
+    }
+
+    fn flush(&mut self) {}
+
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    fn unreclaimed(&self) -> usize {
+        0
+    }
+
+    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
+        0
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
     }
 }
 
@@ -179,7 +203,8 @@ impl TapQueue {
                 return false;
             }
             match rustix::io::read(&*self.fd, frame.bytes_mut()) {
-                // The kernel cuts a frame off where the buffer ends and does not say so; one that fills it is taken to be longer.
+                // The kernel cuts a frame off where the buffer ends and does not say so; one that fills it is
+                // taken to be longer.
                 Ok(len) if len < room => return frame.resize(len),
                 Ok(_) => self.oversized += 1,
                 Err(Errno::INTR) => {}
@@ -192,7 +217,8 @@ impl TapQueue {
         }
     }
 
-    /// Writes one frame. The device takes it, or the kernel has no memory, or the device is down: either way it is done with.
+    /// Writes one frame. The device takes it, or the kernel has no memory, or the device is down: either way
+    /// it is done with.
     fn write(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
         loop {
             match rustix::io::write(&*self.fd, frame.bytes()) {
@@ -239,7 +265,8 @@ impl RxQueue for TapQueue {
     }
 
     fn arm(&mut self) -> bool {
-        // The descriptor is level-triggered: a frame that has come since the last read ends the sleep at once.
+        // The descriptor is level-triggered: a frame that has come since the last read ends the sleep at
+        // once.
         self.readable
     }
 
@@ -247,9 +274,14 @@ impl RxQueue for TapQueue {
     fn shed(&self) -> u64 {
         self.counters.tx_dropped().saturating_sub(self.counted_before) + self.oversized
     }
+
+    fn coming(&self) -> u64 {
+        0
+    }
 }
 
-/// Attaches to the TAP called `name`, creating it if need be. Returns its real name (`name` may hold a `%d`) and whether it is persistent.
+/// Attaches to the TAP called `name`, creating it if need be. Returns its real name (`name` may hold a `%d`)
+/// and whether it is persistent.
 fn attach(name: &DeviceName) -> Result<(OwnedFd, String, bool), LinkError> {
     use rustix::fs::{Mode, OFlags, open};
     let fd = match open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {

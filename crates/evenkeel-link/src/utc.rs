@@ -25,7 +25,8 @@ impl Utc {
     #[expect(clippy::cast_possible_truncation, reason = "all but the year are small")]
     pub const fn of(seconds: u64) -> Self {
         let (day, second) = (seconds / 86_400, seconds % 86_400);
-        // Days are counted from the first of March of the year 0, so that the leap day ends a year; 400 years have 146 097 days.
+        // Days are counted from the first of March of the year 0, so that the leap day ends a year; 400 years
+        // have 146 097 days.
         let days = day + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -14,8 +14,9 @@ use crate::sys;
 
 /// Where one thread sleeps: "interrupts enabled".
 ///
-/// It holds the descriptors of the thread's devices. Readiness is level-triggered: a device that still has frames ends
-/// the next sleep too. A wake-up that comes before the sleep is not lost, it prevents it. Sleeping allocates nothing.
+/// It holds the descriptors of the thread's devices. Readiness is level-triggered: a device that still has
+/// frames ends the next sleep too. A wake-up that comes before the sleep is not lost, it prevents it.
+/// Sleeping allocates nothing.
 #[derive(Debug)]
 pub struct Halt {
     notifier: Arc<Notifier>,
@@ -32,7 +33,8 @@ pub enum Woken {
     Readable,
     /// A [`Waker`] or [`Notifier`] was used, before the sleep or during it.
     Notified,
-    /// The deadline has come, or the sleep ended early for no reason that matters (a signal): look at the clock.
+    /// The deadline has come, or the sleep ended early for no reason that matters (a signal): look at the
+    /// clock.
     Deadline,
 }
 
@@ -43,8 +45,8 @@ struct Watched {
     errors: u8,
 }
 
-/// After so many errors in a row a descriptor is no longer waited for, so that a device that went away does not turn
-/// sleeping into spinning. (A link that merely goes down reports one error.)
+/// After so many errors in a row a descriptor is no longer waited for, so that a device that went away does
+/// not turn sleeping into spinning. (A link that merely goes down reports one error.)
 const ERRORS_MAX: u8 = 16;
 
 /// `poll` passes over descriptors that are negative.
@@ -107,7 +109,8 @@ impl Halt {
         Waker::from(self.notifier())
     }
 
-    /// Sleeps until a descriptor is readable, a wake-up comes, or `clock` shows `deadline` ([`Instant::NEVER`]: no deadline).
+    /// Sleeps until a descriptor is readable, a wake-up comes, or `clock` shows `deadline`
+    /// ([`Instant::NEVER`]: no deadline).
     ///
     /// With a deadline in the past, or after a wake-up, it only looks at the descriptors.
     ///
@@ -141,7 +144,8 @@ impl Halt {
         polled
     }
 
-    /// The descriptors that ended the last sleep, by index. One in error counts as readable: reading brings it to light.
+    /// The descriptors that ended the last sleep, by index. One in error counts as readable: reading brings
+    /// it to light.
     pub fn readable(&self) -> impl Iterator<Item = usize> {
         let devices = self.polled.iter().skip(1);
         devices.enumerate().filter(|(_, polled)| polled.revents != 0).map(|(index, _)| index)
@@ -163,7 +167,8 @@ impl Halt {
         }
     }
 
-    /// Whether the descriptor with this index is still waited for: not if it has reported nothing but errors for a while.
+    /// Whether the descriptor with this index is still waited for: not if it has reported nothing but errors
+    /// for a while.
     #[must_use]
     pub fn is_watched(&self, index: usize) -> bool {
         let (fd, polled) = (self.watched.get(index), self.polled.get(index + 1));
@@ -171,7 +176,8 @@ impl Halt {
     }
 }
 
-/// Ends the sleep of the thread whose [`Halt`] it came from. A wake-up is one atomic swap, and a system call only if it sleeps.
+/// Ends the sleep of the thread whose [`Halt`] it came from. A wake-up is one atomic swap, and a system call
+/// only if it sleeps.
 #[derive(Debug)]
 pub struct Notifier {
     event: OwnedFd,
@@ -199,7 +205,8 @@ impl Notifier {
 
     /// Declares the thread awake; says whether a wake-up has come.
     ///
-    /// A waker that saw ASLEEP may write after this has read; its write then ends one later sleep for nothing, which is harmless.
+    /// A waker that saw ASLEEP may write after this has read; its write then ends one later sleep for
+    /// nothing, which is harmless.
     fn rise(&self) -> bool {
         let notified = self.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED;
         if notified {
@@ -300,7 +307,8 @@ mod tests {
         assert!(!halt.is_watched(0));
     }
 
-    /// Each wake-up is a hand-over: if one were lost, the sleeper would sleep until the far deadline and the count would be short.
+    /// Each wake-up is a hand-over: if one were lost, the sleeper would sleep until the far deadline and the
+    /// count would be short.
     #[test]
     fn no_wake_up_is_lost_between_looking_and_sleeping() {
         const TURNS: u32 = 20_000;

@@ -1,4 +1,5 @@
-//! Packet sockets on a veth pair in a namespace of its own, against each other and against the kernel's stack.
+//! Packet sockets on a veth pair in a namespace of its own, against each other and against the kernel's
+//! stack.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -13,8 +14,8 @@ use evenkeel_core::interface::{Interface, RxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
 use evenkeel_link::{
-    Address, Clock, Device, DeviceChange, DeviceChanges, LinkError, Listen, Listener, Packet, PacketOptions,
-    Standing, device_now,
+    Address, Clock, Device, DeviceChange, DeviceChanges, DeviceState, LinkError, Listen, Listener, Packet,
+    PacketOptions, device_now,
 };
 use support::{Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run};
 
@@ -143,7 +144,8 @@ fn flows_are_spread_over_the_queues_of_a_device_each_in_order_and_none_twice() {
     });
 }
 
-/// Over a veth the kernel leaves the checksum to an adaptor that is not there; smoltcp's check is independent of ours.
+/// Over a veth the kernel leaves the checksum to an adaptor that is not there; smoltcp's check is independent
+/// of ours.
 #[test]
 fn datagrams_of_the_kernel_have_a_right_checksum() {
     in_namespace(|| {
@@ -242,7 +244,8 @@ fn a_flood_is_shed_by_the_ring_and_counted() {
     });
 }
 
-/// UDP segmentation offload: one large packet, to be split by an adaptor. It may fit into the ring, or be larger than it could hold.
+/// UDP segmentation offload: one large packet, to be split by an adaptor. It may fit into the ring, or be
+/// larger than it could hold.
 #[test]
 fn what_is_left_to_be_segmented_is() {
     in_namespace(|| {
@@ -319,7 +322,7 @@ fn a_device_that_goes_down_may_come_back_and_one_that_is_removed_has_failed() {
         let status = bench.device.status();
         run("ip link set ek0 down");
         assert!(bench.frame_within(Duration::from_millis(200), |_| false).is_none());
-        assert_eq!(status.standing(), Standing::Running);
+        assert_eq!(status.state(), DeviceState::Running);
         bench.send(&[0; 60]);
         assert_eq!(status.refused(), 1);
         run("ip link set ek0 up");
@@ -336,7 +339,7 @@ fn a_device_that_goes_down_may_come_back_and_one_that_is_removed_has_failed() {
         for _ in 0..2 {
             assert!(bench.frame_within(Duration::from_millis(100), |_| false).is_none());
         }
-        assert_eq!(status.standing(), Standing::Failed);
+        assert_eq!(status.state(), DeviceState::Failed);
     });
 }
 

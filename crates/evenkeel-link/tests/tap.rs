@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{Address, Device, LinkError, Standing, Tap, TapOptions};
+use evenkeel_link::{Address, Device, DeviceState, LinkError, Tap, TapOptions};
 use support::{Bench, arp_reply, echo_reply, in_namespace, is_arp_request, is_ipv4, run, wait_until_gone};
 
 const US: [u8; 4] = [10, 77, 0, 2];
@@ -137,7 +137,7 @@ fn a_device_removed_under_us_is_noticed_and_does_not_spin() {
         let status = bench.device.status();
         run("ip link del gone0");
         assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
-        assert_eq!(status.standing(), Standing::Failed);
+        assert_eq!(status.state(), DeviceState::Failed);
         bench.send(&[0; 60]);
         assert_eq!(status.refused(), 1);
         assert_eq!(bench.device.queue(0).pending(), 0);

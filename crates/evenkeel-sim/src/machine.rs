@@ -1,8 +1,9 @@
 //! Machine models: what each kind of work costs on a machine. Data files, every number with its source.
 //!
-//! A model gives nanoseconds per piece of work ([`Work`]), and where one receive architecture's code differs from the others', a cost
-//! for that architecture alone; then what differs in a *variant* of the system, and what programs that the paper ran there take. A kind that
-//! a model does not name costs nothing. See `docs/machine-models.md`.
+//! A model gives nanoseconds per piece of work ([`Work`]), and where one receive architecture's code differs
+//! from the others', a cost for that architecture alone; then what differs in a *variant* of the system, and
+//! what programs that the paper ran there take. A kind that a model does not name costs nothing. See
+//! `docs/machine-models.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,8 +34,8 @@ pub struct Price {
     pub time: Duration,
     /// Where the number comes from.
     pub source: String,
-    /// Why it is another one under this architecture or in this variant, as the paper tells; `None` for one that is not. It begins with
-    /// `none: ` if the paper does not tell.
+    /// Why it is another one under this architecture or in this variant, as the paper tells; `None` for one
+    /// that is not. It begins with `none: ` if the paper does not tell.
     pub reason: Option<String>,
 }
 

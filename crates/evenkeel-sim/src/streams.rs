@@ -229,7 +229,7 @@ impl StreamClient {
         let data: Vec<u8> = (0..self.octets.min(CHUNK)).map(|place| octet(number, place)).collect();
         let (stream, taken) = system.connect_with(self.to, &data)?;
         if taken == self.octets {
-            system.shutdown(stream);
+            let _ = system.shutdown(stream);
         }
         Ok((stream, taken))
     }
@@ -250,7 +250,7 @@ impl StreamClient {
                 Err(why) => return Some(Outcome::Failed(why)),
             }
             if asking.sent == self.octets {
-                system.shutdown(stream);
+                let _ = system.shutdown(stream);
             }
         }
         let mut chunk = [0; CHUNK];
@@ -267,7 +267,7 @@ impl StreamClient {
                     }
                     if self.leaves(asking) && asking.back < self.octets {
                         if asking.number % 4 == 1 {
-                            system.abort(stream);
+                            let _ = system.abort(stream);
                         }
                         return Some(Outcome::Left);
                     }

@@ -9,12 +9,12 @@ use crate::wire::IpAddress;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checksum {
     sum: u64,
-    /// Whether an odd number of octets was added, so that the next octet is the low half of a 16-bit word.
+    /// Whether an odd number of bytes was added, so that the next byte is the low half of a 16-bit word.
     odd: bool,
 }
 
 impl Checksum {
-    /// The sum over the pseudo header of `len` octets of `protocol` (RFC 768, RFC 8200 8.1).
+    /// The sum over the pseudo header of `len` bytes of `protocol` (RFC 768, RFC 8200 8.1).
     ///
     /// IPv4 and IPv6 differ only in the addresses: the other fields add up to the same.
     pub fn pseudo(source: &IpAddress, destination: &IpAddress, protocol: u8, len: usize) -> Self {
@@ -28,6 +28,7 @@ impl Checksum {
 
     /// The sum with `bytes` appended.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "it adds to a sum, and a slice is no checksum")]
     pub fn add(self, bytes: &[u8]) -> Self {
         let words = sum_words(bytes);
         let sum = if self.odd { u64::from(fold(words).swap_bytes()) } else { words };

@@ -10,8 +10,8 @@
 //! Both functions are keyed hashes, so that a number is hit by chance only: in 2^32 guesses about 16 are right (two epochs, eight MSS), and only
 //! while cookies are in use. The layout is D. J. Bernstein's of 1996, and that of the timestamp Linux's.
 //!
-//! Unlike theirs `data` depends on the peer's number. Else the ACK in a segment of data, if the one octet before it is lost, would look like a good cookie of a
-//! peer with a number one higher and the next lower MSS, and the stream would begin an octet late.
+//! Unlike theirs `data` depends on the peer's number. Else the ACK in a segment of data, if the one byte before it is lost, would look like a good cookie of a
+//! peer with a number one higher and the next lower MSS, and the stream would begin an byte late.
 
 use super::secret::{Purpose, Secret};
 use super::seq::SeqNumber;
@@ -42,7 +42,7 @@ impl SynCookies {
         Self(secret)
     }
 
-    /// The initial sequence number to answer a SYN with that has sequence number `irs` and came from a peer that takes `mss` octets.
+    /// The initial sequence number to answer a SYN with that has sequence number `irs` and came from a peer that takes `mss` bytes.
     ///
     /// `None` if `mss` is below the least a cookie can say, which no real link has.
     #[must_use]

@@ -1,6 +1,17 @@
-//! Why a segment is dropped.
+//! What becomes of a segment, and why one is dropped.
 
-/// Why a segment, or the octets in it, went no further.
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It brought bytes for the user.
+    Data,
+    /// It ended here: an acknowledgment, part of a handshake, a reset.
+    Control,
+    /// It was dropped.
+    Dropped(TcpDrop),
+}
+
+/// Why a segment, or the bytes in it, went no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TcpDrop {
     /// Bad header length, or a port of zero.

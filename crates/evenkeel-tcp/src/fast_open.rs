@@ -48,7 +48,7 @@ impl FastOpenServer {
         self.before = Some(core::mem::replace(&mut self.secret, secret));
     }
 
-    /// The cookie for this client (RFC 7413, 4.1.2): of eight octets, and good for the address `server` of ours only.
+    /// The cookie for this client (RFC 7413, 4.1.2): of eight bytes, and good for the address `server` of ours only.
     #[must_use]
     pub fn cookie(&self, client: &IpAddress, server: &IpAddress) -> Cookie {
         cookie(&self.secret, client, server)
@@ -93,7 +93,7 @@ impl FastOpenServer {
 
 fn cookie(secret: &Secret, client: &IpAddress, server: &IpAddress) -> Cookie {
     let hash = secret.pair_hash(Purpose::FastOpenServer, client, server);
-    // Eight octets are a length that cookies may have.
+    // Eight bytes are a length that cookies may have.
     Cookie::new(&hash.to_be_bytes()).unwrap_or(Cookie::REQUEST)
 }
 
@@ -134,7 +134,7 @@ pub struct FastOpenOffer {
 }
 
 impl FastOpenCache {
-    /// A cache for about so many servers, 96 octets each. All its memory is allocated now.
+    /// A cache for about so many servers, 96 bytes each. All its memory is allocated now.
     #[must_use]
     pub fn new(secret: Secret, servers: usize) -> Self {
         let sets = servers.div_ceil(WAYS).max(1);

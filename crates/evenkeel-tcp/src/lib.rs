@@ -1,7 +1,30 @@
-//! TCP (RFC 9293): sans-IO, for servers with very many connections.
+//! TCP (RFC 9293): sans-IO, for servers with very many connections, and for whoever has a use for a TCP of his own.
 //!
-//! Segments, the user's calls and the time go in; segments, events and deadlines come out. Nothing here reads a clock, draws a
-//! random number or knows about frames: initial sequence numbers and keys are handed in, and the caller puts segments into packets.
+//! Nothing here reads a clock, draws a random number, starts a thread or knows about packets of the layers below. Segments, the user's calls and the time go in;
+//! segments, deadlines and events come out:
+//!
+//! | goes in | comes out |
+//! | --- | --- |
+//! | a segment, and what its IP header said: [`Endpoint::input`] | what became of it: [`Fate`] |
+//! | what ICMP said of one of ours: [`Endpoint::unreachable`], [`Endpoint::packet_too_big`] | |
+//! | the time: [`Endpoint::advance`] | when it has to be told next: [`Endpoint::next_deadline`] |
+//! | the user's calls: [`Endpoint::listen`], [`accept`](Endpoint::accept), [`connect`](Endpoint::connect), [`read`](Endpoint::read), [`write`](Endpoint::write), [`close`](Endpoint::close) and others | what the user is to hear: [`Endpoint::poll_event`] |
+//! | | segments to send: [`Endpoint::poll_transmit`] |
+//!
+//! The contract:
+//!
+//! - After anything has gone in, take segments and events until there are none, then ask for the deadline.
+//! - The time never goes back. It may be any time: of a clock, or of a simulation.
+//! - The [`Secret`] must be random, and nobody else may know it: initial sequence numbers (RFC 6528), ports (RFC 6056), SYN cookies and the hash of the table of
+//!   connections come from it. With the same secret, the same input gives the same output, to the byte.
+//! - Who gives segments has checked that the packet was whole and for an address of ours, no group and no broadcast. Checksum, header and options are checked
+//!   here. Whatever the bytes say, nothing panics, and no queue grows without a bound.
+//! - Who takes segments puts them into IP packets between the two ends that [`Transmit`](endpoint::Transmit) names, with the codepoints that it says. What cannot be sent is lost, as
+//!   in a network, and sent again.
+//! - Nothing is allocated for a segment, but that buffers grow; memory of all buffers together is bounded ([`EndpointConfig::buffers`]), and so are connections, those
+//!   half-open and those in TIME-WAIT.
+//!
+//! Two endpoints that talk to each other, in 72 lines: `examples/lossy_pipe.rs`. One connection without all the others: [`Connection`].
 //!
 //! What belongs to one connection is apart from what stands beside all of them:
 //!
@@ -21,10 +44,10 @@
 //! | the key behind all that must not be guessed | [`secret`] |
 //! | counters; why segments are dropped | [`counters`]; [`drop`] |
 //! | the Internet checksum (RFC 1071) | [`checksum`] |
-//! | headers, flags, segments to and from octets | [`segment`] |
+//! | headers, flags, segments to and from bytes | [`segment`] |
 //! | options | [`options`] |
 //! | the eleven states and what leads from one to the next | [`state`] |
-//! | octets to send, octets received, holes in them | [`buffer`] |
+//! | bytes to send, bytes received, holes in them | [`buffer`] |
 //!
 //! Words are those of RFC 9293: `SND.UNA`, `RCV.NXT`, `SEG.SEQ` are `snd.una`, `rcv.nxt`, `seg.seq` here.
 
@@ -60,7 +83,7 @@ pub mod tuple;
 pub use checksum::Checksum;
 pub use connection::{Config, Connection};
 pub use counters::{Counter, Counters};
-pub use drop::TcpDrop;
+pub use drop::{Fate, TcpDrop};
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use isn::InitialSequence;
 pub use listener::{Listener, ListenerConfig};

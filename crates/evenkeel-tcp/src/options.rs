@@ -2,15 +2,15 @@
 
 use super::seq::{SeqNumber, SeqRange};
 
-/// Octets of options that a header has room for.
+/// Bytes of options that a header has room for.
 pub const OPTIONS_MAX: usize = 40;
-/// The most octets of a Fast Open cookie (RFC 7413, 2).
+/// The most bytes of a Fast Open cookie (RFC 7413, 2).
 pub const COOKIE_MAX: usize = 16;
 /// SACK blocks that fit beside nothing else (RFC 2018, 3).
 pub const SACK_BLOCKS_MAX: usize = 4;
 
-/// The least MSS that is believed of a peer: 48, as in Linux (`TCP_MIN_SND_MSS`). 40 octets of options may come off it, and what is left must be something;
-/// a peer that could make us send an octet at a time would need very little to keep us busy (CVE-2019-11479). Not more, for small devices do say 48, and mean it.
+/// The least MSS that is believed of a peer: 48, as in Linux (`TCP_MIN_SND_MSS`). 40 bytes of options may come off it, and what is left must be something;
+/// a peer that could make us send an byte at a time would need very little to keep us busy (CVE-2019-11479). Not more, for small devices do say 48, and mean it.
 pub const MSS_MIN: u16 = 48;
 /// What a peer takes that does not say (RFC 9293, 3.7.1, MUST-15).
 pub const MSS_DEFAULT_V4: u16 = 536;
@@ -29,7 +29,7 @@ const FAST_OPEN: u8 = 34;
 /// What a segment says in its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Octets of payload the sender can take in a segment (RFC 9293, 3.7.1). In SYNs.
+    /// Bytes of payload the sender can take in a segment (RFC 9293, 3.7.1). In SYNs.
     pub mss: Option<u16>,
     /// How far the sender's later windows are shifted (RFC 7323, 2). In SYNs.
     pub window_scale: Option<u8>,
@@ -114,7 +114,7 @@ impl Cookie {
     /// The request for a cookie.
     pub const REQUEST: Self = Self { octets: [0; COOKIE_MAX], len: 0 };
 
-    /// A cookie of 4 to 16 octets, an even number of them (RFC 7413, 4.1.1); or the request, if there are none.
+    /// A cookie of 4 to 16 bytes, an even number of them (RFC 7413, 4.1.1); or the request, if there are none.
     #[must_use]
     pub fn new(octets: &[u8]) -> Option<Self> {
         let right =
@@ -124,7 +124,7 @@ impl Cookie {
         Some(cookie)
     }
 
-    /// Its octets.
+    /// Its bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         self.octets.get(..usize::from(self.len)).unwrap_or_default()
@@ -138,7 +138,7 @@ impl Cookie {
 }
 
 impl Options {
-    /// Reads the octets between header and payload.
+    /// Reads the bytes between header and payload.
     ///
     /// It never fails: an option whose length is illegal ends the list (RFC 9293, MUST-7, asks to be prepared for it), one of a
     /// known kind and a wrong length is passed over, and so is one of an unknown kind (MUST-6).
@@ -183,7 +183,7 @@ impl Options {
         }
     }
 
-    /// The octets they take in a header: a multiple of four, at most [`OPTIONS_MAX`].
+    /// The bytes they take in a header: a multiple of four, at most [`OPTIONS_MAX`].
     #[must_use]
     pub fn len(&self) -> usize {
         let len = self.octets_before_sack();
@@ -209,7 +209,7 @@ impl Options {
         len
     }
 
-    /// The SACK blocks that find room behind so many octets.
+    /// The SACK blocks that find room behind so many bytes.
     fn blocks_that_fit(&self, len: usize) -> &[SeqRange] {
         let room = OPTIONS_MAX.saturating_sub(len + 4) / 8;
         let blocks = self.sack.as_slice();
@@ -222,7 +222,7 @@ impl Options {
         *self == Self::default()
     }
 
-    /// Writes them, and says how many octets they take. SACK blocks that find no room are left out, the last first.
+    /// Writes them, and says how many bytes they take. SACK blocks that find no room are left out, the last first.
     ///
     /// Aligned as RFC 7323, appendix A, advises and everybody does.
     #[must_use]
@@ -254,7 +254,7 @@ impl Options {
     }
 }
 
-/// The data of an option whose length octet `rest` begins with, and what follows it.
+/// The data of an option whose length byte `rest` begins with, and what follows it.
 fn split_option(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&len, rest) = rest.split_first()?;
     rest.split_at_checked(usize::from(len).checked_sub(2)?)
@@ -278,7 +278,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Appends octets; leaves them out if there is no room.
+    /// Appends bytes; leaves them out if there is no room.
     fn write(&mut self, octets: &[u8]) {
         let end = self.len + octets.len();
         if let Some(room) = self.octets.get_mut(self.len..end) {
@@ -287,7 +287,7 @@ impl Writer {
         }
     }
 
-    /// Appends timestamps, so that two octets before them align them.
+    /// Appends timestamps, so that two bytes before them align them.
     fn timestamps(&mut self, before: [u8; 2], Timestamps { value, echo }: Timestamps) {
         let ([x, y], [a, b, c, d], [e, f, g, h]) = (before, value.to_be_bytes(), echo.to_be_bytes());
         self.write(&[x, y, TIMESTAMPS, 10, a, b, c, d, e, f, g, h]);

@@ -30,14 +30,14 @@ impl Pacer {
         (self.next > now).then_some(self.next)
     }
 
-    /// So many octets left.
+    /// So many bytes left.
     pub(super) fn on_sent(&mut self, octets: u32, window: &Window, srtt: Duration, now: Instant) {
         let credit = (srtt / 8).min(Self::CREDIT_MAX);
         let earliest = Instant::ZERO + now.since(Instant::ZERO + credit);
         self.next = self.next.max(earliest) + Self::time_for(octets, window, srtt);
     }
 
-    /// How long so many octets take at the rate of now.
+    /// How long so many bytes take at the rate of now.
     fn time_for(octets: u32, window: &Window, srtt: Duration) -> Duration {
         let gain =
             if window.cwnd < window.ssthresh / 2 { Self::GAIN_SLOW_START } else { Self::GAIN_AVOIDANCE };

@@ -8,7 +8,7 @@ use super::seq::{SeqNumber, SeqRange};
 use crate::checksum::Checksum;
 use crate::wire::{IpAddress, IpProtocol, TcpPacket};
 
-/// Octets of a header without options.
+/// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
 
 /// The control bits.
@@ -127,9 +127,9 @@ pub struct Header {
     pub source: u16,
     /// The receiver's port.
     pub destination: u16,
-    /// SEG.SEQ: of the SYN, or of the first octet of payload.
+    /// SEG.SEQ: of the SYN, or of the first byte of payload.
     pub seq: SeqNumber,
-    /// SEG.ACK: the next octet the sender expects. Means something only beside [`Flags::ACK`].
+    /// SEG.ACK: the next byte the sender expects. Means something only beside [`Flags::ACK`].
     pub ack: SeqNumber,
     /// The control bits.
     pub flags: Flags,
@@ -144,14 +144,14 @@ pub struct Header {
 }
 
 impl Header {
-    /// Octets of the header with its options.
+    /// Bytes of the header with its options.
     #[must_use]
     pub fn octets(&self) -> usize {
         HEADER_LEN + self.options.len()
     }
 }
 
-/// Why octets are not a segment.
+/// Why bytes are not a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// Shorter than the header, or than the header says it is.
@@ -193,7 +193,7 @@ impl<'a> Segment<'a> {
     /// Reads what an IP packet carries from `source` to `destination`; `ecn` is what the IP header says. Payload stays where it is.
     ///
     /// # Errors
-    /// The octets are not a segment, or not the one that was sent.
+    /// The bytes are not a segment, or not the one that was sent.
     pub fn parse(
         octets: &'a [u8],
         source: &IpAddress,
@@ -210,7 +210,7 @@ impl<'a> Segment<'a> {
             destination: packet.dst_port(),
             seq: SeqNumber::new(packet.seq_number().0.cast_unsigned()),
             ack: SeqNumber::new(packet.ack_number().0.cast_unsigned()),
-            // `new_checked` vouches for the whole header; the control bits are its fourteenth octet.
+            // `new_checked` vouches for the whole header; the control bits are its fourteenth byte.
             flags: Flags(octets.get(13).copied().unwrap_or_default()),
             window: packet.window_len(),
             urgent: packet.urgent_at(),
@@ -223,13 +223,13 @@ impl<'a> Segment<'a> {
         Ok(Self { header, payload: [packet.payload(), &[]] })
     }
 
-    /// Octets of payload.
+    /// Bytes of payload.
     #[must_use]
     pub const fn payload_len(&self) -> usize {
         self.payload[0].len() + self.payload[1].len()
     }
 
-    /// SEG.LEN: octets of payload, and one each for SYN and FIN (RFC 9293, 3.4).
+    /// SEG.LEN: bytes of payload, and one each for SYN and FIN (RFC 9293, 3.4).
     #[must_use]
     pub const fn seq_len(&self) -> u32 {
         let flags = self.header.flags;
@@ -242,7 +242,7 @@ impl<'a> Segment<'a> {
         SeqRange::at(self.header.seq, self.seq_len())
     }
 
-    /// Octets of header and payload.
+    /// Bytes of header and payload.
     #[must_use]
     pub fn len(&self) -> usize {
         self.header.octets() + self.payload_len()
@@ -254,7 +254,7 @@ impl<'a> Segment<'a> {
         self.payload_len() == 0
     }
 
-    /// Writes it, with its checksum, to the beginning of `to`; says how many octets. `None` if `to` is shorter than [`Segment::len`].
+    /// Writes it, with its checksum, to the beginning of `to`; says how many bytes. `None` if `to` is shorter than [`Segment::len`].
     pub fn emit(&self, to: &mut [u8], source: &IpAddress, destination: &IpAddress) -> Option<usize> {
         let (options, options_len) = self.header.options.emit();
         let header_len = HEADER_LEN + options_len;

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// The number of an octet in a stream, or of the SYN or FIN.
+/// The number of an byte in a stream, or of the SYN or FIN.
 ///
 /// There is no `Ord`: numbers on a circle have none. All arithmetic wraps, whatever a peer sends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -84,7 +84,7 @@ impl AddAssign<u32> for SeqNumber {
     }
 }
 
-/// The number so many octets earlier. The way between two numbers is [`SeqNumber::since`].
+/// The number so many bytes earlier. The way between two numbers is [`SeqNumber::since`].
 impl Sub<u32> for SeqNumber {
     type Output = Self;
     fn sub(self, octets: u32) -> Self {

@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 /// The hash is keyed, so nobody outside can choose tuples that collide (Crosby and Wallach, "Denial of service via algorithmic
 /// complexity attacks", 2003). There is no scan but [`iter`](Self::iter), which is for reports, and nothing depends on the order of the hash table.
 ///
-/// Memory: the slab is as large as the table ever was; an entry costs 48 octets and the value, and 6 to 12 for the hash table. The slab grows by pieces
+/// Memory: the slab is as large as the table ever was; an entry costs 48 bytes and the value, and 6 to 12 for the hash table. The slab grows by pieces
 /// that never move, the hash table by doubling, up to the limit; so an insertion allocates seldom, and never for ever.
 #[derive(Clone)]
 pub struct Table<V> {
@@ -277,7 +277,7 @@ impl<V> fmt::Debug for Table<V> {
     }
 }
 
-/// Octets that one entry takes in the slab.
+/// Bytes that one entry takes in the slab.
 #[cfg(test)]
 pub(super) const fn slot_octets<V>() -> usize {
     size_of::<Slot<V>>()

@@ -26,7 +26,7 @@ impl FourTuple {
         Header { source: self.local.port, destination: self.remote.port, ..Header::default() }
     }
 
-    /// Gives `hash` the tuple as a string of octets: 12 for IPv4, 36 for IPv6.
+    /// Gives `hash` the tuple as a string of bytes: 12 for IPv4, 36 for IPv6.
     pub(super) fn hash_with<T>(&self, hash: impl FnOnce(&[u8]) -> T) -> T {
         let [local, remote] = [self.local, self.remote].map(|end| end.port.to_be_bytes());
         if let (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) = (self.local.addr, self.remote.addr) {

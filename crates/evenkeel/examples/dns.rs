@@ -24,7 +24,7 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
-pub fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
     let me = engine.attach("dns");
     let socket = engine.enter(me, |system| system.bind(None, 53))??;
     while engine.wait(me, socket, until)? == Ended::Done {

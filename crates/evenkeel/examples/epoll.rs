@@ -9,7 +9,7 @@ use evenkeel::{Engine, Next};
 use rustix::event::{Timespec, epoll};
 
 /// Serves until `other` is readable and at its end, which nobody but the loop knows of; says how many datagrams were echoed.
-pub fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Result<u64, Box<dyn Error>> {
+pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Result<u64, Box<dyn Error>> {
     let me = engine.attach("epoll");
     let socket = engine.enter(me, |system| system.bind(None, 7))??;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;

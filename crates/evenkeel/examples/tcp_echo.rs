@@ -10,18 +10,19 @@ use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
-pub fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
     let me = engine.attach("tcp-echo");
     let events = engine.enter(me, |system| system.events())?;
     let listener = engine.enter(me, |system| system.listen(None, 7, &ListenerConfig::default()))??;
     while engine.wait(me, events, until)? == Ended::Done {
         engine.enter(me, |system| {
             while let Some(event) = system.next_event(events) {
-                let accepted =
-                    std::iter::from_fn(|| system.accept(listener)).map(|(stream, _)| stream).collect();
-                let ready: Vec<SocketId> =
-                    if event.socket == listener { accepted } else { vec![event.socket] };
-                ready.into_iter().for_each(|stream| echo(system, stream));
+                while let Some((stream, _)) = system.accept(listener) {
+                    echo(system, stream);
+                }
+                if event.socket != listener {
+                    echo(system, event.socket);
+                }
             }
         })?;
     }

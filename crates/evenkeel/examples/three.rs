@@ -8,7 +8,11 @@ use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine};
 
 /// Serves in the calling thread until a certain time, and tells what came for which port.
-pub fn serve(mut engine: Engine, until: Instant, mut say: impl FnMut(u16)) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(
+    mut engine: Engine,
+    until: Instant,
+    mut say: impl FnMut(u16),
+) -> Result<(), Box<dyn Error>> {
     let me = engine.attach("three");
     let events = engine.enter(me, |system| system.events())?;
     let one = engine.enter(me, |system| system.bind(None, 1001))??;

@@ -6,7 +6,7 @@ use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
-pub fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
     let me = engine.attach("udp-echo");
     let socket = engine.enter(me, |system| system.bind(None, 7))??;
     while engine.wait(me, socket, until)? == Ended::Done {

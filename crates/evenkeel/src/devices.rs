@@ -8,7 +8,7 @@ use evenkeel_core::host::{AddInterfaceError, Host};
 use evenkeel_core::stack::{AddressConflict, InterfaceId};
 use evenkeel_core::wire::IpAddress;
 use evenkeel_link::{
-    Address, Device, DeviceChange, DeviceChanges, MTU_MAX, Notifier, Standing, Status, device_now,
+    Address, Device, DeviceChange, DeviceChanges, DeviceState, MTU_MAX, Notifier, Status, device_now,
 };
 
 /// Something that happened to a host from outside, for whoever runs it to know.
@@ -103,7 +103,7 @@ impl Watched {
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.status.standing() == Standing::Running
+        self.status.state() == DeviceState::Running
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -195,8 +195,8 @@ impl Following {
     }
 }
 
-/// Gives an engine devices in place of those that were removed, from another thread; copies are the same. Opening a device takes the kernel
-/// longer than a core that has packets to see to may be kept from it.
+/// Gives an engine devices in place of those that were removed, from another thread; copies are the same.
+/// Opening a device takes the kernel longer than a core that has packets to see to may be kept from it.
 #[derive(Debug, Clone)]
 pub struct Replacer {
     devices: Sender<(InterfaceId, Box<dyn Device>)>,
@@ -204,7 +204,8 @@ pub struct Replacer {
 }
 
 impl Replacer {
-    /// Has the engine put `device` in the place of an interface's, between two units of work. [`Notice::Replaced`] tells what came of it.
+    /// Has the engine put `device` in the place of an interface's, between two units of work.
+    /// [`Notice::Replaced`] tells what came of it.
     pub fn replace(&self, interface: InterfaceId, device: Box<dyn Device>) {
         // An engine that is gone needs no device.
         let _ = self.devices.send((interface, device));

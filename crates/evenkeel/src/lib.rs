@@ -1,4 +1,5 @@
-//! evenkeel on a real core: the host of [`evenkeel_core`], driven by the machine's clock, on the devices of [`evenkeel_link`].
+//! evenkeel on a real core: the host of [`evenkeel_core`], driven by the machine's clock, on the devices of
+//! [`evenkeel_link`].
 //!
 //! A program implements [`Program`](core::process::Program); an [`Engine`] runs it on the calling thread:
 //!

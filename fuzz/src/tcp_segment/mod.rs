@@ -16,7 +16,7 @@ mod peer;
 use std::sync::Arc;
 
 use evenkeel_core::tcp::congestion::Algorithm;
-use evenkeel_core::tcp::connection::{Config, Connection, Error, Keepalive, Unavailable};
+use evenkeel_core::tcp::connection::{Config, Connection, Error, Keepalive, StreamOption, Unavailable};
 use evenkeel_core::tcp::endpoint::{Event, Lane, ListenAt, Packet};
 use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::recovery::RecoveryConfig;
@@ -389,7 +389,8 @@ impl World {
         let tuple = self.endpoint.tuple(id).expect("it is there");
         let Some(peer) = self.peers.iter().position(|peer| peer.tuple == *tuple) else {
             // Of somebody who is no peer, by Fast Open with a peer's address.
-            return self.endpoint.abort(id);
+            let _ = self.endpoint.abort(id);
+            return;
         };
         let written = 0;
         self.held.push(Held { id, peer, place: None, written, readable: false, writable: false });
@@ -455,11 +456,11 @@ impl World {
         let Some(place) = picked else { return };
         let id = self.held[place].id;
         match call {
-            0 | 1 => self.endpoint.shutdown(id),
+            0 | 1 => _ = self.endpoint.shutdown(id),
             2..=4 => self.endpoint.close(id, self.now),
-            5 => self.endpoint.abort(id),
-            6 => self.endpoint.set_nagle(id, false),
-            _ => self.endpoint.set_nagle(id, true),
+            5 => _ = self.endpoint.abort(id),
+            6 => _ = self.endpoint.set(id, StreamOption::Nagle(false), self.now),
+            _ => _ = self.endpoint.set(id, StreamOption::Nagle(true), self.now),
         }
         if (2..=5).contains(&call) {
             self.held.swap_remove(place);
@@ -509,7 +510,7 @@ impl World {
         self.pass(Duration::from_secs(3_600));
         for port in PORTS {
             while let Some(id) = self.endpoint.accept(&ListenAt { address: None, port }) {
-                self.endpoint.abort(id);
+                let _ = self.endpoint.abort(id);
             }
         }
         self.drain();
@@ -544,7 +545,7 @@ impl World {
         let id = self.held.last().expect("a newcomer is accepted").id;
         assert_eq!(self.endpoint.read(id, &mut got, self.now), Ok(100));
         assert_eq!(got[..100], data.payload);
-        self.endpoint.abort(id);
+        let _ = self.endpoint.abort(id);
         self.held.clear();
         self.drain();
         self.pass(Duration::from_secs(1));

@@ -1,16 +1,20 @@
-//! TCP between two processors: two of our hosts on a cable, two of smoltcp on the same cable, the kernel's loopback.
+//! TCP between two processors: two of our hosts on a cable, two of smoltcp on the same cable, the kernel's
+//! loopback.
 //!
-//! `cargo bench -p evenkeel-apps --bench tcp` prints the table; `-- --rounds 5` for more rounds, `-- WORD` only contenders with that word in their names.
-//! `-- --profile NAME WORKLOAD SECONDS` just runs one of them, for a profiler. As root, with `ip` and `ethtool`, for the kernel's part: it has a network namespace
-//! of its own, whose loopback is also measured with an MTU of 1500 octets and without segmentation offload, as the others are.
+//! `cargo bench -p evenkeel-apps --bench tcp` prints the table; `-- --rounds 5` for more rounds, `-- WORD`
+//! only contenders with that word in their names. `-- --profile NAME WORKLOAD SECONDS` just runs one of them,
+//! for a profiler. As root, with `ip` and `ethtool`, for the kernel's part: it has a network namespace of its
+//! own, whose loopback is also measured with an MTU of 1500 bytes and without segmentation offload, as the
+//! others are.
 //!
-//! Client and server have a processor each. They take turns, so that a noisy minute hits all, and what is shown is the median; the ratios are what counts.
+//! Client and server have a processor each. They take turns, so that a noisy minute hits all, and what is
+//! shown is the median; the ratios are what counts.
 //!
 //! | workload | what is counted |
 //! | --- | --- |
-//! | bulk | octets that the receiving program has read, of one connection |
-//! | connections | opened, used for one octet in each direction, closed; 32 at a time |
-//! | requests | of one octet, answered by one, on 32 connections that stay |
+//! | bulk | bytes that the receiving program has read, of one connection |
+//! | connections | opened, used for one byte in each direction, closed; 32 at a time |
+//! | requests | of one byte, answered by one, on 32 connections that stay |
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may fail, and prints its table")]
 
 mod kernel;

@@ -20,7 +20,8 @@ use crate::shared::{CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors
 
 /// As adaptors of 10 Gbit/s have.
 const RING_PKTS: usize = 1_024;
-/// Events that a program handles in one step: all that there may be, as one that asks `epoll_wait` for so many.
+/// Events that a program handles in one step: all that there may be, as one that asks `epoll_wait` for so
+/// many.
 const EVENTS: usize = 2 * TOGETHER;
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
 /// Addresses of the client: connections in TIME-WAIT keep their ports.

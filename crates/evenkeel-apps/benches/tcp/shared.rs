@@ -6,7 +6,7 @@ use std::thread;
 
 use evenkeel::link::{Clock, cpus, pin_to_cpu, prefer_this_thread};
 
-/// Octets of a write and of a read.
+/// Bytes of a write and of a read.
 pub(crate) const CHUNK: usize = 64 << 10;
 /// Conversations at a time.
 pub(crate) const TOGETHER: usize = 32;
@@ -50,7 +50,8 @@ pub(crate) struct Progress {
     /// How long to count, in nanoseconds.
     time: u64,
     done: AtomicU64,
-    /// When counting began, and what had been done then; when it was last looked at, and what had been done then.
+    /// When counting began, and what had been done then; when it was last looked at, and what had been done
+    /// then.
     first: [AtomicU64; 2],
     last: [AtomicU64; 2],
 }

@@ -185,7 +185,8 @@ fn marker(style: usize, x: f64, y: f64) -> String {
     }
 }
 
-/// Moves sorted places apart to a distance of at least `gap`, keeps their order, and stays within `low..high` if it can.
+/// Moves sorted places apart to a distance of at least `gap`, keeps their order, and stays within `low..high`
+/// if it can.
 fn spread(places: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut spread = places.to_vec();
     let mut at_least = low;

@@ -1,7 +1,7 @@
 //! Charts as SVG, to be set inline into a page: no script, nothing loaded from elsewhere.
 //!
-//! Colours come from the page ([`STYLE`]), so that one picture serves light and dark. Series are told apart by colour,
-//! by marker and by a label at their end.
+//! Colours come from the page ([`STYLE`]), so that one picture serves light and dark. Series are told apart
+//! by colour, by marker and by a label at their end.
 
 mod bars;
 mod line;
@@ -11,8 +11,8 @@ pub use bars::{Bar, BarChart, Segment};
 pub use line::{Curve, LineChart};
 pub use scale::{Axis, Scale};
 
-/// The style sheet that charts need. Colours are those of Okabe and Ito, distinguishable with any colour vision; two
-/// series swap a dark tone for its light sister on a dark page.
+/// The style sheet that charts need. Colours are those of Okabe and Ito, distinguishable with any colour
+/// vision; two series swap a dark tone for its light sister on a dark page.
 pub const STYLE: &str = include_str!("chart.css");
 
 /// Series that have a colour of their own; further ones begin again.

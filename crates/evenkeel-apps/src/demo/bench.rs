@@ -34,11 +34,12 @@ pub(super) const SERVICE_PORT: u16 = 7;
 const VICTIM_PORT_FIRST: u16 = 9;
 /// Requests a second to the second service.
 pub(super) const VICTIM_PPS: u64 = 1_000;
-/// Octets of payload of every request: with headers, the smallest Ethernet frame.
+/// Bytes of payload of every request: with headers, the smallest Ethernet frame.
 pub(super) const PAYLOAD: usize = 18;
 /// Flows of the flood.
 const FLOWS: u16 = 64;
-/// Limit of channels and of socket queues: half a second of requests to the second service, should the machine take the core away.
+/// Limit of channels and of socket queues: half a second of requests to the second service, should the
+/// machine take the core away.
 const QUEUE_PKTS: usize = 512;
 /// Frames sent between two looks at the clock, at most.
 const BURST_PKTS: u64 = 64;
@@ -58,7 +59,7 @@ pub(super) struct Conditions {
     pub(super) seed: u64,
 }
 
-/// Octets of each request frame, without FCS.
+/// Bytes of each request frame, without FCS.
 pub(super) const FRAME_BYTES: usize = 14 + 20 + 8 + PAYLOAD;
 
 pub(super) const HOST: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
@@ -72,7 +73,8 @@ struct Schedule {
     end: Instant,
 }
 
-/// Offers `offered_pps` to the service and measures what becomes of it: undisturbed, or the least disturbed of some tries.
+/// Offers `offered_pps` to the service and measures what becomes of it: undisturbed, or the least disturbed
+/// of some tries.
 pub(super) fn measure(conditions: &Conditions, offered_pps: u64, repeats: &mut usize) -> io::Result<Point> {
     undisturbed(repeats, |point: &Point| point.core_share, || measure_once(conditions, offered_pps))
 }
@@ -168,8 +170,8 @@ fn generate(
     Offered { in_window, window, victims: victim_pace.granted(), frames, wire: end.sent() }
 }
 
-/// A port whose requests the adaptor steers to another receive ring than the service's, if it has several: as an administrator
-/// who wants traffic separated would see to.
+/// A port whose requests the adaptor steers to another receive ring than the service's, if it has several: as
+/// an administrator who wants traffic separated would see to.
 pub(super) fn victim_port(end: &End) -> u16 {
     let ring = |port| end.steers_to(requests(end, port, 1, 0).next());
     let service = ring(SERVICE_PORT);
@@ -306,7 +308,8 @@ fn run_host(
     };
     let window = (at(schedule.window.0)?, at(schedule.window.1)?);
     at(schedule.end)?;
-    // A machine that took the generator's core away may have it send later than that. Books are closed over all it sent.
+    // A machine that took the generator's core away may have it send later than that. Books are closed over
+    // all it sent.
     let _ = sent.recv();
     let in_rings = engine.host_mut().in_rings();
     let ledger = engine.host().ledger();
@@ -342,13 +345,19 @@ fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
         offered_pps: per_second(offered.in_window, offered.window),
         delivered_pps: per_second(until.delivered - from.delivered, until.core.at.since(from.core.at)),
         neighbour_cpu: until.core.share_of(&from.core, until.neighbour, from.neighbour),
-        victim_loss: 1.0 - seen as f64 / (offered.victims.max(1)) as f64,
+        victim_loss: lost(offered.victims, seen),
         victim_p99_us: observed.latency.percentile(99.0).map(|p99| p99.as_secs_f64() * 1e6),
         cpu: until.core.shares_since(&from.core),
         drops: drops(&observed, wire),
         conserved,
         core_share: until.core.core_share_since(&from.core),
     }
+}
+
+/// The share of requests that did not come. Where none was sent, none was lost.
+#[expect(clippy::cast_precision_loss, reason = "rates for reports")]
+fn lost(sent: u64, seen: u64) -> f64 {
+    if sent == 0 { 0.0 } else { 1.0 - seen as f64 / sent as f64 }
 }
 
 fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {

@@ -1,8 +1,9 @@
 //! The kernel's own UDP socket under the same load, on a veth pair in a network namespace of its own.
 //!
-//! The service does the same work for each request and answers it. The veth's interface work runs on the generator's core, and receive packet steering
-//! moves protocol input to the service's core: the classic host, where the network interrupts whatever runs. The generator sends through a
-//! packet socket, which is far slower than a cable; what it really offered is what is reported.
+//! The service does the same work for each request and answers it. The veth's interface work runs on the
+//! generator's core, and receive packet steering moves protocol input to the service's core: the classic
+//! host, where the network interrupts whatever runs. The generator sends through a packet socket, which is
+//! far slower than a cable; what it really offered is what is reported.
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -30,7 +31,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const GENERATOR_MAC: &str = "02:00:00:00:00:01";
 const SERVICE_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
 
-/// Measures the kernel's socket at each of `loads`, telling `progress` of each. `None`, with the reason, where that cannot be done.
+/// Measures the kernel's socket at each of `loads`, telling `progress` of each. `None`, with the reason,
+/// where that cannot be done.
 pub(super) fn run(
     loads: &[u64],
     work: Duration,

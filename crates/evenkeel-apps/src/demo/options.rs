@@ -7,14 +7,15 @@ use evenkeel_core::time::Duration;
 pub struct Options {
     /// Names of the architectures to run, in this order. Default all five.
     pub architectures: Vec<String>,
-    /// Loads at which each architecture is measured, from a tenth of the peak to beyond ten times. Default 12.
+    /// Loads at which each architecture is measured, from a tenth of the peak to beyond ten times. Default
+    /// 12.
     pub points: usize,
     /// Length of the measured window at each load. Default 0.75 s, which makes the whole take about a minute.
     pub seconds_per_point: f64,
     /// Work of the service for each request. Default 1 µs.
     pub work: Duration,
-    /// Receive queues of the interface. Default 4; with one, `soft-lrp` cannot both shed a flood for free and keep a second socket
-    /// apart from it.
+    /// Receive queues of the interface. Default 4; with one, `soft-lrp` cannot both shed a flood for free and
+    /// keep a second socket apart from it.
     pub queues: usize,
     /// Seed of everything that is random. Default 1.
     pub seed: u64,

@@ -4,10 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::books::{CpuShares, Drop};
+
 /// Share of the offered frames that may be missing at a load that still counts as loss-free.
 ///
-/// Offered and delivered frames are counted over one window of time, but a few frames are always on their way when the
-/// window ends. They are not lost; at low loads they weigh most.
+/// Offered and delivered frames are counted over one window of time, but a few frames are always on their way
+/// when the window ends. They are not lost; at low loads they weigh most.
 pub const LOSS_FREE_TOLERANCE: f64 = 0.005;
 
 /// A core that the host had for less than this share of the time makes figures low and uneven.
@@ -37,7 +39,7 @@ pub struct Setup {
     pub cores: usize,
     /// Work of the service for each request, in nanoseconds.
     pub work_ns: u64,
-    /// Octets of each request frame, Ethernet header included, FCS not.
+    /// Bytes of each request frame, Ethernet header included, FCS not.
     pub frame_bytes: usize,
     /// Receive queues of the interface.
     pub queues: usize,
@@ -74,8 +76,8 @@ pub struct Architecture {
     pub neighbour_cpu: f64,
     /// Share of the requests to the unflooded socket that it never received.
     pub victim_loss: f64,
-    /// 99th percentile of the time from a request's sending to the unflooded socket until its program had it, in
-    /// microseconds. `None` if it received none.
+    /// 99th percentile of the time from a request's sending to the unflooded socket until its program had it,
+    /// in microseconds. `None` if it received none.
     pub victim_p99_us: Option<f64>,
     /// Whether at every load each frame was accounted for.
     pub conserved: bool,
@@ -104,38 +106,13 @@ pub struct Point {
     pub drops: Vec<Drop>,
     /// Whether each frame was accounted for.
     pub conserved: bool,
-    /// The share of the window in which the host's thread really had its core. What is missing the machine gave to other
-    /// programs, or to other machines.
+    /// The share of the window in which the host's thread really had its core. What is missing the machine
+    /// gave to other programs, or to other machines.
     pub core_share: f64,
 }
 
-/// Frames dropped at one place for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drop {
-    /// Name of an [`evenkeel_core::drop::Reason`].
-    pub reason: String,
-    /// Where: an interface's ring, a named queue, a socket.
-    pub place: String,
-    /// How many.
-    pub frames: u64,
-}
-
-/// How a core spent its time; the shares add up to one.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct CpuShares {
-    /// At interrupt level.
-    pub interrupt: f64,
-    /// At software-interrupt level.
-    pub soft_interrupt: f64,
-    /// In the polling thread.
-    pub polling_thread: f64,
-    /// In processes: the service, the unflooded socket's program, and the neighbour.
-    pub process: f64,
-    /// At idle level, or halted.
-    pub idle: f64,
-}
-
-/// The kernel's own UDP socket under the same load, on a veth pair.
+/// The kernel's own UDP socket under the same load, on a veth pair. Receive packet steering puts protocol
+/// input on the service's core.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Release of the kernel.
@@ -190,16 +167,18 @@ impl Architecture {
         }
     }
 
-    /// The share of requests the unflooded socket lost at the load that hurt it most.
+    /// The share of requests the unflooded socket lost at the load that hurt it most. A point at which
+    /// nothing was offered says nothing of loss: the machine did not let the generator send.
     #[must_use]
     pub fn worst_victim_loss(&self) -> f64 {
-        self.points.iter().map(|p| p.victim_loss).fold(0.0, f64::max)
+        let offered = self.points.iter().filter(|p| p.offered_pps > 0.0);
+        offered.map(|p| p.victim_loss).fold(0.0, f64::max)
     }
 }
 
 impl Demonstration {
-    /// The share of its core that the host had in the measurement that was disturbed most, if that is so little that the figures
-    /// suffer from it.
+    /// The share of its core that the host had in the measurement that was disturbed most, if that is so
+    /// little that the figures suffer from it.
     #[must_use]
     pub fn disturbed(&self) -> Option<f64> {
         let points = self.architectures.iter().flat_map(|a| &a.points);
@@ -297,6 +276,14 @@ mod tests {
         assert_eq!(results.disturbed(), None);
         results.architectures[1].points[2].core_share = 0.4;
         assert_eq!(results.disturbed(), Some(0.4));
+    }
+
+    #[test]
+    fn a_point_at_which_nothing_was_offered_is_no_loss() {
+        let mut points = vec![fixture::point(0.0), fixture::point(2.0)];
+        points[0].victim_loss = 1.0;
+        points[1].victim_loss = 0.25;
+        assert_eq!(Architecture::from_points("polled", points).worst_victim_loss(), 0.25);
     }
 
     #[test]

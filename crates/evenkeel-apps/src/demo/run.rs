@@ -47,7 +47,8 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         progress(&Progress { name, done: told, of, offered_pps, delivered_pps });
     };
     let mut points: Vec<Vec<Point>> = architectures.iter().map(|_| Vec::new()).collect();
-    // Load by load rather than architecture by architecture: what the machine's other tenants do then hits all alike.
+    // Load by load rather than architecture by architecture: what the machine's other tenants do then hits
+    // all alike.
     for &load in &loads {
         for (&architecture, points) in architectures.iter().zip(&mut points) {
             let point = measure(&conditions(architecture), load, &mut repeats)?;

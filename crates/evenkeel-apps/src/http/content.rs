@@ -1,22 +1,24 @@
-//! The content of a request: it is read and forgotten, so that the connection can be kept (RFC 9112, 6 and 7.1).
+//! The content of a request: it is read and forgotten, so that the connection can be kept (RFC 9112, 6 and
+//! 7.1).
 
-/// Octets of content that are read and forgotten.
+/// Bytes of content that are read and forgotten.
 pub(super) const CONTENT_BYTES_MAX: u64 = 64 << 10;
-/// Octets that the line with a chunk's size may have: a size, and extensions that nobody knows.
+/// Bytes that the line with a chunk's size may have: a size, and extensions that nobody knows.
 const LINE_BYTES_MAX: u64 = 256;
-/// Octets that the trailer fields may have together.
+/// Bytes that the trailer fields may have together.
 const TRAILER_BYTES_MAX: u64 = 8 << 10;
 
 /// What is still to come of a request's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
-    /// So many octets; none when it is over.
+    /// So many bytes; none when it is over.
     Length(u64),
     /// Chunks, and trailer fields.
     Chunked(Chunked),
 }
 
-/// A content that cannot be read to its end: it makes no sense, or is too long. Nobody knows where the next request would begin.
+/// A content that cannot be read to its end: it makes no sense, or is too long. Nobody knows where the next
+/// request would begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
@@ -47,15 +49,16 @@ impl Content {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunked {
     at: At,
-    /// Of the chunk: its size as far as it was read, then the octets that are still to come.
+    /// Of the chunk: its size as far as it was read, then the bytes that are still to come.
     left: u64,
-    /// Octets of all chunks so far.
+    /// Bytes of all chunks so far.
     content: u64,
-    /// Octets of this line, or of the trailer.
+    /// Bytes of this line, or of the trailer.
     line: u64,
 }
 
-/// What comes next. Lines end with CR and LF: a server that takes less for an end sees other chunks than the next one does.
+/// What comes next. Lines end with CR and LF: a server that takes less for an end sees other chunks than the
+/// next one does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     /// The first digit of a size.
@@ -98,7 +101,7 @@ impl Chunked {
         Ok(passed)
     }
 
-    /// What follows an octet that is none of the content; `None` if it cannot stand here.
+    /// What follows a byte that is none of the content; `None` if it cannot stand here.
     fn step(&mut self, octet: u8) -> Option<At> {
         self.line += 1;
         let trailing = matches!(self.at, At::Trailer | At::Field | At::FieldLf | At::LastLf);
@@ -139,7 +142,8 @@ impl Chunked {
     }
 }
 
-/// What may stand in a line (RFC 9110, 5.5: field values; there and in quoted extensions octets above 127, too).
+/// What may stand in a line (RFC 9110, 5.5: field values; there and in quoted extensions bytes above 127,
+/// too).
 fn is_text(octet: u8) -> bool {
     octet == b'\t' || octet >= b' ' && octet != 0x7f
 }
@@ -148,7 +152,7 @@ fn is_text(octet: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// How many octets a chunked content has; `None` if it is not all there.
+    /// How many bytes a chunked content has; `None` if it is not all there.
     fn len(octets: &[u8], piece: usize) -> Result<Option<usize>, Unreadable> {
         let (mut content, mut passed) = (Content::Chunked(Chunked::new()), 0);
         while passed < octets.len() && !content.is_over() {

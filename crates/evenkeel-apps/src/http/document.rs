@@ -1,22 +1,22 @@
-//! The document: octets that anybody can make who knows how many there are.
+//! The document: bytes that anybody can make who knows how many there are.
 
-/// So many octets, each of which can be told by its place; no two stretches of it are alike.
+/// So many bytes, each of which can be told by its place; no two stretches of it are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Document {
     len: u64,
 }
 
-/// Octets that are made at a time.
+/// Bytes that are made at a time.
 const WORD: usize = 8;
 
 impl Document {
-    /// One of `len` octets.
+    /// One of `len` bytes.
     #[must_use]
     pub const fn new(len: u64) -> Self {
         Self { len }
     }
 
-    /// How many octets.
+    /// How many bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
@@ -28,7 +28,7 @@ impl Document {
         self.len == 0
     }
 
-    /// The octets from `place` on.
+    /// The bytes from `place` on.
     pub fn read(&self, place: u64, to: &mut [u8]) {
         // Up to the beginning of a word, whole words, and the rest.
         let odd = (place.wrapping_neg() as usize % WORD).min(to.len());

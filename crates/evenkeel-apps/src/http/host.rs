@@ -1,4 +1,5 @@
-//! What the field `Host` may say: the host and perhaps the port of a URI, or nothing (RFC 9110, 7.2; RFC 3986, 3.2.2 and 3.2.3).
+//! What the field `Host` may say: the host and perhaps the port of a URI, or nothing (RFC 9110, 7.2; RFC
+//! 3986, 3.2.2 and 3.2.3).
 
 use std::net::Ipv6Addr;
 

@@ -1,10 +1,13 @@
-//! A minimal HTTP/1.x responder (RFC 9110, RFC 9112), sans-IO: octets of a connection in, octets of a connection out.
+//! A minimal HTTP/1.x responder (RFC 9110, RFC 9112), sans-IO: bytes of a connection in, bytes of a
+//! connection out.
 //!
-//! It has one document, of so many octets, which is made up as it is sent: any size costs no memory. `GET` and `HEAD` of `/` give it; everything else
-//! gives an error that fits. Connections are kept (HTTP/1.1) or closed (HTTP/1.0, or as the client says), and requests may come one behind the other.
+//! It has one document, of so many bytes, which is made up as it is sent: any size costs no memory. `GET` and
+//! `HEAD` of `/` give it; everything else gives an error that fits. Connections are kept (HTTP/1.1) or closed
+//! (HTTP/1.0, or as the client says), and requests may come one behind the other.
 //!
-//! It is for measurements and for tests against other people's clients. It has no clock: unless it is told the date there is no `Date`
-//! (RFC 9110, 6.6.1), and who runs it says when a client has had [time enough](Responder::time_out).
+//! It is for measurements and for tests against other people's clients. It has no clock: unless it is told
+//! the date there is no `Date` (RFC 9110, 6.6.1), and who runs it says when a client has had [time
+//! enough](Responder::time_out).
 
 mod content;
 mod date;
@@ -22,7 +25,8 @@ use request::{Head, Request};
 
 /// One connection of a server.
 ///
-/// Give it what comes ([`Responder::receive`], [`Responder::end`]) and send what it has to say ([`Responder::fill`], [`Responder::sent`]); when it
+/// Give it what comes ([`Responder::receive`], [`Responder::end`]) and send what it has to say
+/// ([`Responder::fill`], [`Responder::sent`]); when it
 /// [is over](Responder::is_over), close. Its memory is bounded: it takes no more while an answer waits to be sent.
 #[derive(Debug)]
 pub struct Responder {
@@ -69,8 +73,8 @@ impl Responder {
         self.date = Some(date);
     }
 
-    /// The client has had time enough. If it has begun a request there is an answer to send (RFC 9110, 15.5.9); false if there is nothing
-    /// to say, and the connection can be closed at once.
+    /// The client has had time enough. If it has begun a request there is an answer to send (RFC 9110,
+    /// 15.5.9); false if there is nothing to say, and the connection can be closed at once.
     pub fn time_out(&mut self) -> bool {
         if self.answer.is_some() || self.last || self.input.is_empty() {
             return false;
@@ -79,8 +83,8 @@ impl Responder {
         true
     }
 
-    /// Takes octets that came from the client; says how many. The rest has to wait until answers are sent. Once the connection is to be closed it
-    /// takes everything, and forgets it.
+    /// Takes bytes that came from the client; says how many. The rest has to wait until answers are sent.
+    /// Once the connection is to be closed it takes everything, and forgets it.
     pub fn receive(&mut self, octets: &[u8]) -> usize {
         if self.last {
             return octets.len();
@@ -105,7 +109,8 @@ impl Responder {
         self.ended = true;
     }
 
-    /// Writes what is to be sent next to the beginning of `to`; says how much. It stays to be sent until it [was](Responder::sent).
+    /// Writes what is to be sent next to the beginning of `to`; says how much. It stays to be sent until it
+    /// [was](Responder::sent).
     pub fn fill(&self, to: &mut [u8]) -> usize {
         let Some(answer) = &self.answer else { return 0 };
         let head = answer.head.get(answer.head_sent..).unwrap_or_default();
@@ -118,7 +123,7 @@ impl Responder {
         first + len
     }
 
-    /// The first `len` octets of what [`Responder::fill`] gave have been sent.
+    /// The first `len` bytes of what [`Responder::fill`] gave have been sent.
     pub fn sent(&mut self, len: usize) {
         let Some(answer) = &mut self.answer else { return };
         let of_head = len.min(answer.head.len() - answer.head_sent);
@@ -175,8 +180,8 @@ impl Responder {
         }
     }
 
-    /// Takes what belongs to a request's content; says how much that is. If that cannot be told, the connection is closed: the request
-    /// itself has its answer.
+    /// Takes what belongs to a request's content; says how much that is. If that cannot be told, the
+    /// connection is closed: the request itself has its answer.
     fn pass_content(&mut self, octets: &[u8]) -> usize {
         self.content.pass(octets).unwrap_or_else(|_| {
             self.last = true;

@@ -5,7 +5,7 @@ use httparse::{EMPTY_HEADER, Error, Header};
 use super::content::{CONTENT_BYTES_MAX, Chunked, Content};
 use super::host;
 
-/// Octets that the head of a request may have.
+/// Bytes that the head of a request may have.
 pub const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Header fields that a request may have.
 pub const HEADERS_MAX: usize = 64;
@@ -89,7 +89,7 @@ pub(super) struct Request {
     pub(super) content: Content,
 }
 
-/// Reads a request and says how many octets its head has; `None` if it is not all there yet.
+/// Reads a request and says how many bytes its head has; `None` if it is not all there yet.
 ///
 /// # Errors
 /// It cannot be understood, so nobody knows where the next one would begin.
@@ -178,7 +178,8 @@ impl<'h, 'b> Fields<'h, 'b> {
     }
 }
 
-/// Content that was coded so. Unless `chunked` comes last, and once, nobody can tell where it ends (RFC 9112, 6.3).
+/// Content that was coded so. Unless `chunked` comes last, and once, nobody can tell where it ends (RFC 9112,
+/// 6.3).
 fn chunked<'b>(codings: impl Iterator<Item = &'b [u8]>) -> Result<Content, Status> {
     let mut codings = codings.map(<[u8]>::trim_ascii).filter(|coding| !coding.is_empty()).peekable();
     let mut known = true;

@@ -11,7 +11,8 @@ fn responder() -> Responder {
     Responder::new(Document::new(LEN))
 }
 
-/// What it has to say to `octets`, which come in pieces of `piece`, and its answers leave in pieces of `room`.
+/// What it has to say to `octets`, which come in pieces of `piece`, and its answers leave in pieces of
+/// `room`.
 fn converse(responder: &mut Responder, mut octets: &[u8], piece: usize, room: usize) -> Vec<u8> {
     let mut said = Vec::new();
     let mut to = vec![0; room];
@@ -117,7 +118,8 @@ fn what_cannot_be_given_gets_the_error_that_fits() {
     assert_eq!(status_of(b"GET / HTTP/1.1\r\nHost: h\r\n folded\r\n\r\n"), (400, true));
 }
 
-/// What one server takes for the end of a request and another one for its middle lets a request in by the back door (RFC 9112, 11.2).
+/// What one server takes for the end of a request and another one for its middle lets a request in by the
+/// back door (RFC 9112, 11.2).
 #[test]
 fn what_could_be_read_in_two_ways_is_refused() {
     let with = |fields: &str| status_of(format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes());
@@ -268,7 +270,7 @@ proptest! {
         prop_assert!(!responder.is_over());
     }
 
-    /// Any octets: it keeps its bounds, says whole answers, and closes or waits.
+    /// Any bytes: it keeps its bounds, says whole answers, and closes or waits.
     #[test]
     fn any_octets_do_no_harm(octets in proptest::collection::vec(any::<u8>(), 0..500), cut in 0usize..40, piece in 1usize..100) {
         let mut responder = responder();

@@ -137,7 +137,8 @@ impl Sink for CaptureFile {
     }
 }
 
-/// The statistics that end a file. What the queue and the disk lost is one interface's loss only if there is one.
+/// The statistics that end a file. What the queue and the disk lost is one interface's loss only if there is
+/// one.
 fn add_statistics(file: &mut Vec<u8>, interfaces: &[Interface], begin: u64, known: Known, unwritten: u64) {
     let alone = interfaces.len() == 1;
     let CaptureCounters { accepted, dropped, .. } = known.counters;

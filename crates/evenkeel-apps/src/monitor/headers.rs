@@ -3,7 +3,8 @@
 use std::fmt;
 
 use evenkeel_core::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet,
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet,
+    Ipv6Packet,
 };
 
 /// The headers of a frame, as far as they were captured and make sense.
@@ -15,6 +16,40 @@ pub struct Headers {
     pub to: Party,
     /// What.
     pub protocol: Protocol,
+    /// And what it says, where a word tells it.
+    pub detail: Detail,
+}
+
+/// What a packet says, where a word tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Too much for a word.
+    None,
+    /// The flags of a TCP segment.
+    Tcp(u8),
+    /// Who has the one address is asked on behalf of the other.
+    WhoHas(Ipv4Address, Ipv4Address),
+    /// Who has it.
+    IsAt(Ipv4Address, EthernetAddress),
+}
+
+/// TCP's flags as tcpdump writes them, by their bits.
+const FLAGS: [(u8, char); 8] =
+    [(0x02, 'S'), (0x01, 'F'), (0x04, 'R'), (0x08, 'P'), (0x20, 'U'), (0x10, '.'), (0x40, 'E'), (0x80, 'W')];
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::Tcp(0) => f.write_str("[none]"),
+            Self::Tcp(flags) => {
+                let set = FLAGS.into_iter().filter(|(bit, _)| flags & bit != 0);
+                write!(f, "[{}]", set.map(|(_, name)| name).collect::<String>())
+            }
+            Self::WhoHas(target, sender) => write!(f, "who-has {target} tell {sender}"),
+            Self::IsAt(address, station) => write!(f, "{address} is-at {}", Address::Ethernet(*station)),
+        }
+    }
 }
 
 /// One end.
@@ -92,7 +127,10 @@ impl fmt::Display for Protocol {
 }
 
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
+const ARP: u16 = 0x0806;
 const TCP: u8 = 6;
+/// Where a segment has its flags.
+const TCP_FLAGS: usize = 13;
 const UDP: u8 = 17;
 
 impl Headers {
@@ -101,7 +139,7 @@ impl Headers {
     pub fn of(frame: &[u8]) -> Self {
         let Ok(ethernet) = EthernetFrame::new_checked(frame) else {
             let nobody = Party { address: Address::Ethernet(EthernetAddress::default()), port: None };
-            return Self { from: nobody, to: nobody, protocol: Protocol::None };
+            return Self { from: nobody, to: nobody, protocol: Protocol::None, detail: Detail::None };
         };
         let (mut kind, mut payload) = (u16::from(ethernet.ethertype()), ethernet.payload());
         // At most two VLAN tags (IEEE 802.1ad).
@@ -113,7 +151,8 @@ impl Headers {
         Self::of_ip(kind, payload).unwrap_or_else(|| {
             let party = |address| Party { address: Address::Ethernet(address), port: None };
             let (from, to) = (party(ethernet.src_addr()), party(ethernet.dst_addr()));
-            Self { from, to, protocol: Protocol::Ethernet(kind) }
+            let detail = if kind == ARP { arp(payload) } else { Detail::None };
+            Self { from, to, protocol: Protocol::Ethernet(kind), detail }
         })
     }
 
@@ -153,7 +192,31 @@ impl Headers {
             _ => [None, None],
         };
         let party = |address, port| Party { address: Address::Ip(address), port };
-        Self { from: party(from, ports[0]), to: party(to, ports[1]), protocol: Protocol::Ip(protocol) }
+        let detail = match (protocol, payload.get(TCP_FLAGS)) {
+            (TCP, Some(flags)) => Detail::Tcp(*flags),
+            _ => Detail::None,
+        };
+        Self {
+            from: party(from, ports[0]),
+            to: party(to, ports[1]),
+            protocol: Protocol::Ip(protocol),
+            detail,
+        }
+    }
+}
+
+/// What a packet of ARP for IPv4 on Ethernet says (RFC 826).
+fn arp(packet: &[u8]) -> Detail {
+    const IPV4_ON_ETHERNET: [u8; 6] = [0, 1, 8, 0, 6, 4];
+    let Some(&[a, b, c, d, e, f, 0, operation, ref addresses @ ..]) = packet.first_chunk::<28>() else {
+        return Detail::None;
+    };
+    let [s0, s1, s2, s3, s4, s5, i0, i1, i2, i3, _, _, _, _, _, _, t0, t1, t2, t3] = *addresses;
+    let (sender, target) = (Ipv4Address::new(i0, i1, i2, i3), Ipv4Address::new(t0, t1, t2, t3));
+    match ([a, b, c, d, e, f] == IPV4_ON_ETHERNET, operation) {
+        (true, 1) => Detail::WhoHas(target, sender),
+        (true, 2) => Detail::IsAt(sender, EthernetAddress([s0, s1, s2, s3, s4, s5])),
+        _ => Detail::None,
     }
 }
 
@@ -162,8 +225,8 @@ mod tests {
     use super::*;
 
     fn line(frame: &[u8]) -> String {
-        let Headers { from, to, protocol } = Headers::of(frame);
-        format!("{from} > {to} {protocol}")
+        let Headers { from, to, protocol, detail } = Headers::of(frame);
+        format!("{from} > {to} {protocol} {detail}").trim_end().to_owned()
     }
 
     fn udp() -> Vec<u8> {
@@ -192,6 +255,40 @@ mod tests {
         v6[54..58].copy_from_slice(&[0, 7, 0, 9]);
         assert_eq!(line(&v6), "[fd77::]:7 > [::]:9 tcp");
         assert_eq!(line(&[0; 5]), "00:00:00:00:00:00 > 00:00:00:00:00:00 ?");
+    }
+
+    #[test]
+    fn segments_are_shown_with_their_flags() {
+        let mut tcp = udp();
+        tcp[23] = TCP;
+        tcp.resize(14 + 40, 0);
+        for (flags, shown) in [
+            (0x02, "[S]"),
+            (0x12, "[S.]"),
+            (0x10, "[.]"),
+            (0x18, "[P.]"),
+            (0x11, "[F.]"),
+            (0x04, "[R]"),
+            (0, "[none]"),
+            (0xc2, "[SEW]"),
+        ] {
+            tcp[47] = flags;
+            assert_eq!(line(&tcp), format!("10.0.0.1:7 > 10.0.0.2:9 tcp {shown}"));
+        }
+        assert_eq!(line(&tcp[..40]), "10.0.0.1:7 > 10.0.0.2:9 tcp", "cut off before the flags");
+    }
+
+    #[test]
+    fn arp_is_shown_with_who_is_asked_for() {
+        let arp = |operation| {
+            let addresses = [[2, 0, 0, 0, 0, 5, 10, 0, 0, 1], [0, 0, 0, 0, 0, 0, 10, 0, 0, 2]].concat();
+            [&[0xff; 6][..], &[2, 0, 0, 0, 0, 5], &[8, 6, 0, 1, 8, 0, 6, 4, 0, operation], &addresses]
+                .concat()
+        };
+        let from = "02:00:00:00:00:05 > ff:ff:ff:ff:ff:ff arp";
+        assert_eq!(line(&arp(1)), format!("{from} who-has 10.0.0.2 tell 10.0.0.1"));
+        assert_eq!(line(&arp(2)), format!("{from} 10.0.0.1 is-at 02:00:00:00:00:05"));
+        assert_eq!((line(&arp(9)), line(&arp(1)[..41])), (from.to_owned(), from.to_owned()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A capture inside a host that is there for something else.
 //!
-//! Others are served from the same rings, so nothing is held up for it: what cannot be written is discarded, and counted.
+//! Others are served from the same rings, so nothing is held up for it: what cannot be written is discarded,
+//! and counted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use evenkeel::Engine;
 use evenkeel_core::capture::{Capture, CaptureCounters};
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::InterfaceId;
+use evenkeel_link::FRAME_BYTES;
 use evenkeel_link::capture::encode::Described;
 use evenkeel_link::capture::{Expression, Target};
 use serde::Serialize;
@@ -24,7 +26,7 @@ use crate::site::SiteError;
 pub struct Inside {
     /// The file.
     pub file: PathBuf,
-    /// Octets kept of a frame at most.
+    /// Bytes kept of a frame at most.
     pub snaplen: usize,
     /// Which frames; `None` for all.
     pub filter: Option<Expression>,
@@ -72,7 +74,7 @@ impl Inside {
     /// [`SiteError`] if the file cannot be created. That the host's memory does not allow it shows when the capture ends.
     pub fn start(&self, engine: &mut Engine, interfaces: &[InterfaceId]) -> Result<Capturing, SiteError> {
         let clock = *engine.clock();
-        let snaplen = u32::try_from(self.snaplen).unwrap_or(0);
+        let snaplen = self.snaplen.min(FRAME_BYTES) as u32;
         let filter = self.filter.as_ref().map(ToString::to_string).unwrap_or_default();
         let described = interfaces.iter().filter_map(|&id| {
             let interface = engine.host_mut().interface_mut(id)?;

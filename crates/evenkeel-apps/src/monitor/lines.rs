@@ -9,7 +9,7 @@ use std::thread;
 
 use evenkeel_core::capture::Captured;
 
-use super::headers::Headers;
+use super::headers::{Detail, Headers};
 use super::program::{Sink, shared};
 
 /// Text is handed over in pieces of this size, so many of them at a time.
@@ -19,6 +19,8 @@ const PIECES: usize = 16;
 /// Prints a line for each frame, by a thread of its own: a terminal that was stopped does not stop the host.
 pub struct Lines {
     text: String,
+    /// What the interfaces are called, if there are several.
+    names: Vec<String>,
     pieces: Option<SyncSender<String>>,
     reader_gone: Arc<AtomicBool>,
     /// Holds a message when everything is printed.
@@ -49,7 +51,18 @@ impl Lines {
                 let _ = done.send(());
             }
         });
-        Self { text: String::new(), pieces: Some(pieces), reader_gone, printed: Mutex::new(printed) }
+        Self {
+            text: String::new(),
+            names: Vec::new(),
+            pieces: Some(pieces),
+            reader_gone,
+            printed: Mutex::new(printed),
+        }
+    }
+
+    /// Says with each frame which of several interfaces it was seen on.
+    pub(super) fn name_interfaces(&mut self, names: Vec<String>) {
+        self.names = names;
     }
 
     /// Waits until everything is printed, or for `patience`.
@@ -79,7 +92,8 @@ impl Sink for Lines {
         if self.text.len() >= PIECE_BYTES && !self.hand_over() {
             return false;
         }
-        self.text.push_str(&line(captured.bytes, captured.original_bytes, captured.sent, time));
+        let name = self.names.get(usize::from(captured.interface.0)).map(String::as_str);
+        self.text.push_str(&line(captured.bytes, captured.original_bytes, name, captured.sent, time));
         true
     }
 
@@ -94,15 +108,26 @@ impl Sink for Lines {
     }
 }
 
-/// Time of day (UTC), direction, who to whom, protocol, octets on the wire.
-fn line(bytes: &[u8], original_bytes: usize, sent: bool, time: u64) -> String {
-    let Headers { from, to, protocol } = Headers::of(bytes);
+/// Time of day (UTC), interface, direction, who to whom, protocol, what it says, bytes on the wire, and how
+/// many of them were kept if not all.
+fn line(bytes: &[u8], original_bytes: usize, interface: Option<&str>, sent: bool, time: u64) -> String {
+    let Headers { from, to, protocol, detail } = Headers::of(bytes);
     let (seconds, micros) = (time / 1_000_000_000 % 86_400, time / 1_000 % 1_000_000);
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     let direction = if sent { "Out" } else { "In " };
-    format!(
-        "{hours:02}:{minutes:02}:{seconds:02}.{micros:06} {direction} {from} > {to} {protocol} {original_bytes}\n"
-    )
+    let mut line = format!("{hours:02}:{minutes:02}:{seconds:02}.{micros:06} ");
+    if let Some(interface) = interface {
+        line.push_str(&format!("{interface} "));
+    }
+    line.push_str(&format!("{direction} {from} > {to} {protocol} "));
+    if detail != Detail::None {
+        line.push_str(&format!("{detail} "));
+    }
+    line.push_str(&original_bytes.to_string());
+    if bytes.len() < original_bytes {
+        line.push_str(&format!(" [|{}]", bytes.len()));
+    }
+    line + "\n"
 }
 
 #[cfg(test)]
@@ -113,8 +138,12 @@ mod tests {
     fn a_frame_is_a_line() {
         let frame = [&[2; 6][..], &[3; 6], &[8, 6], &[0; 46]].concat();
         assert_eq!(
-            line(&frame, 60, true, 86_400_000_000_000 + 3_723_000_004_999),
+            line(&frame, 60, None, true, 86_400_000_000_000 + 3_723_000_004_999),
             "01:02:03.000004 Out 03:03:03:03:03:03 > 02:02:02:02:02:02 arp 60\n"
+        );
+        assert_eq!(
+            line(&frame, 9_014, Some("eth0"), false, 0),
+            "00:00:00.000000 eth0 In  03:03:03:03:03:03 > 02:02:02:02:02:02 arp 9014 [|60]\n"
         );
     }
 }

@@ -6,8 +6,8 @@
 //!                      └────────── feedback ──────────────┘
 //! ```
 //!
-//! What the program cannot take in time fills the capture queue; that holds back the receive ring, and the excess dies there, for free
-//! (Mogul and Ramakrishnan, TOCS 1997, section 9).
+//! What the program cannot take in time fills the capture queue; that holds back the receive ring, and the
+//! excess dies there, for free (Mogul and Ramakrishnan, TOCS 1997, section 9).
 
 pub mod file;
 pub mod headers;
@@ -20,4 +20,4 @@ pub mod summary;
 
 pub use inside::{Capturing, Inside, InsideCaptured};
 pub use program::{Monitor, Options, Shared, Sink, Tally, shared};
-pub use run::{Glance, Monitored, News, Setup, What, on_cable, on_device};
+pub use run::{Glance, Monitored, News, Setup, What, on_cable, on_devices};

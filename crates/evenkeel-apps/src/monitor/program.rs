@@ -9,18 +9,19 @@ use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{BindError, SocketId};
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::Clock;
+use evenkeel_link::{Clock, FRAME_BYTES};
 
 /// What is made of captured frames.
 pub trait Sink: fmt::Debug + Send {
-    /// Takes a frame that was seen at `time`, in nanoseconds since 1970. False if it cannot now, because whoever reads or stores what
-    /// it makes is slow; it is offered again then.
+    /// Takes a frame that was seen at `time`, in nanoseconds since 1970. False if it cannot now, because
+    /// whoever reads or stores what it makes is slow; it is offered again then.
     fn take(&mut self, captured: &Captured<'_>, time: u64) -> bool;
 
     /// Gives up a frame that could not be taken.
     fn discard(&mut self, captured: &Captured<'_>);
 
-    /// Whether frames that cannot be taken are to be discarded, and not waited for: it is not known how long that would be.
+    /// Whether frames that cannot be taken are to be discarded, and not waited for: it is not known how long
+    /// that would be.
     fn is_stuck(&self) -> bool {
         false
     }
@@ -52,7 +53,8 @@ pub struct Options {
     pub capture: Capture,
     /// Frames after which it ends.
     pub count: Option<u64>,
-    /// Discard what the sink cannot take, instead of letting the queue fill: others on this host are served from the same rings.
+    /// Discard what the sink cannot take, instead of letting the queue fill: others on this host are served
+    /// from the same rings.
     pub discards: bool,
 }
 
@@ -61,6 +63,7 @@ pub struct Options {
 pub struct Tally {
     taken: AtomicU64,
     octets: AtomicU64,
+    cut: AtomicU64,
     discarded: AtomicU64,
     ended: AtomicBool,
     state: Mutex<State>,
@@ -81,10 +84,16 @@ impl Tally {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Octets that these had on the wire.
+    /// Bytes that these had on the wire.
     #[must_use]
     pub fn octets(&self) -> u64 {
         self.octets.load(Ordering::Relaxed)
+    }
+
+    /// Frames taken of which more was wanted than a buffer holds.
+    #[must_use]
+    pub fn cut(&self) -> u64 {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// Frames that the sink could not take, and that were not waited for.
@@ -119,7 +128,8 @@ impl Tally {
     }
 }
 
-/// Frames taken in one step at most: a lock and a look at the counters for each step, and others wait no longer than that.
+/// Frames taken in one step at most: a lock and a look at the counters for each step, and others wait no
+/// longer than that.
 const FRAMES_PER_STEP: usize = 64;
 
 /// How long frames are gathered, if there is nothing more to do, before they are handed on.
@@ -131,6 +141,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(1);
 /// The program.
 pub struct Monitor<S> {
     capture: Option<Capture>,
+    snaplen: usize,
     queue: Option<SocketId>,
     count: u64,
     discards: bool,
@@ -154,6 +165,7 @@ impl<S: Sink> Monitor<S> {
     #[must_use]
     pub fn new(options: Options, clock: Clock, sink: Shared<S>, tally: Arc<Tally>) -> Self {
         Self {
+            snaplen: options.capture.snaplen,
             capture: Some(options.capture),
             queue: None,
             count: options.count.unwrap_or(u64::MAX),
@@ -199,6 +211,7 @@ impl<S: Sink> Monitor<S> {
             if sink.take(&captured, time) {
                 add(&self.tally.taken, 1);
                 add(&self.tally.octets, captured.original_bytes as u64);
+                add(&self.tally.cut, u64::from(is_cut(&captured, self.snaplen)));
             } else if sink.is_over() {
                 return self.end();
             } else if self.discards || sink.is_stuck() {
@@ -238,6 +251,12 @@ impl<S: Sink> Program for Monitor<S> {
         }
         step
     }
+}
+
+/// Whether a buffer did not hold what was wanted of a frame.
+fn is_cut(captured: &Captured<'_>, snaplen: usize) -> bool {
+    let kept = captured.bytes.len();
+    kept == FRAME_BYTES && kept < captured.original_bytes.min(snaplen)
 }
 
 /// Only the program writes its counters, so that an addition need not be one operation.

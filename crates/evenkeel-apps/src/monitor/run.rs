@@ -14,7 +14,7 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::capture::encode::Described;
 use evenkeel_link::capture::{Expression, Target};
-use evenkeel_link::{Clock, DeviceSpec, Listen, Stop, cpus};
+use evenkeel_link::{Clock, DeviceSpec, FRAME_BYTES, Listen, Stop, cpus};
 use serde::Serialize;
 
 use super::file::CaptureFile;
@@ -23,7 +23,7 @@ use super::product::Product;
 use super::program::{Monitor, Options, Sink as _, Tally, shared};
 use super::summary::Summarized;
 use crate::blast::{self, Blasted, Flood, Generator};
-use crate::books::Books;
+use crate::books::{self, Books};
 use crate::requests::Requests;
 use crate::site::{Limits, Site, SiteError, drive};
 
@@ -34,12 +34,12 @@ pub struct Setup {
     pub config: Config,
     /// Which frames; `None` for all.
     pub filter: Option<Expression>,
-    /// Octets kept of a frame at most.
+    /// Bytes kept of a frame at most.
     pub snaplen: usize,
     /// Frames that the capture queue holds.
     pub queue_pkts: usize,
-    /// Frames that a cable's receive ring holds. That of a network device has 2 KiB of memory for each, and holds the more the smaller they
-    /// are.
+    /// Frames that a cable's receive ring holds. That of a network device has 2 KiB of memory for each, and
+    /// holds the more the smaller they are.
     pub ring_pkts: usize,
     /// See frames to other stations too.
     pub promiscuous: bool,
@@ -60,8 +60,8 @@ pub enum What {
     Summary,
 }
 
-/// What a monitor has done. Every frame is accounted for: `received = shed + seen` and `accepted = dropped + discarded + unread + captured`;
-/// those seen and not accepted the filter did not want.
+/// What a monitor has done. Every frame is accounted for: `received = shed + seen` and `accepted = dropped +
+/// discarded + unread + captured`; those seen and not accepted the filter did not want.
 #[derive(Debug, Clone, Serialize)]
 pub struct Monitored {
     /// How long it ran, in seconds.
@@ -86,7 +86,11 @@ pub struct Monitored {
     pub unread: u64,
     /// And captured.
     pub captured: u64,
-    /// Octets that the captured ones had on the wire.
+    /// Of the captured ones, those that were larger than a buffer, which has the first 1920 bytes.
+    pub cut: u64,
+    /// Frames of a capture that are not Ethernet's: they were passed over, and count nowhere else.
+    pub passed_over: u64,
+    /// Bytes that the captured ones had on the wire.
     pub octets: u64,
     /// What was counted, if nothing was written or shown.
     pub summary: Option<Summarized>,
@@ -96,7 +100,7 @@ pub struct Monitored {
     pub generator: Option<Blasted>,
     /// Why no frame comes from the device any more; `None` if all is well.
     pub device_failed: Option<String>,
-    /// Why not everything was written, if so.
+    /// Why not everything was written or seen, if so.
     #[serde(skip)]
     pub incomplete: Option<String>,
 }
@@ -104,6 +108,8 @@ pub struct Monitored {
 /// What is told while a monitor runs.
 #[derive(Debug)]
 pub enum News {
+    /// It listens on these interfaces.
+    Listening(Vec<String>),
     /// How it goes, at every interval asked for.
     Glance(Box<Glance>),
     /// Nothing can be written, for this reason. It is tried again.
@@ -131,26 +137,33 @@ pub struct Glance {
     pub summary: Option<Summarized>,
 }
 
-/// Monitors a device until a limit is reached, the device ends, or the process is asked to.
+/// Monitors devices, all of one kind, until a limit is reached, all of them end, or the process is asked to.
 ///
 /// # Errors
 /// [`SiteError`]
-pub fn on_device(
-    device: &DeviceSpec,
+pub fn on_devices(
+    devices: &[DeviceSpec],
     setup: Setup,
     limits: Limits,
     news: impl FnMut(News),
 ) -> Result<Monitored, SiteError> {
     let clock = Clock::start();
-    let kernel = setup.kernel_filter(device);
+    let kernel = devices.first().and_then(|device| setup.kernel_filter(device));
     let filter_in_kernel = kernel.is_some() && setup.filter.is_some();
-    let gathers = matches!(device, DeviceSpec::Packet(_));
+    let gathers = devices.iter().all(|device| matches!(device, DeviceSpec::Packet(_)));
     let listen = Listen { filter: kernel, promiscuous: setup.promiscuous };
-    let device = evenkeel_link::listen(device, &listen, setup.ring_pkts, clock)?;
-    let (fd, name, address) = (device.fd(), device.name().to_owned(), device.address());
+    let ring_pkts = setup.ring_pkts / devices.len().max(1);
+    let opened = devices.iter().map(|device| evenkeel_link::listen(device, &listen, ring_pkts, clock));
+    let opened = opened.collect::<Result<Vec<_>, _>>()?;
+    let ends: Vec<_> = opened.iter().map(|device| (device.fd(), device.status())).collect();
+    let names = opened.iter().map(|device| (device.name().to_owned(), device.address())).collect();
     let engine = site(&setup.config).engine(clock)?;
-    let mut running = Running::start(engine, &name, address, setup, filter_in_kernel, news)?;
-    running.interface = running.engine.add_device(device, &[])?;
+    let mut running = Monitoring::start(engine, names, setup, filter_in_kernel, news)?;
+    let plan = running.engine.host().config().plan();
+    for device in opened {
+        running.engine.add_device_with(device, &[], plan)?;
+    }
+    running.listening();
     running.engine.look_every(GATHER);
     if !gathers {
         running.engine.gather(GATHER);
@@ -158,10 +171,11 @@ pub fn on_device(
     let ended = running.drive(limits, || false)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
-        evenkeel_link::shut(&fd);
+        ends.iter().for_each(|(fd, _)| evenkeel_link::shut(fd));
         running.drain()?;
     }
-    running.finish(None)
+    let passed_over = ends.iter().map(|(_, status)| status.passed_over()).sum();
+    Ok(Monitored { passed_over, ..running.finish(None)? })
 }
 
 /// Monitors one end of a cable while its other end is flooded, until that has ended or a limit is reached.
@@ -182,8 +196,9 @@ pub fn on_cable(
     let (near, far) = cable::pair(near, cable::Options::new("cable1", generator));
     let engine = site(&setup.config).engine(clock)?;
     let [_, address] = blast::HARDWARE;
-    let mut running = Running::start(engine, "cable0", address, setup, false, news)?;
-    running.interface = running.engine.add_cable(near, &[])?;
+    let mut running = Monitoring::start(engine, vec![("cable0".to_owned(), address)], setup, false, news)?;
+    running.engine.add_cable(near, &[])?;
+    running.listening();
     let mut generator = Generator { end: far, requests, flood, clock, stop };
     let (processors, ended) = (cpus(), AtomicBool::new(false));
     let sent = thread::scope(|scope| {
@@ -237,9 +252,10 @@ impl Setup {
 }
 
 /// A host with a monitor on it.
-struct Running<N> {
+struct Monitoring<N> {
     engine: Engine,
-    interface: InterfaceId,
+    /// What its interfaces are called, by their numbers.
+    names: Vec<String>,
     filter: Option<String>,
     filter_in_kernel: bool,
     product: Arc<Mutex<Product>>,
@@ -249,8 +265,6 @@ struct Running<N> {
     failing: bool,
 }
 
-/// What a host's first interface is called.
-const FIRST_INTERFACE: InterfaceId = InterfaceId(0);
 /// How long frames gather in the ring of a device that does not gather them itself before they are taken in.
 const GATHER: Duration = Duration::from_millis(1);
 /// Whether something went wrong is looked at this often.
@@ -258,33 +272,38 @@ const WATCH: Duration = Duration::from_millis(50);
 /// What is left when a monitor is to end is taken in, if that takes no longer.
 const DRAIN: Duration = Duration::from_secs(1);
 
-impl<N: FnMut(News)> Running<N> {
-    /// Opens the capture queue of a host whose one interface is still to be added, so that no frame is missed.
+impl<N: FnMut(News)> Monitoring<N> {
+    /// Opens the capture queue of a host whose interfaces are still to be added, in this order, so that no
+    /// frame is missed.
     fn start(
         mut engine: Engine,
-        name: &str,
-        address: EthernetAddress,
+        interfaces: Vec<(String, EthernetAddress)>,
         setup: Setup,
         filter_in_kernel: bool,
         news: N,
     ) -> Result<Self, SiteError> {
         let filter = setup.filter.as_ref().map(ToString::to_string);
-        let described = Described {
-            name: name.to_owned(),
-            address: Some(address),
-            snaplen: u32::try_from(setup.snaplen).unwrap_or(0),
+        let described = interfaces.iter().map(|(name, address)| Described {
+            name: name.clone(),
+            address: Some(*address),
+            snaplen: setup.snaplen.min(FRAME_BYTES) as u32,
             filter: filter.clone().unwrap_or_default(),
-        };
+        });
+        let described = numbers().zip(described).collect();
+        let names: Vec<_> = interfaces.into_iter().map(|(name, _)| name).collect();
         let options =
             Options { capture: setup.capture(filter_in_kernel), count: setup.count, discards: false };
         let clock = *engine.clock();
         let now = clock.wall_nanos(clock.now());
         let product = match setup.output {
             What::Summary => Product::Summaries(Box::default()),
-            What::Lines(lines) => Product::Lines(lines),
-            What::File(target) => {
-                Product::File(Box::new(CaptureFile::open(target, vec![(FIRST_INTERFACE, described)], now)?))
+            What::Lines(mut lines) => {
+                if names.len() > 1 {
+                    lines.name_interfaces(names.clone());
+                }
+                Product::Lines(lines)
             }
+            What::File(target) => Product::File(Box::new(CaptureFile::open(target, described, now)?)),
         };
         let (product, tally) = (Arc::new(Mutex::new(product)), Arc::new(Tally::default()));
         let monitor = Monitor::new(options, clock, Arc::clone(&product), Arc::clone(&tally));
@@ -296,7 +315,7 @@ impl<N: FnMut(News)> Running<N> {
         }
         Ok(Self {
             engine,
-            interface: FIRST_INTERFACE,
+            names,
             filter,
             filter_in_kernel,
             product,
@@ -307,9 +326,15 @@ impl<N: FnMut(News)> Running<N> {
         })
     }
 
+    /// It has its interfaces.
+    fn listening(&mut self) {
+        (self.news)(News::Listening(self.names.clone()));
+    }
+
     /// Runs until a limit is reached, `done` holds, or there is no point in going on.
     fn drive(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<Ended, SiteError> {
-        let Self { engine, interface, product, tally, news, failing, .. } = self;
+        let Self { engine, names, product, tally, news, failing, .. } = self;
+        let interfaces = ids(names);
         let often = Limits { every: Some(limits.every.map_or(WATCH, |every| every.min(WATCH))), ..limits };
         let mut next_glance = limits.every.unwrap_or(Duration::MAX);
         let mut last_glance = Duration::ZERO;
@@ -318,12 +343,12 @@ impl<N: FnMut(News)> Running<N> {
             often,
             || tally.ended() || done(),
             |engine, elapsed| {
-                note(engine, *interface, tally, product);
+                note(engine, &interfaces, tally, product);
                 watch(product, tally, failing, news);
                 if elapsed >= next_glance {
                     next_glance += limits.every.unwrap_or_default();
                     let interval = elapsed - core::mem::replace(&mut last_glance, elapsed);
-                    let glance = glance(engine, *interface, tally, product);
+                    let glance = glance(engine, &interfaces, tally, product);
                     news(News::Glance(Box::new(Glance { elapsed, interval, ..glance })));
                 }
             },
@@ -355,10 +380,11 @@ impl<N: FnMut(News)> Running<N> {
 
     /// Ends the product, and draws up the account.
     fn finish(mut self, sent: Option<(Blasted, WireCounters)>) -> Result<Monitored, SiteError> {
-        let mut books = Books::of(self.engine.host_mut(), self.interface, self.elapsed);
-        note(&mut self.engine, self.interface, &self.tally, &self.product);
+        let interfaces = ids(&self.names);
+        let mut books = Books::of_all(self.engine.host_mut(), &interfaces, self.elapsed);
+        note(&mut self.engine, &interfaces, &self.tally, &self.product);
         watch(&self.product, &self.tally, &mut self.failing, &mut self.news);
-        let (mut shed, taken) = (shed(&mut self.engine, self.interface), books.received);
+        let (mut shed, taken) = (shed(&mut self.engine, &interfaces), books.received);
         if let Some((_, wire)) = &sent {
             shed = wire.shed;
             // One that ends at a count leaves frames in the ring.
@@ -397,6 +423,8 @@ impl<N: FnMut(News)> Running<N> {
             discarded,
             unread,
             captured,
+            cut: self.tally.cut(),
+            passed_over: 0,
             octets: self.tally.octets(),
             summary,
             books,
@@ -407,17 +435,30 @@ impl<N: FnMut(News)> Running<N> {
     }
 }
 
-fn shed(engine: &mut Engine, interface: InterfaceId) -> u64 {
-    let Some(interface) = engine.host_mut().interface_mut(interface) else { return 0 };
-    (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum()
+/// The numbers that a host gives its interfaces, in the order in which it gets them.
+fn numbers() -> impl Iterator<Item = InterfaceId> {
+    (0..).map(InterfaceId)
+}
+
+fn ids(names: &[String]) -> Vec<InterfaceId> {
+    numbers().take(names.len()).collect()
+}
+
+fn shed(engine: &mut Engine, interfaces: &[InterfaceId]) -> u64 {
+    interfaces.iter().map(|&interface| books::shed(engine.host_mut(), interface)).sum()
 }
 
 /// Notes in the product what the end of its file is to say.
-fn note(engine: &mut Engine, interface: InterfaceId, tally: &Tally, product: &Mutex<Product>) {
+fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product: &Mutex<Product>) {
     if let Product::File(file) = &mut *shared(product) {
-        let (shed, now) = (shed(engine, interface), engine.clock().wall_nanos(engine.clock().now()));
+        let now = engine.clock().wall_nanos(engine.clock().now());
         file.note(tally.counters(engine.host()), now);
-        file.note_interface(interface, Some(engine.host().ledger().received + shed), shed);
+        for &interface in interfaces {
+            let shed = books::shed(engine.host_mut(), interface);
+            // What each of several has received the host does not count.
+            let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + shed);
+            file.note_interface(interface, received, shed);
+        }
     }
 }
 
@@ -441,7 +482,12 @@ pub(super) fn watch(
     *failing = !*failing;
 }
 
-fn glance(engine: &mut Engine, interface: InterfaceId, tally: &Tally, product: &Mutex<Product>) -> Glance {
+fn glance(
+    engine: &mut Engine,
+    interfaces: &[InterfaceId],
+    tally: &Tally,
+    product: &Mutex<Product>,
+) -> Glance {
     let summary = match &mut *shared(product) {
         Product::Summaries(summaries) => Some(summaries.since_last.take_counts()),
         Product::File(_) | Product::Lines(_) => None,
@@ -450,7 +496,7 @@ fn glance(engine: &mut Engine, interface: InterfaceId, tally: &Tally, product: &
         elapsed: Duration::ZERO,
         interval: Duration::ZERO,
         captured: tally.taken(),
-        shed: shed(engine, interface),
+        shed: shed(engine, interfaces),
         dropped: tally.counters(engine.host()).dropped,
         discarded: tally.discarded(),
         summary,

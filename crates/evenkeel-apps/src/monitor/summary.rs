@@ -21,7 +21,7 @@ pub struct Summary {
 pub struct Summarized {
     /// Frames.
     pub frames: u64,
-    /// Octets they had on the wire.
+    /// Bytes they had on the wire.
     pub octets: u64,
     /// Protocols, the most frequent first.
     pub protocols: Vec<Count>,
@@ -34,7 +34,8 @@ pub struct Summarized {
 pub struct Count {
     /// What.
     pub name: String,
-    /// In how many frames. With more different things than are kept, no less than that, and no more than the rarest of those listed.
+    /// In how many frames. With more different things than are kept, no less than that, and no more than the
+    /// rarest of those listed.
     pub frames: u64,
 }
 
@@ -85,7 +86,7 @@ impl Summarized {
 
 impl Sink for Summary {
     fn take(&mut self, captured: &Captured<'_>, _time: u64) -> bool {
-        let Headers { from, to, protocol } = Headers::of(captured.bytes);
+        let Headers { from, to, protocol, .. } = Headers::of(captured.bytes);
         self.frames += 1;
         self.octets += captured.original_bytes as u64;
         self.protocols.count(protocol);
@@ -99,8 +100,9 @@ impl Sink for Summary {
 /// Different things counted at a time.
 const KEPT: usize = 64;
 
-/// The most frequent of many things, in bounded memory (Metwally, Agrawal and El Abbadi, *Efficient computation of frequent and top-k
-/// elements in data streams*, ICDT 2005): a new one takes the place, and the count, of the rarest.
+/// The most frequent of many things, in bounded memory (Metwally, Agrawal and El Abbadi, *Efficient
+/// computation of frequent and top-k elements in data streams*, ICDT 2005): a new one takes the place, and
+/// the count, of the rarest.
 #[derive(Debug)]
 struct Frequent<T> {
     counts: Vec<(T, u64)>,

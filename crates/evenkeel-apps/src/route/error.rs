@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::mistake::Mistake;
 use super::tables::Unusable;
+use super::text_error::TextError;
 use crate::site::SiteError;
 
 /// Why a router could not run.
@@ -14,7 +14,7 @@ pub enum RouterError {
     Site(#[from] SiteError),
     /// The rules.
     #[error(transparent)]
-    Rules(#[from] Mistake),
+    Rules(#[from] TextError),
     /// A route or neighbour.
     #[error(transparent)]
     Table(#[from] Unusable),

@@ -75,8 +75,8 @@ const TARGET_NUMBER: u8 = 12;
 /// Time for the router to set itself up.
 const READY: Duration = Duration::from_millis(30);
 const WARM_UP: Duration = Duration::from_millis(20);
-/// Frames that rings hold: those of some milliseconds, for which a machine may give a core to others. What the router finds in the one when it
-/// has its core again, the other has descriptors for.
+/// Frames that rings hold: those of some milliseconds, for which a machine may give a core to others. What
+/// the router finds in the one when it has its core again, the other has descriptors for.
 const RINGS: Rings = Rings { receive_pkts: 2048, transmit_pkts: 2048 };
 /// Steps of a run that may be repeated because the machine had other things to do.
 const REPEATS: usize = 4;
@@ -169,7 +169,8 @@ impl Flood {
         Ok((engine, book))
     }
 
-    /// Opens the screening queue of a router whose links are still to be added, so that every packet is screened and none is lost for want of it.
+    /// Opens the screening queue of a router whose links are still to be added, so that every packet is
+    /// screened and none is lost for want of it.
     fn screen(&self, engine: &mut Engine, rules: &Text) -> Result<Rulebook, RouterError> {
         let book = Rulebook::open(rules, vec!["lan".to_owned(), "wan".to_owned()], 1)?;
         for screener in book.screeners(None) {

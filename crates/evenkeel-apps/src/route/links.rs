@@ -59,7 +59,8 @@ fn device(link: &Link) -> String {
     }
 }
 
-/// Hosts of one network are on one link. A part of a larger one may be on another, but the rest does not know that.
+/// Hosts of one network are on one link. A part of a larger one may be on another, but the rest does not know
+/// that.
 fn networks_apart(one: &Link, other: &Link, warnings: &mut Vec<String>) -> Result<(), String> {
     for &address in one.addresses.iter().filter(|cidr| !is_link_local(&cidr.address())) {
         for &theirs in &other.addresses {

@@ -1,5 +1,5 @@
-//! The record of packets that rules with `log` decided about: a pcapng file in which each packet's comment is the rule, written by a thread
-//! of its own.
+//! The record of packets that rules with `log` decided about: a pcapng file in which each packet's comment is
+//! the rule, written by a thread of its own.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,8 @@ const SNAPLEN: usize = 160;
 /// How long the end waits for a disk that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Writes packets down as far as there is room. The disk may be slow or full: what does not fit then is counted, and nobody waits.
+/// Writes packets down as far as there is room. The disk may be slow or full: what does not fit then is
+/// counted, and nobody waits.
 #[derive(Debug)]
 pub struct Log {
     /// `None` once it has ended.
@@ -28,7 +29,8 @@ pub struct Log {
     gap: u64,
 }
 
-/// A log that the screening processes of several hosts write to; copies are the same. It ends with the last of them.
+/// A log that the screening processes of several hosts write to; copies are the same. It ends with the last
+/// of them.
 ///
 /// Who writes holds it for as long as a packet's first octets are copied.
 #[derive(Debug, Clone)]

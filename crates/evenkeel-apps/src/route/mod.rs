@@ -1,21 +1,21 @@
 //! A router: forwards between links, with packets screened by rules or by a function of the user's.
 
-pub mod aside;
 pub mod error;
 pub mod flood;
 mod kernel;
 mod links;
 pub mod log;
-mod look;
-pub mod mistake;
 mod part;
 pub mod plan;
 pub mod report;
+mod reports;
 mod returning;
 pub mod router;
 pub mod rulebook;
 pub mod rules;
 pub mod running;
 pub mod screen;
+pub mod screening_thread;
 pub mod tables;
 pub mod text;
+pub mod text_error;

@@ -1,6 +1,6 @@
 //! What belongs to one of a router's hosts, and how it describes itself.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::Host;
@@ -8,7 +8,7 @@ use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Clock;
 
-use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall};
+use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall, lock};
 use super::screen::Report;
 use crate::books::Books;
 use crate::monitor::Capturing;
@@ -69,9 +69,4 @@ impl Part {
             ..Routed::default()
         }
     }
-}
-
-/// Nothing that holds one of these locks leaves something half done.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

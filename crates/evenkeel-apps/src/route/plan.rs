@@ -1,4 +1,5 @@
-//! What a router is to be: its links, routes and neighbours, as they are written on the command line and in a configuration file.
+//! What a router is to be: its links, routes and neighbours, as they are written on the command line and in a
+//! configuration file.
 
 use core::fmt;
 use core::str::FromStr;
@@ -16,13 +17,15 @@ pub struct Link {
     pub device: DeviceSpec,
     /// The router's addresses on it.
     pub addresses: Vec<IpCidr>,
-    /// Its hardware address; if not given, one of its own, or if the kernel's tables are followed the device's.
+    /// Its hardware address; if not given, one of its own, or if the kernel's tables are followed the
+    /// device's.
     pub mac: Option<Address>,
     /// For a TAP: addresses of the kernel's end.
     pub kernel_addresses: Vec<IpCidr>,
 }
 
-/// A route: `PREFIX,via=GATEWAY[,link=NAME][,metric=N]`, `PREFIX,link=NAME`, or `PREFIX,blackhole`, `unreachable`, `prohibit`.
+/// A route: `PREFIX,via=GATEWAY[,link=NAME][,metric=N]`, `PREFIX,link=NAME`, or `PREFIX,blackhole`,
+/// `unreachable`, `prohibit`.
 ///
 /// `default,via=GATEWAY` is the route to everything of the gateway's family.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! What a router has done, for people and programs.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::{Duration, Instant};
@@ -181,13 +183,16 @@ pub(super) struct Line {
     pub(super) device: String,
     pub(super) interface: InterfaceId,
     pub(super) addresses: Vec<String>,
-    pub(super) status: Option<Status>,
+    pub(super) status: SharedStatus,
 }
+
+/// How a link's device is doing: that of the present device, if one was removed and has returned.
+pub(super) type SharedStatus = Arc<Mutex<Status>>;
 
 impl Line {
     pub(super) fn report(&self, host: &mut Host) -> LinkReport {
         let traffic = host.traffic(self.interface).unwrap_or_default();
-        let status = self.status.as_ref();
+        let status = lock(&self.status);
         LinkReport {
             name: self.name.clone(),
             device: self.device.clone(),
@@ -195,12 +200,17 @@ impl Line {
             received: traffic.received,
             shed: books::shed(host, self.interface),
             transmitted: traffic.transmitted,
-            refused: status.map_or(0, Status::refused),
+            refused: status.refused(),
             output_full: traffic.dropped,
             queued: traffic.queued,
-            failed: status.and_then(|status| status.reason().map(str::to_owned)),
+            failed: status.reason().map(str::to_owned),
         }
     }
+}
+
+/// Nothing that holds one of these locks leaves something half done.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sees whether screening hangs: packets wait and none is judged.
@@ -211,8 +221,8 @@ pub(super) struct Stall {
 }
 
 impl Stall {
-    /// How long it has been hanging, at `now`. To be called again and again: between two calls something must have been judged, or nothing
-    /// may wait.
+    /// How long it has been hanging, at `now`. To be called again and again: between two calls something must
+    /// have been judged, or nothing may wait.
     pub(super) fn look(&mut self, judged: u64, waiting: bool, now: Instant) -> Duration {
         if !waiting || judged != self.judged {
             *self = Self { judged, since: None };

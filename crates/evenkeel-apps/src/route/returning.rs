@@ -1,6 +1,8 @@
-//! What happens to a router's devices while it runs is said, and a device that was removed is taken up again when it returns.
+//! What happens to a router's devices while it runs is said, and a device that was removed is taken up again
+//! when it returns.
 //!
-//! Opening a device takes the kernel milliseconds, so it is done on a thread of its own, and the cores go on with the other links.
+//! Opening a device takes the kernel milliseconds, so it is done on a thread of its own, and the cores go on
+//! with the other links.
 
 use std::io;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use evenkeel_core::stack::InterfaceId;
 use evenkeel_link::Clock;
 
 use super::kernel::Arrivals;
+use super::report::{SharedStatus, lock};
 use super::router::{Router, Say};
 
 /// Opens devices again.
@@ -20,13 +23,21 @@ pub(super) struct Returning {
     clock: Clock,
     /// Those who follow the kernel's tables must know the device's number there.
     arrivals: Vec<Arrivals>,
-    /// What was tried last for each interface: the kernel's number for the device, and why it could not be opened.
+    /// Of each host's links.
+    statuses: Vec<Vec<SharedStatus>>,
+    /// What was tried last for each interface: the kernel's number for the device, and why it could not be
+    /// opened.
     tried: Vec<Option<(u32, Option<String>)>>,
 }
 
 impl Returning {
-    pub(super) fn new(router: &Router, clock: Clock, arrivals: Vec<Arrivals>) -> Self {
-        Self { router: router.clone(), clock, arrivals, tried: vec![None; router.links.len()] }
+    pub(super) fn new(
+        router: &Router,
+        clock: Clock,
+        arrivals: Vec<Arrivals>,
+        statuses: Vec<Vec<SharedStatus>>,
+    ) -> Self {
+        Self { router: router.clone(), clock, arrivals, statuses, tried: vec![None; router.links.len()] }
     }
 
     /// Opens the device of an interface, which is there, for all hosts; gives what there is to say.
@@ -41,7 +52,12 @@ impl Returning {
             Ok(devices) => {
                 *tried = Some((index, None));
                 self.arrivals.iter().for_each(|arrivals| arrivals.tell(index, interface));
-                hosts.iter().zip(devices).for_each(|(host, device)| host.replace(interface, device));
+                for ((host, statuses), device) in hosts.iter().zip(&self.statuses).zip(devices) {
+                    if let Some(status) = statuses.get(place) {
+                        *lock(status) = device.status();
+                    }
+                    host.replace(interface, device);
+                }
                 None
             }
             Err(error) => {

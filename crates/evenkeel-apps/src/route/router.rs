@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use super::error::RouterError;
 use super::links;
-use super::mistake::alternatives;
 use super::plan::Link;
 use super::rulebook::{Rulebook, Text};
 use super::tables::{Place, Tables, Written};
+use super::text_error::alternatives;
 use crate::monitor::Inside;
 use crate::site::SiteError;
 
@@ -26,8 +26,8 @@ use crate::site::SiteError;
 pub struct Router {
     /// Its links, in the order of their interfaces.
     pub links: Vec<Link>,
-    /// The processors it forwards on: a host on each, bound to it, with its share of the flows of every link. Links are then `packet:NAME`, if
-    /// there are several. Without any it is one host on the calling thread.
+    /// The processors it forwards on: a host on each, bound to it, with its share of the flows of every link.
+    /// Links are then `packet:NAME`, if there are several. Without any it is one host on the calling thread.
     pub cores: Vec<usize>,
     /// How it receives and forwards, and its limits. Whether it forwards is not asked: it does.
     pub config: Config,
@@ -187,7 +187,8 @@ impl Router {
     /// A link, as a device for each host.
     pub(super) fn open(&self, index: usize, clock: Clock) -> Result<Vec<Box<dyn Device>>, RouterError> {
         let Some(link) = self.links.get(index) else { return Ok(Vec::new()) };
-        // Who asks for the kernel's addresses is told its hardware address, and sends there what we are to forward.
+        // Who asks for the kernel's addresses is told its hardware address, and sends there what we are to
+        // forward.
         let default = if self.kernel_routes { Address::Device } else { Address::Own };
         let address = link.mac.unwrap_or(default);
         let options = PacketOptions { address, ..PacketOptions::default() };

@@ -1,4 +1,5 @@
-//! The rules in force: read by the screening process of each host, replaced from another thread without a packet in between.
+//! The rules in force: read by the screening process of each host, replaced from another thread without a
+//! packet in between.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +11,10 @@ use evenkeel_core::time::Instant;
 use serde::Serialize;
 
 use super::log::SharedLog;
-use super::mistake::Mistake;
 use super::rules::{Action, Rule, RuleSet, Tally};
 use super::screen::Screener;
 use super::text::read_text;
+use super::text_error::TextError;
 
 /// Rules with a reader's counters.
 #[derive(Debug)]
@@ -34,14 +35,16 @@ struct Edition {
 
 /// A handle on the rules in force; copies are the same.
 ///
-/// There is one set of rules, and each reader turns to a new one by itself, at a packet of its own, and has counters of its own.
+/// There is one set of rules, and each reader turns to a new one by itself, at a packet of its own, and has
+/// counters of its own.
 #[derive(Debug, Clone)]
 pub struct Rulebook(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     links: Vec<String>,
-    /// The newest rules. Held while readers are given them, and while readers' counters are added: never by a reader.
+    /// The newest rules. Held while readers are given them, and while readers' counters are added: never by a
+    /// reader.
     newest: Mutex<Arc<Edition>>,
     readers: Vec<Arc<Reader>>,
     replaced: AtomicU64,
@@ -85,7 +88,7 @@ pub struct Text {
 }
 
 impl Text {
-    fn read(&self, links: &[String]) -> Result<Edition, Mistake> {
+    fn read(&self, links: &[String]) -> Result<Edition, TextError> {
         let file = self.file.display().to_string();
         let mut rules = RuleSet::parse_with(&file, &self.text, &|path| self.beside(path))?;
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
@@ -110,23 +113,24 @@ impl Text {
 }
 
 impl Rulebook {
-    /// Opens a book with rules about links of these names, in the order of their interfaces, for so many readers.
+    /// Opens a book with rules about links of these names, in the order of their interfaces, for so many
+    /// readers.
     ///
     /// # Errors
-    /// [`Mistake`]
-    pub fn open(text: &Text, links: Vec<String>, readers: usize) -> Result<Self, Mistake> {
+    /// [`TextError`]
+    pub fn open(text: &Text, links: Vec<String>, readers: usize) -> Result<Self, TextError> {
         let edition = Arc::new(text.read(&links)?);
         let readers = (0..readers).map(|_| Arc::new(Reader::new(&edition))).collect();
         let newest = Mutex::new(edition);
         Ok(Self(Arc::new(Shared { links, newest, readers, replaced: AtomicU64::new(0) })))
     }
 
-    /// Replaces the rules: from some packet on it is the new ones that decide. Those that stay the same go on counting. Returns how many
-    /// rules there are now. To be called by one thread.
+    /// Replaces the rules: from some packet on it is the new ones that decide. Those that stay the same go on
+    /// counting. Returns how many rules there are now. To be called by one thread.
     ///
     /// # Errors
-    /// [`Mistake`]; the old rules stay.
-    pub fn replace(&self, text: &Text) -> Result<usize, Mistake> {
+    /// [`TextError`]; the old rules stay.
+    pub fn replace(&self, text: &Text) -> Result<usize, TextError> {
         let shared = &self.0;
         for reader in &shared.readers {
             drop(core::mem::take(&mut *lock(&reader.past)));
@@ -207,7 +211,8 @@ impl Reader {
     }
 
     fn give(&self, edition: &Arc<Edition>) {
-        // One that no packet has come to is replaced before it was in force; the counters go on from the one that is.
+        // One that no packet has come to is replaced before it was in force; the counters go on from the one
+        // that is.
         let mut next = lock(&self.next);
         let succession = edition.rules.succession(&lock(&self.current).edition.rules);
         *next = Some(Arc::new(Chapter {
@@ -251,7 +256,8 @@ impl RuleScreener {
     #[cold]
     fn turn(&mut self) {
         let reader = &self.reader;
-        // The other thread holds it for as long as it takes to compare two sets; it will be asked again at the next packet.
+        // The other thread holds it for as long as it takes to compare two sets; it will be asked again at
+        // the next packet.
         let Ok(mut next) = reader.next.try_lock() else { return };
         reader.is_fresh.store(false, Ordering::Relaxed);
         let Some(next) = next.take() else { return };

@@ -7,15 +7,15 @@ use std::{iter, thread};
 
 use evenkeel::{Engine, Group, Remote};
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Address, Clock, DeviceSpec, hangup_bell};
+use evenkeel_link::{Address, Clock, DeviceSpec, hangup_events};
 
 use super::error::RouterError;
 use super::kernel::{self, Arrivals};
 use super::log::{Log, LogHandle, SharedLog};
-use super::look::Looks;
-use super::part::{Captured, Part, Screened, lock};
+use super::part::{Captured, Part, Screened};
 use super::plan::Link;
-use super::report::{CoreReport, KernelReport, Line, Routed, Stall};
+use super::report::{CoreReport, KernelReport, Line, Routed, Stall, lock};
+use super::reports::Reports;
 use super::returning::{self, Returning};
 use super::router::{Reread, Router, Say};
 use super::rulebook::{RuleScreener, Rulebook};
@@ -28,9 +28,9 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How long what was captured last may take to be written.
 const DRAIN: Duration = Duration::from_millis(20);
 
-/// Runs a router until a limit is reached or the process is asked to end. On SIGHUP it asks `reread` for rules, routes and neighbours, and goes
-/// on with them; if they cannot be used, it says why and goes on as before. A link whose device is removed is taken up again when a device of
-/// that name returns.
+/// Runs a router until a limit is reached or the process is asked to end. On SIGHUP it asks `reread` for
+/// rules, routes and neighbours, and goes on with them; if they cannot be used, it says why and goes on as
+/// before. A link whose device is removed is taken up again when a device of that name returns.
 ///
 /// # Errors
 /// [`RouterError`]
@@ -80,6 +80,8 @@ impl Running {
             (0..router.hosts()).map(|index| router.engine(index, clock)).collect();
         let mut group = Group::new(engines?)?;
         let lines = attach(group.engines_mut(), &mut router, clock)?;
+        let statuses = lines.iter().map(|lines| lines.iter().map(|line| Arc::clone(&line.status)).collect());
+        let statuses = statuses.collect();
         // A log is there only if there are rules that write to it.
         let path = router.log.as_ref().filter(|_| book.is_some());
         let log = path.map(|path| Log::open(path, &names, clock)).transpose()?;
@@ -99,7 +101,7 @@ impl Running {
             parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel, capture })));
         }
         drop(screeners);
-        returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals), &say)?;
+        returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals, statuses), &say)?;
         let reloads = Arc::new(Reloads::default());
         let reloader = Reloader { places, book: book.clone(), reread, say, current: Arc::new(tables) };
         follow_hangups(&mut group, reloader, &reloads)?;
@@ -115,9 +117,9 @@ impl Running {
         let every = limits.every.unwrap_or(LOOK).min(LOOK);
         let mut next_watch = limits.every;
         let Self { group, cores, parts, telling } = &mut self;
-        let mut looks = Looks::new(group.remote(), parts, start);
+        let mut reports = Reports::new(group.remote(), parts, start);
         let beside = || {
-            let Some(each) = looks.look() else { return };
+            let Some(each) = reports.collect() else { return };
             let routed = telling.together(cores, each);
             let elapsed = clock.now().since(start);
             if next_watch.is_some_and(|at| elapsed >= at) {
@@ -186,8 +188,10 @@ fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<V
             link.mac = Some(Address::Fixed(device.address()));
         }
         for ((engine, lines), device) in iter::zip(&mut *engines, &mut all).zip(devices) {
-            let status = Some(device.status());
-            let interface = engine.add_device(device, &link.addresses).map_err(SiteError::from)?;
+            let status = Arc::new(Mutex::new(device.status()));
+            let plan = engine.host().config().plan();
+            let added = engine.add_device_with(device, &link.addresses, plan);
+            let interface = added.map_err(SiteError::from)?;
             lines.push(Line {
                 name: link.name.clone(),
                 device: link.device.to_string(),
@@ -246,10 +250,10 @@ fn follow_hangups(
     reloads: &Arc<Reloads>,
 ) -> Result<(), RouterError> {
     let (ask, asked): (Sender<()>, Receiver<()>) = mpsc::channel();
-    let (hangup, remote) = (hangup_bell()?, group.remote());
+    let (hangup, remote) = (hangup_events()?, group.remote());
     if let Some(engine) = group.engines_mut().first_mut() {
         engine.attend(hangup.fd(), move |_host, _now| {
-            if hangup.heard() {
+            if hangup.take() {
                 // The thread ends with the process.
                 let _ = ask.send(());
             }
@@ -281,7 +285,7 @@ impl Reloader {
         let (routes, neighbors) = tables.len();
         let mut summary = format!("read again: {routes} routes, {neighbors} neighbours");
         if let (Some(book), Some(text)) = (&self.book, &changing.rules) {
-            let rules = book.replace(text).map_err(|mistake| mistake.to_string())?;
+            let rules = book.replace(text).map_err(|error| error.to_string())?;
             summary.push_str(&format!(", {rules} rules"));
         }
         Ok((tables, summary))

@@ -39,8 +39,9 @@ const PACKETS_PER_STEP: usize = 8;
 /// # is_screener(no_options);
 /// ```
 ///
-/// It runs on the host's core: while it computes, nothing else there does, and if it never returns, the host stands still. A function that may
-/// take long, or that asks others, belongs on a thread of its own: [`aside`](super::aside::aside).
+/// It runs on the host's core: while it computes, nothing else there does, and if it never returns, the host
+/// stands still. A function that may take long, or that asks others, belongs on a thread of its own:
+/// [`screen_on_thread`](super::screening_thread::screen_on_thread).
 pub trait Screener: Send {
     /// Decides about one packet, which came in at `now`.
     fn screen(&mut self, transit: &Transit, now: Instant) -> Verdict;
@@ -133,7 +134,8 @@ impl ScreenQueue {
         Self { limit_pkts, open: None }
     }
 
-    /// The queue; or, if it is not open yet, how the step ends that opens it. Why it cannot be opened is reported.
+    /// The queue; or, if it is not open yet, how the step ends that opens it. Why it cannot be opened is
+    /// reported.
     pub(super) fn open(&mut self, system: &mut System<'_>, report: &Report) -> Result<SocketId, Step> {
         if let Some(queue) = self.open {
             return Ok(queue);
@@ -160,7 +162,8 @@ pub struct Screening<S> {
 }
 
 impl<S: Screener> Screening<S> {
-    /// A process that screens by `screener`, with a queue of `queue_pkts` in front of it, and tells `report` what it does.
+    /// A process that screens by `screener`, with a queue of `queue_pkts` in front of it, and tells `report`
+    /// what it does.
     pub fn new(screener: S, queue_pkts: usize, report: Arc<Report>) -> Self {
         Self { screener, queue: ScreenQueue::new(queue_pkts), report }
     }

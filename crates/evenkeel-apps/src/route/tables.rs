@@ -71,7 +71,8 @@ impl Tables {
         Ok(Self { routes, neighbors: written.neighbors.iter().map(neighbor).collect::<Result<_, _>>()? })
     }
 
-    /// Puts them into a host, and takes out what only `earlier` ones had. What both have is there all the time.
+    /// Puts them into a host, and takes out what only `earlier` ones had. What both have is there all the
+    /// time.
     ///
     /// # Errors
     /// The first entry that the host does not take; the others are there.
@@ -142,7 +143,7 @@ fn interface(name: Option<&str>, address: Option<IpAddress>, links: &[Place]) ->
     let index = match name {
         Some(name) => links.iter().position(|place| place.name == name).ok_or_else(|| {
             let names = links.iter().map(|place| place.name.as_str());
-            format!("no link is called `{name}`: there is {}", super::mistake::alternatives(names))
+            format!("no link is called `{name}`: there is {}", super::text_error::alternatives(names))
         })?,
         None => links.iter().position(on_link).ok_or_else(|| {
             let address = address.map_or_else(String::new, |address| address.to_string());
@@ -210,8 +211,8 @@ mod tests {
         }
     }
 
-    /// What is read, compared with what is there and put into the host grows with the routes, and not with their square: a hundred thousand
-    /// of them would take minutes.
+    /// What is read, compared with what is there and put into the host grows with the routes, and not with
+    /// their square: a hundred thousand of them would take minutes.
     #[test]
     fn a_hundred_thousand_routes_are_read_and_replaced_in_little_time() {
         let routes = |via: &str| {

@@ -1,4 +1,5 @@
-//! A client that opens connections, as many at a time and in all as it is told, sends made-up octets over each, and looks at what comes back.
+//! A client that opens connections, as many at a time and in all as it is told, sends made-up bytes over
+//! each, and looks at what comes back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use super::session::{CHUNK, now};
 use super::streams::Streams;
 use super::tally::Count;
 
-/// Connections that are being opened or are at work at a time, at most. Others that are open do nothing: if thousands began at the same instant, their
-/// first segments would overflow every ring, and so would the repetitions, again at the same instants.
+/// Connections that are being opened or are at work at a time, at most. Others that are open do nothing: if
+/// thousands began at the same instant, their first segments would overflow every ring, and so would the
+/// repetitions, again at the same instants.
 const UNDER_WAY: usize = 128;
-/// Octets that a connection moves in one step at most.
+/// Bytes that a connection moves in one step at most.
 const TURN: u64 = 64 << 10;
 /// How long it waits when no connection can be opened, for want of a port say.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -44,7 +46,7 @@ pub struct Load {
 /// What a client does with a connection.
 #[derive(Debug, Clone)]
 pub enum Ask {
-    /// Sends so many octets, and reads to the end.
+    /// Sends so many bytes, and reads to the end.
     Octets {
         /// How many.
         octets: u64,
@@ -55,7 +57,7 @@ pub enum Ask {
     Request {
         /// The request.
         text: Arc<[u8]>,
-        /// Octets that the answer has at least.
+        /// Bytes that the answer has at least.
         answer: u64,
     },
 }
@@ -117,9 +119,9 @@ pub struct Asked {
     pub wrong: u64,
     /// Attempts for which the host had no port or no room.
     pub unopened: u64,
-    /// Octets written.
+    /// Bytes written.
     pub octets_out: u64,
-    /// Octets read.
+    /// Bytes read.
     pub octets_in: u64,
 }
 
@@ -301,7 +303,8 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Writes what there is room for, up to a turn; false if there was room for all of that, and there is more.
+    /// Writes what there is room for, up to a turn; false if there was room for all of that, and there is
+    /// more.
     fn write(&mut self, asking: &mut Asking) -> Result<bool, Unavailable> {
         let octets = self.load.ask.octets();
         let end = octets.min(asking.sent + TURN);
@@ -316,7 +319,7 @@ impl Turn<'_, '_> {
             self.tally.octets_out.add(taken as u64);
         }
         if asking.sent == octets && !core::mem::replace(&mut asking.shut, true) {
-            self.system.shutdown(self.socket);
+            let _ = self.system.shutdown(self.socket);
         }
         Ok(asking.sent == octets)
     }

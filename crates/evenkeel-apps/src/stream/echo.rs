@@ -7,7 +7,8 @@ use super::session::{CHUNK, Progress, Service, Stream};
 
 /// The service.
 ///
-/// It reads no more than it can write, so a peer that sends and does not read is stopped by the window, and costs nothing while it is.
+/// It reads no more than it can write, so a peer that sends and does not read is stopped by the window, and
+/// costs nothing while it is.
 #[derive(Debug)]
 pub struct Echo {
     buffer: Box<[u8]>,

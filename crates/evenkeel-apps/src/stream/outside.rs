@@ -1,31 +1,32 @@
-//! The ways in and out of a program: what blocks is done by threads of their own, a bounded distance ahead and behind.
+//! The ways in and out of a program: what blocks is done by threads of their own, a bounded distance ahead
+//! and behind.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use evenkeel_link::Bell;
+use evenkeel_link::EventFd;
 
-/// Octets read at a time.
+/// Bytes read at a time.
 const PIECE: usize = 64 << 10;
 /// Pieces that may wait on either side.
 const PIECES: usize = 8;
 
-/// Where input comes from and output goes to, and the bell that says when either goes on.
+/// Where input comes from and output goes to, and the event that says when either goes on.
 #[derive(Debug)]
 pub struct Outside {
-    /// Rung when there is input, or its end, or room for output.
-    pub(super) bell: Bell,
+    /// Notified when there is input, or its end, or room for output.
+    pub(super) event: EventFd,
 }
 
 impl Outside {
-    /// A bell for them.
+    /// Both of them, with nothing opened yet.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { bell: Bell::new()? })
+        Ok(Self { event: EventFd::new()? })
     }
 
     /// Reads `from` on a thread, ahead of who takes it.
@@ -36,10 +37,10 @@ impl Outside {
     /// If there can be no thread.
     pub fn input(&self, mut from: impl Read + Send + 'static) -> io::Result<Input> {
         let (give, pieces) = sync_channel(PIECES);
-        let bell = self.bell.clone();
+        let event = self.event.clone();
         thread::Builder::new().name("input".to_owned()).spawn(move || {
-            // Rung after the sending end is gone, too (locals go in reverse): that is the end of the input.
-            let bell = RingAtEnd(bell);
+            // Notified after the sending end is gone, too (locals go in reverse): that is the end of the input.
+            let event = NotifyAtEnd(event);
             let give: SyncSender<io::Result<Vec<u8>>> = give;
             loop {
                 let mut piece = vec![0; PIECE];
@@ -56,7 +57,7 @@ impl Outside {
                     }
                     Err(error) => give.send(Err(error)),
                 };
-                bell.0.ring();
+                event.0.notify();
                 if last || given.is_err() {
                     return;
                 }
@@ -71,16 +72,16 @@ impl Outside {
     /// If there can be no thread.
     pub fn output(&self, mut to: impl Write + Send + 'static) -> io::Result<Output> {
         let (give, pieces) = sync_channel::<Vec<u8>>(PIECES);
-        let bell = self.bell.clone();
+        let event = self.event.clone();
         let writing = thread::Builder::new().name("output".to_owned()).spawn(move || {
-            let bell = RingAtEnd(bell);
-            // Gone before the bell rings for the last time: whoever gives is to see it.
+            let event = NotifyAtEnd(event);
+            // Gone before the last notification: whoever gives is to see it.
             let pieces = pieces;
             while let Ok(piece) = pieces.recv() {
                 to.write_all(&piece)?;
                 // Who reads it may be a person.
                 to.flush()?;
-                bell.0.ring();
+                event.0.notify();
             }
             Ok(())
         })?;
@@ -98,7 +99,7 @@ pub struct Input {
 #[derive(Debug)]
 pub(super) enum Came {
     Piece(Vec<u8>),
-    /// The bell will ring.
+    /// A notification will come.
     NotYet,
     End,
     Failed(io::Error),
@@ -131,7 +132,7 @@ impl fmt::Debug for Output {
 #[derive(Debug)]
 pub(super) enum Gave {
     Taken,
-    /// Here it is again; the bell will ring.
+    /// Here it is again; a notification will come.
     Full(Vec<u8>),
     /// Nobody takes any more.
     Gone,
@@ -157,10 +158,10 @@ impl Output {
 }
 
 /// Rings when it goes.
-struct RingAtEnd(Bell);
+struct NotifyAtEnd(EventFd);
 
-impl Drop for RingAtEnd {
+impl Drop for NotifyAtEnd {
     fn drop(&mut self) {
-        self.0.ring();
+        self.0.notify();
     }
 }

@@ -1,12 +1,12 @@
-//! Octets that are made up, and known to who receives them.
+//! Bytes that are made up, and known to who receives them.
 
-/// Octets after which the pattern begins anew: a prime, so that no segment, buffer or page is a multiple of it, and nothing that is lost, doubled
-/// or moved by such a length goes unnoticed.
+/// Bytes after which the pattern begins anew: a prime, so that no segment, buffer or page is a multiple of
+/// it, and nothing that is lost, doubled or moved by such a length goes unnoticed.
 const PERIOD: usize = 65_521;
 /// What is given at a time at least.
 const RUN: usize = 16 << 10;
 
-/// An endless row of octets that look random, and that a seed tells.
+/// An endless row of bytes that look random, and that a seed tells.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     octets: Box<[u8]>,
@@ -31,7 +31,7 @@ impl Pattern {
         Self { octets: octets.into_boxed_slice() }
     }
 
-    /// The octets from a place on: 16 KiB at least.
+    /// The bytes from a place on: 16 KiB at least.
     #[must_use]
     pub fn from(&self, place: u64) -> &[u8] {
         let place = (place % PERIOD as u64) as usize;

@@ -89,31 +89,31 @@ pub struct ConnectionReport {
     pub state: String,
     /// Why it failed, if it did.
     pub error: Option<String>,
-    /// Octets of payload that came in order.
+    /// Bytes of payload that came in order.
     pub octets_in: u64,
-    /// Octets of payload that left, those sent again included.
+    /// Bytes of payload that left, those sent again included.
     pub octets_out: u64,
-    /// Octets of payload that the peer has acknowledged.
+    /// Bytes of payload that the peer has acknowledged.
     pub octets_acked: u64,
     /// Segments that came.
     pub segments_in: u64,
     /// Segments that left.
     pub segments_out: u64,
-    /// Octets that wait to be read.
+    /// Bytes that wait to be read.
     pub receive_queue: usize,
-    /// Octets written and not acknowledged.
+    /// Bytes written and not acknowledged.
     pub send_queue: usize,
     /// Those that were never sent.
     pub unsent: u32,
-    /// Octets the peer may still send.
+    /// Bytes the peer may still send.
     pub receive_window: u32,
-    /// The peer's window in octets.
+    /// The peer's window in bytes.
     pub send_window: u32,
-    /// The congestion window in octets.
+    /// The congestion window in bytes.
     pub cwnd: u32,
-    /// Where slow start ends, in octets; `None` before the first loss.
+    /// Where slow start ends, in bytes; `None` before the first loss.
     pub ssthresh: Option<u32>,
-    /// Octets of payload in a full segment.
+    /// Bytes of payload in a full segment.
     pub mss: u16,
     /// The congestion control.
     pub congestion_control: &'static str,
@@ -129,9 +129,9 @@ pub struct ConnectionReport {
     pub rto_us: f64,
     /// Segments sent again.
     pub retransmits: u64,
-    /// Octets in them.
+    /// Bytes in them.
     pub retransmitted_octets: u64,
-    /// Octets thought lost.
+    /// Bytes thought lost.
     pub lost_octets: u64,
     /// Expirations of the retransmission timer.
     pub timeouts: u32,
@@ -141,7 +141,7 @@ pub struct ConnectionReport {
     pub duplicates: u32,
     /// Segments that were dropped: for want of room, or as too old.
     pub drops: u32,
-    /// Octets of memory that its buffers own.
+    /// Bytes of memory that its buffers own.
     pub memory: usize,
     /// Options in use.
     pub options: Vec<&'static str>,
@@ -189,7 +189,8 @@ impl ConnectionReport {
         }
     }
 
-    /// The connections of a host that have moved most, at most so many; the busiest first. This looks at all of them.
+    /// The connections of a host that have moved most, at most so many; the busiest first. This looks at all
+    /// of them.
     #[must_use]
     pub fn busiest(host: &Host, most: usize) -> Vec<Self> {
         if most == 0 {

@@ -1,4 +1,5 @@
-//! A client with one connection: sends what comes from somewhere, gives what comes back to somewhere, and ends when both sides have said all.
+//! A client with one connection: sends what comes from somewhere, gives what comes back to somewhere, and
+//! ends when both sides have said all.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use super::pattern::Pattern;
 use super::session::{CHUNK, now};
 use super::tally::Count;
 
-/// Octets moved each way in one step at most.
+/// Bytes moved each way in one step at most.
 const TURN: u64 = 64 << 10;
 /// How often it looks whether the peer has acknowledged the last of all, of which no event tells.
 const LOOK: Duration = Duration::from_millis(5);
@@ -28,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub enum Source {
     /// What is read from outside.
     Outside(Input),
-    /// So many octets, made up.
+    /// So many bytes, made up.
     Pattern {
         /// What they are.
         pattern: Pattern,
@@ -84,13 +85,13 @@ pub(super) struct Outcome {
 }
 
 impl Tally {
-    /// Octets written.
+    /// Bytes written.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written.get()
     }
 
-    /// Octets read.
+    /// Bytes read.
     #[must_use]
     pub fn read(&self) -> u64 {
         self.read.get()
@@ -108,7 +109,7 @@ impl Tally {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Whether something else came back than was sent. Only made-up octets are compared.
+    /// Whether something else came back than was sent. Only made-up bytes are compared.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.differs.load(Ordering::Relaxed)
@@ -150,7 +151,7 @@ enum Opening {
     Plainly,
     /// With Fast Open (RFC 7413): first one that says nothing, for the server's cookie.
     ForCookie(Option<SocketId>),
-    /// Then one whose SYN has the first octets.
+    /// Then one whose SYN has the first bytes.
     WithData,
 }
 
@@ -162,7 +163,7 @@ enum Next {
 }
 
 impl Send {
-    /// A client that tells `tally` what it does. With `fast_open` the first octets go along with the SYN.
+    /// A client that tells `tally` what it does. With `fast_open` the first bytes go along with the SYN.
     #[must_use]
     pub fn new(to: Endpoint, fast_open: bool, source: Source, drain: Drain, tally: Arc<Tally>) -> Self {
         Self {
@@ -212,7 +213,7 @@ impl Send {
         self.wrote(taken);
         self.stream = Some(stream);
         if self.shut {
-            system.shutdown(stream);
+            let _ = system.shutdown(stream);
         }
         Ok(Step::Again)
     }
@@ -244,7 +245,7 @@ impl Send {
                     return Ok(Next::Wait);
                 }
                 if self.shut {
-                    system.shutdown(stream);
+                    let _ = system.shutdown(stream);
                 }
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Running a client with one connection in real time: on a device, or on a cable with a server at its other end.
+//! Running a client with one connection in real time: on a device, or on a cable with a server at its other
+//! end.
 
 use std::io;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use serde::Serialize;
 use super::outside::Outside;
 use super::report::{ConnectionReport, TcpReport};
 use super::send::{Drain, Outcome, Send, Source, Tally};
-use super::serve::{self, Served, Serving, farewell, pair};
-use super::{Echo, Sink};
+use super::{Echo, Options, Sink};
 use crate::books::Books;
 use crate::hosted::Hosted;
 use crate::monitor::{Inside, InsideCaptured};
+use crate::serve::{Listening, Running, Served, pair};
 use crate::site::{Limits, Port, Site, SiteError};
 
 /// What a client has done.
@@ -32,11 +33,11 @@ pub struct Sent {
     pub complete: bool,
     /// Why not, if the connection was not opened or has failed, or what came back could not be written.
     pub error: Option<String>,
-    /// Octets written.
+    /// Bytes written.
     pub octets_out: u64,
-    /// Octets read.
+    /// Bytes read.
     pub octets_in: u64,
-    /// Of made-up octets: whether nothing came back but what was sent.
+    /// Of made-up bytes: whether nothing came back but what was sent.
     pub as_sent: Option<bool>,
     /// The connection, as it was last seen.
     pub connection: Option<ConnectionReport>,
@@ -76,7 +77,7 @@ pub enum Place {
         /// Where the host at the other end stands.
         other: Box<Site>,
         /// How that serves.
-        serving: Serving,
+        options: Options,
         /// Whether it gives back what it gets, or takes it only.
         echoes: bool,
     },
@@ -87,13 +88,14 @@ pub enum Place {
 pub struct Errand {
     /// Where to.
     pub to: Endpoint,
-    /// The first octets go along with the SYN (RFC 7413), once a first connection, which says nothing, has brought the server's cookie.
+    /// The first bytes go along with the SYN (RFC 7413), once a first connection, which says nothing, has
+    /// brought the server's cookie.
     pub fast_open: bool,
     /// What.
     pub source: Source,
     /// Where what comes back goes.
     pub drain: Drain,
-    /// What rings when either goes on.
+    /// What notifies when either goes on.
     pub outside: Outside,
     /// A capture of what comes and goes.
     pub capture: Option<Inside>,
@@ -117,16 +119,18 @@ pub fn send(
             let sent = run(engine, attached.interface, errand, limits, || false, watch)?;
             attached.close().map(|()| sent)
         }
-        Place::Cable { queues, other, serving, echoes } => {
+        Place::Cable { queues, other, options, echoes } => {
             let mut engine = site.engine(clock)?;
             let (near, far) = pair(site, queues);
             let interface = engine.add_cable(near, &site.addresses)?;
             let mut server = other.engine(clock)?;
             let server_interface = server.add_cable(far, &other.addresses)?;
             let server = if echoes {
-                serve::Running::start(server, server_interface, Echo::default(), serving)?
+                let service = Listening { service: Echo::default(), options, connections: 0 };
+                Running::start(server, server_interface, service.alone())?
             } else {
-                serve::Running::start(server, server_interface, Sink::default(), serving)?
+                let service = Listening { service: Sink::default(), options, connections: 0 };
+                Running::start(server, server_interface, service.alone())?
             };
             let ended = AtomicBool::new(false);
             thread::scope(|scope| {
@@ -156,8 +160,8 @@ fn run(
     let engine = &mut hosted.engine;
     let program = Send::new(to, fast_open, source, drain, Arc::clone(&tally));
     let process = engine.host_mut().spawn("send", 0, Box::new(program));
-    engine.attend(outside.bell.fd(), move |host, now| {
-        if outside.bell.heard() {
+    engine.attend(outside.event.fd(), move |host, now| {
+        if outside.event.take() {
             host.wake_process(process, now);
         }
     });
@@ -165,7 +169,7 @@ fn run(
     let over = || tally.ended() || done();
     let mut elapsed = hosted.drive(limits, over, |engine, elapsed| watch(&report(engine, elapsed)))?;
     let last = report(&mut hosted.engine, elapsed);
-    elapsed += farewell(&mut hosted.engine, process, tally.ended())?;
+    elapsed += hosted.farewell(process, tally.ended())?;
     hosted.drain()?;
     let Sent { tcp, books, .. } = report(&mut hosted.engine, elapsed);
     let Outcome { input, output, .. } = core::mem::take(&mut *tally.outcome());

@@ -1,4 +1,5 @@
-//! A server of very many connections. It hears of those that have news and looks at no others, so connections that do nothing cost nothing.
+//! A server of very many connections. It hears of those that have news and looks at no others, so connections
+//! that do nothing cost nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -137,7 +138,7 @@ impl<S: Service> Server<S> {
     /// Closes a client's connection. What it does not take is not kept for it.
     fn cut_off(&mut self, socket: SocketId, system: &mut System<'_>) {
         if system.stream_info(socket).is_some_and(|(_, info)| info.send_queue > 0) {
-            system.abort(socket);
+            let _ = system.abort(socket);
         }
         self.close(socket, system);
     }

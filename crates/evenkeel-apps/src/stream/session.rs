@@ -10,9 +10,9 @@ use evenkeel_core::time::Duration;
 
 use super::tally::Tally;
 
-/// Octets that a call moves at most.
+/// Bytes that a call moves at most.
 pub(super) const CHUNK: usize = 16 << 10;
-/// Octets that a stream moves in one step at most, so that others have their turn.
+/// Bytes that a stream moves in one step at most, so that others have their turn.
 const TURN: usize = 64 << 10;
 
 /// What a server serves.
@@ -23,7 +23,8 @@ pub trait Service: fmt::Debug + Send {
     /// A connection from `peer` was accepted.
     fn open(&mut self, peer: Endpoint) -> Self::Session;
 
-    /// Does what can be done now, until the stream says that it is [`Progress::More`] than a turn, or [`Progress::Wait`]s.
+    /// Does what can be done now, until the stream says that it is [`Progress::More`] than a turn, or
+    /// [`Progress::Wait`]s.
     ///
     /// # Errors
     /// The connection has failed, or is closed: there is nothing more to do about it.
@@ -33,13 +34,14 @@ pub trait Service: fmt::Debug + Send {
         stream: &mut Stream<'_, '_>,
     ) -> Result<Progress, Unavailable>;
 
-    /// How long a client may keep the service waiting, from the last [`Stream::restart_timeout`] on; `None` for ever.
+    /// How long a client may keep the service waiting, from the last [`Stream::restart_timeout`] on; `None`
+    /// for ever.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// A client has taken too long. Whether there is something to tell it, for which it has the same time once more; otherwise its
-    /// connection is closed.
+    /// A client has taken too long. Whether there is something to tell it, for which it has the same time
+    /// once more; otherwise its connection is closed.
     fn time_out(&mut self, _session: &mut Self::Session) -> bool {
         false
     }
@@ -64,7 +66,7 @@ pub struct Stream<'a, 's> {
     pub(super) tally: &'a Tally,
     /// What a read costs besides, in CPU time.
     pub(super) work: Duration,
-    /// Octets it may still move.
+    /// Bytes it may still move.
     left: usize,
     /// The client has done something that it is not to be timed out for.
     pub(super) restarted: bool,
@@ -86,7 +88,7 @@ impl<'a, 's> Stream<'a, 's> {
         self.left == 0
     }
 
-    /// Octets that can be written now.
+    /// Bytes that can be written now.
     ///
     /// # Errors
     /// The connection has failed, or is closed.
@@ -124,7 +126,7 @@ impl<'a, 's> Stream<'a, 's> {
 
     /// Says that nothing more will be written.
     pub fn shutdown(&mut self) {
-        self.system.shutdown(self.socket);
+        let _ = self.system.shutdown(self.socket);
     }
 
     /// So many requests were answered.

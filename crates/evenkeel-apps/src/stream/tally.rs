@@ -77,13 +77,13 @@ impl Tally {
         self.requests.get()
     }
 
-    /// Octets read.
+    /// Bytes read.
     #[must_use]
     pub fn octets_in(&self) -> u64 {
         self.octets_in.get()
     }
 
-    /// Octets written.
+    /// Bytes written.
     #[must_use]
     pub fn octets_out(&self) -> u64 {
         self.octets_out.get()

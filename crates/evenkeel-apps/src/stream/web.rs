@@ -129,7 +129,8 @@ impl Service for Web {
             if session.ended && session.unheard.is_empty() {
                 return Ok(Progress::Over);
             }
-            // What a client still sends to a connection that is to be closed is read: a reset could overtake the answer (RFC 9112, 9.6).
+            // What a client still sends to a connection that is to be closed is read: a reset could overtake
+            // the answer (RFC 9112, 9.6).
             if session.responder.is_over() && !core::mem::replace(&mut session.shut, true) {
                 stream.shutdown();
             }

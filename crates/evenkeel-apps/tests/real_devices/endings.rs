@@ -101,13 +101,25 @@ fn a_device_that_is_removed_ends_the_run() {
 }
 
 #[test]
+fn under_ni_lrp_the_host_demultiplexes_for_devices_that_do_not() {
+    for link in [Link::Tap, Link::Packet] {
+        in_namespace(move || {
+            let stand = Stand::start(link, config(Architecture::NiLrp), vec![echo(None)], None);
+            run(&format!("ping -c 1 -W 5 {US_V4}"));
+            stand.stop();
+        });
+    }
+}
+
+#[test]
 fn ni_lrp_says_that_devices_do_not_demultiplex() {
     for link in [Link::Tap, Link::Packet] {
         in_namespace(move || {
             let clock = Clock::start();
             let device = link.open(clock);
             let mut engine = Engine::new(Host::new(config(Architecture::NiLrp)).unwrap(), clock).unwrap();
-            let error = engine.add_device(device, &addresses()).unwrap_err();
+            let plan = engine.host().config().plan();
+            let error = engine.add_device_with(device, &addresses(), plan).unwrap_err();
             assert_eq!(error, AddInterfaceError::CannotDemultiplex);
             assert!(error.to_string().contains("use soft-lrp"), "{error}");
             wait_for("the TAP to be gone", || link == Link::Packet || !attempt("ip link show ek0").0);

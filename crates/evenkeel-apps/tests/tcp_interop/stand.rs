@@ -3,17 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
+use evenkeel_apps::serve::{self, Listening, Served, Streams};
 use evenkeel_apps::site::{Limits, Port, Site};
-use evenkeel_apps::stream::{
-    self, Drain, Errand, Options, Outside, Place as At, Sent, Served, Service, Serving, Source,
-};
+use evenkeel_apps::stream::{self, Drain, Errand, Options, Outside, Place as At, Sent, Service, Source};
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel_link::{Address, DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::rng::Ratio;
 use evenkeel_testing::{Bridge, Place, Program, Running, Scratch, attempt, run, wait_for, words};
@@ -140,9 +139,9 @@ impl Stand {
         let port = Port {
             device: self.device.clone(),
             kernel_addresses: Vec::new(),
-            mac: evenkeel_link::Address::default(),
-            dump: Some(self.capture.clone()),
+            mac: Address::default(),
             say: |_| {},
+            dump: Some(self.capture.clone()),
         };
         (site, port)
     }
@@ -165,10 +164,9 @@ impl Stand {
         // Data in a SYN are taken from who has a cookie.
         let listener = ListenerConfig { fast_open: 16, ..ListenerConfig::default() };
         let options = Options { port, listener, work: Duration::ZERO, count: Some(count) };
-        let serving = Serving { options, capture: None, connections: 0 };
+        let serving = Listening { service, options, connections: 0 }.alone();
         let limits = Limits { duration: Some(LIMIT), every: None };
-        let server =
-            self.spawn(move || stream::on_device(&site, &at, service, serving, limits, |_| {}).unwrap());
+        let server = self.spawn(move || serve::on_device(&site, &at, serving, limits, |_| {}).unwrap());
         for address in US {
             let host = address.split('/').next().unwrap();
             wait_for("our host", || attempt(&format!("ping -c 1 -W 1 {host}")).0);
@@ -177,11 +175,12 @@ impl Stand {
     }
 
     /// What was served, when all connections are over; nobody has found anything wrong with it.
-    pub(crate) fn ended(&mut self, server: JoinHandle<Served>) -> Served {
+    pub(crate) fn ended(&mut self, server: JoinHandle<Served>) -> Streams {
         let served = server.join().unwrap();
         assert!(served.books.conserved, "{:?}", served.books);
-        self.check(served.tcp.count(Counter::RetransSegs));
-        served
+        let streams = served.streams().unwrap().clone();
+        self.check(streams.tcp.count(Counter::RetransSegs));
+        streams
     }
 
     /// Sends a file to the kernel's `host`, where it becomes the file `to`. With `fast_open` over a second connection, the first octets in its SYN.

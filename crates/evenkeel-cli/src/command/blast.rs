@@ -23,8 +23,9 @@ use crate::{address, terminal};
 
 /// Send UDP requests at a steady rate, and say what was really offered.
 ///
-/// Paced by the clock, in bursts of a bounded size; a generator that was kept from running does not catch up by a flood.
-/// On `cable` both ends are in this process: the generator on one core, a sink on an evenkeel host on another.
+/// Paced by the clock, in bursts of a bounded size; a generator that was kept from running does not catch up
+/// by a flood. On `cable` both ends are in this process: the generator on one core, a sink on an evenkeel
+/// host on another.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,9 +33,7 @@ Examples:
   evenkeel blast cable --rate 2M --architecture eager
 as root:
   evenkeel blast tap:keel0 --kernel-address 10.77.0.1/24 --rate 100k --flows 16
-  evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 --rate max --count 1M --json
-
-Exit status: 0 when it ran to its end or to Ctrl-C, 1 if the link could not be used, 2 for bad arguments.")]
+  evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 --rate max --count 1M --json")]
 pub(crate) struct Arguments {
     /// Where frames go: cable, tap:NAME or packet:NAME.
     #[arg(value_name = "LINK")]
@@ -57,8 +56,8 @@ pub(crate) struct Arguments {
     /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09 [default: own].
     #[arg(long, value_name = "ADDRESS")]
     mac: Option<Address>,
-    /// Octets of payload in each request.
-    #[arg(long, value_name = "OCTETS", default_value_t = 18, value_parser = clap::value_parser!(u16).range(0..=1_452))]
+    /// Bytes of payload in each request.
+    #[arg(long, value_name = "BYTES", default_value_t = 18, value_parser = clap::value_parser!(u16).range(0..=1_452))]
     size: u16,
     /// Source ports to spread the requests over.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]

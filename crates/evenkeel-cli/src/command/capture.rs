@@ -14,7 +14,7 @@ pub(crate) fn inside(text: &str) -> Result<Inside, String> {
     let (file, snaplen) = match text.split_once(",snaplen=") {
         Some((file, snaplen)) => {
             let snaplen = snaplen.parse().ok().filter(|snaplen| *snaplen > 0);
-            (file, snaplen.ok_or("expected a number of octets above 0 behind snaplen=")?)
+            (file, snaplen.ok_or("expected a number of bytes above 0 behind snaplen=")?)
         }
         None => (text, usize::MAX),
     };
@@ -31,7 +31,7 @@ pub(super) fn tell(news: News) {
     match news {
         News::Failing(what) => eprintln!("evenkeel: {what}; packets that cannot be written are counted"),
         News::Recovered(frames) => eprintln!("evenkeel: writing again; {frames} packets were not written"),
-        News::Glance(_) => {}
+        News::Listening(_) | News::Glance(_) => {}
     }
 }
 

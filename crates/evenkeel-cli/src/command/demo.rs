@@ -14,12 +14,13 @@ use crate::{quantity, terminal};
 
 /// Show receive livelock and its cure: one UDP service under rising load, on five receive architectures.
 ///
-/// Runs in real time on two of this machine's cores, over a cable in memory: one core is the host with a service, a second
-/// service that nobody floods, and a program that only computes; the other is the load generator. Load rises from a tenth
-/// of the service's peak to more than ten times that. All numbers are counters, and every frame must be accounted for.
+/// Runs in real time on two of this machine's cores, over a cable in memory: one core is the host with a
+/// service, a second service that nobody floods, and a program that only computes; the other is the load
+/// generator. Load rises from a tenth of the service's peak to more than ten times that. All numbers are
+/// counters, and every frame must be accounted for.
 ///
-/// Prints a table, and writes the curves to a page that any browser shows. Needs no root. As root it also floods the kernel's own
-/// UDP socket, on a veth pair in a network namespace that is gone afterwards.
+/// Prints a table, and writes the curves to a page that any browser shows. Needs no root. As root it also
+/// floods the kernel's own UDP socket, on a veth pair in a network namespace that is gone afterwards.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -43,11 +44,12 @@ pub(crate) struct Arguments {
     /// What the service computes for each request.
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = quantity::time)]
     work: Duration,
-    /// Receive architectures, separated by commas: eager, early-demux, polled, soft-lrp, ni-lrp [default: all].
+    /// Receive architectures, separated by commas: eager, early-demux, polled, soft-lrp, ni-lrp [default:
+    /// all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     architectures: Vec<Architecture>,
-    /// Receive queues of the interface, 1 to 16. With one, soft-lrp cannot both shed a flood for free and keep the second
-    /// service's requests apart from it.
+    /// Receive queues of the interface, 1 to 16. With one, soft-lrp cannot both shed a flood for free and
+    /// keep the second service's requests apart from it.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     queues: u16,
     /// Seed of everything that is random.

@@ -26,7 +26,8 @@ pub(crate) struct HostArguments {
     /// [default: 10.77.0.2/24 and fd77::2/64].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     address: Vec<IpCidr>,
-    /// On tap: an address for the kernel's end, so that its programs reach us at once; may be given more than once.
+    /// On tap: an address for the kernel's end, so that its programs reach us at once; may be given more than
+    /// once.
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     kernel_address: Vec<IpCidr>,
     /// Router for everything that is not on the link; one for IPv4 and one for IPv6.
@@ -42,11 +43,12 @@ pub(crate) struct HostArguments {
     /// Write every frame that comes or goes to a capture file; not on cable.
     #[arg(long, value_name = "FILE.pcapng")]
     dump: Option<PathBuf>,
-    /// Write frames that come or go to a pcapng file; what the disk cannot take is discarded and counted, and holds nobody up. Of each
-    /// frame `snaplen` octets, of all frames those that `filter` says, in the language of tcpdump.
+    /// Write frames that come or go to a pcapng file; what the disk cannot take is discarded and counted, and
+    /// holds nobody up. Of each frame `snaplen` bytes, of all frames those that `filter` says, in the
+    /// language of tcpdump.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
     pub(crate) capture: Option<Inside>,
-    /// Print counters to standard error this often, such as 1s [default over TCP: on a terminal all the time].
+    /// Print counters to standard error this often, such as 1s [default: on a terminal all the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     pub(crate) stats_interval: Option<Duration>,
     /// Print the final counters as one JSON object.

@@ -69,10 +69,12 @@ struct RunArguments {
     real: bool,
     #[command(flatten)]
     real_options: RealOptions,
-    /// Write the points of each experiment to DIR/ID.csv. Without --json they go to lab-results in any case, or lab-results/real.
+    /// Write the points of each experiment to DIR/ID.csv. Without --json they go to lab-results in any case,
+    /// or lab-results/real.
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// Write each experiment's picture to DIR/ID.svg. Without --json it goes to lab-results in any case, or lab-results/real.
+    /// Write each experiment's picture to DIR/ID.svg. Without --json it goes to lab-results in any case, or
+    /// lab-results/real.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
     /// Write no files but those asked for.
@@ -90,8 +92,8 @@ struct RunArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "In real time")]
 struct RealOptions {
-    /// What the router is between: in-memory cables, packet sockets on veth pairs, or TAP devices. All but the cable need root
-    /// and use a network namespace of their own.
+    /// What the router is between: in-memory cables, packet sockets on veth pairs, or TAP devices. All but
+    /// the cable need root and use a network namespace of their own.
     #[arg(long, value_name = "PLACE", default_value = "cable", requires = "real")]
     on: Place,
     /// Loads at which each variant is measured.

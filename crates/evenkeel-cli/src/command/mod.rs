@@ -4,6 +4,7 @@ pub(crate) mod blast;
 mod capture;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod help;
 mod hosting;
 pub(crate) mod lab;
 pub(crate) mod monitor;

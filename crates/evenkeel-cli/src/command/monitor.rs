@@ -1,15 +1,15 @@
 //! `evenkeel monitor`.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, io, slice};
 
 use clap::Args;
 use evenkeel::core::host::Config;
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::wire::IpAddress;
-use evenkeel::link::LinkSpec;
 use evenkeel::link::capture::{Expression, Row, Target, stdout_takes_a_capture};
+use evenkeel::link::{DeviceSpec, FRAME_BYTES, LinkSpec, SpecError, devices_to_listen_to};
 use evenkeel_apps::blast::{Flood, HARDWARE};
 use evenkeel_apps::monitor::lines::Lines;
 use evenkeel_apps::monitor::summary::Count;
@@ -26,18 +26,22 @@ use crate::terminal::{self, Progress};
 
 /// Capture packets without falling over when there are too many.
 ///
-/// Writes pcapng for Wireshark and tshark, or shows packets, or says who talks most. What cannot be taken in time dies in the
-/// interface's ring, for free, and is counted: packets captured and packets dropped add up to packets sent.
+/// Writes pcapng for Wireshark and tshark, or shows packets, or says who talks most. What cannot be taken in
+/// time dies in the interface's ring, for free, and is counted: packets captured and packets dropped add up
+/// to packets sent.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Links:
-  packet:NAME  a network interface that exists, through AF_PACKET; the filter runs in the kernel. Needs root (CAP_NET_RAW).
+  NAME         a network interface that exists, also lo, through AF_PACKET (packet:NAME if it is called as one of the links below); the
+               filter runs in the kernel. Needs root (CAP_NET_RAW).
+  any          all of those that are there now and up.
   tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
   pcap:FILE    a pcap or pcapng file, read as fast as it can be.
   cable        in memory, flooded from its other end. Needs nothing.
 
 The filter EXPRESSION is that of tcpdump, see pcap-filter(7); it is compiled by libpcap, which must be installed if one is given. Frames are
-kept up to 1920 octets, the length of longer ones is recorded: switch off receive offload (ethtool -K NAME gro off lro off) to have them whole.
+kept up to 1920 bytes. Of longer ones the length is recorded, --print shows how much was kept ([|1920]), and how many there were is said at the
+end: switch off receive offload (ethtool -K NAME gro off lro off) to have them whole.
 
 Files of a row are named as dumpcap names them: NAME_00001_20261121130000.pcapng, time in UTC.
 
@@ -45,7 +49,8 @@ Examples:
   evenkeel monitor cable --rate max
   evenkeel monitor pcap:old.pcapng -w dns.pcapng udp port 53
 as root:
-  evenkeel monitor packet:eth1
+  evenkeel monitor eth1
+  evenkeel monitor any --print not port 22
   evenkeel monitor packet:eth1 -w capture.pcapng -s 96 not port 22
   evenkeel monitor packet:eth1 -w ring.pcapng -C 100M -W 10
   evenkeel monitor packet:eth1 -w - | wireshark -k -i -
@@ -53,25 +58,27 @@ as root:
 Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 if the link could not be used or not everything could
 be written, 2 for bad arguments.")]
 pub(crate) struct Arguments {
-    /// Where frames come from: packet:NAME, tap:NAME, pcap:FILE or cable.
-    #[arg(value_name = "LINK")]
-    link: LinkSpec,
+    /// Where frames come from: a network interface, any, tap:NAME, pcap:FILE or cable.
+    #[arg(value_name = "LINK", value_parser = watched)]
+    link: Watched,
     /// Which frames, in the language of tcpdump [default: all].
     #[arg(value_name = "EXPRESSION")]
     expression: Vec<String>,
     /// Write the frames to a pcapng file, or to standard output if it is `-`.
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Show each frame on a line: time of day (UTC), direction, who to whom, protocol, length.
+    /// Show each frame on a line: time of day (UTC), direction, who to whom, protocol, TCP's flags or what
+    /// ARP asks, length.
     #[arg(long, conflicts_with = "write")]
     print: bool,
-    /// Octets of a frame to keep; 0 for all.
-    #[arg(short, long, value_name = "OCTETS", default_value_t = 0)]
+    /// Bytes of a frame to keep; 0 for all.
+    #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     snaplen: u32,
     /// Stop after so many frames.
     #[arg(short, long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
-    /// With --write: begin another file before one is larger than this, such as 64k or 100M; without a suffix in millions of octets.
+    /// With --write: begin another file before one is larger than this, such as 64k or 100M; without a suffix
+    /// in millions of bytes.
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = quantity::size, requires = "write")]
     file_size: Option<u64>,
     /// With --write: begin another file when one is as old as this, such as 60 (seconds) or 10min.
@@ -83,11 +90,12 @@ pub(crate) struct Arguments {
     /// On packet: see only frames that the interface would take anyway, not those to other stations.
     #[arg(short = 'p', long)]
     no_promiscuous: bool,
-    /// Frames that the capture queue holds. A short one stays in the processor's cache; what cannot be taken in time waits in the ring.
+    /// Frames that the capture queue holds. A short one stays in the processor's cache; what cannot be taken
+    /// in time waits in the ring.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
     queue: u32,
-    /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two. On packet that much memory, and at
-    /// least 256 KiB, which holds the more frames the smaller they are.
+    /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two. On
+    /// packet that much memory, and at least 256 KiB, which holds the more frames the smaller they are.
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(32..=65_536))]
     ring: u32,
     /// On cable: frames a second from the other end, such as 500k, or max.
@@ -141,6 +149,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Failure::of_device(monitored.device_failed.as_ref())?;
             if monitored.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
         }
+    }
+}
+
+/// What is monitored.
+#[derive(Debug, Clone)]
+enum Watched {
+    /// All network interfaces.
+    Any,
+    Link(LinkSpec),
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::Link(link) => link.fmt(f),
+        }
+    }
+}
+
+/// A link, or the name of a network interface.
+fn watched(text: &str) -> Result<Watched, String> {
+    match text.parse() {
+        _ if text == "any" => Ok(Watched::Any),
+        Err(SpecError::Unknown(_)) if !text.contains(':') => {
+            let link = format!("packet:{text}").parse();
+            link.map(Watched::Link).map_err(|error: SpecError| error.to_string())
+        }
+        link => link.map(Watched::Link).map_err(|error| error.to_string()),
     }
 }
 
@@ -199,8 +236,17 @@ impl Arguments {
     fn monitor(&self, setup: Setup, news: impl FnMut(News)) -> Result<Monitored, Failure> {
         let limits = Limits { duration: self.duration, every: Some(self.stats_interval) };
         let queues = match &self.link {
-            LinkSpec::Cable { queues } => *queues,
-            LinkSpec::Device(device) => return Ok(monitor::on_device(device, setup, limits, news)?),
+            Watched::Link(LinkSpec::Cable { queues }) => *queues,
+            Watched::Link(LinkSpec::Device(device)) => {
+                return Ok(monitor::on_devices(slice::from_ref(device), setup, limits, news)?);
+            }
+            Watched::Any => {
+                let devices: Vec<_> = devices_to_listen_to().into_iter().map(DeviceSpec::Packet).collect();
+                if devices.is_empty() {
+                    return Err(Failure::Machine("no network interface is up".to_owned()));
+                }
+                return Ok(monitor::on_devices(&devices, setup, limits, news)?);
+            }
         };
         let endpoint = |last, port| Endpoint::new(IpAddress::v4(10, 77, 0, last), port);
         let shape = Shape {
@@ -242,6 +288,7 @@ impl Reporter {
         }
         match news {
             News::Failing(_) | News::Recovered(_) => super::capture::tell(news),
+            News::Listening(names) => eprintln!("evenkeel: listening on {}", names.join(", ")),
             News::Glance(_) if self.quiet => {}
             News::Glance(glance) => match &mut self.progress {
                 Some(progress) => progress.show(&line(&glance)),
@@ -282,6 +329,12 @@ fn describe(monitored: &Monitored) -> String {
         if frames > 0 {
             text.push_str(&format!("{frames} packets {what}\n"));
         }
+    }
+    if monitored.cut > 0 {
+        text.push_str(&format!("{} packets cut to {FRAME_BYTES} bytes\n", monitored.cut));
+    }
+    if monitored.passed_over > 0 {
+        text.push_str(&format!("{} packets passed over, not captured on Ethernet\n", monitored.passed_over));
     }
     if let Some(summary) = &monitored.summary {
         for Count { name, frames } in summary.protocols.iter().chain(&summary.talkers) {

@@ -89,7 +89,8 @@ fn a_device_that_returns_is_taken_up_again() {
     });
 }
 
-/// Also if for a while there is no device at all, on several cores and with the device's own hardware address, which is another one then.
+/// Also if for a while there is no device at all, on several cores and with the device's own hardware
+/// address, which is another one then.
 #[test]
 fn all_devices_may_be_gone_for_a_while() {
     in_namespace(&[], || {
@@ -223,7 +224,8 @@ fn cpu_seconds(pid: u32) -> f64 {
     ticks / 100.0
 }
 
-/// A routing daemon's whole table: what it costs grows with the routes, not with their square, and is no idle time.
+/// A routing daemon's whole table: what it costs grows with the routes, not with their square, and is no idle
+/// time.
 #[test]
 fn a_large_table_of_the_kernel_costs_what_it_is_and_is_counted() {
     const ROUTES: u32 = 60_000;

@@ -1,4 +1,5 @@
-//! `evenkeel route` between two hosts of the Linux kernel: A - R - B, three network namespaces, with the kernel's own tools and daemons.
+//! `evenkeel route` between two hosts of the Linux kernel: A - R - B, three network namespaces, with the
+//! kernel's own tools and daemons.
 //!
 //! Each test needs root; without, it says aloud that it was skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

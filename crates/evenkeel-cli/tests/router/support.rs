@@ -65,7 +65,8 @@ impl Host {
         Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// A link from R (`ours`) to the host (`theirs`), where it has addresses and a default route to the router's.
+    /// A link from R (`ours`) to the host (`theirs`), where it has addresses and a default route to the
+    /// router's.
     pub(crate) fn link(&self, ours: &str, theirs: &str, net: u8) {
         run(&format!("ip link add {ours} type veth peer name {theirs} netns {}", self.pid()));
         run(&format!("ip link set {ours} up"));

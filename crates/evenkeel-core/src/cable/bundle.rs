@@ -1,6 +1,7 @@
 //! Cables side by side that are one interface with several queues: as many hosts share it, one on each core.
 
-use super::{End, Options, WireCounters, pair};
+use super::end::{End, WireCounters, pair};
+use super::options::Options;
 use crate::demux::flow_hash;
 use crate::frame::{Frame, Pool, PoolLimit};
 use crate::interface::Interface;

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::OwnLine;
+use super::ring::OwnLine;
 use crate::frame::{Frame, Pool, PoolLimit};
 
 /// When a frame that was handed to an adaptor has left it.
@@ -38,6 +38,10 @@ impl TransmitRing {
 
     pub(super) fn attach(&self, pool: &mut Pool) -> Result<(), PoolLimit> {
         pool.grow(self.capacity_pkts)
+    }
+
+    pub(super) fn detach(&self, pool: &mut Pool) {
+        pool.shrink(self.capacity_pkts);
     }
 
     pub(super) fn is_full(&self) -> bool {

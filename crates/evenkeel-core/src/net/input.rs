@@ -1,6 +1,6 @@
 //! Units of protocol input, wherever the architecture does it: software interrupt, polling thread, receive call, daemon, idle level.
 
-use super::Net;
+use super::state::Net;
 use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
@@ -171,7 +171,7 @@ impl Net {
         if !from_ring {
             self.count_taken(feed);
         } else {
-            self.count_received(interface, 1);
+            self.links.count_received(interface, 1, &mut self.ledger);
             self.work.add(Work::Receive);
             self.sight_received(interface, &frame, Sources::NONE, now);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Net;
+use super::state::Net;
 use crate::drop::QueueDrop;
 use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::Sources;

@@ -1,6 +1,6 @@
 //! Inhibitions of input on behalf of full queues.
 
-use super::Sources;
+use super::sources::Sources;
 use crate::time::{Duration, Instant};
 
 /// A queue whose gate is closed.

@@ -1,6 +1,6 @@
 //! Feedback from full queues (TOCS 1997, section 6.6.1).
 
-use super::Sources;
+use super::sources::Sources;
 use crate::time::Duration;
 
 /// Which sources a full queue inhibits.
@@ -8,7 +8,8 @@ use crate::time::Duration;
 pub enum FeedbackScope {
     /// Every source, as in the paper: right when the queue's consumer is what the host is for.
     All,
-    /// The sources whose frames filled the queue: right when traffic is separated, and receive rings separate flows.
+    /// The sources whose frames filled the queue: right when traffic is separated, and receive rings separate
+    /// flows.
     #[default]
     Feeding,
 }
@@ -16,11 +17,12 @@ pub enum FeedbackScope {
 /// When an inhibition of input takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Inhibition {
-    /// At once, in the middle of a callback: nothing more is taken from the ring, and what comes dies there, for free.
+    /// At once, in the middle of a callback: nothing more is taken from the ring, and what comes dies there,
+    /// for free.
     #[default]
     AtOnce,
-    /// When the callback in progress has used its quota, as in the paper's packet monitor and cycle limit. With a quota above the room that
-    /// the high mark leaves, frames die in the full queue.
+    /// When the callback in progress has used its quota, as in the paper's packet monitor and cycle limit.
+    /// With a quota above the room that the high mark leaves, frames die in the full queue.
     AfterCallback,
 }
 
@@ -30,9 +32,9 @@ pub enum FeedbackBy {
     /// At the high mark input stops until the low mark or the timeout, as in the paper.
     #[default]
     Marks,
-    /// Scheduling by queue length, as in Synthesis: the taking in of packets gets that share of each `timeout` that the fullest queue leaves,
-    /// and a process is charged the less for its time the fuller the queue that it reads: up to four times the share at the same charge.
-    /// Marks and scope do not matter.
+    /// Scheduling by queue length, as in Synthesis: the taking in of packets gets that share of each
+    /// `timeout` that the fullest queue leaves, and a process is charged the less for its time the fuller the
+    /// queue that it reads: up to four times the share at the same charge. Marks and scope do not matter.
     Length,
 }
 
@@ -43,9 +45,11 @@ pub struct Feedback {
     pub high_percent: u8,
     /// Input resumes when the queue has fallen to this share of its limit, in percent. Default 25.
     pub low_percent: u8,
-    /// Input resumes after this time even so, lest a hung consumer block others for good. Default one tick of 1024 Hz.
+    /// Input resumes after this time even so, lest a hung consumer block others for good. Default one tick of
+    /// 1024 Hz.
     pub timeout: Duration,
-    /// Whether input also resumes at the low mark. The paper's packet monitor has only the timeout (its section 9).
+    /// Whether input also resumes at the low mark. The paper's packet monitor has only the timeout (its
+    /// section 9).
     pub resume_on_space: bool,
     /// What is inhibited.
     pub scope: FeedbackScope,
@@ -109,7 +113,8 @@ impl Gate {
         if percent > 100 { 100 } else { percent as u8 }
     }
 
-    /// After an enqueue (or the attempt): the sources to inhibit besides those inhibited already, if the high mark is reached.
+    /// After an enqueue (or the attempt): the sources to inhibit besides those inhibited already, if the high
+    /// mark is reached.
     pub fn on_enqueue(&mut self, occupancy_pkts: usize, fed_by: Sources) -> Option<Sources> {
         if occupancy_pkts < self.high_pkts || self.closed.union(fed_by) == self.closed {
             return None;
@@ -129,8 +134,9 @@ impl Gate {
         resume
     }
 
-    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark. Returns whether the consumer hangs:
-    /// the queue is at the high mark still, and nothing was taken from it meanwhile. One that is only slow needs no more than it has.
+    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark. Returns
+    /// whether the consumer hangs: the queue is at the high mark still, and nothing was taken from it
+    /// meanwhile. One that is only slow needs no more than it has.
     pub fn reopen(&mut self, occupancy_pkts: usize) -> bool {
         self.closed = Sources::NONE;
         occupancy_pkts >= self.high_pkts && !self.taken
@@ -152,7 +158,7 @@ pub struct Resumes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SourceId;
+    use super::super::sources::SourceId;
     use super::*;
 
     #[test]
@@ -191,7 +197,8 @@ mod tests {
         let source = Sources::one(SourceId(0));
         assert_eq!(gate.on_enqueue(24, source), Some(source));
         assert!(gate.reopen(24), "nothing was taken");
-        // A callback that was let finish has filled the queue; the consumer takes five and is far from the low mark.
+        // A callback that was let finish has filled the queue; the consumer takes five and is far from the
+        // low mark.
         assert_eq!(gate.on_enqueue(32, source), Some(source));
         (27..32).rev().for_each(|left| assert!(!gate.on_dequeue(left)));
         assert!(!gate.reopen(27), "slow is not hung");

@@ -1,6 +1,6 @@
 //! Which source the polling thread serves next: round robin, or as real-time tasks by their weights.
 
-use super::{SourceId, Sources};
+use super::sources::{SourceId, Sources};
 use crate::time::Duration;
 
 /// Weights of the real-time tasks that serve devices, as in Calaveras (TOCS 1997, section 10): each receive ring has one, and so has each

@@ -1,7 +1,5 @@
-//! Which addresses are ours, which cannot be anybody's, and which of ours suits a destination.
+//! What addresses mean: which cannot be anybody's, which belong to a link, which an interface has.
 
-use super::Stack;
-use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
 
 /// The group that every IPv6 router is in (RFC 4291 2.8).
@@ -25,11 +23,11 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    fn owns_v4(&self, address: Ipv4Address) -> bool {
+    pub(super) fn owns_v4(&self, address: Ipv4Address) -> bool {
         self.v4.iter().any(|cidr| cidr.address() == address)
     }
 
-    fn owns_v6(&self, address: Ipv6Address) -> bool {
+    pub(super) fn owns_v6(&self, address: Ipv6Address) -> bool {
         self.v6.iter().any(|cidr| cidr.address() == address)
     }
 
@@ -82,13 +80,13 @@ pub(crate) fn hardware_group(group: IpAddress) -> EthernetAddress {
 }
 
 /// Whether no packet on a wire can come from `source` (RFC 1122 3.2.1.3; 0.0.0.0 is the caller's to judge).
-fn is_martian_v4(source: Ipv4Address) -> bool {
+pub(super) fn is_martian_v4(source: Ipv4Address) -> bool {
     let first = source.octets()[0];
     first == 127 || first >= 224 || (first == 0 && !source.is_unspecified())
 }
 
 /// The same for IPv6 (RFC 4291 2.5.3, 2.5.5.2, 2.7).
-fn is_martian_v6(source: Ipv6Address) -> bool {
+pub(super) fn is_martian_v6(source: Ipv6Address) -> bool {
     source.is_multicast() || source.is_loopback() || source.to_ipv4_mapped().is_some()
 }
 
@@ -98,96 +96,6 @@ pub(crate) fn is_reserved(address: &IpAddress) -> bool {
     match *address {
         IpAddress::Ipv4(address) => address.is_unspecified() || is_martian_v4(address),
         IpAddress::Ipv6(address) => address.is_unspecified() || is_martian_v6(address),
-    }
-}
-
-impl Stack {
-    pub(super) fn attachment(&self, interface: InterfaceId) -> Option<&Attachment> {
-        self.attachments.get(usize::from(interface.0))
-    }
-
-    pub(super) fn owns_v4(&self, address: Ipv4Address) -> bool {
-        self.attachments.iter().any(|attachment| attachment.owns_v4(address))
-    }
-
-    /// Whether `address` is ours, as seen from `interface`: link-local addresses count on their own link only.
-    pub(super) fn owns_v6(&self, address: Ipv6Address, interface: InterfaceId) -> bool {
-        if address.is_unicast_link_local() {
-            return self.attachment(interface).is_some_and(|attachment| attachment.owns_v6(address));
-        }
-        self.attachments.iter().any(|attachment| attachment.owns_v6(address))
-    }
-
-    /// Whether a source address must not be believed: nobody outside can have it, or it is our own.
-    pub(super) fn is_martian(&self, source: &IpAddress, interface: InterfaceId) -> bool {
-        match *source {
-            IpAddress::Ipv4(source) => {
-                is_martian_v4(source)
-                    || self.owns_v4(source)
-                    || self.attachments.iter().any(|attachment| attachment.broadcasts_to(source))
-            }
-            IpAddress::Ipv6(source) => is_martian_v6(source) || self.owns_v6(source, interface),
-        }
-    }
-
-    /// Whether `address` is the limited broadcast, or a directed one of any prefix of ours, be it in the old form with zeros (RFC 1812
-    /// 4.2.3.1).
-    pub(super) fn is_broadcast(&self, address: &IpAddress) -> bool {
-        match *address {
-            IpAddress::Ipv4(address) => {
-                let names_prefix =
-                    |cidr: &Ipv4Cidr| cidr.prefix_len() < 31 && cidr.network().address() == address;
-                let directed = |a: &Attachment| a.broadcasts_to(address) || a.v4.iter().any(names_prefix);
-                address.is_broadcast() || self.attachments.iter().any(directed)
-            }
-            IpAddress::Ipv6(_) => false,
-        }
-    }
-
-    /// How `destination` is addressed to us, if it is.
-    pub(super) fn cast(&self, destination: &IpAddress, interface: InterfaceId) -> Option<Cast> {
-        match *destination {
-            IpAddress::Ipv4(address) if self.owns_v4(address) => Some(Cast::Unicast),
-            IpAddress::Ipv6(address) if self.owns_v6(address, interface) => Some(Cast::Unicast),
-            IpAddress::Ipv4(address) if address.is_broadcast() => Some(Cast::Broadcast),
-            IpAddress::Ipv4(address) if address.is_multicast() => self.member_cast(*destination, interface),
-            IpAddress::Ipv6(address) if address.is_multicast() => self.member_cast(*destination, interface),
-            IpAddress::Ipv4(address) => {
-                self.attachment(interface).filter(|a| a.broadcasts_to(address)).map(|_| Cast::Broadcast)
-            }
-            IpAddress::Ipv6(_) => None,
-        }
-    }
-
-    fn member_cast(&self, group: IpAddress, interface: InterfaceId) -> Option<Cast> {
-        self.groups.is_member(group, interface).then_some(Cast::Multicast)
-    }
-
-    /// The address of ours to send from to `destination` by way of `next` on `interface`.
-    ///
-    /// Same scope first, then the longest prefix in common (RFC 6724 5, rules 2 and 8; RFC 1122 3.3.4.3).
-    pub(super) fn source_for(
-        &self,
-        destination: &IpAddress,
-        next: &IpAddress,
-        interface: InterfaceId,
-    ) -> Option<IpAddress> {
-        let attachment = self.attachment(interface)?;
-        match *destination {
-            IpAddress::Ipv4(_) => {
-                let on_link = |cidr: &&Ipv4Cidr| IpCidr::Ipv4(**cidr).contains_addr(next);
-                let chosen = attachment.v4.iter().find(on_link).or(attachment.v4.first())?;
-                Some(IpAddress::Ipv4(chosen.address()))
-            }
-            IpAddress::Ipv6(destination) => {
-                let local = is_link_scope(destination);
-                let suits = |address: &Ipv6Address| {
-                    let common = (u128::from(*address) ^ u128::from(destination)).leading_zeros();
-                    (address.is_unicast_link_local() == local, common)
-                };
-                attachment.v6.iter().map(Ipv6Cidr::address).max_by_key(suits).map(IpAddress::Ipv6)
-            }
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! ARP (RFC 826, RFC 5227 for probes).
 
+use super::header::ETHERNET;
+use super::io::Io;
 use super::neighbor::Advertisement;
 use super::neighbor_update::NeighborUpdate;
-use super::output::ETHERNET;
-use super::{Io, Stack};
+use super::state::Stack;
 use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;

@@ -1,21 +1,25 @@
-//! Our addresses and those who claim them too: address conflict detection of IPv4 (RFC 5227), and its counterpart over neighbour discovery.
+//! Our addresses and those who claim them too: address conflict detection of IPv4 (RFC 5227), and its
+//! counterpart over neighbour discovery.
 //!
-//! Addresses are configured, and used at once. Whether somebody else has one is asked while it is used: a probe at the start (RFC 5227
-//! 2.1.1, RFC 4862 5.4.2), and a second later, if nobody has answered, two announcements by which neighbours correct what they remember
-//! (RFC 5227 2.3, RFC 4861 7.2.6). From then on an address is defended (RFC 5227 2.4 c): it is never given up, but announced again, at most
-//! every ten seconds.
+//! Addresses are configured, and used at once. Whether somebody else has one is asked while it is used: a
+//! probe at the start (RFC 5227 2.1.1, RFC 4862 5.4.2), and a second later, if nobody has answered, two
+//! announcements by which neighbours correct what they remember (RFC 5227 2.3, RFC 4861 7.2.6). From then on
+//! an address is defended (RFC 5227 2.4 c): it is never given up, but announced again, at most every ten
+//! seconds.
 
 use std::collections::VecDeque;
 
-use super::{InterfaceId, Io, Stack};
+use crate::id::InterfaceId;
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress};
 
-/// Between the probe and the first announcement: so long an answer may take (RFC 5227 1.1, PROBE_MIN; RFC 4861 10, RETRANS_TIMER).
+/// Between the probe and the first announcement: so long an answer may take (RFC 5227 1.1, PROBE_MIN; RFC
+/// 4861 10, RETRANS_TIMER).
 const ANSWER: Duration = Duration::from_secs(1);
 /// Between announcements (RFC 5227 1.1, ANNOUNCE_INTERVAL).
 const ANNOUNCE: Duration = Duration::from_secs(2);
-/// An address is not defended more often (RFC 5227 1.1, DEFEND_INTERVAL), and a conflict not reported more often.
+/// An address is not defended more often (RFC 5227 1.1, DEFEND_INTERVAL), and a conflict not reported more
+/// often.
 const DEFEND: Duration = Duration::from_secs(10);
 /// Conflicts that may wait to be reported.
 const WAITING: usize = 16;
@@ -33,18 +37,18 @@ pub struct AddressConflict {
 
 /// What is sent next for a new address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Probe,
     Announce,
     AnnounceAgain,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+pub(super) struct Pending {
     due: Instant,
-    interface: InterfaceId,
-    address: IpAddress,
-    step: Step,
+    pub(super) interface: InterfaceId,
+    pub(super) address: IpAddress,
+    pub(super) step: Step,
 }
 
 /// New addresses, and those that somebody else has claimed.
@@ -53,7 +57,7 @@ pub(super) struct Claims {
     pending: Vec<Pending>,
     /// When each was claimed last, as far as that is not long ago.
     claimed: Vec<(InterfaceId, IpAddress, Instant)>,
-    waiting: VecDeque<AddressConflict>,
+    pub(super) waiting: VecDeque<AddressConflict>,
 }
 
 impl Claims {
@@ -71,7 +75,7 @@ impl Claims {
     }
 
     /// The next thing that is due, and what follows it is entered.
-    fn take_due(&mut self, now: Instant) -> Option<Pending> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Pending> {
         let place = self.pending.iter().position(|p| p.due <= now)?;
         let pending = self.pending.get_mut(place)?;
         let taken = *pending;
@@ -87,9 +91,9 @@ impl Claims {
         Some(taken)
     }
 
-    /// Somebody claims an address of ours. Says whether that is news; and if so, whether it is to be defended: not while it is only probed
-    /// for, when the other one was first.
-    fn claimed(&mut self, conflict: AddressConflict, now: Instant) -> Option<bool> {
+    /// Somebody claims an address of ours. Says whether that is news; and if so, whether it is to be
+    /// defended: not while it is only probed for, when the other one was first.
+    pub(super) fn claimed(&mut self, conflict: AddressConflict, now: Instant) -> Option<bool> {
         let AddressConflict { interface, address, .. } = conflict;
         self.claimed.retain(|&(_, _, at)| now < at + DEFEND);
         if self.claimed.iter().any(|&(i, a, _)| (i, a) == (interface, address)) {
@@ -104,48 +108,5 @@ impl Claims {
         self.pending
             .retain(|p| (p.interface, p.address) != (interface, address) || p.step == Step::AnnounceAgain);
         Some(self.pending.len() == known)
-    }
-}
-
-impl Stack {
-    /// Somebody else has been heard to use `address`, which is ours on this interface.
-    pub(super) fn conflicts(
-        &mut self,
-        interface: InterfaceId,
-        address: IpAddress,
-        hardware: EthernetAddress,
-        io: &mut Io<'_>,
-    ) {
-        let ours = self.attachment(interface).is_none_or(|attachment| attachment.hardware == hardware);
-        if ours || self.config.forward_only {
-            return;
-        }
-        let defend = self.claims.claimed(AddressConflict { interface, address, hardware }, io.now);
-        if self.config.announce && defend == Some(true) {
-            self.announce(interface, address, io);
-        }
-    }
-
-    /// The oldest conflict that has not been reported. Of the same address there is one in ten seconds at most.
-    pub fn next_conflict(&mut self) -> Option<AddressConflict> {
-        self.claims.waiting.pop_front()
-    }
-
-    /// Probes for new addresses and announces them, as far as that is due.
-    pub(super) fn tick_claims(&mut self, io: &mut Io<'_>) {
-        while let Some(Pending { interface, address, step, .. }) = self.claims.take_due(io.now) {
-            match (step, address) {
-                (Step::Probe, IpAddress::Ipv4(address)) => self.arp_probe(interface, address, io),
-                (Step::Probe, IpAddress::Ipv6(address)) => self.duplicate_probe(interface, address, io),
-                (Step::Announce | Step::AnnounceAgain, _) => self.announce(interface, address, io),
-            }
-        }
-    }
-
-    fn announce(&mut self, interface: InterfaceId, address: IpAddress, io: &mut Io<'_>) {
-        match address {
-            IpAddress::Ipv4(address) => self.arp_announcement(interface, address, io),
-            IpAddress::Ipv6(address) => self.neighbor_advertisement(interface, address, None, io),
-        }
     }
 }

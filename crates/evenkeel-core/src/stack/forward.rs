@@ -5,59 +5,22 @@
 
 use super::address::{Cast, is_link_local, is_reserved};
 use super::fragment::Cutter;
-use super::icmp::Problem;
+use super::header::{ETHERNET, PACKET_MAX};
+use super::hop::Hop;
+use super::io::Io;
 use super::neighbor::Waiting;
-use super::output::{ETHERNET, Next, PACKET_MAX, Path};
+use super::path::{Next, Path};
+use super::problem::Problem;
 use super::random::Random;
-use super::route::Hop;
-use super::{Io, Received, Stack, Via};
+use super::received::Received;
+use super::route::Via;
+use super::state::Stack;
+use super::transit::Transit;
 use crate::demux::flow_hash;
 use crate::drop::{IpDrop, LinkDrop};
-use crate::frame::{Frame, Pool};
+use crate::frame::Frame;
 use crate::id::InterfaceId;
 use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
-
-/// A packet for somebody else: checked, not yet forwarded.
-///
-/// Its frame is part of the books: it ends in [`Stack::forward`], in [`Stack::refuse_transit`], or with whoever counts it as
-/// dropped and recycles it.
-#[derive(Debug)]
-pub struct Transit {
-    interface: InterfaceId,
-    frame: Frame,
-}
-
-impl Transit {
-    /// A packet of `len` octets behind the Ethernet header of `frame`; what comes after it, padding, is cut off.
-    fn new(interface: InterfaceId, mut frame: Frame, len: usize) -> Self {
-        // The header's length has been checked against the frame's.
-        let _ = frame.resize(ETHERNET + len);
-        Self { interface, frame }
-    }
-
-    /// The interface it came in by.
-    #[must_use]
-    pub const fn interface(&self) -> InterfaceId {
-        self.interface
-    }
-
-    /// The packet, from the IP header to its end.
-    #[must_use]
-    pub fn packet(&self) -> &[u8] {
-        self.frame.bytes().get(ETHERNET..).unwrap_or_default()
-    }
-
-    /// The whole frame, from the Ethernet header on; without padding.
-    #[must_use]
-    pub fn frame(&self) -> &[u8] {
-        self.frame.bytes()
-    }
-
-    /// Gives its frame back. It must have been counted.
-    pub fn recycle(self, pool: &mut Pool) {
-        pool.recycle(self.frame);
-    }
-}
 
 /// What forwarding looks at in a header.
 #[derive(Debug, Clone, Copy)]

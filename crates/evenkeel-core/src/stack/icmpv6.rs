@@ -1,9 +1,11 @@
 //! ICMPv6 input: which message goes where (RFC 4443).
 
 use super::address::Cast;
+use super::io::Io;
+use super::packet::Packet;
 use super::path_mtu::MIN_V6;
+use super::state::Stack;
 use super::tcp::IcmpError;
-use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
 use crate::tcp::Checksum;
 use crate::wire::{Icmpv6Message, IpProtocol};

@@ -1,11 +1,13 @@
 //! IPv4 input (RFC 791, RFC 1122 3.2).
 
 use super::address::Cast;
-use super::icmp::Problem;
-use super::output::{ETHERNET, PACKET_MAX};
-use super::packet::{Payload, Piece};
+use super::header::{ETHERNET, PACKET_MAX};
+use super::io::Io;
+use super::packet::{Packet, Payload, Piece};
+use super::problem::Problem;
 use super::reassembly::{Fragment, Key, Whole};
-use super::{Io, Packet, Received, Stack};
+use super::received::Received;
+use super::state::Stack;
 use crate::drop::IpDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;

@@ -5,9 +5,14 @@
 
 use core::time::Duration;
 
-use super::address::{hardware_group, is_link_scope};
-use super::output::{Header, Next, Path};
-use super::{GroupError, Io, Packet, Stack};
+use super::address::{Attachment, hardware_group, is_link_scope};
+use super::error::GroupError;
+use super::groups::{Report, is_everybody, is_reported};
+use super::header::Header;
+use super::io::Io;
+use super::packet::Packet;
+use super::path::{Next, Path};
+use super::state::Stack;
 use crate::drop::IpDrop;
 use crate::id::InterfaceId;
 use crate::tcp::Checksum;
@@ -16,17 +21,13 @@ use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
 /// Unsolicited reports are repeated within this time (RFC 3376 8.11, RFC 3810 9.11).
 const UNSOLICITED: Duration = Duration::from_secs(1);
-/// How often an unsolicited report is repeated: the robustness variable of 2, less the first (RFC 3376 8.1).
-const REPEATS: u8 = 1;
 /// How long a querier of the old version is deferred to (RFC 3376 8.12: 2 x 125 s + 10 s).
 const OLD_QUERIER: Duration = Duration::from_secs(260);
 /// Longest delay of an answer to IGMPv1 queriers, which name none (RFC 2236 4).
 const IGMP_V1_DELAY: Duration = Duration::from_secs(10);
 
-const ALL_SYSTEMS: Ipv4Address = Ipv4Address::new(224, 0, 0, 1);
 const ALL_ROUTERS: Ipv4Address = Ipv4Address::new(224, 0, 0, 2);
 const IGMP_V3_ROUTERS: Ipv4Address = Ipv4Address::new(224, 0, 0, 22);
-const ALL_NODES_V6: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ALL_ROUTERS_V6: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 const MLD_V2_ROUTERS: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 
@@ -37,163 +38,6 @@ const IGMP_V3_REPORT: u8 = 0x22;
 const MLD_V1_REPORT: u8 = 131;
 const MLD_V1_DONE: u8 = 132;
 const MLD_V2_REPORT: u8 = 143;
-
-/// What a report says; the numbers are the record types of RFC 3376 4.2.12 and RFC 3810 5.2.12.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Report {
-    /// An answer: member, of every source.
-    IsMember = 2,
-    /// Left: now of no source.
-    Left = 3,
-    /// Joined: now of every source.
-    Joined = 4,
-}
-
-#[derive(Debug)]
-struct Member {
-    group: IpAddress,
-    interface: InterfaceId,
-    /// Joins not undone.
-    users: u32,
-    /// Needed for an address of ours, so never left.
-    pinned: bool,
-    /// When to report next; [`Instant::NEVER`] if there is no need.
-    due: Instant,
-    /// Unsolicited reports still to be sent. Zero: `due` is for an answer.
-    unsolicited: u8,
-}
-
-/// The groups joined, on all interfaces.
-#[derive(Debug, Default)]
-pub(crate) struct Groups {
-    members: Vec<Member>,
-    next_due: Option<Instant>,
-    /// Until when queriers of the old version are deferred to, by interface: IGMP, MLD.
-    old_querier: Vec<(Instant, Instant)>,
-}
-
-/// Groups that everybody is in, always and without a report (RFC 3376 5, RFC 3810 6).
-fn is_everybody(group: &IpAddress) -> bool {
-    match *group {
-        IpAddress::Ipv4(group) => group == ALL_SYSTEMS,
-        IpAddress::Ipv6(group) => group == ALL_NODES_V6,
-    }
-}
-
-/// Whether membership of the group is anybody else's business: scopes 0 and 1 do not leave the host (RFC 3810 6).
-fn is_reported(group: &IpAddress) -> bool {
-    match *group {
-        IpAddress::Ipv4(_) => !is_everybody(group),
-        IpAddress::Ipv6(address) => !is_everybody(group) && address.octets()[1] & 0xf > 1,
-    }
-}
-
-impl Groups {
-    pub(crate) fn is_member(&self, group: IpAddress, interface: InterfaceId) -> bool {
-        is_everybody(&group) || self.members.iter().any(|m| m.group == group && m.interface == interface)
-    }
-
-    /// Whether it is joined on any interface.
-    pub(crate) fn is_member_anywhere(&self, group: &IpAddress) -> bool {
-        is_everybody(group) || self.members.iter().any(|member| member.group == *group)
-    }
-
-    /// Every group a packet may come for.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddress> {
-        let everybody = [IpAddress::Ipv4(ALL_SYSTEMS), IpAddress::Ipv6(ALL_NODES_V6)];
-        everybody.into_iter().chain(self.members.iter().map(|member| member.group))
-    }
-
-    /// Groups that were asked for.
-    fn count(&self) -> usize {
-        self.members.iter().filter(|member| member.users > 0).count()
-    }
-
-    pub(crate) fn next_deadline(&self) -> Instant {
-        self.next_due.unwrap_or(Instant::NEVER)
-    }
-
-    /// Joins once more. A group that is new is reported at `now`, by the next tick.
-    fn join(&mut self, group: IpAddress, interface: InterfaceId, now: Instant, report: bool) {
-        if let Some(member) = self.member(group, interface, now, report) {
-            member.users = member.users.saturating_add(1);
-        }
-    }
-
-    /// Joins for good, for the sake of an address of ours.
-    pub(crate) fn pin(&mut self, group: IpAddress, interface: InterfaceId, now: Instant, report: bool) {
-        if let Some(member) = self.member(group, interface, now, report) {
-            member.pinned = true;
-        }
-    }
-
-    /// Undoes [`Groups::pin`]; nobody is told: reports of a solicited-node group only teach switches, whose memory fades.
-    pub(crate) fn unpin(&mut self, group: IpAddress, interface: InterfaceId) {
-        if let Some(place) = self.members.iter().position(|m| m.group == group && m.interface == interface) {
-            let Some(member) = self.members.get_mut(place) else { return };
-            member.pinned = false;
-            if member.users == 0 {
-                self.members.swap_remove(place);
-                self.reschedule();
-            }
-        }
-    }
-
-    fn member(
-        &mut self,
-        group: IpAddress,
-        interface: InterfaceId,
-        now: Instant,
-        report: bool,
-    ) -> Option<&mut Member> {
-        if !self.is_member(group, interface) {
-            let report = report && is_reported(&group);
-            let (due, unsolicited) = if report { (now, REPEATS + 1) } else { (Instant::NEVER, 0) };
-            self.members.push(Member { group, interface, users: 0, pinned: false, due, unsolicited });
-            self.reschedule();
-        }
-        self.members.iter_mut().find(|m| m.group == group && m.interface == interface)
-    }
-
-    /// Leaves once; says whether that was the last.
-    fn leave(&mut self, group: IpAddress, interface: InterfaceId) -> Result<bool, GroupError> {
-        let found = self.members.iter().position(|m| m.group == group && m.interface == interface);
-        let (Some(place), false) = (found, is_everybody(&group)) else { return Err(GroupError::NotJoined) };
-        let member = self.members.get_mut(place).ok_or(GroupError::NotJoined)?;
-        member.users = member.users.checked_sub(1).ok_or(GroupError::NotJoined)?;
-        let last = member.users == 0 && !member.pinned;
-        if last {
-            self.members.swap_remove(place);
-            self.reschedule();
-        }
-        Ok(last)
-    }
-
-    fn reschedule(&mut self) {
-        self.next_due =
-            self.members.iter().map(|member| member.due).filter(|due| *due != Instant::NEVER).min();
-    }
-
-    fn querier(&mut self, interface: InterfaceId) -> &mut (Instant, Instant) {
-        let place = usize::from(interface.0);
-        if self.old_querier.len() <= place {
-            self.old_querier.resize(place + 1, (Instant::ZERO, Instant::ZERO));
-        }
-        &mut self.old_querier[place]
-    }
-
-    /// A report that is due at `now`, with a new due time for the next one after `jitter`.
-    fn poll(&mut self, now: Instant, jitter: Duration) -> Option<(IpAddress, InterfaceId, Report)> {
-        self.next_due.filter(|due| *due <= now)?;
-        let member = self.members.iter_mut().find(|member| member.due <= now)?;
-        let report = if member.unsolicited > 0 { Report::Joined } else { Report::IsMember };
-        member.unsolicited = member.unsolicited.saturating_sub(1);
-        member.due = if member.unsolicited > 0 { now + jitter } else { Instant::NEVER };
-        let due = (member.group, member.interface, report);
-        self.reschedule();
-        Some(due)
-    }
-}
 
 /// A query, of either protocol and any version.
 #[derive(Debug, Clone, Copy)]
@@ -246,6 +90,32 @@ fn parse_mld_query(bytes: &[u8]) -> Option<Query> {
 }
 
 impl Stack {
+    /// Joins a multicast group on an interface; reports it. Joins are counted: each wants its own [`Stack::leave`].
+    ///
+    /// # Errors
+    /// [`GroupError`]; nothing is changed then.
+    pub fn join(
+        &mut self,
+        group: IpAddress,
+        interface: InterfaceId,
+        io: &mut Io<'_>,
+    ) -> Result<(), GroupError> {
+        self.join_group(group, interface, io)
+    }
+
+    /// Undoes one [`Stack::join`]; the last one leaves the group and reports it.
+    ///
+    /// # Errors
+    /// [`GroupError`]; nothing is changed then.
+    pub fn leave(
+        &mut self,
+        group: IpAddress,
+        interface: InterfaceId,
+        io: &mut Io<'_>,
+    ) -> Result<(), GroupError> {
+        self.leave_group(group, interface, io)
+    }
+
     pub(super) fn join_group(
         &mut self,
         group: IpAddress,
@@ -371,7 +241,7 @@ impl Stack {
             (true, _) => (group, [MLD_V1_REPORT, 0, 0, 0, 0, 0, 0, 0], &group_only),
             (false, _) => (MLD_V2_ROUTERS, [MLD_V2_REPORT, 0, 0, 0, 0, 0, 0, 1], &record),
         };
-        let source = self.attachment(interface).and_then(super::address::Attachment::link_local);
+        let source = self.attachment(interface).and_then(Attachment::link_local);
         let source = source.unwrap_or(Ipv6Address::UNSPECIFIED);
         debug_assert!(is_link_scope(source) || source.is_unspecified(), "RFC 2710 3");
         let addresses = (IpAddress::Ipv6(source), IpAddress::Ipv6(destination));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::route::Hop;
+use super::hop::Hop;
 use crate::id::InterfaceId;
 use crate::wire::IpAddress;
 

@@ -5,10 +5,13 @@
 //! is reported (`conflict.rs`).
 
 use super::address::{Cast, solicited_node};
+use super::header::Header;
+use super::io::Io;
 use super::neighbor::Advertisement;
 use super::neighbor_update::NeighborUpdate;
-use super::output::{Header, Next, Path};
-use super::{Io, Packet, Stack};
+use super::packet::Packet;
+use super::path::{Next, Path};
+use super::state::Stack;
 use crate::drop::IpDrop;
 use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, Icmpv6Message, IpAddress, IpProtocol, Ipv6Address};

@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::config::Config;
+use super::io::Io;
 use super::random::Random;
-use super::{Config, Io, NeighborError, Stack};
 use crate::drop::IpDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
@@ -69,7 +70,7 @@ pub enum NeighborState {
     Delay,
     /// Being asked.
     Probe,
-    /// Set by [`Stack::set_neighbor`].
+    /// Set by [`Stack::set_neighbor`](super::Stack::set_neighbor).
     Permanent,
 }
 
@@ -527,49 +528,6 @@ impl Neighbors {
         self.order.remove(&entry.rank(slot));
         entry.proven = true;
         self.order.insert(entry.rank(slot));
-    }
-}
-
-impl Stack {
-    /// Gives a neighbour its hardware address, for good: it is not asked for, and what it says of itself changes nothing.
-    /// [`Config::neighbors`] does not count it.
-    ///
-    /// # Errors
-    /// [`NeighborError`]; nothing is changed then.
-    pub fn set_neighbor(
-        &mut self,
-        interface: InterfaceId,
-        address: IpAddress,
-        hardware: EthernetAddress,
-        io: &mut Io<'_>,
-    ) -> Result<(), NeighborError> {
-        self.attachment(interface).ok_or(NeighborError::Interface)?;
-        if !address.is_unicast() || !hardware.is_unicast() {
-            return Err(NeighborError::NotUnicast);
-        }
-        let waited = self.neighbors.set((interface, address), hardware, io);
-        self.unpark(waited, interface, hardware, io);
-        Ok(())
-    }
-
-    /// Forgets what is known of a neighbour, however it became known; says whether anything was. Packets that wait for it are dropped.
-    pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, io: &mut Io<'_>) -> bool {
-        self.neighbors.forget((interface, address), io)
-    }
-
-    /// Forgets what has been learned of the neighbours of an interface, which has come to another place. Those that were set stay.
-    pub fn forget_neighbors(&mut self, interface: InterfaceId, io: &mut Io<'_>) {
-        let learned = |n: &Neighbor| n.interface == interface && n.state != NeighborState::Permanent;
-        let keys: Vec<Key> =
-            self.neighbors(io.now).filter(learned).map(|n| (n.interface, n.address)).collect();
-        for key in keys {
-            self.neighbors.forget(key, io);
-        }
-    }
-
-    /// Every neighbour known or asked for, as it stands at `now`.
-    pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
-        self.neighbors.iter(now)
     }
 }
 

@@ -7,19 +7,18 @@
 use std::collections::VecDeque;
 
 use super::neighbor::{Advertisement, Key};
-use super::{Io, Stack};
 use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress};
 
 /// Something that a neighbour said of itself, for the caches of other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighborUpdate {
-    key: Key,
-    said: Said,
+    pub(super) key: Key,
+    pub(super) said: Said,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+pub(super) enum Said {
     /// It asked for an address of ours.
     Asked(EthernetAddress),
     /// It answered, or announced itself.
@@ -51,7 +50,7 @@ impl NeighborUpdate {
 /// Those that have not been passed on yet.
 #[derive(Debug, Default)]
 pub(super) struct Updates {
-    waiting: VecDeque<NeighborUpdate>,
+    pub(super) waiting: VecDeque<NeighborUpdate>,
     limit: usize,
 }
 
@@ -61,34 +60,9 @@ impl Updates {
     }
 
     /// What there is no room for is lost: whoever wants to know asks again.
-    fn note(&mut self, update: NeighborUpdate) {
+    pub(super) fn note(&mut self, update: NeighborUpdate) {
         if self.waiting.len() < self.limit {
             self.waiting.push_back(update);
         }
-    }
-}
-
-impl Stack {
-    /// A neighbour said something of itself to this host: for its cache, and for those of others.
-    pub(super) fn learn_neighbor(&mut self, update: NeighborUpdate, io: &mut Io<'_>) {
-        self.updates.note(update);
-        self.sync_neighbor(update, io);
-    }
-
-    /// Brings the cache in sync with that of another host, which must have the same interfaces and addresses.
-    pub fn sync_neighbor(&mut self, NeighborUpdate { key, said }: NeighborUpdate, io: &mut Io<'_>) {
-        let known = match said {
-            Said::Asked(hardware) => Some((hardware, self.neighbors.heard(key, hardware, io))),
-            Said::Advertised(said) => self.neighbors.advertised(key, said, io.now),
-        };
-        if let Some((hardware, waited)) = known {
-            self.unpark(waited, key.0, hardware, io);
-        }
-    }
-
-    /// The oldest update that has not been passed on, if the stack is to keep them
-    /// ([`Config::neighbor_updates`](super::Config::neighbor_updates)).
-    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
-        self.updates.waiting.pop_front()
     }
 }

@@ -1,6 +1,10 @@
-//! The payload of an IP packet, in the frames it came in.
+//! An IP packet addressed to us, and its payload in the frames it came in.
 
+use super::address::Cast;
 use crate::frame::{Frame, Pool};
+use crate::id::InterfaceId;
+use crate::tcp::Ecn;
+use crate::wire::IpAddress;
 
 /// A run of octets in a frame.
 #[derive(Debug)]
@@ -128,4 +132,19 @@ impl Payload {
             Self::Many(pieces) => pieces.into_iter().for_each(|piece| pool.recycle(piece.frame)),
         }
     }
+}
+
+/// A packet addressed to us, without its IP header.
+#[derive(Debug)]
+pub(super) struct Packet {
+    pub(super) interface: InterfaceId,
+    pub(super) source: IpAddress,
+    pub(super) destination: IpAddress,
+    pub(super) cast: Cast,
+    /// Of IPv6 only: NDP and MLD look at it.
+    pub(super) hop_limit: u8,
+    /// It came behind a fragment header of IPv6, if only as an atomic fragment: NDP looks at it.
+    pub(super) fragmented: bool,
+    pub(super) ecn: Ecn,
+    pub(super) payload: Payload,
 }

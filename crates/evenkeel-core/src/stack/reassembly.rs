@@ -5,8 +5,9 @@
 //! overlapping fragments is discarded as a whole, and remembered until its time is over, so that what still comes of it
 //! is discarded too (RFC 5722 4; done for IPv4 as well, where overlaps are never honest either).
 
+use super::config::Config;
+use super::io::Io;
 use super::packet::{Payload, Piece};
-use super::{Config, Io};
 use crate::drop::IpDrop;
 use crate::id::InterfaceId;
 use crate::tcp::Ecn;

@@ -1,9 +1,10 @@
 //! Telling a neighbour that another one on its own link is nearer to where it sends (RFC 1812 5.2.7.2, RFC 4861 8.2).
 
 use super::address::Attachment;
+use super::header::Header;
 use super::icmp::{Offender, offender};
-use super::output::Header;
-use super::{Io, Stack};
+use super::io::Io;
+use super::state::Stack;
 use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, Icmpv6Message, IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 

@@ -3,10 +3,10 @@
 use prefix_trie::PrefixMap;
 use smallvec::SmallVec;
 
-use super::address::{Cast, is_reserved};
+use super::error::RouteError;
+use super::hop::Hop;
 use super::multipath::Multipath;
 use super::random::Random;
-use super::{RouteError, Stack};
 use crate::id::InterfaceId;
 use crate::wire::{IpAddress, IpCidr};
 
@@ -87,14 +87,6 @@ impl Via {
     }
 }
 
-/// Where a packet goes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hop {
-    pub(crate) interface: InterfaceId,
-    pub(crate) neighbor: IpAddress,
-    pub(crate) on_link: bool,
-}
-
 /// One of the ways for a prefix.
 #[derive(Debug, Clone)]
 struct Choice {
@@ -113,7 +105,7 @@ type Choices = SmallVec<[Choice; 1]>;
 pub(crate) struct Routes {
     v4: PrefixMap<(u32, u8), Choices>,
     v6: PrefixMap<(u128, u8), Choices>,
-    len: usize,
+    pub(super) len: usize,
 }
 
 impl Routes {
@@ -280,42 +272,6 @@ fn key(prefix: &IpCidr) -> Key {
             let host = u128::MAX.checked_shr(length.into()).unwrap_or(0);
             Key::V6((cidr.address().to_bits() & !host, length))
         }
-    }
-}
-
-impl Stack {
-    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next packet on.
-    ///
-    /// # Errors
-    /// [`RouteError`]; nothing is changed then.
-    pub fn set_route(&mut self, route: Route) -> Result<(), RouteError> {
-        for (interface, gateway) in route.via.hops() {
-            self.attachment(interface).ok_or(RouteError::Interface)?;
-            let is_nobody =
-                |gateway| is_reserved(&gateway) || self.cast(&gateway, interface) == Some(Cast::Unicast);
-            if gateway.is_some_and(is_nobody) {
-                return Err(RouteError::Gateway);
-            }
-        }
-        self.route_cache.forget();
-        self.routes.set(route, self.config.routes)
-    }
-
-    /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its gateway does not matter.
-    pub fn remove_route(&mut self, route: &Route) -> bool {
-        self.route_cache.forget();
-        self.routes.remove(route)
-    }
-
-    /// How many routes there are, those of our own prefixes included.
-    #[must_use]
-    pub const fn route_count(&self) -> usize {
-        self.routes.len
-    }
-
-    /// Every route, those of our own prefixes included.
-    pub fn routes(&self) -> impl Iterator<Item = Route> {
-        self.routes.iter()
     }
 }
 

@@ -4,8 +4,7 @@
 //! What a lookup says depends on addresses and routes only. Whoever changes those calls
 //! [`RouteCache::forget`]; nothing here grows old by itself.
 
-use super::output::Path;
-use super::{SendError, Stack};
+use super::path::Path;
 use crate::wire::IpAddress;
 
 /// A power of two. Hosts that talk with more peers at a time look some of them up in the table.
@@ -24,11 +23,11 @@ impl Default for RouteCache {
 }
 
 impl RouteCache {
-    fn get(&self, destination: &IpAddress) -> Option<Path> {
+    pub(super) fn get(&self, destination: &IpAddress) -> Option<Path> {
         self.slots[slot_of(destination)].filter(|(known, _)| known == destination).map(|(_, path)| path)
     }
 
-    fn put(&mut self, destination: &IpAddress, path: Path) {
+    pub(super) fn put(&mut self, destination: &IpAddress, path: Path) {
         self.slots[slot_of(destination)] = Some((*destination, path));
     }
 
@@ -48,18 +47,6 @@ fn slot_of(destination: &IpAddress) -> usize {
         }
     };
     (bits ^ bits >> 8 ^ bits >> 16) as usize % SLOTS
-}
-
-impl Stack {
-    /// The same as [`Stack::path_to`] by any interface.
-    pub(super) fn cached_path_to(&mut self, destination: &IpAddress) -> Result<Path, SendError> {
-        if let Some(path) = self.route_cache.get(destination) {
-            return Ok(path);
-        }
-        let path = self.path_to(destination, None)?;
-        self.route_cache.put(destination, path);
-        Ok(path)
-    }
 }
 
 #[cfg(test)]

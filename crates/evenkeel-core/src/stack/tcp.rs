@@ -3,10 +3,14 @@
 use std::borrow::Cow;
 
 use super::address::Cast;
-use super::ipv6::upper_of;
-use super::output::{Header, Next};
-use super::packet::Payload;
-use super::{Io, Packet, SendError, Stack};
+use super::error::SendError;
+use super::extension::upper_of;
+use super::header::Header;
+use super::io::Io;
+use super::output::lose;
+use super::packet::{Packet, Payload};
+use super::path::Next;
+use super::state::Stack;
 use crate::drop::{IpDrop, TcpDrop};
 use crate::frame::{Frame, Pool};
 use crate::id::InterfaceId;
@@ -205,13 +209,6 @@ impl Stack {
         };
         self.send_whole(header, path, frame, io).map(|()| path.interface)
     }
-}
-
-/// Counts a segment of ours as dropped.
-pub(super) fn lose(frame: Frame, reason: IpDrop, io: &mut Io<'_>) {
-    io.ledger.originated += 1;
-    io.ledger.drop_output(reason);
-    io.pool.recycle(frame);
 }
 
 pub(crate) fn segment_max(mtu: usize, peer: &IpAddress) -> u16 {

@@ -1,16 +1,17 @@
 //! UDP: datagrams in and out (RFC 768, RFC 8200 8.1).
 
-use core::fmt;
-
 use super::address::Cast;
-use super::output::{Header, Next, PACKET_MAX, Path};
-use super::packet::Payload;
-use super::{Endpoint, Io, Packet, Stack};
+use super::error::SendError;
+use super::header::{Header, PACKET_MAX};
+use super::io::Io;
+use super::packet::{Packet, Payload};
+use super::path::{Next, Path};
+use super::state::Stack;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
 use crate::id::InterfaceId;
 use crate::tcp::Checksum;
-use crate::wire::{IpAddress, IpProtocol};
+use crate::wire::{IpAddress, IpEndpoint as Endpoint, IpProtocol};
 
 const HEADER: usize = 8;
 
@@ -100,35 +101,6 @@ pub struct Source {
     pub port: u16,
 }
 
-/// Why a datagram was not sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SendError {
-    /// No route leads to the destination, or it is not an address one can send to.
-    NoRoute,
-    /// The source address is not ours, or none of ours suits the destination.
-    NoAddress,
-    /// The payload is more than a UDP datagram can carry.
-    TooBig,
-    /// The pool has too few free buffers now: try again when frames have left.
-    NoBuffer,
-    /// The destination is this host itself; nothing loops back here.
-    Loopback,
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoRoute => "no route to the destination",
-            Self::NoAddress => "no address of this host to send from",
-            Self::TooBig => "the payload is larger than a datagram can carry",
-            Self::NoBuffer => "no free frame buffers",
-            Self::Loopback => "the destination is this host",
-        })
-    }
-}
-
-impl core::error::Error for SendError {}
-
 /// The ports of a UDP header, its length field, and whether it has a checksum.
 struct Ports {
     source: u16,
@@ -168,7 +140,21 @@ impl Stack {
         }
     }
 
-    pub(super) fn output_udp(
+    /// Sends a datagram, in fragments if it is larger than the MTU. To a group its TTL or hop limit is 1 (RFC 1112 6.1).
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent then.
+    pub fn send_udp(
+        &mut self,
+        source: Source,
+        to: Endpoint,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<(), SendError> {
+        self.output_udp(source, to, payload, io)
+    }
+
+    fn output_udp(
         &mut self,
         source: Source,
         to: Endpoint,

@@ -14,8 +14,8 @@ use super::{Options, Place, Progress, devices};
 use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
 
-/// What counts as keeping the peak: the share of it that is left at the highest load.
-/// More than all of it is what varies between two windows of one run: a median beyond this is no measurement of a peak.
+/// What counts as keeping the peak: the share of it that is left at the highest load. More than all of it is
+/// what varies between two windows of one run: a median beyond this is no measurement of a peak.
 pub(super) const KEPT: [f64; 2] = [0.97, 1.1];
 /// What counts as falling.
 const FALLING: [f64; 2] = [0.0, 0.9];
@@ -38,7 +38,8 @@ pub(super) struct Figure {
     value: fn(&Measured) -> f64,
     /// What must keep its peak, whatever it is measured on.
     checks: fn(&[Curve]) -> Vec<Check>,
-    /// What must lose it. On the cable only: what a generator can offer through the kernel livelocks none of these.
+    /// What must lose it. On the cable only: what a generator can offer through the kernel livelocks none of
+    /// these.
     losses: fn(&[Curve]) -> Vec<Check>,
 }
 
@@ -157,7 +158,8 @@ const FEEDBACK: Figure = Figure {
 /// Limits of figure 10, in percent.
 const LIMITS: [(&str, u8); 4] = [("25 %", 25), ("50 %", 50), ("75 %", 75), ("100 %", 100)];
 
-/// The period of the limits: so short that a window has many. In the paper, on a machine much slower, it is 10 ms.
+/// The period of the limits: so short that a window has many. In the paper, on a machine much slower, it is
+/// 10 ms.
 const PERIOD: Duration = Duration::from_millis(2);
 
 /// Figure 10: what a compute-bound process on the router gets.
@@ -263,13 +265,14 @@ fn undisturbed(curves: &[Curve]) -> Check {
     condition("share of their cores that router and generator had").within(UNDISTURBED, &all)
 }
 
-/// On the cable all of a frame's way is ours. On devices of the kernel it is not: between the generator and the router's ring frames are lost that the kernel
-/// does not count reliably.
+/// On the cable all of a frame's way is ours. On devices of the kernel it is not: between the generator and
+/// the router's ring frames are lost that the kernel does not count reliably.
 fn books(curves: &[Curve], on: Place) -> Check {
     let name = match on {
         Place::Cable => "every frame is accounted for",
         Place::Packet | Place::Tap => {
-            "the router accounts for every frame, has no more than were sent, and no more come out than it sent"
+            "the router accounts for every frame, has no more than were sent, and no more come out than it \
+             sent"
         }
     };
     let balance = curves.iter().flat_map(Curve::runs).all(|run| run.conserved);

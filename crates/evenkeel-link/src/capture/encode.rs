@@ -1,4 +1,5 @@
-//! The blocks of pcapng (draft-ietf-opsawg-pcapng), appended to a buffer: time stamps in nanoseconds, little-endian order.
+//! The blocks of pcapng (draft-ietf-opsawg-pcapng), appended to a buffer: time stamps in nanoseconds,
+//! little-endian order.
 //!
 //! ```text
 //!   section header │ interface 0 │ interface 1 │ … │ packet │ packet │ … │ statistics 0 │ statistics 1 │ …
@@ -94,7 +95,8 @@ const APPLICATION: &str = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
 /// Kind of a filter in `if_filter`: an expression of libpcap.
 const FILTER_EXPRESSION: u8 = 0;
 
-/// Octets of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options; without a comment.
+/// Octets of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options;
+/// without a comment.
 pub const PACKET_OVERHEAD: usize = 32 + 3 + 8 + 12 + 4;
 
 /// Octets of a comment that are written, at most.
@@ -263,7 +265,8 @@ fn pad(file: &mut Vec<u8>, len: usize) {
     file.extend_from_slice(padding.get(..len.wrapping_neg() & 3).unwrap_or_default());
 }
 
-/// The octets of the whole blocks that `octets` begins with and that end within its first `limit`: as much of a file as may stay.
+/// The octets of the whole blocks that `octets` begins with and that end within its first `limit`: as much of
+/// a file as may stay.
 ///
 /// `octets` begin with a block, and hold nothing but blocks written here.
 pub(crate) fn whole_blocks(octets: &[u8], limit: usize) -> usize {

@@ -8,7 +8,8 @@ use evenkeel_core::time::Duration;
 
 use crate::Utc;
 
-/// Files named as `dumpcap` names them, so that Wireshark knows them for a set: `NAME_00001_20261121130000.pcapng`, time in UTC.
+/// Files named as `dumpcap` names them, so that Wireshark knows them for a set:
+/// `NAME_00001_20261121130000.pcapng`, time in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     name: PathBuf,
@@ -21,8 +22,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row named after `name`. A file ends before it grows larger than `limit_bytes`, and when it is as old as `period`; `keep` files
-    /// are kept. What is not given is not limited.
+    /// A row named after `name`. A file ends before it grows larger than `limit_bytes`, and when it is as old
+    /// as `period`; `keep` files are kept. What is not given is not limited.
     #[must_use]
     pub fn new(
         name: PathBuf,

@@ -1,8 +1,9 @@
 //! Filter expressions: compiled by libpcap, so that they mean what they mean to `tcpdump`.
 //!
-//! The language of pcap-filter(7) is large and has grown for thirty years; a second compiler for it would differ somewhere. The library is
-//! opened when the first expression is compiled, and not linked: evenkeel is built without it, and runs without it as long as nobody
-//! gives an expression. Five functions of it are used; none has changed since libpcap 1.0 (2008).
+//! The language of pcap-filter(7) is large and has grown for thirty years; a second compiler for it would
+//! differ somewhere. The library is opened when the first expression is compiled, and not linked: evenkeel is
+//! built without it, and runs without it as long as nobody gives an expression. Five functions of it are
+//! used; none has changed since libpcap 1.0 (2008).
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ffi::CString;
@@ -80,7 +81,8 @@ impl Expression {
 
     /// Whether it may be run by the kernel in our place, and mean the same.
     ///
-    /// The kernel takes the outer VLAN tag out of a frame before it runs filters, so that one that asks for tags sees none there.
+    /// The kernel takes the outer VLAN tag out of a frame before it runs filters, so that one that asks for
+    /// tags sees none there.
     #[must_use]
     pub fn suits_kernel(&self) -> bool {
         let words: Vec<&str> =
@@ -179,11 +181,13 @@ impl Library {
             return Err("out of memory".to_owned());
         }
         let mut program = BpfProgram { len: 0, instructions: core::ptr::null_mut() };
-        // SAFETY: the handle is live, the text ends in a zero octet and outlives the call, `program` is ours to be filled.
+        // SAFETY: the handle is live, the text ends in a zero octet and outlives the call, `program` is ours
+        // to be filled.
         let done =
             unsafe { (self.compile)(handle, &raw mut program, text.as_ptr(), OPTIMIZE, NETMASK_UNKNOWN) };
         let result = if done == 0 {
-            // SAFETY: compiled, so `program` holds `len` instructions; the copy is made before they are freed, once.
+            // SAFETY: compiled, so `program` holds `len` instructions; the copy is made before they are
+            // freed, once.
             unsafe {
                 let copy = copy(&program);
                 (self.free_code)(&raw mut program);
@@ -220,7 +224,8 @@ struct Loaded(NonNull<c_void>);
 impl Loaded {
     fn open(names: &[&CStr]) -> Option<Self> {
         names.iter().find_map(|name| {
-            // SAFETY: the name is a C string. libpcap's initialisers, which this runs, do nothing but set up the library.
+            // SAFETY: the name is a C string. libpcap's initialisers, which this runs, do nothing but set up
+            // the library.
             NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }).map(Self)
         })
     }
@@ -294,7 +299,8 @@ mod tests {
         assert!(error.contains("apt install libpcap0.8") && !error.contains("  "), "{error}");
     }
 
-    /// Our interpreter against that of libpcap: as many expressions as the manual has kinds, frames of every kind and damage.
+    /// Our interpreter against that of libpcap: as many expressions as the manual has kinds, frames of every
+    /// kind and damage.
     #[test]
     fn frames_are_judged_as_by_libpcap() {
         if skipped() {

@@ -1,7 +1,8 @@
 //! Capture files: pcap and pcapng, read, played and written.
 //!
-//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Reader and writer are our own, some hundred lines each: what was
-//! at hand allocates per frame, or mistakes time stamps in powers of two, or has had no release for years.
+//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Reader and writer are our own, some hundred
+//! lines each: what was at hand allocates per frame, or mistakes time stamps in powers of two, or has had no
+//! release for years.
 
 mod dump;
 pub mod encode;

@@ -7,9 +7,9 @@
 //!                 └───────────── empty buffers ──────────┘
 //! ```
 //!
-//! Whatever the disk or the reader of a pipe does, the host's thread never waits for it: when all buffers are full there is no room, and the
-//! host decides what that means. A disk that is full is tried again until it is not; in between, the file ends with a whole block. Buffers
-//! hold whole blocks only.
+//! Whatever the disk or the reader of a pipe does, the host's thread never waits for it: when all buffers are
+//! full there is no room, and the host decides what that means. A disk that is full is tried again until it
+//! is not; in between, the file ends with a whole block. Buffers hold whole blocks only.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -150,7 +150,8 @@ impl Output {
         self.writing.clone()
     }
 
-    /// Whether another packet of `bytes` octets can be taken. If not: the disk is full or slow, or the reader of the pipe.
+    /// Whether another packet of `bytes` octets can be taken. If not: the disk is full or slow, or the reader
+    /// of the pipe.
     pub fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.current.len() + bytes + PACKET_OVERHEAD <= BUFFER_BYTES;
         fits || self.current.is_empty() || self.hand_over()
@@ -164,7 +165,8 @@ impl Output {
         self.file_bytes += (self.current.len() - before) as u64;
     }
 
-    /// Whether the current file should end before a packet of `bytes` octets, at `now` in nanoseconds since 1970.
+    /// Whether the current file should end before a packet of `bytes` octets, at `now` in nanoseconds since
+    /// 1970.
     #[must_use]
     pub fn is_due(&self, bytes: usize, now: u64) -> bool {
         let Target::Files(row) = &self.target else { return false };
@@ -173,7 +175,8 @@ impl Output {
         full || now.saturating_sub(self.begun) >= row.limit_nanos()
     }
 
-    /// Ends the current file with what `end` adds, and begins the next of the row. Returns false, and does nothing, if there is no room.
+    /// Ends the current file with what `end` adds, and begins the next of the row. Returns false, and does
+    /// nothing, if there is no room.
     pub fn turn_over(&mut self, now: u64, end: impl FnOnce(&mut Vec<u8>)) -> bool {
         let Target::Files(row) = &mut self.target else { return false };
         let Some(next) = take_empty(&self.empty, &mut self.unused) else { return false };
@@ -196,8 +199,9 @@ impl Output {
         self.current.is_empty()
     }
 
-    /// Ends the file with what `end` adds, and waits until all is written: for a disk as long as it takes, unless it is full; for a reader
-    /// of the pipe as long as it goes on, unless it takes nothing for as long as `patience`.
+    /// Ends the file with what `end` adds, and waits until all is written: for a disk as long as it takes,
+    /// unless it is full; for a reader of the pipe as long as it goes on, unless it takes nothing for as long
+    /// as `patience`.
     ///
     /// # Errors
     /// [`LinkError::Capture`] if something was not written. [`Writing::packets`] are.
@@ -395,7 +399,8 @@ impl Writer {
     fn cut_back(&mut self, octets: &[u8], start: u64, done: usize) -> usize {
         let whole = encode::whole_blocks(octets, done);
         let Some(file) = &self.file else { return done };
-        // A pipe cannot be cut: it goes on where it was. Nor may standard output, which may be a file with something before us.
+        // A pipe cannot be cut: it goes on where it was. Nor may standard output, which may be a file with
+        // something before us.
         if !self.may_cut || whole == done || file.set_len(start + whole as u64).is_err() {
             return done;
         }

@@ -10,13 +10,17 @@ pub struct Reader<R> {
     input: R,
     format: Format,
     order: Order,
-    /// Frames of interfaces that are not Ethernet.
+    /// Frames of interfaces that are not Ethernet, and the link type of the last one.
     skipped: u64,
+    skipped_linktype: u16,
+    /// A frame with a time stamp has been read.
+    stamped: bool,
     /// Time of the last frame in nanoseconds since 1970.
     time: u64,
     /// Octets that the last frame had on the wire.
     original: u32,
-    /// The block or record read last; the frame is a part of it. Kept from frame to frame, so nothing is allocated.
+    /// The block or record read last; the frame is a part of it. Kept from frame to frame, so nothing is
+    /// allocated.
     block: Vec<u8>,
     frame: core::ops::Range<usize>,
 }
@@ -91,6 +95,8 @@ impl<R: Read> Reader<R> {
             format: Format::Next { interfaces: Vec::new() },
             order: Order::Little,
             skipped: 0,
+            skipped_linktype: 0,
+            stamped: false,
             time: 0,
             original: 0,
             block: Vec::new(),
@@ -122,10 +128,17 @@ impl<R: Read> Reader<R> {
         self.block.get(self.frame.clone()).unwrap_or_default()
     }
 
-    /// When the frame was captured, in nanoseconds since 1970.
+    /// When the frame was captured, in nanoseconds since 1970: that of the frame before if it has no time stamp of its own, and 0 if that has
+    /// none either.
     #[must_use]
     pub const fn time(&self) -> u64 {
         self.time
+    }
+
+    /// Whether this frame, or one before, has a time stamp.
+    #[must_use]
+    pub const fn is_stamped(&self) -> bool {
+        self.stamped
     }
 
     /// Octets that the frame had on the wire: more than were captured, if it was cut to a snapshot length.
@@ -138,6 +151,14 @@ impl<R: Read> Reader<R> {
     #[must_use]
     pub const fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// An error if frames were passed over: it says where they were captured.
+    ///
+    /// # Errors
+    /// [`CaptureError::NotEthernet`]
+    pub const fn check_skipped(&self) -> Result<(), CaptureError> {
+        if self.skipped == 0 { Ok(()) } else { Err(CaptureError::NotEthernet(self.skipped_linktype)) }
     }
 
     // --- pcap ---
@@ -169,6 +190,7 @@ impl<R: Read> Reader<R> {
         let captured = self.u32_at(8)? as usize;
         self.original = self.u32_at(12)?;
         self.time = nanos(u128::from(secs) * u128::from(units.per_second) + u128::from(fraction), units, 0);
+        self.stamped = true;
         self.fill(captured)?;
         self.frame = 0..captured;
         Ok(true)
@@ -307,6 +329,7 @@ impl<R: Read> Reader<R> {
         let captured = self.u32_at(12)? as usize;
         self.original = self.u32_at(16)?;
         self.time = nanos(stamp.into(), source.units, source.offset_secs);
+        self.stamped = true;
         self.found(source, 20, captured)
     }
 
@@ -324,6 +347,7 @@ impl<R: Read> Reader<R> {
         let end = end.ok_or(CaptureError::Damaged("a frame that leaves its block"))?;
         if source.linktype != LINKTYPE_ETHERNET {
             self.skipped += 1;
+            self.skipped_linktype = source.linktype;
             return Ok(false);
         }
         self.frame = start..end;
@@ -477,6 +501,16 @@ pub(super) mod tests {
                 b.n32(interface).n32((stamp >> 32) as u32).n32(stamp as u32).n32(len).n32(len).raw(frame)
             })
         }
+        /// A frame without a time stamp, and then one at so many microseconds.
+        pub(crate) fn unstamped_then(self, micros: u64) -> Self {
+            let file = self.section().interface(1, &[]);
+            file.block(block::SIMPLE_PACKET, |b| b.n32(60).raw(&[7; 60])).enhanced(0, micros, &[8; 60])
+        }
+        /// A frame for each interface, which are of such link types.
+        pub(crate) fn of_link_types(self, types: &[u16]) -> Self {
+            let file = types.iter().fold(self.section(), |file, kind| file.interface(*kind, &[]));
+            (0..types.len() as u32).fold(file, |file, index| file.enhanced(index, 1, &[9; 60]))
+        }
         /// A classic file with frames at so many microseconds.
         pub(crate) fn classic(self, frames: &[(u64, &[u8])]) -> Self {
             let header = self.n32(0xa1b2_c3d4).n16(2).n16(4).n32(0).n32(0).n32(65535).n32(1);
@@ -551,6 +585,19 @@ pub(super) mod tests {
         let mut reader = Reader::new(&bytes[..]).unwrap();
         while reader.advance().unwrap() {}
         assert_eq!(reader.skipped(), 1);
+        assert!(matches!(reader.check_skipped(), Err(CaptureError::NotEthernet(113))));
+    }
+
+    #[test]
+    fn a_frame_without_a_time_stamp_has_that_of_the_one_before() {
+        let simple = |file: Octets| file.block(block::SIMPLE_PACKET, |b| b.n32(6).raw(b"simple"));
+        let file = simple(simple(Octets::little().section().interface(1, &[])).enhanced(0, 7, b"stamped"));
+        let mut reader = Reader::new(&file.0[..]).unwrap();
+        let mut times = Vec::new();
+        while reader.advance().unwrap() {
+            times.push((reader.is_stamped(), reader.time()));
+        }
+        assert_eq!(times, [(false, 0), (true, 7_000), (true, 7_000)]);
     }
 
     #[test]

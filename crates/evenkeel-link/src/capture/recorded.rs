@@ -21,8 +21,8 @@ use crate::error::LinkError;
 
 /// Any interface, with what is taken from it and handed to it written to a pcapng file.
 ///
-/// The file is completed when this is dropped. If it cannot be written any more (a full disk), recording ends and the
-/// interface goes on; the [`Recording`] knows.
+/// The file is completed when this is dropped. If it cannot be written any more (a full disk), recording ends
+/// and the interface goes on; the [`Recording`] knows.
 #[derive(Debug)]
 pub struct Recorded<I: Interface + ?Sized> {
     name: String,
@@ -164,7 +164,8 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
     }
 
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        // Before it is handed over, because afterwards it is gone; a frame that is handed back was not sent, but is on the tape.
+        // Before it is handed over, because afterwards it is gone; a frame that is handed back was not sent,
+        // but is on the tape.
         self.recording.tape().record(Direction::Outbound, &frame);
         self.inner.transmit(frame, pool)
     }
@@ -294,5 +295,9 @@ impl RxQueue for RecordedRing {
 
     fn shed(&self) -> u64 {
         self.inner.shed()
+    }
+
+    fn coming(&self) -> u64 {
+        self.inner.coming()
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Note, Pool, PoolLimit};
-use evenkeel_core::interface::{Interface, RxQueue};
+use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::time::{
@@ -16,17 +16,21 @@ use rustix::time::{
 
 use super::read::{CaptureError, Reader};
 use crate::clock::Clock;
-use crate::device::{Device, IN_TRANSIT_PKTS, Standing, Status};
+use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, Status};
 use crate::error::LinkError;
 use crate::hardware::own_address;
+use crate::listen::FRAME_BYTES;
 
 /// How a capture is played.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReplayOptions {
     /// How fast.
     pub pace: Pace,
-    /// The hardware address of the interface. Default: the one that the capture's first frame is addressed to, if it is one station's.
+    /// The hardware address of the interface. Default: the one that the capture's first frame is addressed
+    /// to, if it is one station's.
     pub address: Option<EthernetAddress>,
+    /// Frames that are larger than a buffer are cut, as a packet monitor has them, and their [`Note`] says so; otherwise they are shed.
+    pub cut: bool,
 }
 
 /// How fast a capture is played.
@@ -43,8 +47,8 @@ pub enum Pace {
 
 /// A capture file, as an interface with one receive ring. What is transmitted goes nowhere.
 ///
-/// It plays from the moment a host takes it. At the end, or where the file is damaged, its [`Status`] says so. In an arrangement
-/// with a halt its descriptor is a timer, set to the next frame's time.
+/// It plays from the moment a host takes it. At the end, or where the file is damaged, its [`Status`] says
+/// so. In an arrangement with a halt its descriptor is a timer, set to the next frame's time.
 #[derive(Debug)]
 pub struct Replay {
     path: PathBuf,
@@ -59,10 +63,11 @@ struct Player {
     pace: Pace,
     clock: Clock,
     start: Instant,
-    /// Time of the first frame, as captured.
-    first: u64,
+    /// Time of the first frame that has one, as captured.
+    first: Option<u64>,
     /// Frames played, or passed over because no buffer could hold them.
     played: u64,
+    cut: bool,
     oversized: u64,
     timer: Arc<OwnedFd>,
     status: Status,
@@ -80,7 +85,9 @@ impl Replay {
         let mut reader = Reader::new(BufReader::with_capacity(1 << 16, file)).map_err(fail)?;
         let status = Status::default();
         if !reader.advance().map_err(fail)? {
-            status.set(Standing::Ended);
+            // Nothing at all, or nothing that can be played.
+            reader.check_skipped().map_err(fail)?;
+            status.set(DeviceState::Ended);
         }
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);
         let timer =
@@ -89,12 +96,13 @@ impl Replay {
         let address = options.address.or_else(|| destination(reader.frame()));
         let address = address.unwrap_or_else(|| own_address(&name, EthernetAddress::default()));
         let queue = Player {
-            first: reader.time(),
+            first: reader.is_stamped().then(|| reader.time()),
             reader,
             pace: options.pace,
             clock,
             start: clock.now(),
             played: 0,
+            cut: options.cut,
             oversized: 0,
             timer: Arc::new(timer),
             status,
@@ -152,6 +160,34 @@ impl Interface for Replay {
         pool.recycle(frame);
         Ok(())
     }
+
+    fn flush(&mut self) {}
+
+    fn reports_sent(&self) -> bool {
+        false
+    }
+
+    fn stalled(&self) -> bool {
+        false
+    }
+
+    fn unreclaimed(&self) -> usize {
+        0
+    }
+
+    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
+        0
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        false
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        None
+    }
+
+    fn set_readable(&mut self) {}
 }
 
 impl Device for Replay {
@@ -167,12 +203,13 @@ impl Device for Replay {
 impl Player {
     /// When the frame at the front is to come in; never if there is none.
     fn due(&self) -> Instant {
-        if self.status.standing() != Standing::Running {
+        if self.status.state() != DeviceState::Running {
             return Instant::NEVER;
         }
         match self.pace {
             Pace::Captured => {
-                self.start + Duration::from_nanos(self.reader.time().saturating_sub(self.first))
+                let first = self.first.unwrap_or(self.reader.time());
+                self.start + Duration::from_nanos(self.reader.time().saturating_sub(first))
             }
             Pace::Every(interval) => {
                 let nanos = interval.as_nanos().saturating_mul(self.played.into());
@@ -190,10 +227,12 @@ impl Player {
     fn advance(&mut self) {
         self.played += 1;
         match self.reader.advance() {
+            Ok(true) if self.reader.is_stamped() => _ = self.first.get_or_insert(self.reader.time()),
             Ok(true) => {}
-            Ok(false) => self.status.set(Standing::Ended),
+            Ok(false) => self.status.set(DeviceState::Ended),
             Err(error) => self.status.fail(error.to_string()),
         }
+        self.status.set_passed_over(self.reader.skipped());
     }
 
     /// Lets the descriptor become readable at `due`; at no time if that is never.
@@ -222,12 +261,17 @@ impl RxQueue for Player {
     fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
         while self.is_due() {
             let mut frame = pool.take()?;
-            let bytes = self.reader.frame();
+            let mut bytes = self.reader.frame();
+            if self.cut {
+                bytes = bytes.get(..FRAME_BYTES).unwrap_or(bytes);
+            }
             let fits = frame.resize(bytes.len());
             if fits {
                 frame.bytes_mut().copy_from_slice(bytes);
                 let cut_bytes = self.reader.original_bytes().saturating_sub(bytes.len() as u32);
-                frame.note(Note { stamp_nanos: self.reader.time(), cut_bytes, sent: false });
+                // Where there is no time stamp the first moment of 1970 stands for it: 0 means that the host's clock is to be asked.
+                let stamp_nanos = self.reader.time().max(1);
+                frame.note(Note { stamp_nanos, cut_bytes, sent: false });
             }
             self.advance();
             if fits {
@@ -247,6 +291,10 @@ impl RxQueue for Player {
 
     fn shed(&self) -> u64 {
         self.oversized
+    }
+
+    fn coming(&self) -> u64 {
+        0
     }
 }
 
@@ -275,19 +323,20 @@ mod tests {
 
     fn play(file: &Scratch, pace: Pace) -> (Vec<(Duration, Vec<u8>)>, Status) {
         let clock = Clock::start();
-        let mut replay = Replay::open(&file.0, &ReplayOptions { pace, address: None }, clock).unwrap();
+        let mut replay =
+            Replay::open(&file.0, &ReplayOptions { pace, ..ReplayOptions::default() }, clock).unwrap();
         let mut pool = Pool::with_limit(IN_TRANSIT_PKTS);
         replay.attach(&mut pool).unwrap();
         let mut halt = Halt::new().unwrap();
         halt.watch(replay.fd());
         let (mut frames, start) = (Vec::new(), clock.now());
-        while replay.status().standing() == Standing::Running {
+        while replay.status().state() == DeviceState::Running {
             let queue = replay.queue_mut(0);
             while let Some(frame) = queue.take(&mut pool) {
                 frames.push((clock.now().since(start), frame.bytes().to_vec()));
                 pool.recycle(frame);
             }
-            if !queue.arm() && replay.status().standing() == Standing::Running {
+            if !queue.arm() && replay.status().state() == DeviceState::Running {
                 let woken = halt.until(&clock, start + Duration::from_secs(20)).unwrap();
                 assert_eq!(woken, Woken::Readable, "the timer did not fire");
             }
@@ -311,7 +360,7 @@ mod tests {
                 "{time:?}, due after {due} ms"
             );
         }
-        assert_eq!(status.standing(), Standing::Ended);
+        assert_eq!(status.state(), DeviceState::Ended);
     }
 
     #[test]
@@ -328,7 +377,7 @@ mod tests {
         let mut bytes = Octets::little().classic(&[(0, &[1; 60]), (1, &[2; 60])]).0;
         bytes.truncate(bytes.len() - 1);
         let (frames, status) = play(&Scratch::new("damage", &bytes), Pace::AtOnce);
-        assert_eq!((frames.len(), status.standing()), (1, Standing::Failed));
+        assert_eq!((frames.len(), status.state()), (1, DeviceState::Failed));
         assert!(status.reason().unwrap().contains("cut off"));
     }
 
@@ -337,11 +386,40 @@ mod tests {
         let large = vec![9; 4000];
         let file = Scratch::new("large", &Octets::little().classic(&[(0, &large), (1, &[2; 60])]).0);
         let clock = Clock::start();
-        let options = ReplayOptions { pace: Pace::AtOnce, address: None };
+        let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
         let mut replay = Replay::open(&file.0, &options, clock).unwrap();
         let mut pool = Pool::new(1);
-        assert_eq!(replay.queue_mut(0).take(&mut pool).unwrap().len(), 60);
-        assert_eq!(replay.queue(0).shed(), 1);
+        let frame = replay.queue_mut(0).take(&mut pool).unwrap();
+        assert_eq!((frame.len(), replay.queue(0).shed()), (60, 1));
+        pool.recycle(frame);
+        let mut replay = Replay::open(&file.0, &ReplayOptions { cut: true, ..options }, clock).unwrap();
+        let frame = replay.queue_mut(0).take(&mut pool).unwrap();
+        let cut_bytes = (4000 - FRAME_BYTES) as u32;
+        assert_eq!(
+            (frame.len(), frame.noted()),
+            (FRAME_BYTES, Note { stamp_nanos: 1, cut_bytes, sent: false })
+        );
+        assert_eq!(replay.queue(0).shed(), 0);
+    }
+
+    /// Time begins with the first frame that has a time stamp; the host's clock, which is years later, has no part in it.
+    #[test]
+    fn frames_without_a_time_stamp_do_not_hold_up_the_others() {
+        let file = Octets::little().unstamped_then(1_700_000_000_000_000);
+        let (frames, _) = play(&Scratch::new("unstamped", &file.0), Pace::Captured);
+        assert_eq!(frames.len(), 2);
+        assert!(frames[1].0 < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_capture_of_another_link_is_refused_and_frames_of_one_among_others_are_counted() {
+        let clock = Clock::start();
+        let other = Scratch::new("other", &Octets::little().of_link_types(&[113, 113]).0);
+        let error = Replay::open(&other.0, &ReplayOptions::default(), clock).unwrap_err().to_string();
+        assert!(error.contains("captured on link type 113, not on Ethernet"), "{error}");
+        let mixed = Scratch::new("mixed", &Octets::little().of_link_types(&[113, 1, 228]).0);
+        let (frames, status) = play(&mixed, Pace::AtOnce);
+        assert_eq!((frames.len(), status.passed_over()), (1, 2));
     }
 
     #[test]
@@ -357,6 +435,6 @@ mod tests {
     fn an_empty_capture_has_ended_at_once() {
         let file = Scratch::new("empty", &Octets::little().classic(&[]).0);
         let (frames, status) = play(&file, Pace::Captured);
-        assert_eq!((frames.len(), status.standing()), (0, Standing::Ended));
+        assert_eq!((frames.len(), status.state()), (0, DeviceState::Ended));
     }
 }

@@ -13,13 +13,15 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Clock, Device, Halt};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if the test fails.
+/// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if
+/// the test fails.
 ///
 /// Without the privilege for that, says so on stderr and returns.
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     let name = thread::current().name().unwrap_or("a test").to_owned();
     let isolated = thread::Builder::new().name(name).spawn(move || {
-        // SAFETY: only the network namespace of this thread changes; no descriptor table or address space is unshared.
+        // SAFETY: only the network namespace of this thread changes; no descriptor table or address space is
+        // unshared.
         if let Err(error) = unsafe { unshare_unsafe(UnshareFlags::NEWNET) } {
             return skip(&format!("needs root: no network namespace: {error}"));
         }
@@ -60,7 +62,8 @@ pub fn attempt(command: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Waits until a device is gone. Programs that other tests start hold copies of this process's descriptors until they execute.
+/// Waits until a device is gone. Programs that other tests start hold copies of this process's descriptors
+/// until they execute.
 #[allow(clippy::disallowed_methods, reason = "waits for other programs, not for frames")]
 pub fn wait_until_gone(device: &str) {
     let show = format!("ip link show {device}");
@@ -154,7 +157,8 @@ pub fn arp_reply(request: &[u8], mac: [u8; 6]) -> Vec<u8> {
     [header, body].concat()
 }
 
-/// The answer to an ICMP echo request (RFC 792): addresses exchanged, type 0, the checksum adjusted by what the type was.
+/// The answer to an ICMP echo request (RFC 792): addresses exchanged, type 0, the checksum adjusted by what
+/// the type was.
 pub fn echo_reply(request: &[u8]) -> Vec<u8> {
     let mut reply = request.to_vec();
     reply[..6].copy_from_slice(&request[6..12]);

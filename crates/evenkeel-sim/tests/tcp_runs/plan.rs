@@ -330,6 +330,7 @@ fn endpoint(dice: &mut Dice) -> EndpointConfig {
         send_buffer_max: send_buffer_initial * dice.one_of(&[1, 4, 64]),
         receive_buffer_initial,
         receive_buffer_max: receive_buffer_initial * dice.one_of(&[1, 4, 64]),
+        mss_max: u16::MAX,
         window_scaling: dice.chance(80),
         sack: dice.chance(75),
         timestamps: dice.chance(60),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::tcp::connection::Unavailable;
+use evenkeel_core::tcp::connection::{StreamOption, Unavailable};
 use evenkeel_core::tcp::endpoint::{ConnectError, Event, ListenAt};
 use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::table::Id;
@@ -248,7 +248,9 @@ impl Users {
         let node = self.node(number, side);
         self.by_id.insert((node, id), (number, side));
         let program = &self.conversations[number].opening.programs[side];
-        network.endpoint_mut(node).set_nagle(id, program.nagle);
+        let nagle = StreamOption::Nagle(program.nagle);
+        let now = network.now();
+        network.endpoint_mut(node).set(id, nagle, now).expect("it was just opened");
         if let Ending::CloseAt(after) | Ending::AbortAt(after) = program.ending {
             network.wake(after, token(Wake::End, number, side));
         }
@@ -284,7 +286,7 @@ impl Users {
             self.violations.push(format!("{tuple} is opened again with {taken} octets that nobody wrote"));
         }
         self.heard_twice += u64::from(taken > 0);
-        network.endpoint_mut(0).abort(id);
+        let _ = network.endpoint_mut(0).abort(id);
     }
 
     /// The server starts again, with another key for its Fast Open cookies.
@@ -390,7 +392,7 @@ impl Users {
         }
         if !us.ended {
             us.ended = true;
-            network.endpoint_mut(node).shutdown(id);
+            let _ = network.endpoint_mut(node).shutdown(id);
         }
         if us.saw_end {
             self.end(network, number, side, Fate::Complete);
@@ -405,7 +407,7 @@ impl Users {
         us.fate = Some(Fate::Left);
         let now = network.now();
         if abort {
-            network.endpoint_mut(node).abort(id);
+            let _ = network.endpoint_mut(node).abort(id);
         } else {
             us.ended = true;
             network.endpoint_mut(node).close(id, now);

@@ -1,4 +1,4 @@
-//! Which octets have come out of order, and what SACK says of them.
+//! Which bytes have come out of order, and what SACK says of them.
 
 use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};
@@ -44,7 +44,7 @@ impl Assembly {
         Some(start)
     }
 
-    /// The first octets of `range` that are here already.
+    /// The first bytes of `range` that are here already.
     pub(super) fn first_overlap(&self, range: SeqRange) -> Option<SeqRange> {
         let first = self.ranges.partition_point(|held| held.end.at_or_before(range.start));
         self.ranges.get(first).map(|held| held.intersection(range)).filter(|common| !common.is_empty())

@@ -9,7 +9,7 @@ pub use send::SendBuffer;
 
 use std::collections::VecDeque;
 
-/// The `len` octets from `offset` on, in the two places where they lie.
+/// The `len` bytes from `offset` on, in the two places where they lie.
 fn slices(octets: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
     let (front, back) = octets.as_slices();
     let (start, end) = (offset, offset.saturating_add(len));

@@ -1,4 +1,4 @@
-//! Octets that have come and that the user has not read, with holes where some are missing.
+//! Bytes that have come and that the user has not read, with holes where some are missing.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use super::assembly::Assembly;
 /// ```
 #[derive(Debug, Default)]
 pub struct ReceiveBuffer {
-    /// From the first unread octet on. Holes have room.
+    /// From the first unread byte on. Holes have room.
     octets: VecDeque<u8>,
     readable: usize,
     /// RCV.NXT.
@@ -29,26 +29,26 @@ pub struct ReceiveBuffer {
 pub struct Insertion {
     /// By how much RCV.NXT advanced.
     pub advanced: u32,
-    /// The first octets that had come before (RFC 2883, 4).
+    /// The first bytes that had come before (RFC 2883, 4).
     pub duplicate: Option<SeqRange>,
     /// There were too many holes to take it.
     pub refused: bool,
 }
 
 impl ReceiveBuffer {
-    /// An empty buffer that expects the octet `next`.
+    /// An empty buffer that expects the byte `next`.
     #[must_use]
     pub const fn new(next: SeqNumber) -> Self {
         Self { octets: VecDeque::new(), readable: 0, next, assembly: None }
     }
 
-    /// Octets the user can read.
+    /// Bytes the user can read.
     #[must_use]
     pub const fn readable(&self) -> usize {
         self.readable
     }
 
-    /// Octets of memory it owns for them and for what is beyond holes.
+    /// Bytes of memory it owns for them and for what is beyond holes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.octets.capacity()
@@ -111,7 +111,7 @@ impl ReceiveBuffer {
         Insertion { advanced, duplicate, refused: false }
     }
 
-    /// Copies octets to where they belong, making room up to them.
+    /// Copies bytes to where they belong, making room up to them.
     fn put(&mut self, range: SeqRange, payload: [&[u8]; 2]) {
         let start = self.readable + range.start.since(self.next) as usize;
         let end = start + range.len() as usize;
@@ -129,8 +129,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Moves what can be read to `to`; says how much that was. Gives the memory back when nothing is left.
-    pub fn read(&mut self, to: &mut [u8]) -> usize {
+    /// Copies what can be read to `to`; says how much that was.
+    pub fn peek(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.readable);
         let mut rest = to;
         for part in super::slices(&self.octets, 0, len) {
@@ -138,11 +138,22 @@ impl ReceiveBuffer {
             room.copy_from_slice(part);
             rest = after;
         }
+        len
+    }
+
+    /// Moves what can be read to `to`; says how much that was. Gives the memory back when nothing is left.
+    pub fn read(&mut self, to: &mut [u8]) -> usize {
+        let len = self.peek(to);
         self.skip(len);
         len
     }
 
-    /// Forgets the first `len` octets that can be read.
+    /// Throws away what can be read.
+    pub fn discard(&mut self) {
+        self.skip(self.readable);
+    }
+
+    /// Forgets the first `len` bytes that can be read.
     fn skip(&mut self, len: usize) {
         self.octets.drain(..len);
         self.readable -= len;
@@ -177,7 +188,7 @@ mod tests {
         SeqRange::at(START + from, len)
     }
 
-    /// The octets `from..from + len` of a stream in which every octet can be told from its neighbours.
+    /// The bytes `from..from + len` of a stream in which every byte can be told from its neighbours.
     fn octets(from: u32, len: u32) -> Vec<u8> {
         (from..from + len).map(|i| (i % 251) as u8).collect()
     }

@@ -1,4 +1,4 @@
-//! Octets the user has written and the peer has not acknowledged.
+//! Bytes the user has written and the peer has not acknowledged.
 
 use std::collections::VecDeque;
 
@@ -15,24 +15,24 @@ use super::slices;
 #[derive(Debug, Default)]
 pub struct SendBuffer {
     octets: VecDeque<u8>,
-    /// Of the first octet.
+    /// Of the first byte.
     start: SeqNumber,
 }
 
 impl SendBuffer {
-    /// An empty buffer, whose first octet will have the number `start`.
+    /// An empty buffer, whose first byte will have the number `start`.
     #[must_use]
     pub const fn new(start: SeqNumber) -> Self {
         Self { octets: VecDeque::new(), start }
     }
 
-    /// Octets in it.
+    /// Bytes in it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.octets.len()
     }
 
-    /// Octets of memory it owns.
+    /// Bytes of memory it owns.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.octets.capacity()
@@ -44,20 +44,20 @@ impl SendBuffer {
         self.octets.is_empty()
     }
 
-    /// The number after the last octet.
+    /// The number after the last byte.
     #[must_use]
     pub fn end(&self) -> SeqNumber {
         self.start + self.octets.len() as u32
     }
 
-    /// Takes as much of `data` as keeps it within `limit` octets; says how much.
+    /// Takes as much of `data` as keeps it within `limit` bytes; says how much.
     pub fn write(&mut self, data: &[u8], limit: usize) -> usize {
         let taken = data.len().min(limit.saturating_sub(self.octets.len()));
         self.octets.extend(data.get(..taken).unwrap_or_default());
         taken
     }
 
-    /// The octets of `range`, as far as they are here.
+    /// The bytes of `range`, as far as they are here.
     #[must_use]
     pub fn get(&self, range: SeqRange) -> [&[u8]; 2] {
         let range = range.intersection(SeqRange::new(self.start, self.end()));

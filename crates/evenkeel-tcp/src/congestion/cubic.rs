@@ -1,6 +1,6 @@
 //! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion, and no smaller than Reno's would be.
 //!
-//! Integers throughout, so that a run can be repeated anywhere: windows in octets, times in microseconds.
+//! Integers throughout, so that a run can be repeated anywhere: windows in bytes, times in microseconds.
 
 use super::slow_start::SlowStart;
 use super::{Arrival, Carry, CongestionControl, Window};
@@ -11,7 +11,7 @@ use crate::time::{Duration, Instant};
 pub struct Cubic {
     slow_start: SlowStart,
     fast_convergence: bool,
-    /// `W_max`, in octets: where the window was when it had to be reduced last.
+    /// `W_max`, in bytes: where the window was when it had to be reduced last.
     w_max: u64,
     /// `cwnd_prior`.
     cwnd_prior: u64,
@@ -36,7 +36,7 @@ struct Epoch {
     k: u64,
     /// `W_max`, or the window at the start if that is larger.
     origin: u64,
-    /// `W_est`, in octets.
+    /// `W_est`, in bytes.
     w_est: u64,
     carry: Carry,
     carry_est: Carry,
@@ -73,7 +73,7 @@ impl Cubic {
         }
     }
 
-    /// `K` of section 4.2 in microseconds, for a window that is so many octets below `W_max`.
+    /// `K` of section 4.2 in microseconds, for a window that is so many bytes below `W_max`.
     fn time_to_grow(octets: u64, mss: u32) -> u64 {
         let [c, per_c] = Self::C;
         let segments_by_c = u128::from(octets) * u128::from(per_c) * Self::SECOND_CUBED
@@ -81,7 +81,7 @@ impl Cubic {
         cube_root(segments_by_c)
     }
 
-    /// `W_cubic(t)` of section 4.2, in octets.
+    /// `W_cubic(t)` of section 4.2, in bytes.
     fn w_cubic(epoch: &Epoch, t: Duration, mss: u32) -> u64 {
         let [c, per_c] = Self::C;
         let t = u64::try_from(t.as_micros()).unwrap_or(u64::MAX);

@@ -14,10 +14,10 @@ pub use newreno::NewReno;
 
 use crate::time::{Duration, Instant};
 
-/// The congestion window and what belongs to it, in octets.
+/// The congestion window and what belongs to it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Octets that may be on their way.
+    /// Bytes that may be on their way.
     pub cwnd: u32,
     /// Slow start ends here. [`Window::UNKNOWN`] before the first loss.
     pub ssthresh: u32,
@@ -39,7 +39,7 @@ impl Window {
         self.cwnd = self.cwnd.saturating_add(u32::try_from(octets).unwrap_or(u32::MAX));
     }
 
-    /// `octets`, but two segments at least (RFC 5681, equation 4; RFC 9438, 4.6).
+    /// `bytes`, but two segments at least (RFC 5681, equation 4; RFC 9438, 4.6).
     fn at_least_two_segments(&self, octets: u64) -> u32 {
         u32::try_from(octets).unwrap_or(u32::MAX).max(self.mss.saturating_mul(2))
     }
@@ -48,11 +48,11 @@ impl Window {
 /// New data arrived at the receiver, and the window was in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// How many octets.
+    /// How many bytes.
     pub octets: u32,
-    /// The position up to which all is acknowledged. Positions count octets and do not wrap.
+    /// The position up to which all is acknowledged. Positions count bytes and do not wrap.
     pub una: u64,
-    /// The position of the next new octet.
+    /// The position of the next new byte.
     pub nxt: u64,
     /// The round-trip time of the last segment that arrived, if it is known for sure.
     pub rtt: Option<Duration>,
@@ -72,7 +72,7 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// Data arrived while the window was the limit: it may grow.
     fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival);
 
-    /// A segment was lost, or a router marked one (RFC 3168), of a flight of so many octets. Sets `ssthresh`. At most once for a window of data.
+    /// A segment was lost, or a router marked one (RFC 3168), of a flight of so many bytes. Sets `ssthresh`. At most once for a window of data.
     fn on_congestion(&mut self, window: &mut Window, flight: u32);
 
     /// The retransmission timer expired: as [`CongestionControl::on_congestion`].

@@ -27,7 +27,7 @@ impl CongestionControl for NewReno {
         if window.in_slow_start() {
             return self.slow_start.on_arrival(window, arrival);
         }
-        // RFC 5681, equation 3, counted in octets (RFC 3465).
+        // RFC 5681, equation 3, counted in bytes (RFC 3465).
         let share = u64::from(window.mss) * u64::from(arrival.octets);
         window.grow(self.carry.divide(share, u64::from(window.cwnd)));
     }

@@ -122,7 +122,7 @@ impl Connection {
 
     /// "This is to prevent using old segments to update the window."
     ///
-    /// What acknowledges more than anything before is not old, though its octets may be sent again. If its window did not count, that of before would, from the
+    /// What acknowledges more than anything before is not old, though its bytes may be sent again. If its window did not count, that of before would, from the
     /// new SND.UNA on, and reach further than the peer ever said.
     fn update_window(&mut self, segment: &Segment<'_>) {
         let (header, snd) = (&segment.header, &mut self.snd);

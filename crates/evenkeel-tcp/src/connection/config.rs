@@ -11,14 +11,16 @@ use crate::time::{Duration, Instant};
 /// What all connections of a kind have in common.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Octets the user may write ahead of what is acknowledged, in the beginning. Default 64 KiB.
+    /// Bytes the user may write ahead of what is acknowledged, in the beginning. Default 64 KiB.
     pub send_buffer_initial: usize,
     /// The same at most: the bound grows to twice the congestion window. Default 4 MiB.
     pub send_buffer_max: usize,
-    /// Octets that may wait to be read, in the beginning: the first window. Default 64 KiB.
+    /// Bytes that may wait to be read, in the beginning: the first window. Default 64 KiB.
     pub receive_buffer_initial: usize,
     /// The same at most: the bound grows to twice what is read in a round trip. Default 6 MiB, as in Linux. At most 1 GiB (RFC 7323, 2.3).
     pub receive_buffer_max: usize,
+    /// The most bytes that a segment may have after the 20 of its header, in either direction, whatever the path takes; [`Config::MSS_MAX_LEAST`] at least. Default no bound.
+    pub mss_max: u16,
     /// Offer window scaling (RFC 7323, 2). Default yes.
     pub window_scaling: bool,
     /// Offer selective acknowledgments (RFC 2018). Default yes.
@@ -73,6 +75,7 @@ impl Default for Config {
             send_buffer_max: 4 << 20,
             receive_buffer_initial: 64 << 10,
             receive_buffer_max: 6 << 20,
+            mss_max: u16::MAX,
             window_scaling: true,
             sack: true,
             timestamps: true,
@@ -95,6 +98,8 @@ impl Config {
     pub const CHALLENGE_PERIOD: Duration = Duration::from_secs(5);
     /// The longest an acknowledgment may wait: less than half a second (RFC 9293, 3.8.6.3, MUST-40).
     pub const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
+    /// The least that a maximum segment size can be chosen to be, as in Linux.
+    pub const MSS_MAX_LEAST: u16 = 88;
     /// The largest shift there is (RFC 7323, 2.3).
     pub const WINDOW_SHIFT_MAX: u8 = 14;
 
@@ -124,9 +129,9 @@ pub struct Open {
     pub local_port: u16,
     /// The peer's.
     pub remote_port: u16,
-    /// The addresses are of IPv6, so that a SYN without MSS means 1220 octets instead of 536 (RFC 9293, 3.7.1).
+    /// The addresses are of IPv6, so that a SYN without MSS means 1220 bytes instead of 536 (RFC 9293, 3.7.1).
     pub ipv6: bool,
-    /// Octets that a segment may have after the 20 octets of its header: what fits the path, and what we can take.
+    /// Bytes that a segment may have after the 20 bytes of its header: what fits the path, and what we can take.
     pub mss: u16,
     /// The number of our SYN (RFC 6528).
     pub iss: SeqNumber,
@@ -196,11 +201,11 @@ pub enum SynAck {
 pub struct FastOpened {
     /// The cookie that the SYN-ACK brought.
     pub cookie: Option<Cookie>,
-    /// Octets that the peer takes in a segment.
+    /// Bytes that the peer takes in a segment.
     pub mss: u16,
-    /// Octets of data that went along with the SYN.
+    /// Bytes of data that went along with the SYN.
     pub sent: u32,
-    /// Octets of those that the SYN-ACK acknowledged.
+    /// Bytes of those that the SYN-ACK acknowledged.
     pub taken: u32,
     /// The SYN had to be sent again, without cookie and data.
     pub again: bool,

@@ -1,9 +1,11 @@
 //! Payload and FIN: RFC 9293, 3.10.7.4, seventh and eighth step; when to acknowledge (3.8.6.3, RFC 5681, 4.2); what window to offer (3.8.6.2.2).
 
 use super::super::counters::Counter;
+use super::super::drop::{Fate, TcpDrop};
 use super::super::segment::{Flags, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::{Event, State};
+use super::input::OUT_OF_PLACE;
 use super::{Config, Connection};
 use crate::time::Instant;
 
@@ -11,15 +13,16 @@ use crate::time::Instant;
 const FULL_SEGMENT_MIN: u16 = 536;
 
 impl Connection {
-    pub(super) fn on_text(&mut self, segment: &Segment<'_>, now: Instant) {
+    pub(super) fn on_text(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         if segment.is_empty() || !self.state.may_receive() {
-            return;
+            return Fate::Control;
         }
         let range = SeqRange::at(segment.header.seq, segment.payload_len() as u32);
         if self.rcv.closed && range.end.after(self.rcv.nxt()) {
             // Nobody will read it, and the peer should know (RFC 9293, 3.6.1).
             self.tally.note(Counter::AbortOnData);
-            return self.abort();
+            self.abort();
+            return Fate::Control;
         }
         let end = self.rcv.fin_at.map_or(self.rcv.edge, |fin| fin.min(self.rcv.edge));
         let fits = self.admit(range.intersection(SeqRange::new(range.start, end)));
@@ -30,13 +33,25 @@ impl Connection {
             self.rcv.segment.max(u16::try_from(range.len()).unwrap_or(u16::MAX).min(self.rcv.mss));
         self.rcv.dsack = insertion.duplicate.or(self.rcv.dsack);
         let duplicate = insertion.duplicate == Some(range);
+        if self.rcv.deaf {
+            self.rcv.buffer.discard();
+        }
         self.counts.octets_in += u64::from(insertion.advanced);
-        self.count_text(insertion.advanced > 0, duplicate, whole);
+        if !range.is_empty() {
+            self.count_text(insertion.advanced > 0, duplicate, whole);
+        }
         if had_holes || self.rcv.buffer.has_holes() || insertion.duplicate.is_some() || !whole {
             // RFC 5681, 4.2: out of order, or filling a hole. What found no room is told at once, too.
             self.due.ack = true;
         }
         self.delay_ack(now);
+        match (insertion.advanced > 0, whole) {
+            _ if range.is_empty() => Fate::Control,
+            (true, _) => Fate::Data,
+            (false, true) if !duplicate => Fate::Data,
+            (false, true) => OUT_OF_PLACE,
+            (false, false) => Fate::Dropped(TcpDrop::NoRoom),
+        }
     }
 
     fn count_text(&mut self, advanced: bool, duplicate: bool, whole: bool) {
@@ -74,7 +89,7 @@ impl Connection {
         }
         if segment.header.flags.contains(Flags::FIN) {
             let fin = segment.header.seq + segment.payload_len() as u32;
-            // The FIN needs room in the window like an octet, and what is beyond a FIN is not from this connection.
+            // The FIN needs room in the window like an byte, and what is beyond a FIN is not from this connection.
             if fin.before(self.rcv.edge) && fin.at_or_after(self.rcv.nxt()) {
                 self.rcv.fin_at.get_or_insert(fin);
             }
@@ -137,7 +152,7 @@ impl Connection {
     }
 }
 
-/// The first `len` octets.
+/// The first `len` bytes.
 fn cut([a, b]: [&[u8]; 2], len: usize) -> [&[u8]; 2] {
     [a.get(..len).unwrap_or(a), b.get(..len.saturating_sub(a.len())).unwrap_or(b)]
 }

@@ -8,11 +8,11 @@ use super::super::state::State;
 use super::Connection;
 use crate::time::Instant;
 
-/// Octets of the timestamps option, padded.
+/// Bytes of the timestamps option, padded.
 const TIMESTAMPS_LEN: u16 = 12;
 
 impl Connection {
-    /// Octets of payload in a full segment that reports no SACK: Eff.snd.MSS (RFC 9293, 3.7.1).
+    /// Bytes of payload in a full segment that reports no SACK: Eff.snd.MSS (RFC 9293, 3.7.1).
     pub(super) fn payload_max(&self) -> u16 {
         self.snd.mss.saturating_sub(if self.clock.is_some() { TIMESTAMPS_LEN } else { 0 })
     }
@@ -39,7 +39,7 @@ impl Connection {
         }
     }
 
-    /// The octets they take.
+    /// The bytes they take.
     pub(super) fn options_len(&self) -> usize {
         let quiet = !self.sack || self.rcv.dsack.is_none() && !self.rcv.buffer.has_holes();
         if quiet {

@@ -1,11 +1,15 @@
 //! A segment arrives: RFC 9293, 3.10.7.4, up to the acknowledgment; RFC 5961 for segments out of place; RFC 7323, 5, for old ones.
 
 use super::super::counters::Counter;
+use super::super::drop::{Fate, TcpDrop};
 use super::super::segment::{Ecn, Flags, Header, Segment};
 use super::super::seq::SeqRange;
 use super::super::state::State;
 use super::{Config, Connection, Error};
 use crate::time::Instant;
+
+/// Too old, or not by the peer.
+pub(super) const OUT_OF_PLACE: Fate = Fate::Dropped(TcpDrop::NotAcceptable);
 
 /// How many segments out of place were answered lately (RFC 5961, 7).
 #[derive(Debug, Default)]
@@ -15,11 +19,11 @@ pub(super) struct Challenges {
 }
 
 impl Connection {
-    /// A segment of this connection has arrived, its checksum verified.
-    pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) {
+    /// A segment of this connection has arrived, its checksum verified. Says what became of it.
+    pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         self.counts.segments_in += 1;
         match self.state {
-            State::Closed | State::Listen => {}
+            State::Closed | State::Listen => OUT_OF_PLACE,
             State::SynSent => self.in_syn_sent(segment, now),
             _ => self.in_other_states(&self.without_known_syn(segment), now),
         }
@@ -42,14 +46,14 @@ impl Connection {
         Segment { header: Header { seq: header.seq + 1, flags, window, ..*header }, ..*segment }
     }
 
-    fn in_other_states(&mut self, segment: &Segment<'_>, now: Instant) {
+    fn in_other_states(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         let flags = segment.header.flags;
         if flags.contains(Flags::RST) {
             return self.on_reset(&segment.header, now);
         }
         if self.lacks_timestamp(&segment.header) {
             self.counts.paws += 1;
-            return;
+            return OUT_OF_PLACE;
         }
         if self.is_old(&segment.header, now) || !self.is_acceptable(segment) {
             return self.answer_unacceptable(segment, now);
@@ -57,23 +61,25 @@ impl Connection {
         if flags.contains(Flags::SYN) {
             // RFC 5961, 4.2: whatever its number.
             self.tally.note(Counter::SynChallenge);
-            return self.challenge(now);
+            self.challenge(now);
+            return OUT_OF_PLACE;
         }
         if !flags.contains(Flags::ACK) {
             // Our SYN-ACK was lost: the peer repeats its SYN, which `without_known_syn` took away.
             self.due.syn |= self.state == State::SynReceived && segment.payload_len() == 0;
-            return;
+            return Fate::Control;
         }
         if !self.on_ack(segment, now) {
-            return;
+            return OUT_OF_PLACE;
         }
         // Not before: a stranger who does not know what to acknowledge could make us take the peer's segments for old.
         self.hear_timestamp(&segment.header, now);
         self.restart_keepalive(now);
         self.note_congestion(segment);
         // URG means nothing here: what it points to stays in its place in the stream. See `Connection::read`.
-        self.on_text(segment, now);
+        let fate = self.on_text(segment, now);
         self.on_fin(segment, now);
+        fate
     }
 
     /// Timestamps were agreed on, so every segment has one but resets; others should be dropped silently (RFC 7323, 3.2). Not a SYN: a peer that has begun
@@ -102,14 +108,19 @@ impl Connection {
     }
 
     /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply", and a DSACK with it (RFC 2883, 4).
-    fn answer_unacceptable(&mut self, segment: &Segment<'_>, now: Instant) {
+    fn answer_unacceptable(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         let nxt = self.rcv.nxt();
         if self.state == State::TimeWait && segment.header.flags.contains(Flags::FIN) {
             // Our last ACK was lost. "Acknowledge it, and restart the 2 MSL timeout."
             self.start_time_wait(now);
         }
         if segment.is_empty() {
-            return self.challenge(now);
+            self.challenge(now);
+            return OUT_OF_PLACE;
+        }
+        self.due.ack = true;
+        if segment.range().start.after(self.rcv.edge) {
+            return Fate::Dropped(TcpDrop::NoRoom);
         }
         if segment.range().start.before(nxt) {
             self.counts.duplicates += 1;
@@ -118,7 +129,7 @@ impl Connection {
             let end = segment.header.seq + segment.payload_len() as u32;
             self.rcv.dsack = Some(SeqRange::new(segment.header.seq, end.min(nxt)));
         }
-        self.due.ack = true;
+        OUT_OF_PLACE
     }
 
     /// Answers a segment out of place with an ACK, so that a peer that really lost its state can reset us with the right number; not too often.
@@ -138,21 +149,23 @@ impl Connection {
     }
 
     /// RFC 5961, 3.2: only a reset with the very number expected is believed.
-    fn on_reset(&mut self, header: &Header, now: Instant) {
+    fn on_reset(&mut self, header: &Header, now: Instant) -> Fate {
         let nxt = self.rcv.nxt();
         // RFC 1337, 3: a reset must not end TIME-WAIT early.
         if self.state == State::TimeWait || header.seq.before(nxt) || header.seq.after(self.rcv.edge) {
-            return;
+            return OUT_OF_PLACE;
         }
         if header.seq != nxt {
-            return self.challenge(now);
+            self.challenge(now);
+            return OUT_OF_PLACE;
         }
         match self.state {
             State::SynReceived => self.fail(Error::Refused),
             // Both sides have closed. Who did not get all that we sent is to be told of like any other reset, as others do; else nothing is lost.
-            State::Closing | State::LastAck if self.snd.buffer.len() == 0 => self.end(),
+            State::Closing | State::LastAck if self.snd.buffer.is_empty() => self.end(),
             _ => self.fail(Error::Reset),
         }
+        Fate::Control
     }
 
     /// Keeps the timestamp to echo: of the segment that the last ACK called for (RFC 7323, 4.3).

@@ -10,7 +10,7 @@ use crate::seq::SeqRange;
 /// What a connection may take of the memory that it shares with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Octets that its buffers may grow by; more than so many make no difference to one connection.
+    /// Bytes that its buffers may grow by; more than so many make no difference to one connection.
     pub left: u32,
     /// There is little memory: bounds of buffers grow no more, and what comes out of order is dropped. The peer will send it again.
     pub pressed: bool,
@@ -24,7 +24,7 @@ impl Default for Allowance {
 }
 
 impl Connection {
-    /// Octets of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room they keep besides.
+    /// Bytes of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room they keep besides.
     #[must_use]
     pub fn held(&self) -> usize {
         self.snd.buffer.capacity() + self.rcv.buffer.capacity()
@@ -52,14 +52,14 @@ impl Connection {
         self.allowance.left as usize
     }
 
-    /// Octets the user may write now.
+    /// Bytes the user may write now.
     pub(super) fn send_room(&self) -> usize {
         let waiting = self.snd.buffer.len();
         let least = if waiting == 0 { usize::from(self.snd.mss) } else { 0 };
         self.send_limit().saturating_sub(waiting).min(self.left().max(least))
     }
 
-    /// Octets of payload there is memory for.
+    /// Bytes of payload there is memory for.
     pub fn receive_room(&self) -> usize {
         let waiting = self.rcv.buffer.readable();
         let least = if waiting == 0 { usize::from(self.rcv.mss) } else { 0 };

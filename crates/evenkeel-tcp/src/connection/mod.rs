@@ -7,6 +7,7 @@
 //! | what an acknowledgment means; the send window | `ack.rs` |
 //! | payload and FIN in; when to acknowledge; the receive window | `data.rs` |
 //! | the user's calls | `user.rs` |
+//! | what the user may choose | `options.rs` |
 //! | closing and failing | `close.rs` |
 //! | what to send next: repeats, new data, probes | `output.rs` |
 //! | what a header says | `header.rs` |
@@ -24,6 +25,7 @@ mod header;
 mod input;
 mod memory;
 mod open;
+mod options;
 mod output;
 mod path;
 mod timers;
@@ -34,6 +36,8 @@ use std::sync::Arc;
 
 pub use config::{Agreement, Config, FastOpened, Keepalive, Open, SynAck, SynReceived};
 pub use memory::Allowance;
+pub use options::StreamOption;
+pub use output::Outgoing;
 pub use timers::Timer;
 pub use user::Unavailable;
 
@@ -74,6 +78,9 @@ pub struct Connection {
     /// Both sides scale their windows, or we still hope so.
     scaling: bool,
     nagle: bool,
+    /// Segments that are not full wait: because the user said so, or that more comes.
+    cork: bool,
+    more: bool,
     due: Due,
     timers: Timers,
     challenges: Option<Box<Challenges>>,
@@ -100,10 +107,10 @@ struct SendSide {
     wnd_max: u32,
     /// Snd.Wind.Shift.
     shift: u8,
-    /// Octets after the 20 octets of a header: options are taken off.
+    /// Bytes after the 20 bytes of a header: options are taken off.
     mss: u16,
     buffer: SendBuffer,
-    /// The user has nothing more to send: a FIN follows the last octet of the buffer.
+    /// The user has nothing more to send: a FIN follows the last byte of the buffer.
     fin: bool,
     /// The end of the last segment that was not full (Minshall's variant of Nagle's algorithm).
     small: SeqNumber,
@@ -122,9 +129,9 @@ struct SendSide {
 struct FastOpen {
     /// The cookie, or the request for one, that the first SYN carries; in SYN-RECEIVED the one to give.
     cookie: Option<Cookie>,
-    /// The most that may go along, in a segment of so many octets after the 20 of its header.
+    /// The most that may go along, in a segment of so many bytes after the 20 of its header.
     mss: u16,
-    /// Octets of data that went along with the SYN, and when.
+    /// Bytes of data that went along with the SYN, and when.
     data: u32,
     sent_at: Instant,
     /// The SYN had to be sent again, without all that.
@@ -145,7 +152,7 @@ impl SendSide {
         self.buffer.end() + u32::from(self.fin)
     }
 
-    /// Octets, and the FIN, that were never sent.
+    /// Bytes, and the FIN, that were never sent.
     fn unsent(&self) -> u32 {
         self.end().since(self.nxt)
     }
@@ -178,7 +185,7 @@ struct ReceiveSide {
     shift: u8,
     /// The peer was told that there is no room.
     shut: bool,
-    /// Octets the buffer may hold.
+    /// Bytes the buffer may hold.
     limit: u32,
     /// Our MSS option.
     mss: u16,
@@ -188,9 +195,11 @@ struct ReceiveSide {
     dsack: Option<SeqRange>,
     /// ECE in every segment, until CWR comes (RFC 3168, 6.1.3).
     ece: bool,
-    /// The user reads no more.
+    /// The user has closed the connection.
     closed: bool,
-    /// Octets read since then: how large the buffer should be.
+    /// The user reads no more.
+    deaf: bool,
+    /// Bytes read since then: how large the buffer should be.
     read: u32,
     read_since: Instant,
 }
@@ -253,11 +262,11 @@ pub struct Counts {
     pub segments_in: u64,
     /// Segments that left.
     pub segments_out: u64,
-    /// Octets of payload that came in order.
+    /// Bytes of payload that came in order.
     pub octets_in: u64,
-    /// Octets of payload that left, those sent again included.
+    /// Bytes of payload that left, those sent again included.
     pub octets_out: u64,
-    /// Octets of payload that the peer has acknowledged.
+    /// Bytes of payload that the peer has acknowledged.
     pub octets_acked: u64,
     /// Segments out of order (`TCPOFOQueue`).
     pub out_of_order: u32,
@@ -286,21 +295,21 @@ pub struct Info {
     pub unreachable: bool,
     /// SND.WND, scaled.
     pub send_window: u32,
-    /// Octets written and not acknowledged.
+    /// Bytes written and not acknowledged.
     pub send_queue: usize,
     /// Those that were never sent.
     pub unsent: u32,
-    /// Octets the send buffer may hold now.
+    /// Bytes the send buffer may hold now.
     pub send_limit: usize,
     /// RCV.WND, scaled: what the peer was promised, and has not used.
     pub receive_window: u32,
-    /// Octets that can be read.
+    /// Bytes that can be read.
     pub receive_queue: usize,
-    /// Octets the receive buffer may hold.
+    /// Bytes the receive buffer may hold.
     pub receive_limit: usize,
-    /// Octets of memory that both buffers own.
+    /// Bytes of memory that both buffers own.
     pub held: usize,
-    /// Octets of payload in a full segment.
+    /// Bytes of payload in a full segment.
     pub mss: u16,
     /// Selective acknowledgments are in use.
     pub sack: bool,
@@ -323,15 +332,10 @@ impl Connection {
         self.error
     }
 
-    /// What the calls since the last time have to count. A segment that leaves is not among it, but that it had left
-    /// before is ([`RetransSegs`](super::counters::Counter::RetransSegs)).
+    /// What the calls since the last time have to count. A segment that leaves is not among it, but that it had left before is
+    /// ([`RetransSegs`](super::counters::Counter::RetransSegs)).
     pub const fn take_tally(&mut self) -> Tally {
         core::mem::replace(&mut self.tally, Tally::NOTHING)
-    }
-
-    /// What it has counted.
-    pub(crate) const fn counts(&self) -> Counts {
-        self.counts
     }
 
     /// It is closed, and has nothing more to send.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use super::super::buffer::{ReceiveBuffer, SendBuffer};
 use super::super::counters::Tally;
+use super::super::drop::Fate;
 use super::super::options::{Cookie, MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
 use super::super::recovery::{AckInfo, Recovery};
 use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::{Event, State};
+use super::input::OUT_OF_PLACE;
 use super::timers::Timers;
 use super::{
     Agreement, Allowance, Clock, Config, Connection, Counts, Due, Error, FastOpen, FastOpened, Open,
@@ -29,7 +31,7 @@ impl Connection {
         connection
     }
 
-    /// With the SYN goes no more data than fits a segment of `mss` octets after the 20 of its header: what the peer said last time (RFC 7413, 4.2.1).
+    /// With the SYN goes no more data than fits a segment of `mss` bytes after the 20 of its header: what the peer said last time (RFC 7413, 4.2.1).
     pub fn limit_early_data(&mut self, mss: u16) {
         if let Some(fast_open) = &mut self.snd.fast_open {
             fast_open.mss = mss;
@@ -70,6 +72,7 @@ impl Connection {
 
     fn new(config: &Arc<Config>, open: &Open, now: Instant) -> Self {
         let iss = open.iss;
+        let mss = open.mss.min(config.mss_max.max(Config::MSS_MAX_LEAST));
         let snd = SendSide {
             iss,
             una: iss,
@@ -79,7 +82,7 @@ impl Connection {
             wl2: SeqNumber::default(),
             wnd_max: 0,
             shift: 0,
-            mss: open.mss,
+            mss,
             buffer: SendBuffer::new(iss + 1),
             fin: false,
             small: iss,
@@ -99,11 +102,12 @@ impl Connection {
             shift: config.window_shift(),
             shut: false,
             limit: Config::octets(config.receive_buffer_initial),
-            mss: open.mss,
+            mss,
             segment: 0,
             dsack: None,
             ece: false,
             closed: false,
+            deaf: false,
             read: 0,
             read_since: now,
         };
@@ -114,12 +118,14 @@ impl Connection {
             ipv6: open.ipv6,
             snd,
             rcv,
-            recovery: Recovery::new(&config.recovery, iss, open.mss),
+            recovery: Recovery::new(&config.recovery, iss, mss),
             clock: config.timestamps.then(|| Clock::new(open.timestamp_offset)),
             sack: config.sack,
             ecn: config.ecn,
             scaling: config.window_scaling,
             nagle: config.nagle,
+            cork: false,
+            more: false,
             due: Due::default(),
             timers: Timers::default(),
             challenges: None,
@@ -169,28 +175,31 @@ impl Connection {
     }
 
     /// Takes the payload of the SYN that a connection with [`SynAck::Due`] was made of: its cookie was right (RFC 7413, 4.2.2).
-    pub fn on_early_data(&mut self, syn: &Segment<'_>, now: Instant) {
-        if self.state == State::SynReceived && syn.header.seq == self.rcv.irs {
-            self.on_text(&after_syn(syn), now);
+    pub fn on_early_data(&mut self, syn: &Segment<'_>, now: Instant) -> Fate {
+        if self.state != State::SynReceived || syn.header.seq != self.rcv.irs {
+            return OUT_OF_PLACE;
         }
+        self.on_text(&after_syn(syn), now)
     }
 
     /// RFC 9293, 3.10.7.3.
-    pub(super) fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) {
+    pub(super) fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         let (header, flags) = (&segment.header, segment.header.flags);
         let acknowledges = flags.contains(Flags::ACK);
         let sent = self.snd.nxt + self.snd.fast_open.as_ref().map_or(0, |fast_open| fast_open.data);
         if acknowledges && !(header.ack.after(self.snd.iss) && header.ack.at_or_before(sent)) {
-            return self.answer_with_reset(segment);
+            self.answer_with_reset(segment);
+            return OUT_OF_PLACE;
         }
         if flags.contains(Flags::RST) {
-            if acknowledges {
-                self.fail(Error::Refused);
+            if !acknowledges {
+                return OUT_OF_PLACE;
             }
-            return;
+            self.fail(Error::Refused);
+            return Fate::Control;
         }
         if !flags.contains(Flags::SYN) || self.snd.nxt == self.snd.iss {
-            return;
+            return OUT_OF_PLACE;
         }
         self.receive_from(header.seq);
         self.agree(&Agreement::on_syn(&self.config, &header.options, flags), now);
@@ -200,7 +209,7 @@ impl Connection {
             self.step(Event::Syn);
             self.snd.fast_open = None;
             self.due.syn = true;
-            return;
+            return Fate::Control;
         }
         self.step(Event::SynAck);
         self.fast_opened(header);
@@ -208,8 +217,9 @@ impl Connection {
         self.due.ack = true;
         // "If there are other controls or text in the segment, then continue processing at the sixth step."
         let rest = after_syn(segment);
-        self.on_text(&rest, now);
+        let fate = self.on_text(&rest, now);
         self.on_fin(&rest, now);
+        fate
     }
 
     /// Notes what the SYN-ACK says about Fast Open.

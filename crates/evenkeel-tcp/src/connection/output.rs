@@ -11,33 +11,54 @@ use super::super::state::State;
 use super::Connection;
 use crate::time::Instant;
 
-/// A segment that is to leave: its header, and which octets of the send buffer it carries.
-type Outgoing = (Header, SeqRange);
+/// A segment that leaves.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// The segment.
+    pub segment: Segment<'a>,
+    /// It says nothing but what was said before (RFC 4022: it is not among `tcpOutSegs`).
+    pub again: bool,
+}
+
+/// What to send next.
+struct Next {
+    header: Header,
+    /// The bytes of the send buffer that it carries.
+    payload: SeqRange,
+    /// It was sent before.
+    again: bool,
+}
+
+impl Next {
+    /// A segment without payload, for the first time.
+    fn bare(header: Header) -> Self {
+        Self { header, payload: SeqRange::default(), again: false }
+    }
+}
 
 /// What the next segment with new data could be.
 struct Candidate {
     range: SeqRange,
-    /// Octets that were never sent, from which it is taken.
+    /// Bytes that were never sent, from which it is taken.
     queued: u32,
-    /// Octets that a segment has room for.
+    /// Bytes that a segment has room for.
     full: u32,
 }
 
 impl Connection {
     /// The next segment to send, if there is one. It counts as sent.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment<'_>> {
-        let (header, range) = match self.due.reset.take() {
-            Some((seq, flags)) => (self.reset_header(seq, flags, now), SeqRange::default()),
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
+        let Next { header, payload, again } = match self.due.reset.take() {
+            Some((seq, flags)) => Next::bare(self.reset_header(seq, flags, now)),
             None => self.next_segment(now)?,
         };
-        let payload = self.snd.buffer.get(range);
-        let segment = Segment { header, payload };
+        let segment = Segment { header, payload: self.snd.buffer.get(payload) };
         self.counts.segments_out += 1;
         self.counts.octets_out += segment.payload_len() as u64;
-        Some(segment)
+        Some(Outgoing { segment, again })
     }
 
-    fn next_segment(&mut self, now: Instant) -> Option<Outgoing> {
+    fn next_segment(&mut self, now: Instant) -> Option<Next> {
         match self.state {
             State::Closed | State::Listen => None,
             State::SynSent => self.syn(now),
@@ -54,7 +75,7 @@ impl Connection {
     }
 
     /// A SYN or SYN-ACK: the first, or again.
-    fn syn(&mut self, now: Instant) -> Option<Outgoing> {
+    fn syn(&mut self, now: Instant) -> Option<Next> {
         let first = self.snd.nxt == self.snd.iss;
         let lost = || self.recovery.next_retransmission(1).is_some_and(|range| range.start == self.snd.iss);
         if self.snd.una != self.snd.iss || !(core::mem::take(&mut self.due.syn) || !first && lost()) {
@@ -71,7 +92,7 @@ impl Connection {
         self.recovery.on_sent(syn, !first, now);
         self.snd.nxt = self.snd.nxt.max(syn.end);
         let data = if first && self.state == State::SynSent { self.early_data(&header, now) } else { 0 };
-        Some((header, SeqRange::at(syn.end, data)))
+        Some(Next { header, payload: SeqRange::at(syn.end, data), again: !first })
     }
 
     /// How much goes along with a SYN that has a cookie (RFC 7413, 4.1.2).
@@ -86,7 +107,7 @@ impl Connection {
     }
 
     /// RFC 8985, 7.3: new data if the window has room for them, else the last segment again.
-    fn tail_loss_probe(&mut self, now: Instant) -> Option<Outgoing> {
+    fn tail_loss_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.tail_loss_probe) {
             return None;
         }
@@ -97,7 +118,7 @@ impl Connection {
         }
     }
 
-    fn lost(&mut self, now: Instant) -> Option<Outgoing> {
+    fn lost(&mut self, now: Instant) -> Option<Next> {
         let range = self.recovery.next_retransmission(self.room() as u16)?;
         if self.recovery.send_allowance() < range.len() || self.must_pace(now) {
             return None;
@@ -107,7 +128,7 @@ impl Connection {
         self.data(range, true, now)
     }
 
-    fn new_data(&mut self, now: Instant) -> Option<Outgoing> {
+    fn new_data(&mut self, now: Instant) -> Option<Next> {
         if self.snd.unsent() == 0 || self.is_opening() && self.snd.fast_open.is_none() {
             return None;
         }
@@ -142,7 +163,7 @@ impl Connection {
         (!range.is_empty()).then_some(Candidate { range, queued, full })
     }
 
-    /// Octets of payload that the next segment has room for, given what its options will say.
+    /// Bytes of payload that the next segment has room for, given what its options will say.
     fn room(&self) -> u32 {
         u32::from(self.snd.mss).saturating_sub(self.options_len() as u32)
     }
@@ -153,6 +174,9 @@ impl Connection {
         let len = new.range.len();
         if len >= new.full || new.range.end == self.snd.end() && self.snd.fin {
             return true;
+        }
+        if self.cork || self.more {
+            return false;
         }
         let alone = !self.nagle || self.snd.small.at_or_before(self.snd.una);
         alone && (len == new.queued || len >= self.snd.wnd_max / 2)
@@ -167,8 +191,8 @@ impl Connection {
         release.is_some()
     }
 
-    /// A segment with the octets, and perhaps the FIN, of `range`.
-    fn data(&mut self, range: SeqRange, again: bool, now: Instant) -> Option<Outgoing> {
+    /// A segment with the bytes, and perhaps the FIN, of `range`.
+    fn data(&mut self, range: SeqRange, again: bool, now: Instant) -> Option<Next> {
         let end = self.snd.buffer.end();
         let octets = range.intersection(SeqRange::new(range.start, end));
         let mut flags = Flags::NONE;
@@ -194,14 +218,14 @@ impl Connection {
         self.snd.nxt = self.snd.nxt.max(range.end);
         // RFC 3168, 6.1.4 and 6.1.5: only new data is marked as capable.
         let ecn = if self.ecn && self.snd.ect && is_new { Ecn::Capable } else { Ecn::NotCapable };
-        Some((Header { ecn, ..self.header(range.start, flags, now) }, octets))
+        Some(Next { header: Header { ecn, ..self.header(range.start, flags, now) }, payload: octets, again })
     }
 
     /// The window was too small for too long: send what it has room for, or ask for it (RFC 9293, 3.8.6.1).
     ///
-    /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of with an octet: what the peer must not
+    /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of with an byte: what the peer must not
     /// take need not be remembered as sent.
-    fn window_probe(&mut self, now: Instant) -> Option<Outgoing> {
+    fn window_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.window_probe) || self.snd.unsent() == 0 {
             return None;
         }
@@ -209,7 +233,7 @@ impl Connection {
         let backoff = self.timers.persist_backoff;
         let outgoing = match self.candidate() {
             Some(new) => self.data(new.range, false, now)?,
-            None => (self.header(self.snd.una - 1, Flags::NONE, now), SeqRange::default()),
+            None => Next::bare(self.header(self.snd.una - 1, Flags::NONE, now)),
         };
         self.timers.persist_backoff = backoff;
         self.start_persist(now);
@@ -217,15 +241,15 @@ impl Connection {
     }
 
     /// RFC 9293, 3.8.4: SEG.SEQ = SND.NXT-1, without data.
-    fn keepalive_probe(&mut self, now: Instant) -> Option<Outgoing> {
+    fn keepalive_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.keepalive) {
             return None;
         }
         self.tally.note(Counter::KeepAlive);
-        Some((self.header(self.snd.nxt - 1, Flags::NONE, now), SeqRange::default()))
+        Some(Next::bare(self.header(self.snd.nxt - 1, Flags::NONE, now)))
     }
 
-    fn acknowledgment(&mut self, now: Instant) -> Option<Outgoing> {
-        self.due.ack.then(|| (self.header(self.snd.nxt, Flags::NONE, now), SeqRange::default()))
+    fn acknowledgment(&mut self, now: Instant) -> Option<Next> {
+        self.due.ack.then(|| Next::bare(self.header(self.snd.nxt, Flags::NONE, now)))
     }
 }

@@ -9,9 +9,9 @@ use super::super::state::State;
 use super::{Connection, Error};
 use crate::time::{Duration, Instant};
 
-/// Below this no path is believed to be: an attacker could make every segment tiny. That of Linux (`min_pmtu` of 552 octets), less two headers.
+/// Below this no path is believed to be: an attacker could make every segment tiny. That of Linux (`min_pmtu` of 552 bytes), less two headers.
 const PATH_MSS_MIN: u16 = 512;
-/// IPv6 has at least 1280 octets everywhere (RFC 8200, 5).
+/// IPv6 has at least 1280 bytes everywhere (RFC 8200, 5).
 const PATH_MSS_MIN_V6: u16 = 1_220;
 /// What silence makes of a larger size, at the first: nearly every path takes it. Linux's `tcp_base_mss`.
 const BASE_MSS: u16 = 1_024;
@@ -33,7 +33,7 @@ pub(super) struct Narrow {
 }
 
 impl Connection {
-    /// Packet too big (RFC 1191, RFC 8201): a segment that began at `seq` does not fit, `mss` octets after the 20 of its header would. What is under way in
+    /// Packet too big (RFC 1191, RFC 8201): a segment that began at `seq` does not fit, `mss` bytes after the 20 of its header would. What is under way in
     /// larger segments is sent again. Says whether it was believed.
     pub fn on_packet_too_big(&mut self, seq: SeqNumber, mss: u16, now: Instant) -> bool {
         let believed = self.is_under_way(seq);
@@ -74,6 +74,16 @@ impl Connection {
         let agreed = self.snd.mss;
         self.set_mss(mss);
         self.snd.narrow.get_or_insert_with(|| Box::new(Narrow { agreed, until: now, vanished: 0 }))
+    }
+
+    /// No segment is larger from now on, whatever the path takes.
+    pub(super) fn limit_mss(&mut self, mss: u16) {
+        if let Some(narrow) = &mut self.snd.narrow {
+            narrow.agreed = narrow.agreed.min(mss);
+        }
+        if mss < self.snd.mss {
+            self.set_mss(mss);
+        }
     }
 
     fn set_mss(&mut self, mss: u16) {

@@ -1,7 +1,5 @@
 //! The deadlines of a connection: what passes without a segment.
 
-use std::sync::Arc;
-
 use super::super::counters::Counter;
 use super::super::recovery::Expired;
 use super::super::state::{Event, State};
@@ -172,16 +170,11 @@ impl Connection {
 
     /// Whether, and when, an idle peer is asked whether it is still there (RFC 9293, 3.8.4, MUST-24), from now on.
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
-        Arc::make_mut(&mut self.config).keepalive = keepalive;
+        self.own_config().keepalive = keepalive;
         self.timers.keepalive = Instant::NEVER;
         if self.state.is_synchronized() {
             self.restart_keepalive(now);
         }
-    }
-
-    /// How long sent data, or a closed window, may go without a sign of the peer: R2 of RFC 9293, 3.8.3 (MUST-21).
-    pub fn set_user_timeout(&mut self, timeout: Duration) {
-        Arc::make_mut(&mut self.config).user_timeout = timeout;
     }
 
     /// RFC 9293, 3.8.4: only while nothing else asks the peer for an answer.

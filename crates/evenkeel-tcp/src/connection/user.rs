@@ -30,7 +30,7 @@ impl fmt::Display for Unavailable {
 impl core::error::Error for Unavailable {}
 
 impl Connection {
-    /// Takes octets to send, as many as there is room for; says how many. Before the handshake is over they wait.
+    /// Takes bytes to send, as many as there is room for; says how many. Before the handshake is over they wait.
     ///
     /// # Errors
     /// Nothing was taken.
@@ -42,13 +42,24 @@ impl Connection {
             return Err(Unavailable::Closed);
         }
         let limit = self.snd.buffer.len() + self.send_room();
+        self.more = false;
         match self.snd.buffer.write(data, limit) {
             0 if !data.is_empty() => Err(Unavailable::WouldBlock),
             taken => Ok(taken),
         }
     }
 
-    /// Octets that [`Connection::write`] would take.
+    /// The same, and more will follow at once: a segment that is not full waits for it (`MSG_MORE`), as under [`Connection::set_cork`].
+    ///
+    /// # Errors
+    /// Nothing was taken.
+    pub fn write_more(&mut self, data: &[u8]) -> Result<usize, Unavailable> {
+        let taken = self.write(data)?;
+        self.more = true;
+        Ok(taken)
+    }
+
+    /// Bytes that [`Connection::write`] would take.
     #[must_use]
     pub fn writable(&self) -> usize {
         let open = self.state.may_send() && !self.snd.fin;
@@ -64,9 +75,9 @@ impl Connection {
         )
     }
 
-    /// Gives octets that came; says how many. None at the end of the stream.
+    /// Gives bytes that came; says how many. None at the end of the stream.
     ///
-    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent. Implementations have never agreed on which octet
+    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent. Implementations have never agreed on which byte
     /// an urgent pointer points to, and middleboxes clear it: RFC 6093, 4 and 6, asks for it to be read in band, and new applications not to use it. We never
     /// send any.
     ///
@@ -79,16 +90,32 @@ impl Connection {
             self.due.ack |= self.is_window_update_due();
             return Ok(len);
         }
+        self.nothing_to_read()
+    }
+
+    /// The same, and leaves it there to be read (`MSG_PEEK`).
+    ///
+    /// # Errors
+    /// Nothing was given.
+    pub fn peek(&self, to: &mut [u8]) -> Result<usize, Unavailable> {
+        match self.rcv.buffer.peek(to) {
+            0 => self.nothing_to_read(),
+            len => Ok(len),
+        }
+    }
+
+    /// Why there is nothing.
+    fn nothing_to_read(&self) -> Result<usize, Unavailable> {
         match self.error {
             // All that the peer had to say has come, and its FIN vouches for it, whatever happened later: as in Linux.
-            _ if self.rcv.fin => Ok(0),
+            _ if self.rcv.fin || self.rcv.deaf => Ok(0),
             Some(error) => Err(Unavailable::Failed(error)),
             None if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
             None => Err(Unavailable::WouldBlock),
         }
     }
 
-    /// Octets that [`Connection::read`] would give.
+    /// Bytes that [`Connection::read`] would give.
     #[must_use]
     pub const fn readable(&self) -> usize {
         self.rcv.buffer.readable()
@@ -97,12 +124,8 @@ impl Connection {
     /// [`Connection::read`] would not say [`Unavailable::WouldBlock`].
     #[must_use]
     pub const fn is_readable(&self) -> bool {
-        self.rcv.buffer.readable() > 0 || self.rcv.fin || self.error.is_some()
-    }
-
-    /// Whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
-    pub const fn set_nagle(&mut self, nagle: bool) {
-        self.nagle = nagle;
+        let ended = self.rcv.fin || self.rcv.deaf || matches!(self.state, State::Closed);
+        self.rcv.buffer.readable() > 0 || ended || self.error.is_some()
     }
 
     /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender back ("dynamic right-sizing", Fisk and Feng, 2001).

@@ -1,5 +1,7 @@
 //! Opening a connection with data: the client's side of Fast Open (RFC 7413, 4.1.3).
 
+use std::sync::Arc;
+
 use super::super::connection::FastOpened;
 use super::super::counters::Counter;
 use super::super::fast_open::FastOpenCache;
@@ -26,7 +28,7 @@ impl Endpoint {
     ) -> Result<(Id, usize), ConnectError> {
         let offer =
             self.fast_open_cache().and_then(|cache| cache.offer(&tuple.local.addr, &tuple.remote.addr, now));
-        let id = self.open_actively(tuple, mss, offer, now)?;
+        let id = self.open_actively(tuple, mss, &Arc::clone(&self.config.connection), offer, now)?;
         let taken = self.write(id, data).unwrap_or_default();
         Ok((id, taken))
     }

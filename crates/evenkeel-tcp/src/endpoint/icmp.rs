@@ -20,7 +20,7 @@ pub struct Quote {
 }
 
 impl Quote {
-    /// Reads the quote of a packet from us, `source`, to `destination`. `octets` begin with the TCP header; eight are enough, which is what every
+    /// Reads the quote of a packet from us, `source`, to `destination`. `bytes` begin with the TCP header; eight are enough, which is what every
     /// ICMP error has (RFC 792).
     #[must_use]
     pub fn parse(octets: &[u8], source: IpAddress, destination: IpAddress) -> Option<Self> {
@@ -33,7 +33,7 @@ impl Quote {
 }
 
 impl Endpoint {
-    /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one with `mss` octets after the 20 of its header
+    /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one with `mss` bytes after the 20 of its header
     /// would (the MTU, less the IP header, less 20). See [`Connection::on_packet_too_big`](super::Connection::on_packet_too_big).
     ///
     /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big. Says whether it was believed.

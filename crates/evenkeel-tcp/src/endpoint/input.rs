@@ -1,7 +1,8 @@
 //! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293, 3.10.7).
 
-use super::super::connection::{Connection, Counts, SynAck, SynReceived};
+use super::super::connection::{Connection, SynAck, SynReceived};
 use super::super::counters::Counter;
+use super::super::drop::{Fate, TcpDrop};
 use super::super::listener::{self, Arrival, Reaction};
 use super::super::options::Cookie;
 use super::super::segment::{Ecn, Flags, Header, Malformed, Segment};
@@ -10,7 +11,6 @@ use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
 use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, Lane, ListenAt, Readiness};
-use crate::drop::TcpDrop;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 
@@ -23,43 +23,14 @@ pub struct Packet {
     pub destination: IpAddress,
     /// What it says about congestion.
     pub ecn: Ecn,
-    /// Octets that a segment to the sender may have after the 20 octets of its header.
+    /// Bytes that a segment to the sender may have after the 20 bytes of its header.
     pub mss: u16,
     /// By which it will probably leave.
     pub lane: Lane,
 }
 
-/// What became of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It brought octets for the user.
-    Data,
-    /// It ended here: an acknowledgment, part of a handshake, a reset.
-    Control,
-    /// It was dropped.
-    Dropped(TcpDrop),
-}
-
-impl Fate {
-    /// What a connection counted about it.
-    const fn of(before: Counts, after: Counts) -> Self {
-        if after.octets_in > before.octets_in || after.out_of_order > before.out_of_order {
-            Self::Data
-        } else if after.no_room > before.no_room {
-            Self::Dropped(TcpDrop::NoRoom)
-        } else if after.paws > before.paws
-            || after.duplicates > before.duplicates
-            || after.challenge_acks > before.challenge_acks
-        {
-            Self::Dropped(TcpDrop::NotAcceptable)
-        } else {
-            Self::Control
-        }
-    }
-}
-
 impl Endpoint {
-    /// A packet has brought `octets`, from the TCP header on. Says what became of them.
+    /// A packet has brought `bytes`, from the TCP header on. Says what became of them.
     pub fn input(&mut self, octets: &[u8], packet: &Packet, now: Instant) -> Fate {
         self.input_expected(None, octets, packet, now)
     }
@@ -119,9 +90,9 @@ impl Endpoint {
 
     fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) -> Fate {
         let Some(entry) = self.entry(id) else { return Fate::Control };
-        let (before, counted) = (entry.connection.state(), entry.connection.counts());
-        entry.connection.on_segment(segment, now);
-        let (after, fate) = (entry.connection.state(), Fate::of(counted, entry.connection.counts()));
+        let before = entry.connection.state();
+        let fate = entry.connection.on_segment(segment, now);
+        let after = entry.connection.state();
         if before == State::SynReceived && after != before && core::mem::take(&mut entry.early) {
             self.finish_early(id, after == State::Closed, now);
         }
@@ -155,31 +126,25 @@ impl Endpoint {
             self.counters.count(Counter::ListenDrops);
             return Fate::Dropped(TcpDrop::Backlog);
         }
-        let repeats = self.counters.get(Counter::RetransSegs);
-        let dropped = self.counters.get(Counter::ListenDrops);
-        let data = if arrival.segment.payload_len() > 0 { Fate::Data } else { Fate::Control };
-        let mut fate = Fate::Control;
-        match self.ask_listener(&at, hash, arrival) {
-            Reaction::Nothing if self.counters.get(Counter::ListenDrops) > dropped => {
-                return Fate::Dropped(TcpDrop::Backlog);
+        let fate = match self.ask_listener(&at, hash, arrival) {
+            Reaction::Nothing => return Fate::Control,
+            Reaction::Drop => return Fate::Dropped(TcpDrop::Backlog),
+            Reaction::SendAgain(header) => {
+                self.push_answer(Answer { tuple, header, again: true });
+                return Fate::Control;
             }
-            Reaction::Nothing => return fate,
             Reaction::Send(header) => {
-                let again = self.counters.get(Counter::RetransSegs) > repeats;
-                self.push_answer(Answer { tuple, header, again });
+                self.answer(tuple, header);
                 if !header.flags.contains(Flags::SYN) {
-                    return fate;
+                    return Fate::Control;
                 }
+                Fate::Control
             }
-            Reaction::Establish(agreed) => {
-                self.establish(at, &agreed, hash, arrival, lane);
-                fate = data;
-            }
+            Reaction::Establish(agreed) => self.establish(at, &agreed, hash, arrival, lane),
             Reaction::FastOpen(agreed, cookie) => {
-                self.establish_early(at, &agreed, cookie, hash, arrival, lane);
-                fate = data;
+                self.establish_early(at, &agreed, cookie, hash, arrival, lane)
             }
-        }
+        };
         if let Some(old) = arrival.previous.and_then(|_| self.time_wait.find(&tuple)) {
             self.time_wait.recycle(old, &mut self.counters);
         }
@@ -203,10 +168,11 @@ impl Endpoint {
         hash: TupleHash,
         arrival: &Arrival<'_>,
         lane: Lane,
-    ) {
-        let mut connection = self.accepted(agreed, agreed.progress().syn_ack, arrival);
-        connection.on_segment(&arrival.segment, arrival.now);
+    ) -> Fate {
+        let mut connection = self.accepted(&at, agreed, agreed.progress().syn_ack, arrival);
+        let fate = connection.on_segment(&arrival.segment, arrival.now);
         self.enqueue(at, connection, false, hash, &arrival.tuple, lane);
+        fate
     }
 
     fn establish_early(
@@ -217,16 +183,24 @@ impl Endpoint {
         hash: TupleHash,
         arrival: &Arrival<'_>,
         lane: Lane,
-    ) {
-        let mut connection = self.accepted(agreed, SynAck::Due(cookie), arrival);
-        connection.on_early_data(&arrival.segment, arrival.now);
+    ) -> Fate {
+        let mut connection = self.accepted(&at, agreed, SynAck::Due(cookie), arrival);
+        let fate = connection.on_early_data(&arrival.segment, arrival.now);
         self.enqueue(at, connection, true, hash, &arrival.tuple, lane);
+        fate
     }
 
-    fn accepted(&self, agreed: &listener::Handshake, syn_ack: SynAck, arrival: &Arrival<'_>) -> Connection {
+    fn accepted(
+        &self,
+        at: &ListenAt,
+        agreed: &listener::Handshake,
+        syn_ack: SynAck,
+        arrival: &Arrival<'_>,
+    ) -> Connection {
+        let options = self.listeners.options(at).unwrap_or(&self.config.connection);
         let progress = SynReceived { syn_ack, ..agreed.progress() };
         let open = agreed.open(&self.numbers);
-        let mut connection = Connection::accept(&self.config.connection, &open, &progress, arrival.now);
+        let mut connection = Connection::accept(options, &open, &progress, arrival.now);
         connection.set_allowance(self.memory.allowance());
         connection
     }
@@ -246,8 +220,8 @@ impl Endpoint {
             holder: Holder::Listener,
             lane,
             queued: false,
-            announced: false,
-            told: Readiness::default(),
+            in_events: false,
+            notified: Readiness::default(),
             held: 0,
             has_holes: false,
             established: false,

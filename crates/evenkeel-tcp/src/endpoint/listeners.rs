@@ -1,7 +1,9 @@
 //! All listeners of a host: by where they listen, and by when something of theirs is due.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::super::connection::Config;
 use super::super::listener::Listener;
 use super::ListenAt;
 use crate::time::Instant;
@@ -22,6 +24,8 @@ pub(super) struct Listeners {
 struct Listening {
     serial: u32,
     listener: Listener,
+    /// Of the connections that it opens.
+    options: Arc<Config>,
 }
 
 /// Names a listener, also when it is gone and another listens in its place.
@@ -32,14 +36,14 @@ pub(super) struct ListenerId {
 }
 
 impl Listeners {
-    pub(super) fn insert(&mut self, at: ListenAt, listener: Listener) {
+    pub(super) fn insert(&mut self, at: ListenAt, listener: Listener, options: Arc<Config>) {
         self.count = self.count.wrapping_add(1);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
         if let Some(free) = self.slots.get_mut(slot as usize) {
-            *free = Some(Listening { serial: self.count, listener });
+            *free = Some(Listening { serial: self.count, listener, options });
         }
         self.by_place.insert(at, slot);
     }
@@ -62,8 +66,16 @@ impl Listeners {
     }
 
     pub(super) fn get(&self, at: &ListenAt) -> Option<&Listener> {
+        self.listening(at).map(|listening| &listening.listener)
+    }
+
+    pub(super) fn options(&self, at: &ListenAt) -> Option<&Arc<Config>> {
+        self.listening(at).map(|listening| &listening.options)
+    }
+
+    fn listening(&self, at: &ListenAt) -> Option<&Listening> {
         let slot = *self.by_place.get(at)?;
-        self.slots.get(slot as usize)?.as_ref().map(|listening| &listening.listener)
+        self.slots.get(slot as usize)?.as_ref()
     }
 
     pub(super) fn get_mut(&mut self, at: &ListenAt) -> Option<&mut Listener> {

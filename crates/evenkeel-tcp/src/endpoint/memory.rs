@@ -34,7 +34,7 @@ impl Memory {
         self.taken > self.limit / 4 * 3
     }
 
-    /// Somebody who had `before` octets has `after` now.
+    /// Somebody who had `before` bytes has `after` now.
     pub(super) const fn account(&mut self, before: usize, after: usize, counters: &mut Counters) {
         let was_scarce = self.is_scarce();
         self.taken = (self.taken + after).saturating_sub(before);
@@ -45,13 +45,13 @@ impl Memory {
 }
 
 impl Endpoint {
-    /// Octets of memory that the buffers of all connections own.
+    /// Bytes of memory that the buffers of all connections own.
     #[must_use]
     pub const fn buffered(&self) -> usize {
         self.memory.taken()
     }
 
-    /// A connection has more octets than before, or fewer.
+    /// A connection has more bytes than before, or fewer.
     pub(super) fn account(&mut self, id: Id) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         let held = entry.connection.held();

@@ -14,7 +14,7 @@
 //! | reports | `report.rs` |
 //! | opening with data | `fast_open.rs` |
 //! | which port a connection gets | `ports.rs` |
-//! | the user's calls; what the user is told | `user.rs` |
+//! | the user's calls; what the user is notified of | `user.rs` |
 
 mod fast_open;
 mod icmp;
@@ -35,14 +35,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use icmp::Quote;
-pub use input::{Fate, Packet};
+pub use input::Packet;
 pub use lanes::{Lane, Lanes};
 pub use output::Transmit;
 pub use report::ListenerInfo;
-pub use user::{ConnectError, Event, InUse, Readiness};
+pub use user::{ConnectError, Event, InUse, NotConnected, Readiness};
 
 use super::connection::{Config, Connection, Open};
 use super::counters::{Counter, Counters};
+pub use super::drop::Fate;
 use super::fast_open::FastOpenCache;
 use super::isn::InitialSequence;
 use super::listener::Listener;
@@ -72,13 +73,13 @@ pub struct EndpointConfig {
     pub time_wait: TimeWaitConfig,
     /// The most connections there may be, half-open ones and those in TIME-WAIT aside; those that are over count until their user closes them. Default 2^20.
     pub connections: usize,
-    /// Octets that the buffers of all connections may own together, beside the bounds of each. Default 256 MiB.
+    /// Bytes that the buffers of all connections may own together, beside the bounds of each. Default 256 MiB.
     ///
     /// Once three quarters are taken, buffers get no larger, and what comes out of order, or came so before, is dropped; once all is taken, a connection takes one segment to
     /// send if it has none, and the next segment that comes if the user has read all before. So each can still go on, and the bound is exceeded by two
     /// segments per connection at most, and by what a buffer grows at a time.
     pub buffers: usize,
-    /// How many servers' Fast Open cookies are kept, 96 octets each, once [`Endpoint::connect_with`] was used; none, and it never sends data with a SYN.
+    /// How many servers' Fast Open cookies are kept, 96 bytes each, once [`Endpoint::connect_with`] was used; none, and it never sends data with a SYN.
     /// Default 1024.
     pub fast_open_servers: usize,
     /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic ports of RFC 6335, 6.
@@ -127,7 +128,7 @@ pub struct Endpoint {
     /// Lanes that have no room now.
     full: Lanes,
     answers: VecDeque<Answer>,
-    /// What the user is to be told; each connection once.
+    /// What the user is to be notified of; each connection once.
     events: VecDeque<Event>,
     fast_open: Option<FastOpenCache>,
     memory: Memory,
@@ -168,10 +169,10 @@ struct Entry {
     /// It is in `to_send` or in `held_up`.
     queued: bool,
     /// It is in `events`.
-    announced: bool,
-    /// What was announced and still holds.
-    told: Readiness,
-    /// Octets of memory that are accounted to it.
+    in_events: bool,
+    /// What the user was notified of, and still holds.
+    notified: Readiness,
+    /// Bytes of memory that are accounted to it.
     held: usize,
     /// It is in `holes`.
     has_holes: bool,
@@ -220,6 +221,12 @@ impl Endpoint {
             counters: Counters::new(),
             config,
         }
+    }
+
+    /// The settings in effect.
+    #[must_use]
+    pub const fn config(&self) -> &EndpointConfig {
+        &self.config
     }
 
     /// What was counted up to now.
@@ -281,6 +288,13 @@ impl Endpoint {
         self.ended.get_or_insert_default();
     }
 
+    /// From now on no new connection lets more than `most_bytes` wait to be read.
+    pub fn limit_receive_buffers(&mut self, most_bytes: usize) {
+        let connection = Arc::make_mut(&mut self.config.connection);
+        connection.receive_buffer_max = connection.receive_buffer_max.min(most_bytes);
+        connection.receive_buffer_initial = connection.receive_buffer_initial.min(most_bytes);
+    }
+
     /// A connection to which no segment belongs any more: it is over, or in TIME-WAIT.
     pub fn poll_ended(&mut self) -> Option<(Id, FourTuple)> {
         self.ended.as_mut()?.pop_front()
@@ -292,7 +306,7 @@ impl Endpoint {
         self.listeners.get(at).is_some_and(|listener| listener.accept_queue_len() > 0)
     }
 
-    /// Whether the listener's accept queue has room. If not, no more segments should be taken from its channel (LRP, OSDI 1996, 3.4).
+    /// Whether the listener's accept queue has room. If not, no more SYNs should be given to it (Druschel and Banga, OSDI 1996, 3.4).
     #[must_use]
     pub fn accepts(&self, at: &ListenAt) -> bool {
         self.listeners.get(at).is_some_and(Listener::accepts)
@@ -338,9 +352,9 @@ impl Endpoint {
             _ => {}
         }
         let ready = Readiness::of(&entry.connection);
-        let news = ready.has_more_than(entry.told);
-        entry.told = ready;
-        if news && entry.holder == Holder::User && !core::mem::replace(&mut entry.announced, true) {
+        let news = ready.has_more_than(entry.notified);
+        entry.notified = ready;
+        if news && entry.holder == Holder::User && !core::mem::replace(&mut entry.in_events, true) {
             self.events.push_back(Event::Connection(id, ready));
         }
         if entry.connection.state() == State::Closed {

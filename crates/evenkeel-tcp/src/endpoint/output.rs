@@ -1,5 +1,6 @@
 //! What leaves, what passes with time, and how a connection ends.
 
+use super::super::connection::Outgoing;
 use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
@@ -14,7 +15,7 @@ use crate::time::Instant;
 pub struct Transmit {
     /// From `local` to `remote`.
     pub tuple: FourTuple,
-    /// Octets written, from the TCP header on.
+    /// Bytes written, from the TCP header on.
     pub len: usize,
     /// How routers are to treat it: the Differentiated Services codepoint for the IP header, six bits.
     pub dscp: u8,
@@ -27,7 +28,7 @@ pub struct Transmit {
 impl Endpoint {
     /// Writes the next segment to send to the beginning of `to`, checksum included. It counts as sent.
     ///
-    /// `to` must have room for a header of 60 octets and for as much payload as a segment of any connection has; what does not fit is lost, as in a network.
+    /// `to` must have room for a header of 60 bytes and for as much payload as a segment of any connection has; what does not fit is lost, as in a network.
     pub fn poll_transmit(&mut self, now: Instant, to: &mut [u8]) -> Option<Transmit> {
         while let Some(Answer { tuple, header, again }) = self.answers.pop_front() {
             self.count_sent(header.flags, again);
@@ -82,6 +83,12 @@ impl Endpoint {
         }
     }
 
+    /// By which lane a connection's segments leave.
+    #[must_use]
+    pub fn lane(&self, id: Id) -> Option<Lane> {
+        Some(self.connections.get(id)?.lane)
+    }
+
     /// By which lane a connection's segments leave from now on. At first it is that of the [packet](super::Packet) that opened the connection, or else number 0.
     pub fn set_lane(&mut self, id: Id, lane: Lane) {
         if let Some(entry) = self.connections.get_mut(id) {
@@ -93,22 +100,21 @@ impl Endpoint {
         let tuple = *self.connections.tuple(id)?;
         // Nothing is taken or given back here, but it says how large its window is.
         let allowance = self.memory.allowance();
-        let Entry { connection, told, dscp, lane, .. } = self.connections.get_mut(id)?;
+        let Entry { connection, notified, dscp, lane, .. } = self.connections.get_mut(id)?;
         connection.set_allowance(allowance);
-        let segment = connection.poll_transmit(now);
-        let left =
-            segment.map(|segment| (segment.header.flags, write(&tuple, &segment, *dscp, Some(*lane), to)));
+        let left = connection.poll_transmit(now).map(|Outgoing { segment, again }| {
+            (segment.header.flags, again, write(&tuple, &segment, *dscp, Some(*lane), to))
+        });
         // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the room to write, though nothing leaves: the user is to
         // hear when there is some again.
-        told.writable &= connection.writable() > 0;
-        let (flags, transmit) = left?;
-        let tally = connection.take_tally();
-        self.counters.count_all(tally);
-        self.count_sent(flags, tally.contains(Counter::RetransSegs));
+        notified.writable &= connection.writable() > 0;
+        let (flags, again, transmit) = left?;
+        self.counters.count_all(connection.take_tally());
+        self.count_sent(flags, again);
         transmit
     }
 
-    /// RFC 4022: `tcpOutSegs` is without those that have nothing but octets sent before.
+    /// RFC 4022: `tcpOutSegs` is without those that have nothing but bytes sent before.
     fn count_sent(&mut self, flags: Flags, again: bool) {
         if !again {
             self.counters.count(Counter::OutSegs);

@@ -1,7 +1,10 @@
 //! Two endpoints and a network between them, in virtual time.
 
+mod fate;
 mod flood;
+mod options;
 mod over;
+mod reuse;
 
 use std::collections::BTreeMap;
 
@@ -157,7 +160,7 @@ fn what_a_connection_sends_bears_the_codepoint_that_its_user_chose() {
     let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
     let id = world.connect(1);
     world.connect(2);
-    world.ends[0].set_dscp(id, 46);
+    world.ends[0].set_dscp(id, 46).unwrap();
     let mut octets = [0; 2_000];
     let codepoints: Vec<(u16, u8)> =
         core::iter::from_fn(|| world.ends[0].poll_transmit(world.now, &mut octets))
@@ -166,7 +169,7 @@ fn what_a_connection_sends_bears_the_codepoint_that_its_user_chose() {
     assert_eq!(codepoints, [(1, 46), (2, 0)]);
 }
 
-/// Writes a stream of `len` octets, reads the one that comes back, and checks it.
+/// Writes a stream of `len` bytes, reads the one that comes back, and checks it.
 #[derive(Default)]
 struct Stream {
     len: usize,
@@ -216,7 +219,7 @@ fn assert_accounts_are_right(end: &Endpoint) {
     assert_eq!(end.counters().get(Counter::CurrEstab), established as u64);
 }
 
-/// The client sends `len` octets, and the server sends as many back, at the same time; says whether all came.
+/// The client sends `len` bytes, and the server sends as many back, at the same time; says whether all came.
 fn exchange(world: &mut World, port: u16, len: usize) -> Result<(), Error> {
     let client = world.connect(port);
     let (mut there, mut back) = (Stream { len, ..Stream::default() }, Stream { len, ..Stream::default() });
@@ -230,7 +233,7 @@ fn exchange(world: &mut World, port: u16, len: usize) -> Result<(), Error> {
             there.write(&mut world.ends[0], client);
             back.read(&mut world.ends[0], client, world.now)?;
             if there.written == len {
-                world.ends[0].shutdown(client);
+                world.ends[0].shutdown(client).unwrap();
             }
             if back.ended {
                 world.ends[0].close(client, world.now);
@@ -382,7 +385,7 @@ fn a_connection_that_is_reset_gives_its_place_in_the_accept_queue_back() {
         // One from the middle, or all but the last.
         let gone = if round % 2 == 0 { 1..2 } else { 0..3 };
         for id in ids.drain(gone) {
-            world.ends[0].abort(id);
+            world.ends[0].abort(id).unwrap();
         }
         world.pass(Duration::from_millis(50));
         assert!(world.ends[1].accepts(&HTTP), "there is room again");
@@ -570,7 +573,7 @@ fn when_no_port_is_free_nothing_is_opened_until_one_is() {
         "to another port of the peer's all are free"
     );
     // A connection that is reset leaves its port at once.
-    world.ends[0].abort(opened.remove(&50_007).unwrap());
+    world.ends[0].abort(opened.remove(&50_007).unwrap()).unwrap();
     world.send();
     assert_eq!(open(&mut world).map(|(port, _)| port), Ok(50_007));
     // One that is closed leaves it when TIME-WAIT is over.
@@ -789,7 +792,7 @@ fn what_a_connection_held_is_given_back_when_it_is_gone() {
     world.pass(Duration::from_millis(100));
     world.ends[0].write(client, &[7; 40_000]).unwrap();
     assert!(world.ends[0].buffered() >= 40_000 && world.ends[1].buffered() >= 50_000);
-    world.ends[0].abort(client);
+    world.ends[0].abort(client).unwrap();
     world.pass(Duration::from_millis(50));
     assert_eq!(world.ends.each_ref().map(Endpoint::buffered), [0, 0]);
 }
@@ -819,7 +822,7 @@ fn what_leaves_is_counted_when_it_leaves() {
         while let Some(id) = world.ends[1].accept(&HTTP) {
             // Half of them are not wanted.
             if world.ends[1].tuple(id).unwrap().remote.port.is_multiple_of(2) {
-                world.ends[1].abort(id);
+                world.ends[1].abort(id).unwrap();
             }
         }
     }
@@ -867,7 +870,7 @@ fn with_fast_open() -> World {
     world
 }
 
-/// Says how long after the beginning the server had 1000 octets to read.
+/// Says how long after the beginning the server had 1000 bytes to read.
 fn connect_with_data(world: &mut World) -> Duration {
     let start = world.now;
     let data: Vec<u8> = (0..1_000).map(octet).collect();
@@ -884,7 +887,7 @@ fn connect_with_data(world: &mut World) -> Duration {
     let took = world.now.since(start);
     world.pass(Duration::from_millis(100));
     assert_eq!(world.ends[0].connection(client).unwrap().info().send_queue, 0);
-    world.ends[0].abort(client);
+    world.ends[0].abort(client).unwrap();
     world.pass(Duration::from_millis(50));
     world.ends[1].close(server.unwrap(), world.now);
     took
@@ -946,16 +949,16 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
         let (id, taken) = world.ends[0].connect_with(some_port(), MSS, &[7; 3_000], world.now).unwrap();
         assert_eq!(taken, 3_000);
         let len = world.ends[0].poll_transmit(world.now, &mut octets).unwrap().len;
-        // The server's path has room for 600 octets only.
+        // The server's path has room for 600 bytes only.
         let packet = Packet { mss: 600, ..FROM_CLIENT };
         world.ends[1].input(&octets[..len], &packet, world.now);
         world.pass(Duration::from_millis(50));
-        world.ends[0].abort(id);
+        world.ends[0].abort(id).unwrap();
         world.pass(Duration::from_millis(50));
         Segment::parse(&octets[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap().payload_len()
     };
     assert_eq!(open(&mut world), 0);
-    // 40 octets of options: MSS, SACK permitted, timestamps, window scale, cookie of eight octets.
+    // 40 bytes of options: MSS, SACK permitted, timestamps, window scale, cookie of eight bytes.
     assert_eq!(open(&mut world), 600 - 32);
     world.ends[0].config.fast_open_servers = 0;
     assert_eq!(open(&mut world), 0, "switched off");
@@ -978,7 +981,7 @@ fn early_connections_that_fail_give_their_place_back() {
         end.input(&octets[..len], &FROM_CLIENT, now);
         let id = end.accept(&HTTP).expect("its data came early");
         match port % 3 {
-            0 => end.abort(id),
+            0 => end.abort(id).unwrap(),
             1 => end.close(id, now),
             // Nobody ever answers.
             _ => {}
@@ -1054,7 +1057,7 @@ fn room_that_others_took_is_told_of_when_it_is_back() {
     world.send();
     while world.ends[0].poll_event().is_some() {}
     assert_eq!(room(&world), 0, "the window is full, and so is the memory");
-    world.ends[0].abort(other);
+    world.ends[0].abort(other).unwrap();
     world.pass(Duration::from_millis(25));
     assert!(room(&world) > 0);
     let writable = Readiness { connected: true, writable: true, ..Readiness::default() };
@@ -1125,12 +1128,12 @@ fn what_ends_while_it_is_held_up_leaves_nothing_behind() {
     let (mut world, ids) = in_two_lanes();
     world.ends[0].set_full(Lanes::one(Lane::new(1)));
     assert_eq!(leaving(&mut world, 100), [1, 2].repeat(4));
-    world.ends[0].abort(ids[2]);
+    world.ends[0].abort(ids[2]).unwrap();
     ids.iter().for_each(|&id| world.ends[0].close(id, world.now));
     world.ends[0].set_full(Lanes::NONE);
     while world.step() {
         while let Some(id) = world.ends[1].accept(&HTTP) {
-            world.ends[1].abort(id);
+            world.ends[1].abort(id).unwrap();
         }
     }
     world.assert_empty();

@@ -1,8 +1,9 @@
-//! The user's calls (RFC 9293, 3.10.1 to 3.10.6), and what the user is told.
+//! The user's calls (RFC 9293, 3.10.1 to 3.10.6), and what the user is notified of.
 
 use core::fmt;
+use std::sync::Arc;
 
-use super::super::connection::{Connection, Keepalive, Unavailable};
+use super::super::connection::{Config, Connection, Error, StreamOption, Unavailable};
 use super::super::counters::Counter;
 use super::super::fast_open::{FastOpenOffer, FastOpenServer};
 use super::super::listener::{Listener, ListenerConfig};
@@ -11,9 +12,9 @@ use super::super::table::{Id, Refused};
 use super::super::tuple::FourTuple;
 use super::ports::Free;
 use super::{Endpoint, Entry, Holder, Lane, ListenAt};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
-/// What the user is told. Told once: a connection is mentioned again when it is ready for more than it was when last seen.
+/// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was when last seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A connection waits to be [accepted](Endpoint::accept). Accept until there is none.
@@ -65,6 +66,18 @@ impl fmt::Display for InUse {
 
 impl core::error::Error for InUse {}
 
+/// The connection is over, or there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotConnected;
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not connected")
+    }
+}
+
+impl core::error::Error for NotConnected {}
+
 /// Why no connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectError {
@@ -89,25 +102,43 @@ impl fmt::Display for ConnectError {
 impl core::error::Error for ConnectError {}
 
 impl Endpoint {
-    /// Listens. Window and options are those of connections, whatever `config` says of them; `fast_open` takes data in SYNs.
+    /// Listens, and says where: if the port is zero, one is chosen. Window and options are those of connections, whatever `config` says of them; `fast_open` takes
+    /// data in SYNs.
     ///
     /// # Errors
-    /// Somebody listens there.
+    /// Somebody listens there, or at all ports that may be chosen from.
     pub fn listen(
         &mut self,
         at: ListenAt,
         config: &ListenerConfig,
         fast_open: Option<FastOpenServer>,
-    ) -> Result<(), InUse> {
+    ) -> Result<ListenAt, InUse> {
+        let options = Arc::clone(&self.config.connection);
+        self.listen_with(at, config, options, fast_open)
+    }
+
+    /// The same, for connections that shall have options of their own, as what is accepted inherits those of the socket that listens.
+    ///
+    /// # Errors
+    /// As [`Endpoint::listen`].
+    pub fn listen_with(
+        &mut self,
+        at: ListenAt,
+        config: &ListenerConfig,
+        options: Arc<Config>,
+        fast_open: Option<FastOpenServer>,
+    ) -> Result<ListenAt, InUse> {
+        let at = if at.port == 0 { self.free_listener_port(at.address).ok_or(InUse)? } else { at };
         if self.listeners.contains(&at) {
             return Err(InUse);
         }
-        let ours = &self.config.connection;
+        let offered = ListenerConfig::of(&options);
         let config = ListenerConfig {
-            window: ours.syn_window(),
-            window_scale: ours.window_scaling.then(|| ours.window_shift()),
-            sack_permitted: ours.sack,
-            timestamps: ours.timestamps,
+            mss_max: offered.mss_max,
+            window: offered.window,
+            window_scale: offered.window_scale,
+            sack_permitted: offered.sack_permitted,
+            timestamps: offered.timestamps,
             ..*config
         };
         let mut listener = Listener::new(config, self.secret, self.numbers);
@@ -115,15 +146,15 @@ impl Endpoint {
         if let Some(server) = fast_open.or_else(own) {
             listener.enable_fast_open(server);
         }
-        self.listeners.insert(at, listener);
-        Ok(())
+        self.listeners.insert(at, listener, options);
+        Ok(at)
     }
 
     /// Listens no more. What waited to be accepted is reset.
     pub fn unlisten(&mut self, at: &ListenAt) {
         let Some(mut listener) = self.listeners.remove(at) else { return };
         while let Some(id) = listener.accept() {
-            self.abort(id);
+            let _ = self.abort(id);
         }
     }
 
@@ -139,13 +170,13 @@ impl Endpoint {
                 continue;
             };
             entry.holder = Holder::User;
-            entry.told = Readiness::default();
+            entry.notified = Readiness::default();
             self.touch(id);
             return Some(id);
         }
     }
 
-    /// Opens a connection. `mss` is how many octets a segment may have after the 20 octets of its header. If the local port is zero, one is chosen
+    /// Opens a connection. `mss` is how many bytes a segment may have after the 20 bytes of its header. If the local port is zero, one is chosen
     /// ([`Endpoint::tuple`] says which).
     ///
     /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see [`TimeWait::may_open`](super::TimeWait::may_open).
@@ -153,21 +184,36 @@ impl Endpoint {
     /// # Errors
     /// Nothing was opened.
     pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, ConnectError> {
-        self.open_actively(tuple, mss, None, now)
+        self.open_actively(tuple, mss, &Arc::clone(&self.config.connection), None, now)
+    }
+
+    /// The same, for a connection that shall have options of its own. What is set on a connection before its SYN has left is in the SYN, too.
+    ///
+    /// # Errors
+    /// Nothing was opened.
+    pub fn connect_as(
+        &mut self,
+        tuple: FourTuple,
+        mss: u16,
+        options: &Arc<Config>,
+        now: Instant,
+    ) -> Result<Id, ConnectError> {
+        self.open_actively(tuple, mss, options, None, now)
     }
 
     pub(super) fn open_actively(
         &mut self,
         tuple: FourTuple,
         mss: u16,
+        options: &Arc<Config>,
         fast_open: Option<FastOpenOffer>,
         now: Instant,
     ) -> Result<Id, ConnectError> {
-        let Free { tuple, hash, waiting } = self.free_tuple(tuple, now)?;
+        let Free { tuple, hash, waiting } = self.free_tuple(tuple, options, now)?;
         let iss = self.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
         let open = self.open(&tuple, mss, iss);
         let cookie = fast_open.map(|offer| offer.cookie);
-        let mut connection = Connection::connect(&self.config.connection, &open, cookie, now);
+        let mut connection = Connection::connect(options, &open, cookie, now);
         if let Some(offer) = fast_open {
             connection.limit_early_data(offer.mss);
         }
@@ -176,8 +222,8 @@ impl Endpoint {
             holder: Holder::User,
             lane: Lane::default(),
             queued: false,
-            announced: false,
-            told: Readiness::default(),
+            in_events: false,
+            notified: Readiness::default(),
             held: 0,
             has_holes: false,
             established: false,
@@ -213,32 +259,67 @@ impl Endpoint {
         self.call(id, |connection| connection.read(to, now)).unwrap_or(Err(Unavailable::Closed))
     }
 
+    /// As [`Connection::write_more`].
+    ///
+    /// # Errors
+    /// Nothing was taken.
+    pub fn write_more(&mut self, id: Id, data: &[u8]) -> Result<usize, Unavailable> {
+        self.call(id, |connection| connection.write_more(data)).unwrap_or(Err(Unavailable::Closed))
+    }
+
+    /// As [`Connection::peek`].
+    ///
+    /// # Errors
+    /// Nothing was given.
+    pub fn peek(&self, id: Id, to: &mut [u8]) -> Result<usize, Unavailable> {
+        self.connection(id).map_or(Err(Unavailable::Closed), |connection| connection.peek(to))
+    }
+
+    /// As [`Connection::take_error`].
+    pub fn take_error(&mut self, id: Id) -> Option<Error> {
+        self.call(id, Connection::take_error)?
+    }
+
     /// As [`Connection::shutdown`].
-    pub fn shutdown(&mut self, id: Id) {
-        self.call(id, Connection::shutdown);
+    ///
+    /// # Errors
+    /// The connection is over, or there is none.
+    pub fn shutdown(&mut self, id: Id) -> Result<(), NotConnected> {
+        self.change(id, Connection::shutdown)
     }
 
-    /// As [`Connection::set_nagle`].
-    pub fn set_nagle(&mut self, id: Id, nagle: bool) {
-        self.call(id, |connection| connection.set_nagle(nagle));
+    /// As [`Connection::shutdown_read`].
+    ///
+    /// # Errors
+    /// The connection is over, or there is none.
+    pub fn shutdown_read(&mut self, id: Id) -> Result<(), NotConnected> {
+        self.change(id, Connection::shutdown_read)
     }
 
-    /// As [`Connection::set_user_timeout`].
-    pub fn set_user_timeout(&mut self, id: Id, timeout: Duration) {
-        self.call(id, |connection| connection.set_user_timeout(timeout));
+    /// As [`Connection::set`].
+    ///
+    /// # Errors
+    /// The connection is over, or there is none.
+    pub fn set(&mut self, id: Id, option: StreamOption, now: Instant) -> Result<(), NotConnected> {
+        self.change(id, |connection| connection.set(option, now))
     }
 
-    /// As [`Connection::set_keepalive`].
-    pub fn set_keepalive(&mut self, id: Id, keepalive: Option<Keepalive>, now: Instant) {
-        self.call(id, |connection| connection.set_keepalive(keepalive, now));
+    fn change(&mut self, id: Id, change: impl FnOnce(&mut Connection)) -> Result<(), NotConnected> {
+        let there = |entry: &&mut Entry| entry.connection.state() != State::Closed;
+        let entry = self.entry(id).filter(there).ok_or(NotConnected)?;
+        change(&mut entry.connection);
+        self.touch(id);
+        Ok(())
     }
 
     /// How routers are to treat what the connection sends from now on: the Differentiated Services codepoint, of which six bits count (RFC 9293, 3.9.1.9,
     /// MUST-48; RFC 2474). At first 0, the default. Not what TIME-WAIT or a listener answers.
-    pub fn set_dscp(&mut self, id: Id, dscp: u8) {
-        if let Some(entry) = self.connections.get_mut(id) {
-            entry.dscp = dscp & 0x3f;
-        }
+    ///
+    /// # Errors
+    /// There is no such connection.
+    pub fn set_dscp(&mut self, id: Id, dscp: u8) -> Result<(), NotConnected> {
+        self.connections.get_mut(id).ok_or(NotConnected)?.dscp = dscp & 0x3f;
+        Ok(())
     }
 
     /// As [`Connection::close`]. The name means nothing any more.
@@ -248,9 +329,14 @@ impl Endpoint {
     }
 
     /// As [`Connection::abort`]. The name means nothing any more.
-    pub fn abort(&mut self, id: Id) {
+    ///
+    /// # Errors
+    /// There was nothing to give up: the connection was over, or there was none.
+    pub fn abort(&mut self, id: Id) -> Result<(), NotConnected> {
         self.release(id);
-        self.call(id, Connection::abort);
+        let result = self.change(id, Connection::abort);
+        self.touch(id);
+        result
     }
 
     /// What to tell the user next.
@@ -259,9 +345,9 @@ impl Endpoint {
             let event = self.events.pop_front()?;
             let Event::Connection(id, _) = event else { return Some(event) };
             let Some(entry) = self.connections.get_mut(id) else { continue };
-            entry.announced = false;
+            entry.in_events = false;
             if entry.holder == Holder::User {
-                return Some(Event::Connection(id, entry.told));
+                return Some(Event::Connection(id, entry.notified));
             }
         }
     }

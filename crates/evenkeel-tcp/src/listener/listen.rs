@@ -36,7 +36,7 @@ impl Listener {
             if arrival.previous.is_none() || !self.give_up_oldest(counters) {
                 counters.count(Counter::ReqQFullDrop);
                 counters.count(Counter::ListenDrops);
-                return Reaction::Nothing;
+                return Reaction::Drop;
             }
         }
         // Whoever presents a good cookie does not need another one.
@@ -71,7 +71,7 @@ impl Listener {
             sent_twice: false,
         };
         let Ok(id) = self.half_open.insert_hashed(hash, arrival.tuple, entry) else {
-            return Reaction::Nothing;
+            return Reaction::Drop;
         };
         if let Some(first) = self.by_retries.first_mut() {
             first.push(&mut self.half_open, id, arrival.now);
@@ -93,7 +93,7 @@ impl Listener {
             iss,
             irs: header.seq,
             peer_mss: options.mss.unwrap_or(default).max(MSS_MIN),
-            mss: arrival.mss,
+            mss: arrival.mss.min(self.config.mss_max),
             window: header.window,
             peer_window_scale: self.scale(options.window_scale),
             sack_permitted: config.sack_permitted && options.sack_permitted,
@@ -202,7 +202,7 @@ impl Listener {
             iss,
             irs,
             peer_mss,
-            mss: arrival.mss,
+            mss: arrival.mss.min(self.config.mss_max),
             window: header.window,
             peer_window_scale: self.scale(options.and_then(|options| options.window_scale)),
             sack_permitted: self.config.sack_permitted
@@ -226,5 +226,5 @@ impl Listener {
 pub(super) fn overflow(counters: &mut Counters) -> Reaction {
     counters.count(Counter::ListenOverflows);
     counters.count(Counter::ListenDrops);
-    Reaction::Nothing
+    Reaction::Drop
 }

@@ -34,7 +34,7 @@ const COOKIE_SENT_MAX: u8 = 2;
 pub struct ListenerConfig {
     /// Connections that may wait to be accepted; one more is not established until there is room. 4096, Linux's `SOMAXCONN`.
     pub backlog: usize,
-    /// Half-open connections to keep, about 100 octets each; beyond that, SYN cookies. 4096.
+    /// Half-open connections to keep, about 100 bytes each; beyond that, SYN cookies. 4096.
     pub syn_queue: usize,
     /// Answer with SYN cookies what finds the SYN queue full (RFC 4987, 3.6). On.
     pub syn_cookies: bool,
@@ -43,7 +43,9 @@ pub struct ListenerConfig {
     pub syn_ack_retries: u8,
     /// How long to wait for the answer to the first SYN-ACK. 1 s (RFC 6298, 2.1).
     pub syn_ack_timeout: Duration,
-    /// The window to open with, in octets; not scaled, as in every SYN (RFC 7323, 2.2). 65 535.
+    /// The most bytes we take in a segment after the 20 of its header, whatever the path takes. No bound.
+    pub mss_max: u16,
+    /// The window to open with, in bytes; not scaled, as in every SYN (RFC 7323, 2.2). 65 535.
     pub window: u16,
     /// How far later windows are shifted, if the peer can do that: 0 to 14. 7, room for 8 MB.
     pub window_scale: Option<u8>,
@@ -66,6 +68,7 @@ impl Default for ListenerConfig {
             syn_cookies: true,
             syn_ack_retries: 5,
             syn_ack_timeout: Duration::from_secs(1),
+            mss_max: u16::MAX,
             window: 65_535,
             window_scale: Some(7),
             sack_permitted: true,
@@ -85,9 +88,9 @@ pub struct Handshake {
     pub iss: SeqNumber,
     /// The peer's.
     pub irs: SeqNumber,
-    /// Octets that the peer takes in a segment.
+    /// Bytes that the peer takes in a segment.
     pub peer_mss: u16,
-    /// Octets that we said we take.
+    /// Bytes that we said we take.
     pub mss: u16,
     /// The window as the header of the peer's SYN had it, which is not scaled; with a cookie, as that of its ACK did.
     pub window: u16,
@@ -110,7 +113,7 @@ pub struct Arrival<'a> {
     pub tuple: FourTuple,
     /// The segment.
     pub segment: Segment<'a>,
-    /// Octets that we take in a segment on that path.
+    /// Bytes that we take in a segment on that path.
     pub mss: u16,
     /// What [`Answer::Reopen`](super::time_wait::Answer::Reopen) said, if TIME-WAIT had the connection and said so.
     pub previous: Option<SeqNumber>,
@@ -123,8 +126,12 @@ pub struct Arrival<'a> {
 pub enum Reaction {
     /// Nothing.
     Nothing,
+    /// Nothing, because there is no room for another connection. The peer will try again.
+    Drop,
     /// Send this.
     Send(Header),
+    /// Send this, which was sent before.
+    SendAgain(Header),
     /// The handshake is over: make the connection, [`queue`](Listener::queue) it, and give the segment to it, which may carry data.
     Establish(Handshake),
     /// Data came with a good cookie (RFC 7413, 4.2.2): make a connection in SYN-RECEIVED, `queue` it, give it the SYN as early data, and say

@@ -10,6 +10,7 @@ impl ListenerConfig {
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self {
+            mss_max: config.mss_max.max(Config::MSS_MAX_LEAST),
             window: config.syn_window(),
             window_scale: config.window_scaling.then(|| config.window_shift()),
             sack_permitted: config.sack,
@@ -101,7 +102,7 @@ mod tests {
 
     /// Everything a connection has to send, as it is on the wire.
     fn sent(from: &mut Connection, now: Instant) -> Vec<(Header, Vec<u8>)> {
-        let next = || from.poll_transmit(now).map(|segment| (segment.header, segment.payload.concat()));
+        let next = || from.poll_transmit(now).map(|out| (out.segment.header, out.segment.payload.concat()));
         core::iter::from_fn(next).collect()
     }
 

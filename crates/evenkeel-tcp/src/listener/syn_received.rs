@@ -149,7 +149,7 @@ impl Listener {
         self.take_place_of_timer(id, now);
         counters.count(Counter::SynRetrans);
         counters.count(Counter::RetransSegs);
-        self.syn_ack(id, now).map_or(Reaction::Nothing, Reaction::Send)
+        self.syn_ack(id, now).map_or(Reaction::Nothing, Reaction::SendAgain)
     }
 
     /// What a repeated SYN calls for is what the timer would send next, about now: a peer that gets both has to wonder about the second (RFC 5961, 4.2). Where

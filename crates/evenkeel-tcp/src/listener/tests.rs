@@ -56,7 +56,7 @@ impl Bench {
     /// What is sent in answer.
     fn answer(&mut self, millis: u64, n: u16, header: Header) -> Header {
         match self.input(millis, n, header) {
-            Reaction::Send(header) => header,
+            Reaction::Send(header) | Reaction::SendAgain(header) => header,
             other => panic!("{other:?}"),
         }
     }
@@ -435,8 +435,8 @@ fn a_full_accept_queue_stops_the_listener_until_there_is_room() {
         bench.listener.queue(connections.insert(handshake.tuple, ()).unwrap());
     }
     assert!(!bench.listener.accepts());
-    assert_eq!(bench.input(1, 2, ack_of(&syn_acks[2])), Reaction::Nothing);
-    assert_eq!(bench.input(1, 4, plain_syn()), Reaction::Nothing);
+    assert_eq!(bench.input(1, 2, ack_of(&syn_acks[2])), Reaction::Drop);
+    assert_eq!(bench.input(1, 4, plain_syn()), Reaction::Drop);
     assert_eq!((bench.count(Counter::ListenOverflows), bench.count(Counter::ListenDrops)), (2, 2));
     // The first comes out first; then the one that was dropped has its chance when it tries again.
     assert_eq!(bench.listener.accept().and_then(|id| connections.tuple(id).copied()), Some(tuple(0)));
@@ -456,7 +456,7 @@ fn without_cookies_a_full_syn_queue_accepts_no_more_until_a_handshake_is_over() 
     assert!(bench.listener.accepts());
     let syn_acks: Vec<_> = (0..2).map(|n| bench.answer(0, n, plain_syn())).collect();
     assert!(!bench.listener.accepts());
-    assert_eq!(bench.input(1, 2, plain_syn()), Reaction::Nothing);
+    assert_eq!(bench.input(1, 2, plain_syn()), Reaction::Drop);
     assert_eq!(bench.count(Counter::ReqQFullDrop), 1);
     // That concerns SYNs alone: the last ACK of a handshake gives a place back.
     bench.established(1, 0, ack_of(&syn_acks[0]));
@@ -489,7 +489,7 @@ fn cookies_are_used_only_when_the_syn_queue_is_full() {
 #[test]
 fn with_cookies_off_the_excess_is_dropped() {
     let mut bench = Bench::full(ListenerConfig { syn_cookies: false, ..ListenerConfig::default() });
-    assert_eq!(bench.input(0, 0, plain_syn()), Reaction::Nothing);
+    assert_eq!(bench.input(0, 0, plain_syn()), Reaction::Drop);
     assert_eq!((bench.count(Counter::ReqQFullDrop), bench.count(Counter::ListenDrops)), (1, 1));
 }
 
@@ -579,7 +579,7 @@ fn a_cookie_waits_for_room_in_the_accept_queue_too() {
     let syn_ack = bench.answer(0, 0, plain_syn());
     let mut connections = Table::new(Secret::new([0; 16]), 10);
     bench.listener.queue(connections.insert(tuple(2), ()).unwrap());
-    assert_eq!(bench.input(1, 0, ack_of(&syn_ack)), Reaction::Nothing);
+    assert_eq!(bench.input(1, 0, ack_of(&syn_ack)), Reaction::Drop);
     bench.listener.accept();
     bench.established(2, 0, ack_of(&syn_ack));
 }
@@ -645,7 +645,7 @@ fn a_full_accept_queue_refuses_data_in_syns_too() {
     let cookie = bench.answer(0, 0, fast_syn(Cookie::REQUEST)).options.fast_open.unwrap();
     bench.input(1, 0, reset_at(PEER_ISS + 1));
     bench.listener.config.backlog = 0;
-    assert_eq!(bench.input(2, 0, fast_syn(cookie)), Reaction::Nothing);
+    assert_eq!(bench.input(2, 0, fast_syn(cookie)), Reaction::Drop);
 }
 
 #[test]
@@ -728,8 +728,8 @@ proptest! {
             };
             let was_full = !bench.listener.has_room();
             match bench.input_with(now, n, header, &[7; 4][..usize::from(payload.min(4))], None) {
-                Reaction::Send(reply) if reply.flags.contains(Flags::SYN) => sent.entry(n).or_default().push(reply),
-                Reaction::Send(reply) => prop_assert!(!header.flags.contains(Flags::RST) || reply.flags == Flags::ACK),
+                Reaction::Send(reply) | Reaction::SendAgain(reply) if reply.flags.contains(Flags::SYN) => sent.entry(n).or_default().push(reply),
+                Reaction::Send(reply) | Reaction::SendAgain(reply) => prop_assert!(!header.flags.contains(Flags::RST) || reply.flags == Flags::ACK),
                 Reaction::Establish(handshake) => {
                     prop_assert!(!was_full);
                     let known = |syn_ack: &Header| syn_ack.seq == handshake.iss && syn_ack.ack == handshake.irs + 1;
@@ -740,7 +740,7 @@ proptest! {
                     }
                 }
                 Reaction::FastOpen(..) => prop_assert!(false, "Fast Open is off"),
-                Reaction::Nothing => {}
+                Reaction::Nothing | Reaction::Drop => {}
             }
             prop_assert!(bench.listener.syn_queue_len() <= syn_queue);
             prop_assert!(bench.listener.accept_queue_len() <= backlog);
@@ -798,7 +798,7 @@ fn without_timestamps_a_cookie_that_does_not_follow_the_old_number_is_not_given(
     let mut bench = Bench::full(ListenerConfig::default());
     let Reaction::Send(cookie) = bench.input(0, 0, plain_syn()) else { panic!() };
     assert!(matches!(follow(&mut bench, cookie.seq - 1, plain_syn()), Reaction::Send(_)));
-    assert_eq!(follow(&mut bench, cookie.seq, plain_syn()), Reaction::Nothing);
+    assert_eq!(follow(&mut bench, cookie.seq, plain_syn()), Reaction::Drop);
     assert_eq!((bench.count(Counter::ReqQFullDrop), bench.count(Counter::ListenDrops)), (1, 1));
 }
 
@@ -870,7 +870,7 @@ fn a_slow_flood_never_fills_the_syn_queue_and_a_fast_one_holds_each_place_for_se
 #[test]
 fn a_connection_that_is_gone_does_not_count_as_one_that_waits() {
     let mut bench = Bench::new(ListenerConfig::default());
-    let mut table = crate::Table::new(Secret::new([4; 16]), 16);
+    let mut table = Table::new(Secret::new([4; 16]), 16);
     let ids: Vec<_> = (0..5).map(|n| table.insert(tuple(n), n).unwrap()).collect();
     ids.iter().for_each(|id| bench.listener.queue(*id));
     bench.listener.withdraw(|id| id != ids[0]);

@@ -30,10 +30,10 @@ pub(super) struct Before {
 /// What the acknowledgment tells to have arrived.
 #[derive(Debug, Default)]
 struct Arrived {
-    /// Octets by which `SND.UNA` advanced; octets newly sacked.
+    /// Bytes by which `SND.UNA` advanced; bytes newly sacked.
     acked: u32,
     sacked: u32,
-    /// Octets of which nothing was known before: `DeliveredData` of RFC 9937.
+    /// Bytes of which nothing was known before: `DeliveredData` of RFC 9937.
     delivered: u32,
     /// When the first and the last of the segments left that arrived and were sent only once.
     first_sent: Option<Instant>,
@@ -161,7 +161,7 @@ impl Recovery {
             }
             blocks.sort_unstable();
             for (start, end) in blocks {
-                // The octet at SND.UNA is missing, and what was not sent cannot have arrived: other blocks are mistaken or old.
+                // The byte at SND.UNA is missing, and what was not sent cannot have arrived: other blocks are mistaken or old.
                 if start > ack && end <= self.board.nxt() {
                     self.board.sack(start, end, |segment| witness.see(segment));
                 }
@@ -189,7 +189,7 @@ impl Recovery {
     /// Without SACK a duplicate acknowledgment says that some segment has arrived, not which (RFC 5681, 3.2; RFC 6582).
     fn without_sack(&mut self, before: &Before, arrived: &mut Arrived, duplicate: bool) {
         if arrived.acked > 0 {
-            // Beyond the first segment these are the octets that the duplicates stood for.
+            // Beyond the first segment these are the bytes that the duplicates stood for.
             let stood_for = arrived.acked.saturating_sub(self.window.mss).min(self.duplicate_octets);
             self.duplicate_octets -= stood_for;
             self.duplicates = 0;
@@ -216,7 +216,7 @@ impl Recovery {
         }
     }
 
-    /// How many octets duplicates can stand for: what was sent before the episode, but for the first segment. More of them than that are
+    /// How many bytes duplicates can stand for: what was sent before the episode, but for the first segment. More of them than that are
     /// not taken for arrivals, lest a receiver make us send without end.
     fn duplicates_stand_for(&self) -> u32 {
         let first = self.board.first().map_or(0, |segment| segment.len);

@@ -24,7 +24,7 @@ pub struct RecoveryConfig {
     pub timestamp_tick: Duration,
     /// Segments leave spread over the round trip. Default no: on short paths that needs a timer of microseconds.
     pub pacing: bool,
-    /// How many sent segments are remembered at most; no more leave until some are acknowledged. A segment takes 32 octets of memory.
+    /// How many sent segments are remembered at most; no more leave until some are acknowledged. A segment takes 32 bytes of memory.
     /// Default 65 536: 90 MB on their way in full segments.
     pub segments_max: usize,
 }

@@ -60,7 +60,7 @@ pub(super) struct Undo {
     pub(super) until: Option<Position>,
     /// When the first retransmission of the episode left (the Eifel algorithm, RFC 3522).
     first_retransmission: Option<Instant>,
-    /// Octets sent again in the episode, and of these those reported to have arrived twice (RFC 3708).
+    /// Bytes sent again in the episode, and of these those reported to have arrived twice (RFC 3708).
     sent_again: u32,
     in_vain: u32,
 }
@@ -78,7 +78,7 @@ impl Undo {
         }
     }
 
-    /// So many octets from `start` up to `end` are sent again.
+    /// So many bytes from `start` up to `end` are sent again.
     pub(super) fn on_sent_again(&mut self, start: Position, end: Position, octets: u32, now: Instant) {
         if octets > 0 && self.until.is_none() {
             self.from = self.from.min(start);
@@ -88,7 +88,7 @@ impl Undo {
         }
     }
 
-    /// The octets from `start` up to `end` arrived twice. What was not sent again the network has doubled.
+    /// The bytes from `start` up to `end` arrived twice. What was not sent again the network has doubled.
     pub(super) fn on_dsack(&mut self, start: Position, end: Position) {
         self.in_vain = self.in_vain.saturating_add(octets(start.max(self.from), end.min(self.to)));
     }

@@ -2,7 +2,7 @@
 //!
 //! The connection tells [`Recovery`] what it sent and what was acknowledged; it asks what to send again
 //! ([`Recovery::next_retransmission`]), how much may leave ([`Recovery::send_allowance`]), when ([`Recovery::release_time`]), and
-//! when to come back without an acknowledgment ([`Recovery::deadline`]). The peer's window is not its business, nor are octets: it counts them.
+//! when to come back without an acknowledgment ([`Recovery::deadline`]). The peer's window is not its business, nor are bytes: it counts them.
 //!
 //! | looking for | file |
 //! | --- | --- |
@@ -73,11 +73,11 @@ pub struct AckInfo<'a> {
 /// What an acknowledgment changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Acked {
-    /// Octets (SYN and FIN count one each) by which `SND.UNA` advanced.
+    /// Bytes (SYN and FIN count one each) by which `SND.UNA` advanced.
     pub newly_acked: u32,
-    /// Octets newly acknowledged selectively.
+    /// Bytes newly acknowledged selectively.
     pub newly_sacked: u32,
-    /// Octets newly thought lost.
+    /// Bytes newly thought lost.
     pub newly_lost: u32,
     /// The window is being reduced: the next new data carry CWR if ECN was negotiated (RFC 3168, 6.1.2). [`Expired::Timeout`] means that, too.
     pub cwr: bool,
@@ -103,7 +103,7 @@ pub struct Recovery {
     pacer: Pacer,
     /// SACK was negotiated.
     sack: bool,
-    /// Without SACK: how many duplicate acknowledgments came in a row, and how many octets they say have arrived.
+    /// Without SACK: how many duplicate acknowledgments came in a row, and how many bytes they say have arrived.
     duplicates: u32,
     duplicate_octets: u32,
     /// The end of the last episode (`recover` of RFC 6582).
@@ -135,7 +135,7 @@ struct Totals {
 }
 
 impl Recovery {
-    /// For a connection whose SYN has the number `iss` and whose full segments carry `mss` octets. SACK is off until
+    /// For a connection whose SYN has the number `iss` and whose full segments carry `mss` bytes. SACK is off until
     /// [`Recovery::set_sack_permitted`]. Connections share the configuration: there are very many of them.
     #[must_use]
     pub fn new(config: &Arc<RecoveryConfig>, iss: SeqNumber, mss: u16) -> Self {
@@ -173,10 +173,10 @@ impl Recovery {
         self.sack = permitted;
     }
 
-    /// Segments carry `mss` octets from now on. What is on its way in larger ones is too big for the path: it is to be sent again, and that is no sign
+    /// Segments carry `mss` bytes from now on. What is on its way in larger ones is too big for the path: it is to be sent again, and that is no sign
     /// of congestion (RFC 1191, 6.4).
     ///
-    /// The window keeps its octets, unless it is the initial one.
+    /// The window keeps its bytes, unless it is the initial one.
     pub fn set_mss(&mut self, mss: u16) {
         let mss = u32::from(mss.max(1));
         if self.window.cwnd == self.initial_window() {
@@ -194,7 +194,7 @@ impl Recovery {
         }
     }
 
-    /// The octets of `range` (SYN and FIN count one each) left in one segment: new ones that continue what was sent before, or old ones again.
+    /// The bytes of `range` (SYN and FIN count one each) left in one segment: new ones that continue what was sent before, or old ones again.
     pub fn on_sent(&mut self, range: SeqRange, retransmission: bool, now: Instant) {
         let start = self.board.position(range.start);
         let end = start + u64::from(range.len());
@@ -254,7 +254,7 @@ impl Recovery {
         initial_window(&self.config, self.window.mss)
     }
 
-    /// The next octets to send again: lost and not sent again since, lowest first, at most `mss` of them. They are in no more than one segment that was
+    /// The next bytes to send again: lost and not sent again since, lowest first, at most `mss` of them. They are in no more than one segment that was
     /// sent before. To be sent while [`Recovery::send_allowance`] has room for them.
     #[must_use]
     pub fn next_retransmission(&self, mss: u16) -> Option<SeqRange> {
@@ -265,14 +265,14 @@ impl Recovery {
         Some(self.board.range(lost.start, lost.start + u64::from(lost.len.min(u32::from(mss)))))
     }
 
-    /// What to send again for [`Expired::TailLossProbe`] if there is nothing new to send: the last segment, or the last `mss` octets of it.
+    /// What to send again for [`Expired::TailLossProbe`] if there is nothing new to send: the last segment, or the last `mss` bytes of it.
     #[must_use]
     pub fn probe_range(&self, mss: u16) -> Option<SeqRange> {
         let last = self.board.last()?;
         Some(self.board.range(last.end() - u64::from(last.len.min(u32::from(mss))), last.end()))
     }
 
-    /// How many octets may leave now, old ones and new ones together, the peer's window aside: whole segments.
+    /// How many bytes may leave now, old ones and new ones together, the peer's window aside: whole segments.
     #[must_use]
     pub fn send_allowance(&self) -> u32 {
         if self.board.segments() >= self.config.segments_max && self.board.lost_octets() == 0 {
@@ -288,7 +288,7 @@ impl Recovery {
         self.pacer.release_time(now)
     }
 
-    /// The congestion window, in octets.
+    /// The congestion window, in bytes.
     #[must_use]
     pub const fn cwnd(&self) -> u32 {
         self.window.cwnd
@@ -300,7 +300,7 @@ impl Recovery {
         self.rtt.srtt()
     }
 
-    /// Octets thought to be on their way (`pipe` of RFC 6675).
+    /// Bytes thought to be on their way (`pipe` of RFC 6675).
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.board.pipe().saturating_sub(self.duplicate_octets)
@@ -358,7 +358,7 @@ impl Recovery {
     }
 }
 
-/// IW of RFC 6928: so many segments, but not more octets than in common ones, unless it is two.
+/// IW of RFC 6928: so many segments, but not more bytes than in common ones, unless it is two.
 fn initial_window(config: &RecoveryConfig, mss: u32) -> u32 {
     const COMMON: u32 = 1460;
     let segments = config.initial_window_segments.max(1);
@@ -380,7 +380,7 @@ pub enum RecoveryState {
     Loss,
 }
 
-/// A connection's figures. Octets where not said otherwise; counters since it began.
+/// A connection's figures. Bytes where not said otherwise; counters since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryInfo {
     /// What it is about.

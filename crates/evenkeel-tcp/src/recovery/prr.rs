@@ -1,6 +1,6 @@
 //! Proportional rate reduction (RFC 9937, formerly 6937bis): how much may leave for each acknowledgment while the window shrinks to `ssthresh`.
 
-/// What one acknowledgment means to the reduction. All in octets.
+/// What one acknowledgment means to the reduction. All in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delivery {
     /// Newly known to have arrived, cumulatively or selectively: `DeliveredData`.
@@ -27,12 +27,12 @@ impl Prr {
         Self { recover_flight: recover_flight.max(1), delivered: 0, out: 0 }
     }
 
-    /// So many octets left, old or new.
+    /// So many bytes left, old or new.
     pub(super) fn on_sent(&mut self, octets: u32) {
         self.out += u64::from(octets);
     }
 
-    /// The window after an acknowledgment, for a reduction to `ssthresh`, all in octets (section 6).
+    /// The window after an acknowledgment, for a reduction to `ssthresh`, all in bytes (section 6).
     pub(super) fn window(&mut self, ack: Delivery, ssthresh: u32, mss: u32) -> u32 {
         self.delivered += u64::from(ack.delivered);
         let mut allowed = if ack.in_flight > ssthresh {
@@ -47,7 +47,7 @@ impl Prr {
         ack.in_flight.saturating_add(u32::try_from(allowed).unwrap_or(u32::MAX))
     }
 
-    /// For each octet that arrives `ssthresh / RecoverFS` octets leave.
+    /// For each byte that arrives `ssthresh / RecoverFS` bytes leave.
     fn in_proportion(&self, ssthresh: u32) -> u64 {
         let due = u128::from(self.delivered) * u128::from(ssthresh);
         let due = u64::try_from(due.div_ceil(u128::from(self.recover_flight))).unwrap_or(u64::MAX);

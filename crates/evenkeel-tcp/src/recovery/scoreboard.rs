@@ -11,7 +11,7 @@
 //! the second time. What may be overdue is looked for from a cursor on (segments sent once were sent in the order of their numbers) and in
 //! the queue of retransmissions (in the order of their times).
 //!
-//! A selective acknowledgment counts for a segment when it covers all of it, as in RFC 8985, 6.2: octets are sent again in segments, too.
+//! A selective acknowledgment counts for a segment when it covers all of it, as in RFC 8985, 6.2: bytes are sent again in segments, too.
 //! Of a segment that was sent twice only the later transmission counts as in flight.
 
 use core::cmp::Reverse;
@@ -20,7 +20,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::time::{Duration, Instant};
 use crate::{SeqNumber, SeqRange};
 
-/// A sequence number that does not wrap: octets since before the initial one.
+/// A sequence number that does not wrap: bytes since before the initial one.
 pub(super) type Position = u64;
 
 /// The position of the initial sequence number. Not zero, so that what lies before it has a position, too.
@@ -110,12 +110,12 @@ impl Scoreboard {
         }
     }
 
-    /// Where the first octet lies that is not cumulatively acknowledged.
+    /// Where the first byte lies that is not cumulatively acknowledged.
     pub(super) fn una(&self) -> Position {
         self.una
     }
 
-    /// Where the next new octet will lie.
+    /// Where the next new byte will lie.
     pub(super) fn nxt(&self) -> Position {
         self.nxt
     }
@@ -158,7 +158,7 @@ impl Scoreboard {
         self.segments.back()
     }
 
-    /// Octets sent and not cumulatively acknowledged: FlightSize of RFC 5681.
+    /// Bytes sent and not cumulatively acknowledged: FlightSize of RFC 5681.
     pub(super) fn outstanding(&self) -> u32 {
         octets(self.una, self.nxt)
     }
@@ -175,12 +175,12 @@ impl Scoreboard {
         self.lost_octets
     }
 
-    /// `pipe` of RFC 6675, 4: octets thought to be on their way.
+    /// `pipe` of RFC 6675, 4: bytes thought to be on their way.
     pub(super) fn pipe(&self) -> u32 {
         self.outstanding().saturating_sub(self.sacked_octets).saturating_sub(self.lost_octets)
     }
 
-    /// New octets left, up to `end`.
+    /// New bytes left, up to `end`.
     pub(super) fn sent(&mut self, end: Position, now: Instant) {
         let len = octets(self.nxt, end);
         if len == 0 {
@@ -201,7 +201,7 @@ impl Scoreboard {
         self.nxt = end;
     }
 
-    /// Octets left again. Returns how many of them were not acknowledged.
+    /// Bytes left again. Returns how many of them were not acknowledged.
     pub(super) fn sent_again(&mut self, start: Position, end: Position, now: Instant) -> u32 {
         let mut at = start.max(self.una);
         let end = end.min(self.nxt);
@@ -253,7 +253,7 @@ impl Scoreboard {
         index + 1
     }
 
-    /// All octets before `ack` arrived. Calls `delivered` for each segment of which nothing was known yet, lowest first.
+    /// All bytes before `ack` arrived. Calls `delivered` for each segment of which nothing was known yet, lowest first.
     pub(super) fn acknowledge(&mut self, ack: Position, mut delivered: impl FnMut(&Segment)) {
         let ack = ack.min(self.nxt);
         while let Some(first) = self.segments.front_mut() {
@@ -299,7 +299,7 @@ impl Scoreboard {
         self.repairs = None;
     }
 
-    /// The octets from `start` up to `end` arrived. Calls `delivered` for each segment that is new among them, lowest first.
+    /// The bytes from `start` up to `end` arrived. Calls `delivered` for each segment that is new among them, lowest first.
     pub(super) fn sack(&mut self, start: Position, end: Position, mut delivered: impl FnMut(&Segment)) {
         let mut index = self.segments.partition_point(|segment| segment.start < start);
         loop {
@@ -338,7 +338,7 @@ impl Scoreboard {
     }
 
     /// Marks as lost what was sent before `newest` (a time and the end of a segment) and is older than `patience` (RFC 8985, 6.2, step 5).
-    /// Returns the octets newly lost, and when the next of those sent before `newest` will be too old.
+    /// Returns the bytes newly lost, and when the next of those sent before `newest` will be too old.
     pub(super) fn detect_overdue(
         &mut self,
         newest: (Instant, Position),
@@ -543,7 +543,7 @@ impl Scoreboard {
     }
 }
 
-/// Octets by fate.
+/// Bytes by fate.
 #[cfg(test)]
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Recount {

@@ -11,7 +11,7 @@ use crate::time::{Duration, Instant};
 pub enum Expired {
     /// Nothing: it was moved, or is not there yet. Ask for the deadline again.
     Nothing,
-    /// The time for reordering is over: so many octets are lost, and may be sent again.
+    /// The time for reordering is over: so many bytes are lost, and may be sent again.
     Reordering {
         /// Newly lost.
         lost: u32,

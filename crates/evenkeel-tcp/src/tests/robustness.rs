@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::connection::{Allowance, Config, Connection, Keepalive, Open};
+use crate::connection::{Allowance, Config, Connection, Keepalive, Open, Outgoing};
 use crate::time::{Duration, Instant};
 use crate::{Ecn, Flags, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, State, Timestamps};
 
@@ -178,7 +178,7 @@ impl Run {
 
     fn drain(&mut self) {
         for _ in 0..10_000 {
-            let Some(segment) = self.connection.poll_transmit(self.now) else { return };
+            let Some(Outgoing { segment, .. }) = self.connection.poll_transmit(self.now) else { return };
             let header = &segment.header;
             assert!(segment.payload_len() + header.options.len() <= 1_000, "more than a segment");
             let first = header.seq.since(ISS + 1);

@@ -10,7 +10,7 @@
 //! | `config ack-delay 0ms` | before the opening: see `configure`. By default as [`Config::default`], but without timestamps |
 //! | `connect`, `connect cookie 0a0b0c0d`, `connect request` | active open; with a Fast Open cookie; with the request for one |
 //! | `accept <mss 1000>` | passive open by a SYN with these options, answered 10 ms ago |
-//! | `early cookie 0a0b0c0d 50 <mss 1000>` | passive open by a SYN with a right cookie and 50 octets; the SYN-ACK is due |
+//! | `early cookie 0a0b0c0d 50 <mss 1000>` | passive open by a SYN with a right cookie and 50 bytes; the SYN-ACK is due |
 //! | `established <mss 1000>` | active open with a peer whose SYN-ACK has these options and a window of 65535; 10 ms pass, and our ACK leaves |
 //! | `write 1000`, `write 1000 takes 10`, `read 100`, `end` | the user's calls: all is written, all is read, the stream is at its end |
 //! | `shutdown`, `close`, `abort`, `nagle off`, `user-timeout 1s`, `keepalive 10s 1s 3`, `keepalive off` | likewise |
@@ -20,14 +20,14 @@
 //! | `too-big 1001 mss 1200`, `unreachable 1 hard` | ICMP about the segment with this number |
 //!
 //! What leaves and is not expected, or not at that instant, is a failure; what is expected must leave in this order. Numbers are relative to the SYNs, which in
-//! truth are near the end of the circle. Payload is a pattern: each octet says where in the stream it belongs.
+//! truth are near the end of the circle. Payload is a pattern: each byte says where in the stream it belongs.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::connection::{
-    Agreement, Allowance, Config, Connection, Keepalive, Open, SynAck, SynReceived, Unavailable,
+    Agreement, Allowance, Config, Connection, Keepalive, Open, Outgoing, SynAck, SynReceived, Unavailable,
 };
 use crate::time::{Duration, Instant};
 use crate::{
@@ -328,7 +328,7 @@ impl Runner {
     fn drain(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         self.counters.count_all(connection.take_tally());
-        while let Some(segment) = connection.poll_transmit(self.now) {
+        while let Some(Outgoing { segment, .. }) = connection.poll_transmit(self.now) {
             let sent = (segment.header, segment.payload.concat());
             self.counters.count_all(connection.take_tally());
             let text = print_segment(&sent.0, sent.1.len());
@@ -367,7 +367,7 @@ fn same<T: PartialEq + core::fmt::Debug>(what: &str, is: T, wanted: T) -> Result
     if is == wanted { Ok(()) } else { Err(format!("{what}: {is:?}, not {wanted:?}")) }
 }
 
-/// The octet with this place in a stream.
+/// The byte with this place in a stream.
 fn octet(place: u32) -> u8 {
     (place.wrapping_mul(7) % 251) as u8
 }

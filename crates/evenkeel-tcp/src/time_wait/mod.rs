@@ -25,7 +25,7 @@ const OPEN_AFTER: Duration = Duration::from_secs(1);
 pub struct TimeWaitConfig {
     /// Twice the maximum segment lifetime. 60 s, as Linux has it: RFC 9293, 3.4.2 says 4 minutes, but also that it is a choice.
     pub wait: Duration,
-    /// The most connections to keep here, 96 octets each; one more ends the wait of the one that has waited longest. 131 072.
+    /// The most connections to keep here, 96 bytes each; one more ends the wait of the one that has waited longest. 131 072.
     pub connections: usize,
 }
 

@@ -107,7 +107,7 @@ fn the_peers_fin_again_is_acknowledged_and_the_wait_begins_anew() {
     assert_eq!(bench.input(1_000, fin(Some(TS_RECENT)), b""), Answer::Send(expected));
     // Each time: the peer sends it again because it heard nothing.
     assert!(matches!(bench.input(1_001, fin(Some(TS_RECENT)), b""), Answer::Send(_)));
-    // With the last octets in front of it, too.
+    // With the last bytes in front of it, too.
     let with_data = Header { seq: RCV_NXT - 4, ..fin(Some(TS_RECENT)) };
     assert!(matches!(bench.input(1_002, with_data, b"end"), Answer::Send(_)));
     assert_eq!(bench.expired(61_001), [tuple(1)]);

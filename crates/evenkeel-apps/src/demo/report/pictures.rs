@@ -147,7 +147,8 @@ fn reasons_met(results: &Demonstration) -> Vec<String> {
     reasons
 }
 
-/// Orders reasons by the work that was done for the frame: none, classification, an interrupt, protocols, all of it.
+/// Orders reasons by the work that was done for the frame: none, classification, an interrupt, protocols, all
+/// of it.
 fn work_wasted(reason: &str) -> u8 {
     match Reason::all().find(|r| r.name() == reason) {
         Some(Reason::Link(_)) => 0,

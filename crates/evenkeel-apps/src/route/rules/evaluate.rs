@@ -4,14 +4,15 @@ use super::headers::{Headers, Malformed, Transport};
 use super::rule::{Action, Address, HostSet, Hosts, Rule, RuleSet, Side};
 use super::table::Table;
 use super::tally::Tally;
-use crate::route::mistake::{Mistake, alternatives};
+use crate::route::text_error::{TextError, alternatives};
 
 /// What was decided about a packet, and by which rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// What becomes of it.
     pub action: Action,
-    /// The rule that decided, counted from 0; `None` if no rule matched, or none could be asked because of malformed headers.
+    /// The rule that decided, counted from 0; `None` if no rule matched, or none could be asked because of
+    /// malformed headers.
     pub rule: Option<usize>,
     /// Whether it is to be logged.
     pub log: bool,
@@ -29,7 +30,7 @@ impl RuleSet {
     ///
     /// # Errors
     /// The first rule that names another one.
-    pub fn bind(&mut self, links: &[&str], file: &str, text: &str) -> Result<(), Mistake> {
+    pub fn bind(&mut self, links: &[&str], file: &str, text: &str) -> Result<(), TextError> {
         for on in self.rules.iter_mut().flat_map(|rule| &mut rule.on) {
             let index =
                 links.iter().position(|link| *link == on.name).and_then(|index| u8::try_from(index).ok());
@@ -39,15 +40,15 @@ impl RuleSet {
                     on.name,
                     alternatives(links.iter().copied())
                 );
-                return Err(Mistake::at(file, text, on.at, what));
+                return Err(TextError::at(file, text, on.at, what));
             }
             on.interface = index;
         }
         Ok(())
     }
 
-    /// Decides about a packet, from its IP header on, that came in on an interface. The last rule that matches decides, or the first
-    /// one with `quick`; without any it passes.
+    /// Decides about a packet, from its IP header on, that came in on an interface. The last rule that
+    /// matches decides, or the first one with `quick`; without any it passes.
     ///
     /// A packet whose headers are malformed, or cut off before what rules may look at, is dropped.
     pub fn decide(&self, packet: &[u8], interface: u8, tally: &Tally) -> Decision {
@@ -86,7 +87,8 @@ impl Rule {
             && self.matches_transport(headers)
     }
 
-    /// A fragment that is not the first has no ports, no flags and no type: a rule that asks for them is not about it, as in pf.
+    /// A fragment that is not the first has no ports, no flags and no type: a rule that asks for them is not
+    /// about it, as in pf.
     fn matches_transport(&self, headers: &Headers) -> bool {
         let wanted = !self.from.ports.is_empty()
             || !self.to.ports.is_empty()

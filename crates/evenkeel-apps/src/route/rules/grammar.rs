@@ -28,13 +28,13 @@ use super::rule::{
 };
 use super::table::Table;
 use super::token::{self, Kind, Token};
-use crate::route::mistake::{Mistake, alternatives};
+use crate::route::text_error::{TextError, alternatives};
 
 type Input<'i, 's> = Stateful<TokenSlice<'i, Token<'s>>, &'i Trace>;
 type Parsed<T> = Result<T, EmptyError>;
 
-/// The furthest place where something else was expected than was found. Of all the ways in which a text could go on, the one that got
-/// furthest is nearly always the one that was meant.
+/// The furthest place where something else was expected than was found. Of all the ways in which a text could
+/// go on, the one that got furthest is nearly always the one that was meant.
 #[derive(Debug, Default)]
 struct Trace(RefCell<Furthest>);
 
@@ -72,13 +72,14 @@ impl Trace {
     }
 }
 
-/// Reads tokens as a set of rules. `read` gives the text of a file that they name, and what to call it in messages.
+/// Reads tokens as a set of rules. `read` gives the text of a file that they name, and what to call it in
+/// messages.
 pub(super) fn parse(
     file: &str,
     text: &str,
     tokens: &[Token<'_>],
     read: &ReadFile<'_>,
-) -> Result<RuleSet, Mistake> {
+) -> Result<RuleSet, TextError> {
     let trace = Trace::default();
     let mut input = Input { input: TokenSlice::new(tokens), state: &trace };
     let mut set = Building { file, text, read, counted: (0, 0), done: RuleSet::default() };
@@ -91,8 +92,9 @@ pub(super) fn parse(
     Ok(set.done)
 }
 
-/// Reads a file of addresses: one after the other, between blanks or ends of lines, each with `!` before it or not.
-fn address_file(file: &str, text: &str) -> Result<Vec<Listed>, Mistake> {
+/// Reads a file of addresses: one after the other, between blanks or ends of lines, each with `!` before it
+/// or not.
+fn address_file(file: &str, text: &str) -> Result<Vec<Listed>, TextError> {
     let mut tokens = token::lex(text, 0).map_err(|at| token::unreadable(file, text, at))?;
     tokens.retain(|token| token.kind != Kind::Newline);
     let trace = Trace::default();
@@ -108,7 +110,7 @@ fn address_file(file: &str, text: &str) -> Result<Vec<Listed>, Mistake> {
 }
 
 /// What was found where it went wrong, and what would have been right.
-fn unexpected(file: &str, text: &str, tokens: &[Token<'_>], furthest: &Furthest) -> Mistake {
+fn unexpected(file: &str, text: &str, tokens: &[Token<'_>], furthest: &Furthest) -> TextError {
     let found = tokens.len().checked_sub(furthest.left).and_then(|index| tokens.get(index));
     let expected = alternatives(furthest.expected.iter().copied());
     let (at, found) = match found {
@@ -116,7 +118,7 @@ fn unexpected(file: &str, text: &str, tokens: &[Token<'_>], furthest: &Furthest)
         Some(token) if token.kind == Kind::Newline => (token.at, "the end of the line".to_owned()),
         Some(token) => (token.at, format!("`{}`{}", token.text, hint(token))),
     };
-    Mistake::at(file, text, at, format!("expected {expected}, found {found}"))
+    TextError::at(file, text, at, format!("expected {expected}, found {found}"))
 }
 
 // --- What was read, before names are looked up ---
@@ -278,7 +280,8 @@ fn one_or_list<'i, 's: 'i, T>(
     }
 }
 
-/// What follows an opening brace, to the closing one. No recursion: macros can nest braces as deep as they like.
+/// What follows an opening brace, to the closing one. No recursion: macros can nest braces as deep as they
+/// like.
 fn list<'i, 's: 'i, T>(
     one: &mut impl FnMut(&mut Input<'i, 's>) -> Parsed<T>,
     input: &mut Input<'i, 's>,
@@ -577,8 +580,8 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    fn mistake<T>(&self, at: Token<'_>, what: impl Into<String>) -> Result<T, Mistake> {
-        Err(Mistake::at(self.file, self.text, at.at, what))
+    fn error_at<T>(&self, at: Token<'_>, what: impl Into<String>) -> Result<T, TextError> {
+        Err(TextError::at(self.file, self.text, at.at, what))
     }
 
     /// Counted from 1. Places are asked for in their order, so that no line is counted twice.
@@ -588,7 +591,7 @@ impl Building<'_> {
         self.counted.1 + 1
     }
 
-    fn add(&mut self, statement: Statement<'_>) -> Result<(), Mistake> {
+    fn add(&mut self, statement: Statement<'_>) -> Result<(), TextError> {
         match statement {
             Statement::Table { name, contents } => self.add_table(name, &contents),
             Statement::Rule(draft) => {
@@ -600,9 +603,9 @@ impl Building<'_> {
         }
     }
 
-    fn add_table(&mut self, name: Token<'_>, contents: &[Contents<'_>]) -> Result<(), Mistake> {
+    fn add_table(&mut self, name: Token<'_>, contents: &[Contents<'_>]) -> Result<(), TextError> {
         if self.done.tables.iter().any(|table| table.name == name.text) {
-            return self.mistake(name, format!("table <{}> is defined twice", name.text));
+            return self.error_at(name, format!("table <{}> is defined twice", name.text));
         }
         // The texts of files must be there for as long as places in them may have to be told.
         let mut texts = vec![(Cow::Borrowed(self.file), Cow::Borrowed(self.text))];
@@ -619,7 +622,7 @@ impl Building<'_> {
             match contents {
                 Contents::Here(listed) => put(listed, 0),
                 Contents::File(path) => {
-                    let (file, text) = (self.read)(path.text).or_else(|why| self.mistake(*path, why))?;
+                    let (file, text) = (self.read)(path.text).or_else(|why| self.error_at(*path, why))?;
                     put(&address_file(&file, &text)?, texts.len());
                     texts.push((file.into(), text.into()));
                 }
@@ -628,20 +631,20 @@ impl Building<'_> {
         let table = Table::new(name.text, &prefixes).map_err(|index| {
             let (text, at) = places.get(index).copied().unwrap_or_default();
             let (file, text) = texts.get(text).cloned().unwrap_or_default();
-            Mistake::at(&file, &text, at, "the same prefix is in this table with and without `!`")
+            TextError::at(&file, &text, at, "the same prefix is in this table with and without `!`")
         })?;
         self.done.tables.push(table);
         Ok(())
     }
 
-    fn rule(&self, draft: Draft<'_>) -> Result<Rule, Mistake> {
+    fn rule(&self, draft: Draft<'_>) -> Result<Rule, TextError> {
         let family = self.family(&draft)?;
         let Draft { action, log, quick, on, protocols, from, to, options, .. } = draft;
         let has_ports =
             protocols.iter().all(|p| matches!(*p, names::TCP | names::UDP)) && !protocols.is_empty();
         if let (false, Some((port, _))) = (has_ports, from.ports.as_ref().or(to.ports.as_ref())) {
             return self
-                .mistake(*port, "`port` needs `proto tcp`, `proto udp` or `proto { tcp, udp }` before it");
+                .error_at(*port, "`port` needs `proto tcp`, `proto udp` or `proto { tcp, udp }` before it");
         }
         let mut rule = Rule {
             action,
@@ -667,7 +670,7 @@ impl Building<'_> {
     }
 
     /// The family that a rule names; addresses of the other one would never match.
-    fn family(&self, draft: &Draft<'_>) -> Result<Option<Family>, Mistake> {
+    fn family(&self, draft: &Draft<'_>) -> Result<Option<Family>, TextError> {
         let Some((token, family)) = draft.family else { return Ok(None) };
         let other = |host: &DraftHost<'_>| matches!(host, DraftHost::Addresses(of) if of.family() != family);
         let wrong = |side: &DraftSide<'_>| match &side.hosts {
@@ -676,7 +679,7 @@ impl Building<'_> {
             DraftHosts::List(all) => all.iter().any(|entry| other(&entry.host)),
         };
         if wrong(&draft.from) || wrong(&draft.to) {
-            return self.mistake(
+            return self.error_at(
                 token,
                 format!("`{}`, but an address of this rule is of the other family", token.text),
             );
@@ -684,7 +687,7 @@ impl Building<'_> {
         Ok(Some(family))
     }
 
-    fn side(&self, side: DraftSide<'_>) -> Result<Side, Mistake> {
+    fn side(&self, side: DraftSide<'_>) -> Result<Side, TextError> {
         let hosts = match side.hosts {
             DraftHosts::Any => Hosts::Any,
             DraftHosts::One(Entry { not, host }) => Hosts::One { not, host: self.host(host)? },
@@ -695,21 +698,21 @@ impl Building<'_> {
         Ok(Side { hosts, ports: side.ports.map(|(_, ports)| ports).unwrap_or_default() })
     }
 
-    fn host(&self, host: DraftHost<'_>) -> Result<HostSet, Mistake> {
+    fn host(&self, host: DraftHost<'_>) -> Result<HostSet, TextError> {
         match host {
             DraftHost::Addresses(Addresses::Prefix(prefix)) => Ok(HostSet::Prefix(prefix)),
             DraftHost::Addresses(Addresses::Range(range)) => Ok(HostSet::Range(range)),
             DraftHost::Table(name) => match self.done.tables.iter().position(|t| t.name == name.text) {
                 Some(index) => Ok(HostSet::Table(index)),
-                None => self.mistake(name, format!("no table <{}> is defined before this", name.text)),
+                None => self.error_at(name, format!("no table <{}> is defined before this", name.text)),
             },
         }
     }
 
-    fn set(&self, rule: &mut Rule, at: Token<'_>, option: Opt<'_>) -> Result<(), Mistake> {
+    fn set(&self, rule: &mut Rule, at: Token<'_>, option: Opt<'_>) -> Result<(), TextError> {
         let needs = |protocol: u8, name: &str| match rule.protocols == [protocol] {
             true => Ok(()),
-            false => self.mistake(at, format!("`{}` needs `proto {name}` before it", at.text)),
+            false => self.error_at(at, format!("`{}` needs `proto {name}` before it", at.text)),
         };
         match option {
             Opt::Flags(flags) => {
@@ -717,7 +720,7 @@ impl Building<'_> {
                 if let Some(Flags { set, mask }) = flags
                     && set & !mask != 0
                 {
-                    return self.mistake(
+                    return self.error_at(
                         at,
                         "these flags can never match: behind `/` some are missing that stand before it",
                     );

@@ -32,8 +32,8 @@ pub(super) enum Transport {
     Other,
 }
 
-/// The headers cannot be what they claim to be, or are cut off where a rule would look at them. Such packets would go past rules that
-/// are meant for them (RFC 1858), so they are refused.
+/// The headers cannot be what they claim to be, or are cut off where a rule would look at them. Such packets
+/// would go past rules that are meant for them (RFC 1858), so they are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -151,7 +151,8 @@ fn transport(protocol: u8, offset: u16, payload: &[u8]) -> Result<Option<Transpo
         (1, TCP) => Err(Malformed),
         (1.., _) => Ok(None),
         (0, TCP) => {
-            // Up to the flags and the urgent pointer: a first fragment that is shorter hides them from us (RFC 1858 3.2).
+            // Up to the flags and the urgent pointer: a first fragment that is shorter hides them from us
+            // (RFC 1858 3.2).
             let flags = byte(payload.get(..20).ok_or(Malformed)?, 13)?;
             Ok(Some(Transport::Ports { source: half(payload, 0)?, destination: half(payload, 2)?, flags }))
         }

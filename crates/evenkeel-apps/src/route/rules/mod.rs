@@ -9,20 +9,22 @@
 //! block proto tcp from any to any port $web flags S/SA label "no new connections"
 //! ```
 //!
-//! The **last** rule that matches a packet decides, or the first one with `quick`. If none matches, it passes. As in pf, `block` drops and
-//! `block return` also tells the sender; `log` keeps a record.
+//! The **last** rule that matches a packet decides, or the first one with `quick`. If none matches, it
+//! passes. As in pf, `block` drops and `block return` also tells the sender; `log` keeps a record.
 //!
 //! **There is no state.** Each packet is judged by itself: a rule that lets requests through needs another for the replies. Packets are not
-//! reassembled: a fragment that is not the first has no ports, TCP flags or ICMP type, and a rule that asks for them is not about it. Rules
-//! with `fragment` are about fragments. A first fragment too short to have what rules look at is dropped (RFC 1858), and so is
-//! everything whose headers are malformed.
+//! reassembled: a fragment that is not the first has no ports, TCP flags or ICMP type, and a rule that asks
+//! for them is not about it. Rules with `fragment` are about fragments. A first fragment too short to have
+//! what rules look at is dropped (RFC 1858), and so is everything whose headers are malformed.
 //!
-//! A table's addresses stand in braces, in files or in both. In a file they stand between blanks or ends of lines, what follows a `#` is a
-//! comment. A file's name is relative to the directory of the rules, unless it begins with `/`.
+//! A table's addresses stand in braces, in files or in both. In a file they stand between blanks or ends of
+//! lines, what follows a `#` is a comment. A file's name is relative to the directory of the rules, unless it
+//! begins with `/`.
 //!
-//! What pf has and this has not: `out`, state, translation, queues, anchors, host names, interface names as addresses, `set`. What this has
-//! and pf has not: tcpdump's `less` and `greater`, the packet's length in octets. A list means any of its elements; `!` in a list would
-//! mean nearly everything, and is refused: tables have it.
+//! What pf has and this has not: `out`, state, translation, queues, anchors, host names, interface names as
+//! addresses, `set`. What this has and pf has not: tcpdump's `less` and `greater`, the packet's length in
+//! octets. A list means any of its elements; `!` in a list would mean nearly everything, and is refused:
+//! tables have it.
 
 mod evaluate;
 mod grammar;
@@ -42,7 +44,7 @@ pub use tally::{Count, Tally};
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::mistake::Mistake;
+use super::text_error::TextError;
 
 /// Gives, for a file's name in rules, what to call it in messages, and its text; or why there is none.
 pub type ReadFile<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
@@ -51,7 +53,7 @@ impl RuleSet {
     /// Reads rules that name no files. `file` is what the text is called in messages.
     ///
     /// # Errors
-    /// The first [`Mistake`].
+    /// The first [`TextError`].
     ///
     /// ```
     /// use evenkeel_apps::route::rules::RuleSet;
@@ -59,15 +61,16 @@ impl RuleSet {
     /// let error = RuleSet::parse("rules.conf", "block in\npass from 10.0.0 to any").unwrap_err();
     /// assert_eq!(error.to_string(), "rules.conf:2:11: expected an address, `any` or a <table>, found `10.0.0`");
     /// ```
-    pub fn parse(file: &str, text: &str) -> Result<Self, Mistake> {
+    pub fn parse(file: &str, text: &str) -> Result<Self, TextError> {
         Self::parse_with(file, text, &|_| Err("no files can be named here".to_owned()))
     }
 
-    /// Reads rules whose tables may be in files: `read` gives what to call a file in messages, and its text; or why there is none.
+    /// Reads rules whose tables may be in files: `read` gives what to call a file in messages, and its text;
+    /// or why there is none.
     ///
     /// # Errors
-    /// The first [`Mistake`], in the rules or in a file.
-    pub fn parse_with(file: &str, text: &str, read: &ReadFile<'_>) -> Result<Self, Mistake> {
+    /// The first [`TextError`], in the rules or in a file.
+    pub fn parse_with(file: &str, text: &str, read: &ReadFile<'_>) -> Result<Self, TextError> {
         grammar::parse(file, text, &token::tokens(file, text)?, read)
     }
 

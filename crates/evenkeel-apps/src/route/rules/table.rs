@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::rule::{Address, Family, Prefix};
 
-/// A named set of prefixes, some of them excepted. The longest prefix that an address is in says whether the address is in the table, as
-/// in pf.
+/// A named set of prefixes, some of them excepted. The longest prefix that an address is in says whether the
+/// address is in the table, as in pf.
 ///
 /// A look-up is one binary search for each length of prefix there is.
 #[derive(Debug, Clone, PartialEq, Eq)]

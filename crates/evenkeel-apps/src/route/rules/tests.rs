@@ -7,10 +7,10 @@ use super::rule::Address;
 use super::*;
 
 fn rules(text: &str) -> RuleSet {
-    RuleSet::parse("rules.conf", text).unwrap_or_else(|mistake| panic!("{mistake}"))
+    RuleSet::parse("rules.conf", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn mistake(text: &str) -> String {
+fn error_at(text: &str) -> String {
     RuleSet::parse("r", text).unwrap_err().to_string()
 }
 
@@ -171,7 +171,7 @@ fn tables_from_files() {
         "r:1:10: expected `persist`, `const`, `file` or `{`, found the end of the line"
     );
     assert_eq!(said("table <t> file"), "r:1:15: expected a file's name in quotes, found the end of the line");
-    assert_eq!(mistake("table <t> file \"bad\""), "r:1:16: no files can be named here");
+    assert_eq!(error_at("table <t> file \"bad\""), "r:1:16: no files can be named here");
 }
 
 #[test]
@@ -331,10 +331,10 @@ fn what_is_wrong_is_said_with_its_place() {
             "r:3:12: expected `{` or a protocol, such as tcp, udp, icmp or a number, found `x`",
         ),
     ] {
-        assert_eq!(mistake(text), said);
+        assert_eq!(error_at(text), said);
     }
-    assert!(mistake("block out").contains("found `out` (packets are screened as they come in"));
-    assert!(mistake("pass proto tcp keep state").contains("rules keep no state"));
+    assert!(error_at("block out").contains("found `out` (packets are screened as they come in"));
+    assert!(error_at("pass proto tcp keep state").contains("rules keep no state"));
 }
 
 #[test]
@@ -481,8 +481,8 @@ proptest! {
 
     #[test]
     fn any_text_is_read_or_refused_with_a_place(text in "[a-z0-9{}<>!=,$:/\\.\" \n#\\\\]{0,80}") {
-        if let Err(mistake) = RuleSet::parse("r", &text) {
-            prop_assert!(mistake.line <= text.matches('\n').count() + 1, "{}", mistake);
+        if let Err(error) = RuleSet::parse("r", &text) {
+            prop_assert!(error.line <= text.matches('\n').count() + 1, "{}", error);
         }
     }
 

@@ -9,7 +9,7 @@ use winnow::error::EmptyError;
 use winnow::stream::{LocatingSlice, Location as _};
 use winnow::token::{one_of, take_till, take_while};
 
-use crate::route::mistake::Mistake;
+use crate::route::text_error::TextError;
 
 /// A word or sign, and where it stands. What came out of a macro stands where the macro was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ const DEPTH_MAX: usize = 8;
 const TOKENS_MAX: usize = 1 << 20;
 
 /// The tokens of a rules file, with a `Newline` at the end of each statement and nowhere else.
-pub(super) fn tokens<'s>(file: &str, text: &'s str) -> Result<Vec<Token<'s>>, Mistake> {
+pub(super) fn tokens<'s>(file: &str, text: &'s str) -> Result<Vec<Token<'s>>, TextError> {
     let raw = lex(text, 0).map_err(|at| unreadable(file, text, at))?;
     let mut expansion = Expansion { file, text, macros: BTreeMap::new(), made: 0, done: Vec::new() };
     for statement in statements(file, text, &raw)? {
@@ -56,14 +56,14 @@ pub(super) fn tokens<'s>(file: &str, text: &'s str) -> Result<Vec<Token<'s>>, Mi
     Ok(expansion.done)
 }
 
-pub(super) fn unreadable(file: &str, text: &str, at: usize) -> Mistake {
+pub(super) fn unreadable(file: &str, text: &str, at: usize) -> TextError {
     let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or(' ');
     let what = match found {
         '"' => "this text has no closing `\"` on its line".to_owned(),
         '$' => "expected the name of a macro after `$`".to_owned(),
         other => format!("`{}` means nothing here", other.escape_default()),
     };
-    Mistake::at(file, text, at, what)
+    TextError::at(file, text, at, what)
 }
 
 /// The tokens of `text`, which begins at octet `base` of the file; or where there is none.
@@ -112,7 +112,7 @@ fn is_word(c: char) -> bool {
 }
 
 /// Cuts where lines end, but for those that end within braces.
-fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Vec<Token<'s>>>, Mistake> {
+fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Vec<Token<'s>>>, TextError> {
     let (mut open, mut all, mut current) = (Vec::new(), Vec::new(), Vec::new());
     for &token in tokens {
         match (token.kind, token.text) {
@@ -126,7 +126,7 @@ fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Ve
                 current.push(token);
                 match (kind, sign) {
                     (Kind::Sign, "{") if open.len() == DEPTH_MAX => {
-                        return Err(Mistake::at(file, text, token.at, "too many `{` within one another"));
+                        return Err(TextError::at(file, text, token.at, "too many `{` within one another"));
                     }
                     (Kind::Sign, "{") => open.push(token.at),
                     (Kind::Sign, "}") => drop(open.pop()),
@@ -136,7 +136,7 @@ fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Ve
         }
     }
     if let Some(&at) = open.last() {
-        return Err(Mistake::at(file, text, at, "this `{` is never closed"));
+        return Err(TextError::at(file, text, at, "this `{` is never closed"));
     }
     if !current.is_empty() {
         all.push(current);
@@ -156,9 +156,9 @@ struct Expansion<'a, 's> {
 
 impl<'s> Expansion<'_, 's> {
     /// `name = value`: the value goes on to the end of the statement, texts in quotes are part of it.
-    fn define(&mut self, name: Token<'s>, value: &[Token<'s>]) -> Result<(), Mistake> {
+    fn define(&mut self, name: Token<'s>, value: &[Token<'s>]) -> Result<(), TextError> {
         if value.is_empty() {
-            return Err(self.mistake(name.at, format!("macro `{}` has no value", name.text)));
+            return Err(self.error_at(name.at, format!("macro `{}` has no value", name.text)));
         }
         let mut expanded = Vec::new();
         for token in value {
@@ -177,7 +177,7 @@ impl<'s> Expansion<'_, 's> {
         Ok(())
     }
 
-    fn put(&mut self, statement: &[Token<'s>]) -> Result<(), Mistake> {
+    fn put(&mut self, statement: &[Token<'s>]) -> Result<(), TextError> {
         let mut expanded = Vec::new();
         for &token in statement {
             self.expand(token, &mut expanded)?;
@@ -190,30 +190,30 @@ impl<'s> Expansion<'_, 's> {
         Ok(())
     }
 
-    fn expand(&mut self, token: Token<'s>, to: &mut Vec<Token<'s>>) -> Result<(), Mistake> {
+    fn expand(&mut self, token: Token<'s>, to: &mut Vec<Token<'s>>) -> Result<(), TextError> {
         if token.kind != Kind::Macro {
             to.push(token);
             return self.count(1, token.at);
         }
         let Some(value) = self.macros.get(token.text) else {
-            return Err(self.mistake(token.at, format!("no macro `{}` is defined before this", token.text)));
+            return Err(self.error_at(token.at, format!("no macro `{}` is defined before this", token.text)));
         };
         let len = value.len();
         to.extend(value.iter().map(|inner| Token { at: token.at, ..*inner }));
         self.count(len, token.at)
     }
 
-    fn count(&mut self, tokens: usize, at: usize) -> Result<(), Mistake> {
+    fn count(&mut self, tokens: usize, at: usize) -> Result<(), TextError> {
         self.made += tokens;
         let room = self.made <= TOKENS_MAX;
-        room.then_some(()).ok_or_else(|| self.mistake(at, "more words than memory should hold".to_owned()))
+        room.then_some(()).ok_or_else(|| self.error_at(at, "more words than memory should hold".to_owned()))
     }
 
-    fn mistake(&self, at: usize, what: String) -> Mistake {
-        Mistake::at(self.file, self.text, at, what)
+    fn error_at(&self, at: usize, what: String) -> TextError {
+        TextError::at(self.file, self.text, at, what)
     }
 
-    fn unreadable(&self, at: usize) -> Mistake {
+    fn unreadable(&self, at: usize) -> TextError {
         unreadable(self.file, self.text, at)
     }
 }

@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use crate::quantity::Rate;
 use crate::terminal;
 
-/// Rates that a router is flooded at, if none is given: each twice the one before, and then all that the machine can.
+/// Rates that a router is flooded at, if none is given: each twice the one before, and then all that the
+/// machine can.
 const RATES: [Option<u64>; 7] =
     [Some(100_000), Some(200_000), Some(400_000), Some(800_000), Some(1_600_000), Some(3_200_000), None];
 const EACH: Duration = Duration::from_millis(300);

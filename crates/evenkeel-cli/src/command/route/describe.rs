@@ -7,7 +7,8 @@ use evenkeel_apps::route::report::{CoreReport, LinkReport, Routed, ScreeningRepo
 
 use crate::terminal;
 
-/// The line that is shown while it runs: one that is written over on a terminal, or one after another if they were asked for.
+/// The line that is shown while it runs: one that is written over on a terminal, or one after another if they
+/// were asked for.
 pub(super) struct Live {
     progress: Option<terminal::Progress>,
     before: Option<Routed>,

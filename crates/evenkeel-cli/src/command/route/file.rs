@@ -1,13 +1,13 @@
 //! A configuration file: the options of the command line, written down.
 //!
-//! Each key is the name of an option and is read by what reads the option; so a file can say whatever the command line can. Links, routes
-//! and neighbours may also be tables.
+//! Each key is the name of an option and is read by what reads the option; so a file can say whatever the
+//! command line can. Links, routes and neighbours may also be tables.
 
 use std::path::Path;
 
 use clap::Command;
 use clap::error::ErrorKind;
-use evenkeel_apps::route::mistake::{Mistake, alternatives};
+use evenkeel_apps::route::text_error::{TextError, alternatives};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -41,10 +41,10 @@ pub(crate) struct File {
 
 impl File {
     /// Understands the text of the file at `path`, whose options are those of `command`.
-    pub(crate) fn parse(path: &Path, text: &str, command: &Command) -> Result<Self, Mistake> {
+    pub(crate) fn parse(path: &Path, text: &str, command: &Command) -> Result<Self, TextError> {
         let mut file = Self { name: path.display().to_string(), text: text.to_owned(), given: Vec::new() };
         let table = DeTable::parse(text)
-            .map_err(|error| file.mistake(error.span().map_or(0, |span| span.start), error.message()))?;
+            .map_err(|error| file.error_at(error.span().map_or(0, |span| span.start), error.message()))?;
         for (key, value) in table.get_ref() {
             file.option(key, value)?;
         }
@@ -65,19 +65,19 @@ impl File {
         self.given.iter().map(argument)
     }
 
-    /// A mistake at an octet of the file.
-    pub(crate) fn mistake(&self, at: usize, what: impl AsRef<str>) -> Mistake {
-        Mistake::at(&self.name, &self.text, at, what.as_ref())
+    /// An error at an octet of the file.
+    pub(crate) fn error_at(&self, at: usize, what: impl AsRef<str>) -> TextError {
+        TextError::at(&self.name, &self.text, at, what.as_ref())
     }
 
     fn option(
         &mut self,
         key: &Spanned<toml::de::DeString<'_>>,
         value: &Spanned<DeValue<'_>>,
-    ) -> Result<(), Mistake> {
+    ) -> Result<(), TextError> {
         let name: &str = key.get_ref();
         if NOT_IN_FILES.contains(&name) {
-            return Err(self.mistake(key.span().start, format!("`{name}` is for the command line only")));
+            return Err(self.error_at(key.span().start, format!("`{name}` is for the command line only")));
         }
         let elements = match value.get_ref() {
             DeValue::Array(elements) => elements.iter().collect(),
@@ -96,34 +96,40 @@ impl File {
         Ok(())
     }
 
-    fn plain(&self, at: usize, value: &DeValue<'_>) -> Result<String, Mistake> {
+    fn plain(&self, at: usize, value: &DeValue<'_>) -> Result<String, TextError> {
         match value {
             DeValue::String(text) => Ok(text.to_string()),
             DeValue::Integer(number) => Ok(number.as_str().to_owned()),
             DeValue::Float(number) => Ok(number.as_str().to_owned()),
             other => {
-                Err(self.mistake(at, format!("expected a text or a number, found {}", other.type_str())))
+                Err(self.error_at(at, format!("expected a text or a number, found {}", other.type_str())))
             }
         }
     }
 
     /// A link, route or neighbour: its parts in the order and form of the command line.
-    fn table(&self, option: &str, key_at: usize, at: usize, table: &DeTable<'_>) -> Result<String, Mistake> {
+    fn table(
+        &self,
+        option: &str,
+        key_at: usize,
+        at: usize,
+        table: &DeTable<'_>,
+    ) -> Result<String, TextError> {
         let Some((_, keys)) = TABLES.iter().find(|(name, _)| *name == option) else {
-            return Err(self.mistake(key_at, format!("`{option}` is no table: expected `{option} = ...`")));
+            return Err(self.error_at(key_at, format!("`{option}` is no table: expected `{option} = ...`")));
         };
         for (key, _) in table {
             if !keys.iter().any(|known| known.name == key.get_ref().as_ref()) {
                 let known = alternatives(keys.iter().map(|known| known.name));
                 let what = format!("`{}` belongs to no {option}: expected {known}", key.get_ref());
-                return Err(self.mistake(key.span().start, what));
+                return Err(self.error_at(key.span().start, what));
             }
         }
         let mut text = String::new();
         for key in *keys {
             let Some(value) = table.get(key.name) else {
                 if key.needed {
-                    return Err(self.mistake(at, format!("this {option} has no `{}`", key.name)));
+                    return Err(self.error_at(at, format!("this {option} has no `{}`", key.name)));
                 }
                 continue;
             };
@@ -139,8 +145,9 @@ impl File {
         Ok(text.trim_end_matches(',').to_owned())
     }
 
-    /// Lets the options' own reader judge them: all at once, since there may be very many, and if one is wrong by halves until it is found.
-    fn check(&self, given: &[Given], command: &Command) -> Result<(), Mistake> {
+    /// Lets the options' own reader judge them: all at once, since there may be very many, and if one is
+    /// wrong by halves until it is found.
+    fn check(&self, given: &[Given], command: &Command) -> Result<(), TextError> {
         let Err(error) = command.clone().try_get_matches_from(given.iter().map(argument)) else {
             return Ok(());
         };
@@ -156,17 +163,18 @@ impl File {
     }
 
     /// What is wrong with an option, by what its reader says.
-    fn wrong(&self, given: &Given, error: &clap::Error) -> Mistake {
+    fn wrong(&self, given: &Given, error: &clap::Error) -> TextError {
         if error.kind() == ErrorKind::UnknownArgument {
             let what = usage::said(error).replace("argument", "option").replace("--", "");
-            return self.mistake(given.key_at, what);
+            return self.error_at(given.key_at, what);
         }
         let cause = core::error::Error::source(error).map(ToString::to_string);
         let what = cause.unwrap_or_else(|| usage::said(error));
-        self.mistake(self.place(given, &what), what)
+        self.error_at(self.place(given, &what), what)
     }
 
-    /// The place of the part of a value that a message is about, which it names in backticks: or else of the value.
+    /// The place of the part of a value that a message is about, which it names in backticks: or else of the
+    /// value.
     fn place(&self, given: &Given, message: &str) -> usize {
         let part = message.split('`').nth(1).filter(|part| !part.is_empty());
         let found = part.and_then(|part| Some(given.at + self.text.get(given.at..)?.find(part)?));
@@ -175,7 +183,8 @@ impl File {
     }
 }
 
-/// A key of a table: its name, what is before and after its value on the command line, and whether it must be there.
+/// A key of a table: its name, what is before and after its value on the command line, and whether it must be
+/// there.
 struct Key {
     name: &'static str,
     before: &'static str,

@@ -31,8 +31,9 @@ use file::File;
 
 /// Route IPv4 and IPv6 between links, screen what passes, and hold the peak under any load.
 ///
-/// Packets are forwarded by evenkeel; the kernel only moves frames. Rules are those of pf, without state: the last one that matches decides.
-/// On SIGHUP rules, routes and neighbours are read again, and not a packet is lost; if they cannot be used, the old ones stay.
+/// Packets are forwarded by evenkeel; the kernel only moves frames. Rules are those of pf, without state: the
+/// last one that matches decides. On SIGHUP rules, routes and neighbours are read again, and not a packet is
+/// lost; if they cannot be used, the old ones stay.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
@@ -72,8 +73,8 @@ as root:
 Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments."
 )]
 pub(crate) struct Arguments {
-    /// A demonstration in memory that needs nothing: a router between two cables is flooded at higher and higher rates. Its links are called
-    /// lan, where the flood comes from, and wan.
+    /// A demonstration in memory that needs nothing: a router between two cables is flooded at higher and
+    /// higher rates. Its links are called lan, where the flood comes from, and wan.
     #[arg(value_name = "cable", value_parser = ["cable"])]
     place: Option<String>,
     /// On cable: one rate in packets a second, such as 500k, or max [default: several, one after another].
@@ -82,24 +83,26 @@ pub(crate) struct Arguments {
     /// A file with options, in TOML.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A link, with the router's addresses on it; two or more. On a TAP, kernel=ADDRESS/LENGTH is for the kernel's end.
+    /// A link, with the router's addresses on it; two or more. On a TAP, kernel=ADDRESS/LENGTH is for the
+    /// kernel's end.
     #[arg(long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]")]
     link: Vec<Link>,
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
-    /// A route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole (unreachable, prohibit). PREFIX may be
-    /// default.
+    /// A route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole
+    /// (unreachable, prohibit). PREFIX may be default.
     #[arg(long, value_name = "PREFIX,via=GATEWAY")]
     route: Vec<StaticRoute>,
     /// A neighbour that need not be asked for its hardware address.
     #[arg(long, value_name = "ADDRESS,HARDWARE[,link=NAME]")]
     neighbor: Vec<StaticNeighbor>,
-    /// Follow the kernel's addresses, routes and neighbours of packet:NAME links, so that a routing daemon steers the router. The kernel must
-    /// not forward itself.
+    /// Follow the kernel's addresses, routes and neighbours of packet:NAME links, so that a routing daemon
+    /// steers the router. The kernel must not forward itself.
     #[arg(long)]
     kernel_routes: bool,
-    /// Processors to forward on, such as 0,1: a host on each, bound to it, with its share of the flows of every packet:NAME link. They share
-    /// nothing but the rules, so each keeps its flows in order, and every limit (--quota, --cycle-limit, queues) is that of each core. Give fewer
-    /// than the machine has: the kernel's own work for the links, the log and other programs need one that is never taken from them.
+    /// Processors to forward on, such as 0,1: a host on each, bound to it, with its share of the flows of
+    /// every packet:NAME link. They share nothing but the rules, so each keeps its flows in order, and every
+    /// limit (--quota, --cycle-limit, queues) is that of each core. Give fewer than the machine has: the
+    /// kernel's own work for the links, the log and other programs need one that is never taken from them.
     /// [default: one host, wherever the kernel puts it]
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cores: Vec<usize>,
@@ -109,8 +112,9 @@ pub(crate) struct Arguments {
     /// Where packets go that rules with `log` decide about, each with the rule as its comment.
     #[arg(long, value_name = "FILE.pcapng")]
     log: Option<PathBuf>,
-    /// Write frames that come or go by any link to a pcapng file; what the disk cannot take is discarded and counted, and holds nobody up. Of
-    /// each frame `snaplen` octets, of all frames those that `filter` says, in the language of tcpdump. Not with several --cores.
+    /// Write frames that come or go by any link to a pcapng file; what the disk cannot take is discarded and
+    /// counted, and holds nobody up. Of each frame `snaplen` octets, of all frames those that `filter` says,
+    /// in the language of tcpdump. Not with several --cores.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
     capture: Option<Inside>,
     /// Packets that may wait for screening.
@@ -195,7 +199,7 @@ fn complete(arguments: &Arguments) -> Result<(Arguments, File), Failure> {
     let text = read(path)?;
     let whole = crate::Cli::command();
     let command = whole.find_subcommand("route").unwrap_or(&whole);
-    let file = File::parse(path, &text, command).map_err(|mistake| Failure::Usage(mistake.to_string()))?;
+    let file = File::parse(path, &text, command).map_err(|error| Failure::Usage(error.to_string()))?;
     let (before, given): (Vec<OsString>, Vec<OsString>) =
         (std::env::args_os().take(2).collect(), std::env::args_os().skip(2).collect());
     let all = before.into_iter().chain(file.arguments().map(OsString::from)).chain(given);
@@ -241,12 +245,14 @@ impl Arguments {
         Config {
             output_queue_pkts: self.output_queue.into(),
             forward_nice: self.forward_nice,
-            transmit: match self.transmit {
-                TransmitMode::Latency => Transmit::Latency,
-                TransmitMode::Throughput => Transmit::Throughput,
-            },
             ..self.receiving.config(1)
         }
+        .with_alternatives(|alternatives| {
+            alternatives.transmit = match self.transmit {
+                TransmitMode::Latency => Transmit::Latency,
+                TransmitMode::Throughput => Transmit::Throughput,
+            };
+        })
     }
 
     fn changing(&self) -> Result<Changing, Failure> {
@@ -284,9 +290,9 @@ impl File {
                     }
                 });
                 let said = format!("`{entry}`: {what}");
-                Failure::Usage(place.map_or(said.clone(), |given| self.mistake(given.at, said).to_string()))
+                Failure::Usage(place.map_or(said.clone(), |given| self.error_at(given.at, said).to_string()))
             }
-            RouterError::Rules(mistake) => Failure::Usage(mistake.to_string()),
+            RouterError::Rules(error) => Failure::Usage(error.to_string()),
             RouterError::Links(what) | RouterError::Cores(what) => Failure::Usage(what),
             RouterError::Site(error) => error.into(),
             RouterError::Entry(what) => Failure::Machine(what),

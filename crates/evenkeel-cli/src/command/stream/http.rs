@@ -7,7 +7,7 @@ use evenkeel::link::Clock;
 use evenkeel_apps::http::Document;
 use evenkeel_apps::stream::{Ask, Web};
 
-use super::serve::{Task, TcpArguments};
+use super::serve::{Run, Task, TcpArguments};
 use crate::command::hosting::HostArguments;
 use crate::failure::Failure;
 use crate::quantity;
@@ -27,16 +27,14 @@ as root, in two terminals:
   curl -o document http://10.77.0.2/
 the same with TCP Fast Open, where the second request comes with its SYN:
   evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --fast-open
-  curl --tcp-fastopen http://10.77.0.2/; curl --tcp-fastopen http://10.77.0.2/
-
-Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments.")]
+  curl --tcp-fastopen http://10.77.0.2/; curl --tcp-fastopen http://10.77.0.2/")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
     /// Port.
     #[arg(long, value_name = "PORT", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// Octets of the document, such as 1300, 64k or 1G.
+    /// Bytes of the document, such as 1300, 64k or 1G.
     #[arg(long, value_name = "N", default_value = "1300", value_parser = quantity::count)]
     size: u64,
     /// What the server computes for each read, such as 100us.
@@ -60,5 +58,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ask = Ask::Request { text: text.as_slice().into(), answer: *size };
     let task = Task { port: *port, work: *work, count: *count, ask };
     let web = Web::new(Document::new(*size)).with_date(Clock::start()).with_timeout(*timeout);
-    streams.serve(host, receiving, web, task)
+    Run { host, receiving, streams, udp: None, tcp: Some(task) }.serve(web)
 }

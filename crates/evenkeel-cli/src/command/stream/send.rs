@@ -16,9 +16,7 @@ use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::monitor::Inside;
 use evenkeel_apps::quantity::three_digits;
 use evenkeel_apps::site::{Limits, Site};
-use evenkeel_apps::stream::{
-    self, Drain, Errand, Options, Outside, Pattern, Place, Sent, Serving, Source, Way,
-};
+use evenkeel_apps::stream::{self, Drain, Errand, Options, Outside, Pattern, Place, Sent, Source, Way};
 use serde::Serialize;
 
 use super::serve::FAST_OPEN_WAITING;
@@ -27,14 +25,14 @@ use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::{address, quantity, terminal};
 
-/// Send over one TCP connection: standard input, a file, or made-up octets; and write what comes back.
+/// Send over one TCP connection: standard input, a file, or made-up bytes; and write what comes back.
 ///
-/// When all is sent, that is said to the peer (half-close), and what it still sends is received to its end. TCP, IP, ARP and neighbour discovery
-/// are evenkeel's; the kernel only moves frames.
+/// When all is sent, that is said to the peer (half-close), and what it still sends is received to its end.
+/// TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 What comes back goes to standard output, and the report to standard error; with --octets or --json, or with --output FILE, the report goes to standard
-output. Made-up octets are compared with those that come back.
+output. Made-up bytes are compared with those that come back.
 
 On cable an evenkeel host at the other end gives back all it gets, or with --sink takes it only.
 
@@ -56,10 +54,11 @@ pub(crate) struct Arguments {
     /// What to send; `-` for standard input [default: standard input].
     #[arg(value_name = "FILE", conflicts_with = "octets")]
     file: Option<PathBuf>,
-    /// Send so many made-up octets, such as 1000, 64k or 1G; the same for the same --seed.
+    /// Send so many made-up bytes, such as 1000, 64k or 1G; the same for the same --seed.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     octets: Option<u64>,
-    /// Where what comes back is written; `-` for standard output [default: standard output; with --octets or --json it is only counted].
+    /// Where what comes back is written; `-` for standard output [default: standard output; with --octets or
+    /// --json it is only counted].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Whom to connect to. On a cable this is the server's address and port.
@@ -80,9 +79,10 @@ pub(crate) struct Arguments {
     /// On a cable: the other end takes what it gets and gives nothing back.
     #[arg(long)]
     sink: bool,
-    /// Send the first octets along with the SYN, which saves a round trip (TCP Fast Open, RFC 7413). A first connection, which says nothing, brings the
-    /// server's cookie for that. The server may get those octets twice: let it be something that does no harm if done twice. Where such SYNs vanish,
-    /// it goes on without.
+    /// Send the first bytes along with the SYN, which saves a round trip (TCP Fast Open, RFC 7413). A first
+    /// connection, which says nothing, brings the server's cookie for that. The server may get those bytes
+    /// twice: let it be something that does no harm if done twice. Where such SYNs vanish, it goes on
+    /// without.
     #[arg(long)]
     fast_open: bool,
     /// Stop after this long [default: when both sides have said all].
@@ -94,7 +94,8 @@ pub(crate) struct Arguments {
     /// Write frames that come or go to a pcapng file, as `evenkeel echo --help` says.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = crate::command::capture::inside)]
     capture: Option<Inside>,
-    /// Say on standard error how it goes this often, and how the connection is [default: on a terminal all the time].
+    /// Say on standard error how it goes this often, and how the connection is [default: on a terminal all
+    /// the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     stats_interval: Option<Duration>,
     /// Seed of what is made up.
@@ -209,8 +210,7 @@ impl Arguments {
         let fast_open = if self.fast_open { FAST_OPEN_WAITING as usize } else { 0 };
         let listener = ListenerConfig { fast_open, ..ListenerConfig::default() };
         let options = Options { port: self.to.port, listener, work: Duration::ZERO, count: None };
-        let serving = Serving { options, capture: None, connections: 0 };
-        Ok(Place::Cable { queues, other: Box::new(other), serving, echoes: !self.sink })
+        Ok(Place::Cable { queues, other: Box::new(other), options, echoes: !self.sink })
     }
 
     fn source(&self, outside: &Outside) -> Result<Source, Failure> {
@@ -306,7 +306,7 @@ fn describe(sent: &Sent) -> String {
         Some(false) => text.push_str("  something else came back than was sent\n"),
         _ => {}
     }
-    text.push_str(&show::host(&sent.tcp, &sent.books));
+    text.push_str(&(show::segments(&sent.tcp) + &show::drops(&sent.books)));
     if let Some(connection) = &sent.connection {
         text.push_str(&show::connection(connection));
     }

@@ -1,14 +1,16 @@
-//! `--tcp` of `evenkeel echo` and `evenkeel sink`.
+//! Running `evenkeel echo`, `evenkeel sink` and `evenkeel http`, and what they print.
 
 use std::time::Duration;
 
 use clap::Args;
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::tcp::ListenerConfig;
-use evenkeel_apps::monitor::Inside;
+use evenkeel_apps::books::Books;
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
+use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
 use evenkeel_apps::site::{Limits, Site};
-use evenkeel_apps::stream::{self, Ask, Cabled, Load, Options, Served, Service, Serving};
+use evenkeel_apps::stream::{Ask, Clients, Load, Options, Service};
+use evenkeel_apps::{blaster, service};
 use serde::Serialize;
 
 use super::show::{self, Moved, Telling};
@@ -25,18 +27,22 @@ pub(super) const FAST_OPEN_WAITING: u32 = 256;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TCP")]
 pub(crate) struct TcpArguments {
-    /// Report on connections as `ss -ti` does, on at most N, the busiest first: at the end, and at every --stats-interval.
+    /// Report on connections as `ss -ti` does, on at most N, the busiest first: at the end, and at every
+    /// --stats-interval.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
     pub(crate) connections: Option<usize>,
-    /// Connections that may wait to be accepted [default: 4096]. While so many do, SYNs are left where they are.
+    /// Connections that may wait to be accepted [default: 4096]. While so many do, SYNs are left where they
+    /// are.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     backlog: Option<u32>,
-    /// Take data that come with a SYN, from clients that have a cookie of ours (TCP Fast Open, RFC 7413), on at most N connections whose handshake is
-    /// not over [default: none; 256 without N]. A client's first connection gives it the cookie. Such data may come twice.
+    /// Take data that come with a SYN, from clients that have a cookie of ours (TCP Fast Open, RFC 7413), on
+    /// at most N connections whose handshake is not over [default: none; 256 without N]. A client's first
+    /// connection gives it the cookie. Such data may come twice.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fast_open: Option<u32>,
-    /// On cable: connections that the other end has open at a time, 128 of them at most at work [default: 16].
+    /// On cable: connections that the other end has open at a time, 128 of them at most at work [default:
+    /// 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: Option<u32>,
 }
@@ -66,84 +72,123 @@ impl TcpArguments {
         options.into_iter().find_map(|(given, name)| given.then_some(name))
     }
 
-    /// How to listen on a port.
-    fn serving(&self, task: &Task, capture: Option<Inside>) -> Serving {
+    /// How to serve connections.
+    fn listening<S>(&self, service: S, task: &Task) -> Listening<S> {
         let defaults = ListenerConfig::default();
         let backlog = self.backlog.map_or(defaults.backlog, |backlog| backlog as usize);
         let fast_open = self.fast_open.map_or(defaults.fast_open, |waiting| waiting as usize);
         let listener = ListenerConfig { backlog, fast_open, ..defaults };
         let Task { port, work, count, .. } = *task;
-        Serving {
-            options: Options { port, listener, work, count },
-            capture,
-            connections: self.connections.unwrap_or(0),
+        let options = Options { port, listener, work, count };
+        Listening { service, options, connections: self.connections.unwrap_or(0) }
+    }
+}
+
+/// A run of services: all there is to know about it.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) host: &'a HostArguments,
+    pub(crate) receiving: &'a Receiving,
+    pub(crate) streams: &'a TcpArguments,
+    /// The service over UDP, and what the other end of a cable does with it.
+    pub(crate) udp: Option<(service::Options, blaster::Options)>,
+    /// The one over TCP.
+    pub(crate) tcp: Option<Task>,
+}
+
+impl Run<'_> {
+    /// Serves, says how it goes, and prints what was done.
+    pub(crate) fn serve(self, service: impl Service + 'static) -> Result<(), Failure> {
+        let (site, port) = (self.host.site(self.receiving), self.port());
+        let (protocol, host) = (self.protocol(), self.host);
+        let mut telling = Telling::new(host.stats_interval, host.json);
+        let architecture = self.receiving.architecture().name();
+        let served = self.run(&site, service, &mut telling);
+        telling.clear();
+        let addresses = site.addresses.iter().map(ToString::to_string).collect();
+        let link = host.link.to_string();
+        print(&Output { link, protocol, architecture, addresses, port, served: &served? }, host.json)
+    }
+
+    fn port(&self) -> u16 {
+        let udp = self.udp.as_ref().map(|(service, _)| service.port);
+        udp.or(self.tcp.as_ref().map(|task| task.port)).unwrap_or_default()
+    }
+
+    fn protocol(&self) -> &'static str {
+        match (&self.udp, &self.tcp) {
+            (Some(_), Some(_)) => "udp+tcp",
+            (None, Some(_)) => "tcp",
+            _ => "udp",
         }
     }
 
-    /// Serves, says how it goes, and prints what was done.
-    pub(crate) fn serve(
-        &self,
-        host: &HostArguments,
-        receiving: &Receiving,
-        service: impl Service + 'static,
-        task: Task,
-    ) -> Result<(), Failure> {
-        let (site, port) = (host.site(receiving), task.port);
-        let mut telling = Telling::new(host.stats_interval, host.json);
-        let served = self.run(host, &site, service, task, &mut telling);
-        telling.clear();
-        let addresses = site.addresses.iter().map(ToString::to_string).collect();
-        let (link, architecture) = (host.link.to_string(), receiving.architecture().name());
-        let output = Output { link, protocol: "tcp", architecture, addresses, port, served: &served? };
-        print(&output, host.json)
+    /// One line that says where it can be reached.
+    fn place(&self, site: &Site) -> String {
+        let protocol = self.protocol().to_uppercase().replace('+', " and ");
+        let addresses: Vec<_> = site.addresses.iter().map(|cidr| cidr.address().to_string()).collect();
+        let (port, addresses, link) = (self.port(), addresses.join(" and "), &self.host.link);
+        format!("evenkeel: listening on {protocol} port {port} of {addresses}, at {link}")
     }
 
     fn run(
-        &self,
-        host: &HostArguments,
+        self,
         site: &Site,
         service: impl Service + 'static,
-        task: Task,
         telling: &mut Telling,
     ) -> Result<Served, Failure> {
+        let (host, place) = (self.host, self.place(site));
         let every = telling.every(host.stats_interval);
-        let serving = self.serving(&task, host.capture.clone());
-        let watch = |served: &Served| {
-            let connections: String = served.connections.iter().map(show::connection).collect();
-            telling.tell(moved(served), |moved| line(served, moved), &connections);
+        let news = |news: News<'_>| match news {
+            News::Started => eprintln!("{place}"),
+            News::Glance(served) => {
+                let connections =
+                    served.streams().map(|streams| &streams.connections[..]).unwrap_or_default();
+                let connections: String = connections.iter().map(show::connection).collect();
+                telling.tell(moved(served), |moved| line(served, moved), &connections);
+            }
         };
+        let listening = self.tcp.as_ref().map(|task| self.streams.listening(service, task));
+        let udp = self.udp.as_ref().map(|(service, _)| service.clone());
+        let serving = Serving { udp, tcp: listening, capture: host.capture.clone() };
         match host.place()? {
             Place::Cable { queues } => {
-                let (serving, load) = self.with_clients(site, host.duration, serving, task)?;
                 let other = other_end(site)?;
+                let (load, serving, duration) = self.with_other_end(site, serving)?;
                 let cable = Cabled { queues, other: &other, load };
-                Ok(stream::on_cable(site, cable, service, serving, every, watch)?)
+                Ok(serve::on_cable(site, cable, serving, Limits { duration, every }, news)?)
             }
             Place::Port(port) => {
                 let limits = Limits { duration: host.duration, every };
-                Ok(stream::on_device(site, &port, service, serving, limits, watch)?)
+                Ok(serve::on_device(site, &port, serving, limits, news)?)
             }
         }
     }
 
-    /// On a cable the clients say when it is enough.
-    fn with_clients(
-        &self,
+    /// On a cable the other end says when it is enough. Over UDP the time is given to both.
+    fn with_other_end<S>(
+        self,
         site: &Site,
-        duration: Option<Duration>,
-        serving: Serving,
-        task: Task,
-    ) -> Result<(Serving, Load), Failure> {
+        mut serving: Serving<S>,
+    ) -> Result<(Offer, Serving<S>, Option<Duration>), Failure> {
         let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
-        let Task { port, count, ask, .. } = task;
+        let duration = self.host.duration;
+        let Some(Task { port, count, ask, .. }) = self.tcp else {
+            let (_, load) = self.udp.ok_or_else(|| Failure::Usage("nothing to serve".into()))?;
+            let to = Endpoint::new(first.address(), load.to.port);
+            return Ok((Offer::Requests(blaster::Options { to, ..load }), serving, duration));
+        };
         let load = Load {
             to: Endpoint::new(first.address(), port),
-            clients: self.clients.unwrap_or(16) as usize,
+            clients: self.streams.clients.unwrap_or(16) as usize,
             count,
             duration: duration.or_else(|| count.is_none().then_some(Duration::from_secs(5))),
             ask,
         };
-        Ok((Serving { options: Options { count: None, ..serving.options }, ..serving }, load))
+        if let Some(listening) = &mut serving.tcp {
+            listening.options.count = None;
+        }
+        Ok((Offer::Connections(load), serving, None))
     }
 }
 
@@ -159,7 +204,7 @@ struct Output<'a> {
     served: &'a Served,
 }
 
-/// Prints what was served; it is a failure if the books do not balance.
+/// Prints what was served; it is a failure if not every frame is accounted for.
 fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
     let served = output.served;
     if json {
@@ -168,65 +213,92 @@ fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
         terminal::print(&describe(served))?;
     }
     Failure::of_device(served.device_failed.as_ref())?;
-    let clients = served.clients.as_ref().is_none_or(|clients| clients.books.conserved);
-    if !(served.books.conserved && clients) {
+    let clients = served.streams().and_then(|streams| streams.clients.as_ref());
+    if !(served.books.conserved && clients.is_none_or(|clients| clients.books.conserved)) {
         return Err(Failure::unbalanced());
     }
     crate::command::capture::judge(served.capture.as_ref())
 }
 
-const fn moved(served: &Served) -> Moved {
-    let Served { seconds, octets_in, octets_out, .. } = *served;
-    Moved { seconds, octets_in, octets_out }
+fn moved(served: &Served) -> Moved {
+    let (octets_in, octets_out) =
+        served.streams().map_or((0, 0), |streams| (streams.octets_in, streams.octets_out));
+    Moved { seconds: served.seconds, octets_in, octets_out }
 }
 
 /// One line of how it goes.
 fn line(served: &Served, moved: &str) -> String {
-    let mut line = format!(
-        "{:>8} s  {} connections, {} open",
-        three_digits(served.seconds),
-        count(served.accepted),
-        count(served.open)
-    );
-    for (times, what) in
-        [(served.failed, "failed"), (served.timed_out, "timed out"), (served.requests, "requests answered")]
-    {
-        if times > 0 {
-            line.push_str(&format!(", {} {what}", count(times)));
-        }
+    let mut parts = Vec::new();
+    if let Some(datagrams) = &served.datagrams {
+        parts.push(format!("{} requests, {} answered", datagrams.requests, datagrams.answers));
     }
-    line.push_str(&format!("; {moved}; {} % idle", percent(served.books.cpu.idle)));
-    line
+    if let Some(streams) = served.streams() {
+        let mut part = format!("{} connections, {} open", count(streams.accepted), count(streams.open));
+        for (times, what) in [
+            (streams.failed, "failed"),
+            (streams.timed_out, "timed out"),
+            (streams.requests, "requests answered"),
+        ] {
+            if times > 0 {
+                part.push_str(&format!(", {} {what}", count(times)));
+            }
+        }
+        parts.extend([part, moved.to_owned()]);
+    }
+    if served.datagrams.is_some() {
+        let Books { received, consumed, .. } = &served.books;
+        parts.push(format!(
+            "{received} frames received, {consumed} for the host itself, {} dropped",
+            served.books.dropped()
+        ));
+    }
+    parts.push(format!("{} % idle", percent(served.books.cpu.idle)));
+    format!("{:>8} s  {}", three_digits(served.seconds), parts.join("; "))
 }
 
 /// The final counters for people.
 fn describe(served: &Served) -> String {
     let all = show::moved(moved(served), Moved::default());
     let mut text = format!("{}\n", line(served, &all));
-    text.push_str(&show::host(&served.tcp, &served.books));
-    for connection in &served.connections {
+    if let Some(streams) = served.streams() {
+        text.push_str(&show::segments(&streams.tcp));
+    }
+    text.push_str(&show::drops(&served.books));
+    for connection in served.streams().iter().flat_map(|streams| &streams.connections) {
         text.push_str(&show::connection(connection));
     }
     if let Some(captured) = &served.capture {
         text.push_str(&crate::command::capture::line(captured));
     }
-    if let Some(clients) = &served.clients {
-        let asked = &clients.asked;
-        let unfinished = asked.opened - (asked.completed + asked.failed + asked.wrong).min(asked.opened);
-        text.push_str(&format!("  other end: {} of {} connections completed", asked.completed, asked.opened));
-        for (times, what) in [
-            (asked.failed, "failed"),
-            (asked.wrong, "wrong"),
-            (unfinished, "not finished"),
-            (asked.unopened, "not opened"),
-        ] {
-            if times > 0 {
-                text.push_str(&format!(", {} {what}", count(times)));
-            }
-        }
-        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-        let rate = asked.completed as f64 / clients.seconds.max(f64::MIN_POSITIVE);
-        text.push_str(&format!(", {}connections/s\n", si(rate)));
+    if let Some(generator) = served.datagrams.as_ref().and_then(|datagrams| datagrams.generator.as_ref()) {
+        let replies = match generator.replies {
+            0 => String::new(),
+            replies => format!(", {replies} came back"),
+        };
+        let (sent, rate) = (generator.sent, si(generator.offered_pps));
+        text.push_str(&format!("  other end sent {sent} at {rate}packets/s{replies}\n"));
+    }
+    if let Some(clients) = served.streams().and_then(|streams| streams.clients.as_ref()) {
+        text.push_str(&describe_clients(clients));
     }
     text
+}
+
+fn describe_clients(clients: &Clients) -> String {
+    let asked = &clients.asked;
+    let unfinished = asked.opened - (asked.completed + asked.failed + asked.wrong).min(asked.opened);
+    let mut text = format!("  other end: {} of {} connections completed", asked.completed, asked.opened);
+    for (times, what) in [
+        (asked.failed, "failed"),
+        (asked.wrong, "wrong"),
+        (unfinished, "not finished"),
+        (asked.unopened, "not opened"),
+    ] {
+        if times > 0 {
+            text.push_str(&format!(", {} {what}", count(times)));
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let rate = asked.completed as f64 / clients.seconds.max(f64::MIN_POSITIVE);
+    text + &format!(", {}connections/s\n", si(rate))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::core::tcp::counters::Counter;
-use evenkeel_apps::books::Books;
+use evenkeel_apps::books::{Books, Drop};
 use evenkeel_apps::quantity::{count, si, three_digits};
 use evenkeel_apps::stream::{ConnectionReport, TcpReport};
 
@@ -30,8 +30,8 @@ const TELLING: [(Counter, &str); 14] = [
     (Counter::InErrs, "in error"),
 ];
 
-/// One line of a host's TCP, and one for each reason of drops.
-pub(super) fn host(tcp: &TcpReport, books: &Books) -> String {
+/// One line of a host's TCP.
+pub(super) fn segments(tcp: &TcpReport) -> String {
     let (received, sent) = (tcp.count(Counter::InSegs), tcp.count(Counter::OutSegs));
     let mut text = format!("  segments: {} received, {} sent", count(received), count(sent));
     for (counter, what) in TELLING {
@@ -40,11 +40,13 @@ pub(super) fn host(tcp: &TcpReport, books: &Books) -> String {
             text.push_str(&format!(", {} {what}", count(times)));
         }
     }
-    text.push('\n');
-    for drop in &books.drops {
-        text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
-    }
-    text
+    text + "\n"
+}
+
+/// One line for each reason of drops.
+pub(super) fn drops(books: &Books) -> String {
+    let line = |drop: &Drop| format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason);
+    books.drops.iter().map(line).collect()
 }
 
 /// A connection on two lines, as `ss -ti` shows it.
@@ -83,7 +85,7 @@ pub(super) fn connection(connection: &ConnectionReport) -> String {
     text
 }
 
-/// Octets in and out as of some time.
+/// Bytes in and out as of some time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moved {
     pub(super) seconds: f64,
@@ -92,7 +94,7 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// Octets a second each way, since `before`.
+    /// Bytes a second each way, since `before`.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(super) fn rates(self, before: Self) -> (f64, f64) {
         let seconds = self.seconds - before.seconds;
@@ -103,19 +105,20 @@ impl Moved {
     }
 }
 
-/// `1.23 G octets in (45.6 M octets/s)`, and the same out; what was not moved is not mentioned.
+/// `1.23 G bytes in (45.6 MB/s)`, and the same out; what was not moved is not mentioned.
 pub(super) fn moved(moved: Moved, before: Moved) -> String {
     let (rate_in, rate_out) = moved.rates(before);
     let ways = [("in", moved.octets_in, rate_in), ("out", moved.octets_out, rate_out)];
     let parts = ways
         .into_iter()
         .filter(|(_, octets, _)| *octets > 0)
-        .map(|(way, octets, rate)| format!("{} octets {way} ({}octets/s)", count(octets), si(rate)));
+        .map(|(way, octets, rate)| format!("{} bytes {way} ({}B/s)", count(octets), si(rate)));
     let parts: Vec<String> = parts.collect();
     if parts.is_empty() { "nothing in or out".to_owned() } else { parts.join(", ") }
 }
 
-/// Says how it goes: on a terminal on one line that is written over, else on lines of their own, if that is asked for.
+/// Says how it goes: on a terminal on one line that is written over, else on lines of their own, if that is
+/// asked for.
 #[derive(Debug)]
 pub(super) struct Telling {
     lines: bool,
@@ -135,7 +138,8 @@ impl Telling {
         every.or_else(|| self.progress.is_active().then_some(OFTEN))
     }
 
-    /// Tells: `line` makes the line of what moved since the last time, `more` is what follows on lines of their own.
+    /// Tells: `line` makes the line of what moved since the last time, `more` is what follows on lines of
+    /// their own.
     pub(super) fn tell(&mut self, now: Moved, line: impl FnOnce(&str) -> String, more: &str) {
         let line = line(&moved(now, self.before));
         self.before = now;

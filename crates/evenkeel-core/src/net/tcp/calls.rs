@@ -1,12 +1,12 @@
 //! The calls of programs (RFC 9293 3.9.1).
 
-use super::super::Net;
-use super::Holder;
+use super::super::state::Net;
+use super::state::Holder;
 use crate::demux::Binding;
 use crate::id::{ProcessId, SocketId};
 use crate::socket::{ConnectError, Descriptor, ListenError, Listener, Stream};
-use crate::tcp::connection::{Info, Unavailable};
-use crate::tcp::endpoint::{self, ListenAt};
+use crate::tcp::connection::{Info, StreamOption, Unavailable};
+use crate::tcp::endpoint::{self, ListenAt, NotConnected};
 use crate::tcp::state::State;
 use crate::tcp::table::Id;
 use crate::tcp::{Connection, Counters, Endpoint, FourTuple, ListenerConfig};
@@ -26,7 +26,7 @@ impl Net {
         if at.address.is_some_and(|address| address.is_multicast() || !self.stack.is_local(&address)) {
             return Err(ListenError::NotLocal);
         }
-        self.tcp.endpoint.listen(at, config, None).map_err(|_| ListenError::InUse)?;
+        let at = self.tcp.endpoint.listen(at, config, None).map_err(|_| ListenError::InUse)?;
         let socket = self.install_descriptor(Descriptor::Listener(Box::new(Listener {
             owner,
             at,
@@ -146,12 +146,32 @@ impl Net {
         }
     }
 
-    /// One of the calls that give nothing back.
-    pub(crate) fn with_stream(&mut self, socket: SocketId, call: impl FnOnce(&mut Endpoint, Id)) {
-        if let Some(id) = self.stream(socket) {
-            call(&mut self.tcp.endpoint, id);
-            self.tcp.stirred = true;
-        }
+    /// A call on a stream's connection.
+    ///
+    /// # Errors
+    /// It is no stream.
+    pub(crate) fn with_stream<R>(
+        &mut self,
+        socket: SocketId,
+        call: impl FnOnce(&mut Endpoint, Id) -> R,
+    ) -> Result<R, NotConnected> {
+        let id = self.stream(socket).ok_or(NotConnected)?;
+        self.tcp.stirred = true;
+        Ok(call(&mut self.tcp.endpoint, id))
+    }
+
+    /// Chooses something for one stream. Its window is no larger than those of others can be.
+    pub(crate) fn set_stream(
+        &mut self,
+        socket: SocketId,
+        option: StreamOption,
+        now: Instant,
+    ) -> Result<(), NotConnected> {
+        let option = match (option, self.config.window_max()) {
+            (StreamOption::ReceiveBuffer(bytes), Some(most)) => StreamOption::ReceiveBuffer(bytes.min(most)),
+            _ => option,
+        };
+        self.with_stream(socket, |endpoint, id| endpoint.set(id, option, now)).flatten()
     }
 
     /// The connection goes on without its socket until both sides have said all, or for good if it is aborted.
@@ -161,9 +181,10 @@ impl Net {
         self.tcp.stirred = true;
     }
 
-    pub(crate) fn abort_stream(&mut self, socket: SocketId, now: Instant) {
-        self.with_stream(socket, Endpoint::abort);
+    pub(crate) fn abort_stream(&mut self, socket: SocketId, now: Instant) -> Result<(), NotConnected> {
+        let result = self.with_stream(socket, Endpoint::abort).flatten();
         self.close(socket, now);
+        result
     }
 
     pub(crate) fn stream_info(&self, socket: SocketId) -> Option<(FourTuple, Info)> {

@@ -2,6 +2,8 @@
 //!
 //! | looking for | file |
 //! | --- | --- |
+//! | what a host knows of its connections | `state.rs` |
+//! | its secret; what the endpoint knows of who demultiplexes | `settings.rs` |
 //! | segments in, segments out, passing time, what programs are told | `segments.rs` |
 //! | the calls of programs | `calls.rs` |
 //! | channels of listeners and connections; asynchronous protocol processing | `processing.rs` |
@@ -9,155 +11,7 @@
 mod calls;
 mod processing;
 mod segments;
+mod settings;
+mod state;
 
-use std::sync::Arc;
-
-use super::Net;
-use crate::config::Config;
-use crate::id::{ChannelId, ProcessId, SocketId};
-use crate::receive::{DeviceWork, Plan};
-use crate::tcp::table::Id;
-use crate::tcp::{Endpoint, EndpointConfig, Secret};
-use crate::time::Instant;
-
-use processing::{Processing, Spare};
-
-/// TCP of a host.
-#[derive(Debug)]
-pub(crate) struct Tcp {
-    pub(crate) endpoint: Endpoint,
-    /// What the host knows of each connection, by its place in the endpoint's table.
-    holders: Vec<Option<Stored>>,
-    /// Sockets that listen. Few; the endpoint finds the one for a segment.
-    listeners: Vec<SocketId>,
-    /// There may be segments to send, or something to tell.
-    stirred: bool,
-    /// For so many units they have waited for a program to have its turn.
-    held: u8,
-    /// When the endpoint has something to do. As of the last time it was stirred.
-    deadline: Instant,
-    /// Of each process.
-    processing: Vec<Processing>,
-    /// Processes that have segments to process, and have to be told.
-    pub(crate) called: Vec<ProcessId>,
-    /// Channels of connections that hold nothing at the moment.
-    spare: Spare,
-}
-
-/// Whose a connection is.
-#[derive(Debug, Clone, Copy)]
-struct Holder {
-    id: Id,
-    /// Who processes its segments: who has it, or had it, or will accept it.
-    process: Option<ProcessId>,
-    /// The descriptor, as long as somebody has it open.
-    socket: Option<SocketId>,
-    /// Its channel, while that holds segments, or is on an adaptor.
-    channel: Option<ChannelId>,
-}
-
-impl Net {
-    pub(crate) fn set_secret(&mut self, secret: Secret) -> bool {
-        let endpoint = &self.tcp.endpoint;
-        let used = !endpoint.is_empty() || endpoint.waiting() > 0 || endpoint.listeners().next().is_some();
-        if self.config.secret.is_some() || used || endpoint.counters().iter().any(|(_, count)| count > 0) {
-            return false;
-        }
-        self.config.secret = Some(secret);
-        self.stack.set_secret(secret);
-        self.table.set_secret(secret);
-        self.tcp = Tcp::new(&self.config);
-        true
-    }
-}
-
-impl Tcp {
-    pub(crate) fn new(config: &Config) -> Self {
-        let secret = config.secret.unwrap_or_else(|| Secret::of_seed(config.seed));
-        let plan = Plan::of(config.architecture, config.device_work);
-        let mut endpoint = Endpoint::new(endpoint_config(config, plan), secret);
-        if plan.device == DeviceWork::None {
-            endpoint.report_ends();
-        }
-        Self {
-            endpoint,
-            holders: Vec::new(),
-            listeners: Vec::new(),
-            stirred: false,
-            held: 0,
-            deadline: Instant::NEVER,
-            processing: Vec::new(),
-            called: Vec::new(),
-            spare: Spare::default(),
-        }
-    }
-
-    /// What is known of a connection, if its place has had no other since.
-    fn holder(&self, id: Id) -> Option<Holder> {
-        self.holders.get(id.index() as usize)?.filter(|stored| stored.id == id).map(Stored::read)
-    }
-
-    fn set_holder(&mut self, holder: Holder) {
-        let place = holder.id.index() as usize;
-        if place >= self.holders.len() {
-            self.holders.resize(place + 1, None);
-        }
-        if let Some(slot) = self.holders.get_mut(place) {
-            *slot = Some(Stored::of(holder));
-        }
-    }
-
-    /// Changes what is known of a connection, if anything is.
-    fn change_holder(&mut self, id: Id, change: impl FnOnce(&mut Holder)) {
-        if let Some(mut holder) = self.holder(id) {
-            change(&mut holder);
-            self.set_holder(holder);
-        }
-    }
-}
-
-/// Under `soft-lrp` a window is no larger than what a channel holds: all of it may come before the process has its turn, and what the peer was told to send
-/// is not to be dropped.
-fn endpoint_config(config: &Config, plan: Plan) -> EndpointConfig {
-    let mut tcp = config.tcp.clone();
-    if plan.is_lazy() && plan.device != DeviceWork::None {
-        let most = processing::window_held_max(config.segment_pkts);
-        let connection = Arc::make_mut(&mut tcp.connection);
-        connection.receive_buffer_max = connection.receive_buffer_max.min(most);
-        connection.receive_buffer_initial = connection.receive_buffer_initial.min(most);
-    }
-    tcp
-}
-
-/// A [`Holder`] in 20 octets: there may be very many.
-#[derive(Debug, Clone, Copy)]
-struct Stored {
-    id: Id,
-    process: u32,
-    socket: u32,
-    channel: u32,
-}
-
-impl Stored {
-    /// There is none.
-    const NONE: u32 = u32::MAX;
-
-    fn of(holder: Holder) -> Self {
-        Self {
-            id: holder.id,
-            process: holder.process.map_or(Self::NONE, |process| process.0),
-            socket: holder.socket.map_or(Self::NONE, |socket| socket.0),
-            channel: holder.channel.map_or(Self::NONE, |channel| channel.0),
-        }
-    }
-
-    fn read(self) -> Holder {
-        let some = |number: u32| (number != Self::NONE).then_some(number);
-        Holder {
-            id: self.id,
-            process: some(self.process).map(ProcessId),
-            socket: some(self.socket).map(SocketId),
-            channel: some(self.channel).map(ChannelId),
-        }
-    }
-}
+pub(crate) use state::Tcp;

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::drop::{IpDrop, LinkDrop};
+use crate::stack::address::{ALL_ROUTERS, link_local_of};
 use crate::time::Duration;
 use crate::wire::Ipv6Address;
 

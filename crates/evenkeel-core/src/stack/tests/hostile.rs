@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::echo::{fragments_v4, fragments_v6};
 use super::*;
+use crate::stack::random::Random;
 use crate::time::Duration;
 
 /// Valid frames of every kind that input knows.

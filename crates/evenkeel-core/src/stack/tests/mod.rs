@@ -15,6 +15,11 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::drop::Reason;
+use crate::frame::{Frame, Pool};
+use crate::ledger::Ledger;
+use crate::tcp::Ecn;
+use crate::time::Instant;
+use crate::wire::{EthernetAddress, EthernetFrame, IpAddress, IpCidr, Ipv4Address};
 
 /// A stack with everything a host would put around it.
 pub(in crate::stack) struct Node {

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::drop::{IpDrop, LinkDrop, UdpDrop};
+use crate::stack::address::{link_local_of, solicited_node};
+use crate::tcp::Secret;
 
 #[test]
 fn datagrams_of_every_size_cross_over_both_families() {

@@ -64,7 +64,7 @@ fn requests(timestamps: bool, per_second: u64, seconds: u64) -> u32 {
         while let Some(id) = world.ends[1].accept(&HTTP) {
             // The request came with the handshake's last ACK, or right behind it.
             world.ends[1].write(id, b"!").unwrap();
-            world.ends[1].shutdown(id);
+            world.ends[1].shutdown(id).unwrap();
         }
         while let Some(event) = world.ends[1].poll_event() {
             if let Event::Connection(id, Readiness { over: true, .. }) = event {

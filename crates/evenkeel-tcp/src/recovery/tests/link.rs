@@ -66,7 +66,7 @@ enum Event {
 pub(super) struct Flow {
     pub(super) recovery: Recovery,
     receiver: Receiver,
-    /// Octets sent for the first time, and how many there are to send.
+    /// Bytes sent for the first time, and how many there are to send.
     sent: u64,
     total: u64,
     acked: u64,
@@ -307,7 +307,7 @@ impl<F: FnMut(Packet) -> Fortune> World<F> {
         self.pump(flow);
     }
 
-    /// Octets acknowledged, by flow.
+    /// Bytes acknowledged, by flow.
     pub(super) fn acked(&self) -> Vec<u64> {
         self.flows.iter().map(|flow| flow.acked).collect()
     }
@@ -361,7 +361,7 @@ impl Receiver {
     }
 }
 
-/// The sequence number of an octet of data.
+/// The sequence number of an byte of data.
 #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
 fn number(octet: u64) -> SeqNumber {
     ISS + 1 + octet as u32

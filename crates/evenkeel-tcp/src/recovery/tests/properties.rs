@@ -34,7 +34,7 @@ pub(super) fn check(recovery: &Recovery) {
 /// What may happen to a sender.
 #[derive(Debug, Clone)]
 enum Step {
-    /// New octets leave, allowed or not.
+    /// New bytes leave, allowed or not.
     New(u16),
     /// What is lost is sent again, so many times.
     Again(u8),
@@ -159,7 +159,7 @@ impl Sender {
         }
     }
 
-    /// From here on nothing is lost: every octet that was must be sent again, and all is acknowledged in the end.
+    /// From here on nothing is lost: every byte that was must be sent again, and all is acknowledged in the end.
     fn finish(&mut self) {
         for _ in 0..20_000 {
             if self.recovery.is_empty() {

@@ -14,7 +14,7 @@ use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::SocketId;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
-use evenkeel_link::Bell;
+use evenkeel_link::EventFd;
 
 use super::screen::{Report, ScreenQueue};
 
@@ -43,7 +43,7 @@ impl Shown {
 type Answer = (Verdict, Vec<u8>);
 
 /// The process that shows packets to the thread and gives its verdicts.
-struct Aside {
+struct ThreadScreening {
     queue_pkts: usize,
     queue: ScreenQueue,
     to_judge: SyncSender<Shown>,
@@ -53,7 +53,7 @@ struct Aside {
     report: Arc<Report>,
 }
 
-/// How a function aside is getting on.
+/// How a function on a thread of its own is getting on.
 #[derive(Debug, Clone)]
 pub struct Waiting(Arc<AtomicU64>);
 
@@ -68,40 +68,42 @@ impl Waiting {
 /// How often the process looks by itself, should nobody wake it.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Makes `function` screen all that the engine's host forwards from now on, on a thread of its own: however long it takes, and even if it never returns,
-/// the host goes on with everything that is not to be forwarded. At most `queue_pkts` packets are with the function, and as many wait for it;
-/// what comes beyond that is shed at the rings, or dropped by the screening queue.
+/// Makes `function` screen all that the engine's host forwards from now on, on a thread of its own: however
+/// long it takes, and even if it never returns, the host goes on with everything that is not to be forwarded.
+/// At most `queue_pkts` packets are with the function, and as many wait for it; what comes beyond that is
+/// shed at the rings, or dropped by the screening queue.
 ///
-/// If the function panics, the packets that are with it are dropped, and so is everything to be forwarded from then on: as when a screening
-/// process ends.
+/// If the function panics, the packets that are with it are dropped, and so is everything to be forwarded
+/// from then on: as when a screening process ends.
 ///
 /// # Errors
 /// If there can be no thread, or no further descriptor.
-pub fn aside(
+pub fn screen_on_thread(
     engine: &mut Engine,
     queue_pkts: usize,
     report: Arc<Report>,
     mut function: impl FnMut(&Shown) -> Verdict + Send + 'static,
 ) -> io::Result<Waiting> {
-    let bell = Bell::new()?;
+    let event = EventFd::new()?;
     // Never more than `queue_pkts` are under way, so that neither side ever waits for room.
     let (to_judge, shown) = sync_channel::<Shown>(queue_pkts.max(1));
     let (answer, judged) = sync_channel::<Answer>(queue_pkts.max(1));
-    let rung = bell.clone();
+    let notified = event.clone();
     thread::Builder::new().name("screening".to_owned()).spawn(move || {
-        // Rung also when the function panics, and after these ends are gone (locals go in reverse): the process is to see that.
-        let bell = RingAtEnd(rung);
+        // Notified also when the function panics, and after these ends are gone (locals go in reverse): the
+        // process is to see that.
+        let event = NotifyAtEnd(notified);
         let (shown, answer) = (shown, answer);
         for shown in shown {
             let verdict = function(&shown);
             if answer.send((verdict, shown.packet)).is_err() {
                 return;
             }
-            bell.0.ring();
+            event.0.notify();
         }
     })?;
     let waiting = Waiting(Arc::default());
-    let program = Aside {
+    let program = ThreadScreening {
         queue_pkts: queue_pkts.max(1),
         queue: ScreenQueue::new(queue_pkts.max(1)),
         to_judge,
@@ -112,8 +114,8 @@ pub fn aside(
     };
     engine.host_mut().require_screening();
     let process = engine.host_mut().spawn("screening", 0, Box::new(program));
-    engine.attend(bell.fd(), move |host, now| {
-        if bell.heard() {
+    engine.attend(event.fd(), move |host, now| {
+        if event.take() {
             host.wake_process(process, now);
         }
     });
@@ -121,21 +123,21 @@ pub fn aside(
 }
 
 /// Rings when it goes.
-struct RingAtEnd(Bell);
+struct NotifyAtEnd(EventFd);
 
-impl Drop for RingAtEnd {
+impl Drop for NotifyAtEnd {
     fn drop(&mut self) {
-        self.0.ring();
+        self.0.notify();
     }
 }
 
-impl fmt::Debug for Aside {
+impl fmt::Debug for ThreadScreening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Aside").field("queue_pkts", &self.queue_pkts).finish_non_exhaustive()
+        f.debug_struct("ThreadScreening").field("queue_pkts", &self.queue_pkts).finish_non_exhaustive()
     }
 }
 
-impl Aside {
+impl ThreadScreening {
     /// Gives the verdicts that have come; false if none will come any more.
     fn judge(&mut self, system: &mut System<'_>, queue: SocketId) -> bool {
         loop {
@@ -178,7 +180,7 @@ impl Aside {
     }
 }
 
-impl Program for Aside {
+impl Program for ThreadScreening {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let queue = match self.queue.open(system, &self.report) {
             Ok(queue) => queue,

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-/// A mistake in a file: `rules.conf:7:12: expected an address, found `10.0.0``.
+/// An error in a file: `rules.conf:7:12: expected an address, found `10.0.0``.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
+pub struct TextError {
     /// The file, or what else the text is called.
     pub file: String,
     /// Counted from 1.
@@ -15,8 +15,8 @@ pub struct Mistake {
     pub what: String,
 }
 
-impl Mistake {
-    /// A mistake at octet `at` of `text`, which is what `file` contains.
+impl TextError {
+    /// An error at octet `at` of `text`, which is what `file` contains.
     #[must_use]
     pub fn at(file: &str, text: &str, at: usize, what: impl Into<String>) -> Self {
         let before = text.get(..at).unwrap_or(text);
@@ -27,13 +27,13 @@ impl Mistake {
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.what)
     }
 }
 
-impl core::error::Error for Mistake {}
+impl core::error::Error for TextError {}
 
 /// `a`, `a or b`, `a, b or c`.
 #[must_use]
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn lines_and_columns_count_from_one_and_columns_in_characters() {
         let text = "a\nµx y";
-        let place = |at| (Mistake::at("f", text, at, "").line, Mistake::at("f", text, at, "").column);
+        let place = |at| (TextError::at("f", text, at, "").line, TextError::at("f", text, at, "").column);
         assert_eq!(
             [place(0), place(1), place(2), place(4), place(99)],
             [(1, 1), (1, 2), (2, 1), (2, 2), (2, 5)]

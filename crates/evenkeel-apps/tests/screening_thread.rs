@@ -1,4 +1,5 @@
-//! Screening by a function on a thread of its own: one that hangs, or panics, does not stop what is not to be forwarded.
+//! Screening by a function on a thread of its own: one that hangs, or panics, does not stop what is not to be
+//! forwarded.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use evenkeel::Engine;
 use evenkeel_apps::requests::{Requests, Shape};
-use evenkeel_apps::route::aside::{Waiting, aside};
 use evenkeel_apps::route::screen::Report;
+use evenkeel_apps::route::screening_thread::{Waiting, screen_on_thread};
 use evenkeel_apps::service::{Options, Service, Tally};
 use evenkeel_core::cable::{self, End};
 use evenkeel_core::drop::QueueDrop;
@@ -44,7 +45,8 @@ impl Gate {
     }
 }
 
-/// A router with an echo service, whose packets are judged behind a gate; the test is at the other ends of its cables.
+/// A router with an echo service, whose packets are judged behind a gate; the test is at the other ends of
+/// its cables.
 struct Stand {
     engine: Engine,
     lan: End,
@@ -93,7 +95,8 @@ impl Stand {
         wan.attach(&mut pool).unwrap();
         let (gate, report) = (Arc::new(Gate::default()), Arc::new(Report::default()));
         let judge = Arc::clone(&gate);
-        let waiting = aside(&mut engine, LIMIT, Arc::clone(&report), move |_shown| judge.pass()).unwrap();
+        let waiting =
+            screen_on_thread(&mut engine, LIMIT, Arc::clone(&report), move |_shown| judge.pass()).unwrap();
         let mut stand = Self { engine, lan, wan, pool, through, local, gate, report, waiting };
         stand.run(Duration::from_millis(5));
         stand

@@ -1,4 +1,4 @@
-//! A bell: one thread rings it, another one that sleeps in a [`crate::Halt`] hears it.
+//! An eventfd (eventfd(2)): one thread notifies, another one that sleeps in a [`crate::Halt`] wakes up.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Rung by one thread, heard by another that watches its descriptor. Copies are the same bell.
+/// Notified by one thread, taken by another that watches its descriptor. Copies are the same.
 #[derive(Debug, Clone)]
-pub struct Bell {
+pub struct EventFd {
     event: Arc<OwnedFd>,
 }
 
-impl Bell {
-    /// A bell that has not been rung.
+impl EventFd {
+    /// One that has not been notified.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
@@ -22,19 +22,19 @@ impl Bell {
         Ok(Self { event: Arc::new(event) })
     }
 
-    /// Makes [`Bell::fd`] readable.
-    pub fn ring(&self) {
-        // Fails only when it has been rung 2^64 times and nobody heard.
+    /// Makes [`EventFd::fd`] readable.
+    pub fn notify(&self) {
+        // Fails only when it has been notified 2^64 times and nobody took it.
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
     }
 
-    /// Whether it was rung since the last call; several times count as one.
+    /// Whether it was notified since the last call; several times count as one.
     #[must_use]
-    pub fn heard(&self) -> bool {
+    pub fn take(&self) -> bool {
         rustix::io::read(&*self.event, &mut [0; 8]).is_ok()
     }
 
-    /// Readable while it has been rung and not heard.
+    /// Readable while it has been notified and not taken.
     #[must_use]
     pub fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.event)

@@ -1,4 +1,5 @@
-//! Looking at hosts while they run. None of them stops for it: each describes itself between two units of work.
+//! Looking at hosts while they run. None of them stops for it: each describes itself between two units of
+//! work.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -6,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use evenkeel::Remote;
 use evenkeel_core::time::{Duration, Instant};
 
-use super::part::{Part, lock};
-use super::report::Routed;
+use super::part::Part;
+use super::report::{Routed, lock};
 
 /// How long to wait for what a host says of itself. One that is in a long unit of work says it later.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Asks hosts what they have done.
-pub(super) struct Looks {
+pub(super) struct Reports {
     hosts: Remote,
     parts: Vec<Arc<Mutex<Part>>>,
     start: Instant,
@@ -30,15 +31,16 @@ struct Seen {
     asked: bool,
 }
 
-impl Looks {
-    /// Looks at hosts that have run since `start`.
+impl Reports {
+    /// Reports at hosts that have run since `start`.
     pub(super) fn new(hosts: Remote, parts: &[Arc<Mutex<Part>>], start: Instant) -> Self {
         let (tell, told) = channel();
         Self { hosts, parts: parts.to_vec(), start, tell, told, seen: vec![Seen::default(); parts.len()] }
     }
 
-    /// What each host has done, as it says now, or said before if it does not answer; `None` before all have answered once.
-    pub(super) fn look(&mut self) -> Option<Vec<Routed>> {
+    /// What each host has done, as it says now, or said before if it does not answer; `None` before all have
+    /// answered once.
+    pub(super) fn collect(&mut self) -> Option<Vec<Routed>> {
         for (index, (seen, part)) in self.seen.iter_mut().zip(&self.parts).enumerate() {
             if !core::mem::replace(&mut seen.asked, true) {
                 let (part, tell, start) = (Arc::clone(part), self.tell.clone(), self.start);

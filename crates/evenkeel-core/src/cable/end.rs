@@ -1,0 +1,318 @@
+//! The ends of a cable.
+
+use core::sync::atomic::Ordering;
+use core::task::Waker;
+
+use super::adaptor::{Adaptor, Rings, adaptor};
+use super::options::Options;
+use super::transmit::TransmitRing;
+use crate::demux::steering_hash;
+use crate::frame::{Frame, Pool, PoolLimit};
+use crate::interface::{Demultiplexer, Interface, RxQueue};
+use crate::wire::EthernetAddress;
+
+/// What became of the frames sent towards one end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WireCounters {
+    /// Put into a ring, and taken from it or still there.
+    pub accepted: u64,
+    /// Shed because the ring was full, or left in a channel's ring when that was closed.
+    pub shed: u64,
+    /// Classified by the adaptor as nobody's.
+    pub discarded: u64,
+}
+
+/// A new cable with its two ends.
+#[must_use]
+pub fn pair(a: Options, b: Options) -> (End, End) {
+    let (into_a, rings_a) = adaptor(&a);
+    let (into_b, rings_b) = adaptor(&b);
+    (End::new(a, rings_a, into_b), End::new(b, rings_b, into_a))
+}
+
+/// One end of a cable. A host takes it as an interface, or a load generator and a simulator use it directly.
+#[derive(Debug)]
+pub struct End {
+    options: Options,
+    rings: Rings,
+    peer: Adaptor,
+}
+
+impl End {
+    fn new(options: Options, rings: Rings, peer: Adaptor) -> Self {
+        Self { options, rings, peer }
+    }
+
+    /// Sends one frame, from the Ethernet header on. Returns whether the other end had room for it.
+    ///
+    /// The other end is woken, if it asked to be, by [`Interface::flush`].
+    pub fn send(&mut self, frame: &[u8]) -> bool {
+        if let Some(demultiplexer) = &mut self.peer.demultiplexer {
+            demultiplexer.follow();
+        }
+        if frame.len() > self.peer.mtu + 18 {
+            self.peer.discarded += 1;
+            return false;
+        }
+        self.peer.deliver(frame)
+    }
+
+    /// Says that `count` further frames that were received here have left the other end, if that was opened with [`Completion::ByPeer`](super::Completion::ByPeer).
+    /// Its host is woken to reclaim them if it halts.
+    pub fn complete(&mut self, count: u64) {
+        self.peer.complete(count);
+    }
+
+    /// Who is woken when a frame arrives at an armed ring. Can be set once.
+    pub fn set_waker(&self, waker: Waker) {
+        let _ = self.rings.waker.set(waker);
+    }
+
+    /// What became of the frames sent from this end.
+    #[must_use]
+    pub fn sent(&self) -> WireCounters {
+        let queues = self.peer.queues.iter();
+        let channels = self.peer.demultiplexer.iter().flat_map(|d| d.channels.iter().flatten());
+        let shed: u64 = queues.chain(channels).map(|inlet| inlet.shared.shed.0.load(Ordering::Relaxed)).sum();
+        let closed = self.peer.demultiplexer.as_ref().map_or((0, 0), |d| (d.closed.shed, d.closed.unread));
+        WireCounters {
+            accepted: self.peer.accepted - closed.1,
+            shed: shed + closed.0 + closed.1,
+            discarded: self.peer.discarded,
+        }
+    }
+
+    /// The ring of the other end that a frame would be steered to, if that end does not demultiplex.
+    #[must_use]
+    pub fn steers_to(&self, frame: &[u8]) -> usize {
+        steering_hash(frame) as usize % self.peer.queues.len().max(1)
+    }
+}
+
+impl Interface for End {
+    fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    fn address(&self) -> EthernetAddress {
+        self.options.address
+    }
+
+    fn mtu(&self) -> usize {
+        self.options.mtu
+    }
+
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        if let Some(ring) = &self.rings.transmit {
+            ring.attach(pool)?;
+        }
+        if self.rings.control.is_some() {
+            return Ok(());
+        }
+        for queue in &mut self.rings.queues {
+            pool.grow(queue.missing)?;
+            queue.refill(pool);
+        }
+        Ok(())
+    }
+
+    fn queues(&self) -> usize {
+        self.rings.queues.len()
+    }
+
+    fn queue(&self, index: usize) -> &dyn RxQueue {
+        let last = self.rings.queues.len() - 1;
+        &self.rings.queues[index.min(last)]
+    }
+
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
+        let last = self.rings.queues.len() - 1;
+        &mut self.rings.queues[index.min(last)]
+    }
+
+    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
+        if self.rings.transmit.as_ref().is_some_and(TransmitRing::is_full) {
+            return Err(frame);
+        }
+        // What the other end has no room for is lost on the wire, and counted there.
+        let arrived = self.send(frame.bytes());
+        match &mut self.rings.transmit {
+            Some(ring) => {
+                ring.push(frame);
+                if !arrived {
+                    ring.lost();
+                }
+            }
+            None => pool.recycle(frame),
+        }
+        Ok(())
+    }
+
+    fn reports_sent(&self) -> bool {
+        self.rings.transmit.is_some()
+    }
+
+    fn unreclaimed(&self) -> usize {
+        self.rings.transmit.as_ref().map_or(0, TransmitRing::unreclaimed)
+    }
+
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        self.rings.transmit.as_mut().map_or(0, |ring| ring.reclaim(pool, limit_pkts))
+    }
+
+    fn flush(&mut self) {
+        self.peer.ring_doorbells();
+    }
+
+    fn channel_interrupts(&self) -> bool {
+        self.rings.control.as_ref().is_some_and(|control| !control.doorbell.is_empty())
+    }
+
+    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
+        Some(self.rings.control.as_mut()?)
+    }
+
+    fn detach(&mut self, pool: &mut Pool) {
+        // Frames and buffers that are in the rings go with them.
+        if let Some(ring) = &self.rings.transmit {
+            ring.detach(pool);
+        }
+        if self.rings.control.is_none() {
+            self.rings.queues.iter().for_each(|queue| pool.shrink(queue.capacity_pkts()));
+        }
+    }
+
+    fn stalled(&self) -> bool {
+        false
+    }
+
+    fn set_readable(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+    use std::sync::Arc;
+
+    use super::super::transmit::Completion;
+    use super::*;
+
+    fn frame_to(port: u8) -> Vec<u8> {
+        let mut frame = vec![0; 60];
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame[14] = 0x45;
+        frame[23] = 17;
+        frame[37] = port;
+        frame
+    }
+
+    #[test]
+    fn a_host_that_gives_a_cable_up_has_the_memory_of_its_rings_back() {
+        for (demultiplexes, completion, pkts) in [
+            (false, Completion::AtOnce, 2 * 256),
+            (false, Completion::ByPeer, 2 * 256 + 64),
+            (true, Completion::ByPeer, 64),
+        ] {
+            let options = Options { queues: 2, demultiplexes, completion, ..Options::new("b", 2) };
+            let (_, mut end) = pair(Options::new("a", 1), Options { transmit_ring_pkts: 64, ..options });
+            let mut pool = Pool::with_limit(1_000);
+            pool.grow(8).unwrap();
+            end.attach(&mut pool).unwrap();
+            assert_eq!(pool.capacity(), 8 + pkts);
+            end.detach(&mut pool);
+            assert_eq!((pool.capacity(), pool.available()), (8, 8));
+        }
+    }
+
+    #[test]
+    fn frames_cross_and_a_full_ring_sheds() {
+        let (mut a, mut b) = pair(Options::new("a", 1), Options { ring_pkts: 4, ..Options::new("b", 2) });
+        let mut pool = Pool::with_limit(16);
+        b.attach(&mut pool).unwrap();
+        assert_eq!((0..6).filter(|_| a.send(&frame_to(7))).count(), 4);
+        assert_eq!(a.sent(), WireCounters { accepted: 4, shed: 2, discarded: 0 });
+        assert_eq!(b.queue(0).shed(), 2);
+        let frame = b.queue_mut(0).take(&mut pool).unwrap();
+        assert_eq!(frame.bytes(), frame_to(7));
+        assert!(!a.send(&frame_to(7)), "the buffer has not come back");
+        pool.recycle(frame);
+        assert!(b.queue_mut(0).take(&mut pool).is_some());
+        assert!(a.send(&frame_to(7)), "now it has");
+    }
+
+    #[test]
+    fn a_flow_keeps_to_its_ring() {
+        let (a, _b) = pair(Options::new("a", 1), Options { queues: 4, ..Options::new("b", 2) });
+        assert_eq!(a.steers_to(&frame_to(7)), a.steers_to(&frame_to(7)));
+        let used: std::collections::BTreeSet<_> = (0..32).map(|port| a.steers_to(&frame_to(port))).collect();
+        assert_eq!(used.len(), 4, "32 ports spread over 4 rings");
+    }
+
+    #[test]
+    fn a_descriptor_is_in_use_until_the_frame_has_left_and_is_reclaimed() {
+        let by_peer =
+            Options { completion: Completion::ByPeer, transmit_ring_pkts: 2, ..Options::new("a", 1) };
+        let (mut a, mut b) = pair(by_peer, Options { ring_pkts: 3, ..Options::new("b", 2) });
+        let (mut pool, mut far) = (Pool::with_limit(300), Pool::with_limit(8));
+        a.attach(&mut pool).unwrap();
+        b.attach(&mut far).unwrap();
+        pool.grow(1).unwrap();
+        let free = pool.available();
+        let send = |a: &mut End, pool: &mut Pool| {
+            let frame = pool.take_copy(&frame_to(7)).unwrap();
+            a.transmit(frame, pool).map_err(|frame| pool.recycle(frame)).is_ok()
+        };
+        assert!(a.reports_sent() && !b.reports_sent());
+        assert!(send(&mut a, &mut pool) && send(&mut a, &mut pool));
+        assert!(!send(&mut a, &mut pool), "both descriptors are in use");
+        assert_eq!((a.unreclaimed(), a.reclaim(&mut pool, 8)), (0, 0), "nothing has left");
+        b.complete(1);
+        assert_eq!(a.unreclaimed(), 1);
+        assert!(!send(&mut a, &mut pool), "left, but not reclaimed");
+        assert_eq!(a.reclaim(&mut pool, 8), 1);
+        assert!(send(&mut a, &mut pool));
+        b.complete(2);
+        assert_eq!(a.reclaim(&mut pool, 1), 1, "no more than the limit");
+        assert_eq!(a.reclaim(&mut pool, 8), 1);
+        assert_eq!(pool.available(), free);
+        assert!(send(&mut a, &mut pool));
+        assert_eq!(
+            a.unreclaimed(),
+            1,
+            "the other end had no room: lost on the wire, of which nobody will tell"
+        );
+    }
+
+    #[test]
+    fn a_host_that_halts_is_woken_when_a_frame_has_left() {
+        #[derive(Default)]
+        struct Count(AtomicU64);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let woken = Arc::new(Count::default());
+        let (mut a, mut b) =
+            pair(Options { completion: Completion::ByPeer, ..Options::new("a", 1) }, Options::new("b", 2));
+        a.set_waker(Waker::from(Arc::clone(&woken)));
+        b.complete(1);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "it did not ask");
+        assert!(!a.queue_mut(0).arm());
+        b.complete(1);
+        b.complete(1);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "once for each time it asked");
+    }
+
+    #[test]
+    fn an_armed_ring_interrupts_once() {
+        let (mut a, mut b) = pair(Options::new("a", 1), Options::new("b", 2));
+        let mut pool = Pool::with_limit(256);
+        b.attach(&mut pool).unwrap();
+        assert!(!b.queue_mut(0).arm());
+        a.send(&frame_to(7));
+        a.flush();
+        assert!(!b.rings.queues[0].shared.armed.0.load(Ordering::Relaxed));
+        assert!(b.queue_mut(0).arm(), "a frame waits, so arming says so");
+    }
+}

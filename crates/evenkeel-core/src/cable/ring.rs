@@ -1,0 +1,165 @@
+//! A receive ring between the two threads of a cable: frames one way, empty buffers the other.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::Arc;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::frame::{Frame, HEADROOM, Pool};
+use crate::interface::RxQueue;
+
+/// Most buffers a receive ring gives back at a time.
+const REFILL_BATCH_MAX: usize = 32;
+
+/// What the two halves of a ring share besides frames.
+///
+/// Each field has cache lines of its own: the sender counts what it sheds millions of times a second, and must not take from the
+/// host's core a line that the host needs.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) armed: OwnLine<AtomicBool>,
+    pub(super) shed: OwnLine<AtomicU64>,
+}
+
+/// Two lines, because processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct OwnLine<T>(pub(super) T);
+
+/// The sender's half of a receive ring.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    ring: Producer<Frame>,
+    fill: Consumer<Frame>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) touched: bool,
+}
+
+/// The host's half of a receive ring.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    ring: Consumer<Frame>,
+    fill: Producer<Frame>,
+    pub(super) shared: Arc<Shared>,
+    /// Frames whose headers are coming over, or have.
+    fetched: usize,
+    /// Buffers not given back yet.
+    pub(super) missing: usize,
+    /// How many are given back at a time. Each time costs a cache line that the sender's core has, so it pays to do it seldom.
+    refill_batch: usize,
+}
+
+pub(super) fn ring(pkts: usize) -> (Inlet, Outlet) {
+    let (frames_in, frames_out) = RingBuffer::new(pkts);
+    let (fill_in, fill_out) = RingBuffer::new(pkts);
+    let shared = Arc::new(Shared::default());
+    (
+        Inlet { ring: frames_in, fill: fill_out, shared: Arc::clone(&shared), touched: false },
+        Outlet {
+            ring: frames_out,
+            fill: fill_in,
+            shared,
+            fetched: 0,
+            missing: pkts,
+            refill_batch: (pkts / 4).clamp(1, REFILL_BATCH_MAX),
+        },
+    )
+}
+
+impl Inlet {
+    /// Copies a frame into one of the receiver's buffers. Returns whether there was one.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> bool {
+        let Ok(mut frame) = self.fill.pop() else {
+            // Only this side writes the counter.
+            self.shared.shed.0.store(self.shared.shed.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            return false;
+        };
+        // A frame too long for a buffer arrives as an empty one, and is dropped as truncated.
+        if frame.set(HEADROOM, bytes.len()) {
+            frame.bytes_mut().copy_from_slice(bytes);
+        }
+        self.ring.push(frame).is_ok()
+    }
+
+    /// Frames in the ring.
+    pub(super) fn unread(&self) -> u64 {
+        (self.ring.buffer().capacity() - self.ring.slots()) as u64
+    }
+
+    /// Whether the receiver asked for an interrupt, and frames are there. Clears the request. To be called after a fence.
+    pub(super) fn interrupt(&self) -> bool {
+        self.shared.armed.0.load(Ordering::Relaxed) && self.shared.armed.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Outlet {
+    pub(super) fn capacity_pkts(&self) -> usize {
+        self.ring.buffer().capacity()
+    }
+
+    /// Gives the adaptor buffers for those that have come up as frames: all that are missing, or as many as `pool` has.
+    pub(super) fn refill(&mut self, pool: &mut Pool) {
+        let give = self.missing.min(pool.available());
+        // There is room: the ring and its buffers are as many as this ring is long.
+        if let Ok(chunk) = self.fill.write_chunk_uninit(give) {
+            self.missing -= chunk.fill_from_iter(core::iter::from_fn(|| pool.take()));
+        }
+    }
+}
+
+/// Frames whose headers are fetched at a time: a processor waits for no more lines at once.
+const FETCH_PKTS: usize = 8;
+/// Where the second of the cache lines that hold a frame's headers has begun: those of Ethernet, IPv4 and TCP with timestamps are 66 octets.
+const HEADERS: usize = 64;
+
+/// Loads octets of frames that the other core has written, and does nothing with them: their cache lines come over side by side, instead of one after the
+/// other as each frame is handled.
+fn begin_to_fetch(frames: &[Frame]) {
+    for frame in frames {
+        let bytes = frame.bytes();
+        core::hint::black_box((bytes.first().copied(), bytes.get(HEADERS).copied()));
+    }
+}
+
+impl RxQueue for Outlet {
+    fn pending(&self) -> usize {
+        self.ring.slots()
+    }
+
+    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        if self.fetched == 0 {
+            self.fetched = self.ring.slots().min(FETCH_PKTS);
+            let chunk = self.ring.read_chunk(self.fetched).ok()?;
+            let (first, wrapped) = chunk.as_slices();
+            begin_to_fetch(first);
+            begin_to_fetch(wrapped);
+        }
+        let frame = self.ring.pop().ok()?;
+        // One that has come since is not among those fetched.
+        self.fetched = self.fetched.saturating_sub(1);
+        self.missing += 1;
+        if self.missing >= self.refill_batch {
+            self.refill(pool);
+        }
+        Some(frame)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.shared.armed.0.store(true, Ordering::Relaxed);
+        // Pairs with the fence of `Adaptor::ring_doorbells`: either this side sees the frame or the other sees the flag.
+        fence(Ordering::SeqCst);
+        let waiting = !self.ring.is_empty();
+        if waiting {
+            self.shared.armed.0.store(false, Ordering::Relaxed);
+        }
+        waiting
+    }
+
+    fn coming(&self) -> u64 {
+        0
+    }
+
+    fn shed(&self) -> u64 {
+        self.shared.shed.0.load(Ordering::Relaxed)
+    }
+}

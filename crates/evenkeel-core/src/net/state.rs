@@ -1,0 +1,325 @@
+//! The network side of a host: all that it owns, the clock interrupt, and what it halts for.
+
+use core::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::tcp::Tcp;
+use crate::channel::Channel;
+use crate::config::Config;
+use crate::context::Cx;
+use crate::deadline::{Deadline, Deadlines, Due};
+use crate::demux::{Binding, Table};
+use crate::drop::Reason;
+use crate::frame::{Frame, Pool, PoolLimit};
+use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
+use crate::ledger::Ledger;
+use crate::link::{Links, OUTPUT_PKTS};
+use crate::poll::{FeedbackBy, Gate, Poller};
+use crate::ready::ReadyTable;
+use crate::receive::{AfterDevice, Plan};
+use crate::socket::{Descriptor, Socket};
+use crate::stack::{Datagram, Io, Stack};
+use crate::time::{Duration, Instant};
+use crate::work::{Work, WorkLog};
+
+/// Fragments without their first part are looked at this often while the core is busy.
+const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
+
+/// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
+pub(super) const EPHEMERAL_FIRST: u16 = 49_152;
+
+#[derive(Debug)]
+pub(crate) struct Net {
+    pub(crate) plan: Plan,
+    pub(crate) config: Config,
+    pub(crate) pool: Pool,
+    pub(crate) ledger: Ledger,
+    pub(crate) stack: Stack,
+    pub(crate) work: WorkLog,
+    pub(crate) poller: Poller<QueueId>,
+    pub(crate) ready: ReadyTable,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) links: Links,
+    pub(super) table: Table,
+    pub(super) channels: Vec<Option<Channel>>,
+    pub(super) sockets: Vec<Option<Descriptor>>,
+    /// Places in `sockets` that are free.
+    pub(super) free_sockets: BinaryHeap<Reverse<u32>>,
+    pub(crate) tcp: Tcp,
+    /// The queue that a process read last in the step that runs.
+    pub(crate) last_read: Option<SocketId>,
+    pub(super) captures: Vec<SocketId>,
+    pub(super) screen: Option<SocketId>,
+    /// Somebody has asked for screening: from then on nothing passes unscreened.
+    pub(super) screened: bool,
+    pub(super) ip_queue: VecDeque<(InterfaceId, Frame)>,
+    pub(super) ip_queue_gate: Gate,
+    /// Channels that have work for the idle level.
+    pub(super) active: VecDeque<ChannelId>,
+    /// Channels on interfaces whose interrupt is not enabled.
+    pub(super) disarmed: Vec<ChannelId>,
+    /// Channels that raised their interrupt.
+    pub(super) rung: VecDeque<ChannelId>,
+    pub(super) neighbor_channel: Option<ChannelId>,
+    pub(super) control_channel: Option<ChannelId>,
+    pub(super) fragment_channel: Option<ChannelId>,
+    pub(super) forward_channel: Option<ChannelId>,
+    /// The processes that read the channels of traffic without a socket.
+    pub(super) daemons: Vec<(ChannelId, ProcessId)>,
+    pub(super) next_fragment_look: Instant,
+    pub(super) next_port: u16,
+}
+
+impl Net {
+    pub(crate) fn new(config: Config) -> Result<Self, PoolLimit> {
+        let plan = Plan::of(config.architecture, config.device_work);
+        let mut pool = Pool::with_limit(config.memory_pkts);
+        pool.grow(config.ip_queue_pkts + OUTPUT_PKTS + Stack::frames_held_max(&config.stack))?;
+        let mut net = Self {
+            plan,
+            pool,
+            ledger: Ledger::default(),
+            stack: Stack::new(config.stack.clone(), config.seed),
+            work: WorkLog::default(),
+            poller: poller(&config),
+            ready: ReadyTable::new(),
+            links: Links::new(&config),
+            deadlines: Deadlines::new(),
+            table: Table::new(config.seed),
+            channels: Vec::new(),
+            sockets: Vec::new(),
+            free_sockets: BinaryHeap::new(),
+            tcp: Tcp::new(&config),
+            last_read: None,
+            captures: Vec::new(),
+            screen: None,
+            screened: false,
+            ip_queue: VecDeque::with_capacity(config.ip_queue_pkts),
+            ip_queue_gate: Gate::open(),
+            active: VecDeque::new(),
+            disarmed: Vec::new(),
+            rung: VecDeque::new(),
+            neighbor_channel: None,
+            control_channel: None,
+            fragment_channel: None,
+            forward_channel: None,
+            daemons: Vec::new(),
+            next_fragment_look: Instant::ZERO,
+            next_port: EPHEMERAL_FIRST,
+            config,
+        };
+        if let Some(secret) = net.config.secret {
+            net.stack.set_secret(secret);
+            net.table.set_secret(secret);
+        }
+        net.adapt_tcp();
+        if plan.is_lazy() {
+            net.neighbor_channel = Some(net.open_daemon_channel(Binding::Neighbor)?);
+            net.control_channel = Some(net.open_daemon_channel(Binding::Control)?);
+            net.fragment_channel = Some(net.open_daemon_channel(Binding::Fragment)?);
+        }
+        if net.config.stack.forwarding
+            && matches!(plan.then, AfterDevice::Channel | AfterDevice::DemultiplexThenIpQueue)
+        {
+            net.forward_channel = Some(net.open_daemon_channel(Binding::Forward)?);
+        }
+        if net.config.alternatives.limit_interrupts {
+            net.ip_queue_gate = net.gate(net.config.ip_queue_pkts);
+        }
+        if net.config.alternatives.clocked_interrupts.is_some() {
+            net.deadlines.set(Deadline::ClockedInterrupts, Instant::ZERO);
+        }
+        Ok(net)
+    }
+
+    /// A channel of traffic without sockets, before there is any interface.
+    pub(super) fn open_daemon_channel(&mut self, binding: Binding) -> Result<ChannelId, PoolLimit> {
+        let channel = self.new_channel();
+        self.pool.grow(channel.promised_pkts(self.links.places()))?;
+        let id = self.free_channel_id();
+        self.install(id, channel, binding);
+        Ok(id)
+    }
+
+    /// The channels of the proxy daemons, under the lazy architectures.
+    pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, i8, ChannelId)> + use<> {
+        let neighbor = self.neighbor_channel.map(|c| ("arpd", 0, c));
+        let control = self.control_channel.map(|c| ("icmpd", 0, c));
+        let nice = self.config.forward_nice;
+        let forward = self.forward_channel.filter(|_| self.plan.is_lazy()).map(|c| ("forwardd", nice, c));
+        neighbor.into_iter().chain(control).chain(forward)
+    }
+
+    /// Makes `process` the reader of a daemon's channel.
+    pub(crate) fn set_daemon(&mut self, channel: ChannelId, process: ProcessId) {
+        self.daemons.push((channel, process));
+    }
+
+    pub(super) fn daemon(&self, channel: ChannelId) -> Option<ProcessId> {
+        self.daemons.iter().find(|(c, _)| *c == channel).map(|&(_, process)| process)
+    }
+
+    pub(crate) fn with_stack<T>(&mut self, now: Instant, f: impl FnOnce(&mut Stack, &mut Io<'_>) -> T) -> T {
+        let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: self.links.out() };
+        f(&mut self.stack, &mut io)
+    }
+
+    /// The links, and what their methods take.
+    pub(super) fn links(&mut self, now: Instant) -> (&mut Links, Cx<'_>) {
+        let Self { links, pool, ledger, work, poller, deadlines, .. } = self;
+        (links, Cx { now, pool, ledger, work, poller, deadlines })
+    }
+
+    // --- Time and books ---
+
+    /// Sets the timers of the parts that only say when they next have something to do.
+    pub(crate) fn note_deadlines(&mut self) {
+        for (who, deadline) in self.stack.deadlines() {
+            self.deadlines.set(who, deadline);
+        }
+        self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
+        self.note_charge();
+    }
+
+    /// Sets the timers that may change when time is charged: those of the limits of input, and that of the fragments,
+    /// which come to a ring on an adaptor while a unit runs.
+    pub(crate) fn note_charge(&mut self) {
+        self.deadlines.set(Deadline::Limit, self.poller.limit_deadline());
+        self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
+    }
+
+    /// Whether all of them are set as they should be. Rings on an adaptor fill by themselves: of those nobody knows
+    /// between two calls.
+    pub(crate) fn has_noted_deadlines(&self) -> bool {
+        let poller = [
+            (Deadline::Feedback, self.poller.feedback_deadline()),
+            (Deadline::Limit, self.poller.limit_deadline()),
+        ];
+        let rings = self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(Channel::has_rings);
+        let fragments = rings || self.deadlines.of(Deadline::Fragments) == self.fragments_deadline();
+        let parts = self.stack.deadlines().into_iter().chain(poller);
+        fragments && parts.into_iter().all(|(who, deadline)| self.deadlines.of(who) == deadline)
+    }
+
+    /// When to look at the special fragment channel, if there is anything in it, though the core is too busy for
+    /// the idle level to look.
+    fn fragments_deadline(&self) -> Instant {
+        let waiting = self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(|c| !c.is_empty());
+        if waiting { self.next_fragment_look } else { Instant::NEVER }
+    }
+
+    /// The clock interrupt: what is due.
+    pub(crate) fn clock(&mut self, due: Due, now: Instant) {
+        self.work.add(Work::Clock);
+        if due.any(&[Deadline::Feedback, Deadline::Limit]) {
+            self.expire_inhibitions(now);
+        }
+        let (links, mut cx) = self.links(now);
+        if due.any(&[Deadline::ClockedInterrupts]) {
+            links.tick(&mut cx);
+        }
+        if due.any(&[Deadline::TransmitRetry]) {
+            links.start_all(&mut cx);
+        }
+        if due.any(&Stack::DEADLINES) {
+            self.with_stack(now, |stack, io| stack.tick(io));
+        }
+        if due.any(&[Deadline::Tcp]) {
+            self.advance_tcp(now);
+        }
+        if due.any(&[Deadline::Fragments]) {
+            self.next_fragment_look = now + FRAGMENT_PERIOD;
+            self.input_fragments(now);
+        }
+    }
+
+    /// Ends what full queues and limits have held back long enough.
+    fn expire_inhibitions(&mut self, now: Instant) {
+        while let Some((queue, sources)) = self.poller.expire(now) {
+            if self.reopen(queue) {
+                self.poller.grant(sources);
+            }
+        }
+    }
+
+    /// Reopens the gate of a queue. Returns whether its consumer hangs.
+    pub(super) fn reopen(&mut self, queue: QueueId) -> bool {
+        match queue {
+            QueueId::Socket(id) => self.descriptor_mut(id).is_some_and(Descriptor::reopen),
+            QueueId::Channel(id) => self.channel_mut(id).is_some_and(Channel::reopen),
+            QueueId::IpQueue => self.ip_queue_gate.reopen(self.ip_queue.len()),
+            QueueId::Output(id) => self.links.reopen(id),
+        }
+    }
+
+    /// Enables every interrupt. Returns whether something is pending after all, so that the core must not halt.
+    pub(crate) fn arm(&mut self) -> bool {
+        let mut pending = self.links.arm(&self.poller);
+        let mut disarmed = core::mem::take(&mut self.disarmed);
+        disarmed.retain(|&id| {
+            let waiting = self.channel_mut(id).is_some_and(Channel::arm);
+            if waiting && let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
+                self.activate(id, feed);
+                pending = true;
+                return false;
+            }
+            // Not listed while the idle level could not take anything: the core would go round and round instead of halting.
+            if waiting && self.idle_could_take(id) {
+                self.list(id);
+                pending = true;
+            }
+            waiting
+        });
+        self.disarmed = disarmed;
+        pending
+    }
+
+    pub(super) fn idle_could_take(&self, id: ChannelId) -> bool {
+        let room = |&m: &SocketId| self.socket(m).is_none_or(Socket::has_room);
+        self.daemon(id).is_none() && self.channel(id).is_some_and(|c| c.members.iter().all(room))
+    }
+
+    pub(crate) fn drop_input(&mut self, frame: Frame, reason: impl Into<Reason>) {
+        self.ledger.drop_input(reason, 1);
+        self.pool.recycle(frame);
+    }
+
+    /// Frames queued on the way up.
+    pub(crate) fn queued(&self) -> u64 {
+        let channels: u64 = self.channels.iter().flatten().map(|c| c.queued() as u64).sum();
+        let sockets: u64 = self.sockets.iter().flatten().map(queued_in).sum();
+        self.ip_queue.len() as u64 + channels + sockets + self.stack.reassembling()
+    }
+
+    /// Frames in receive rings and in channels on interfaces.
+    pub(crate) fn in_rings(&self) -> u64 {
+        let channels: usize = self.channels.iter().flatten().map(|c| c.len() - c.queued()).sum();
+        (channels + self.links.pending()) as u64
+    }
+}
+
+/// The polling thread with the policies that are asked for.
+fn poller(config: &Config) -> Poller<QueueId> {
+    let timeout = config.feedback.map_or(Duration::MAX, |f| f.timeout);
+    let mut poller = Poller::new(config.quota, timeout, config.cycle_limit)
+        .with_inhibition(config.alternatives.inhibition);
+    if let Some(sampling) = config.alternatives.tick_sampling {
+        poller = poller.with_tick_sampling(sampling);
+    }
+    if config.feedback.is_some_and(|f| f.by == FeedbackBy::Length) {
+        poller = poller.with_queue_lengths(timeout);
+    }
+    if let Some(weights) = config.alternatives.real_time_tasks {
+        poller = poller.with_tasks(weights);
+    }
+    poller
+}
+
+fn queued_in(descriptor: &Descriptor) -> u64 {
+    match descriptor {
+        Descriptor::Udp(socket) => socket.ready.iter().map(Datagram::frames).sum(),
+        Descriptor::Screen(screen) => (screen.queue.len() + screen.judging.len()) as u64,
+        Descriptor::Capture(capture) => capture.len() as u64,
+        Descriptor::Listener(_) | Descriptor::Stream(_) | Descriptor::Events(_) => 0,
+    }
+}

@@ -1,0 +1,142 @@
+//! What a host knows of its connections, beside what their endpoint knows.
+
+use std::collections::VecDeque;
+
+use crate::config::Config;
+use crate::id::{ChannelId, ProcessId, SocketId};
+use crate::tcp::table::Id;
+use crate::tcp::{Endpoint, Secret};
+
+/// TCP of a host.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    pub(crate) endpoint: Endpoint,
+    /// What the host knows of each connection, by its place in the endpoint's table.
+    pub(super) holders: Vec<Option<Stored>>,
+    /// Sockets that listen. Few; the endpoint finds the one for a segment.
+    pub(super) listeners: Vec<SocketId>,
+    /// There may be segments to send, or something to tell.
+    pub(super) stirred: bool,
+    /// For so many units they have waited for a program to have its turn.
+    pub(super) held: u8,
+    /// Of each process.
+    pub(super) processing: Vec<Processing>,
+    /// Processes that have segments to process, and have to be told.
+    pub(crate) called: Vec<ProcessId>,
+    /// Channels of connections that hold nothing at the moment.
+    pub(super) spare: Spare,
+}
+
+/// Whose a connection is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Holder {
+    pub(super) id: Id,
+    /// Who processes its segments: who has it, or had it, or will accept it.
+    pub(super) process: Option<ProcessId>,
+    /// The descriptor, as long as somebody has it open.
+    pub(super) socket: Option<SocketId>,
+    /// Its channel, while that holds segments, or is on an adaptor.
+    pub(super) channel: Option<ChannelId>,
+}
+
+impl Tcp {
+    pub(crate) fn new(config: &Config) -> Self {
+        let secret = config.secret.unwrap_or_else(|| Secret::of_seed(config.seed));
+        Self {
+            endpoint: Endpoint::new(config.tcp.clone(), secret),
+            holders: Vec::new(),
+            listeners: Vec::new(),
+            stirred: false,
+            held: 0,
+            processing: Vec::new(),
+            called: Vec::new(),
+            spare: Spare::default(),
+        }
+    }
+
+    /// Whether anybody listens, or there are connections.
+    pub(in crate::net) fn is_used(&self) -> bool {
+        !self.listeners.is_empty() || !self.endpoint.is_empty()
+    }
+
+    /// What is known of a connection, if its place has had no other since.
+    pub(super) fn holder(&self, id: Id) -> Option<Holder> {
+        self.holders.get(id.index() as usize)?.filter(|stored| stored.id == id).map(Stored::read)
+    }
+
+    pub(super) fn set_holder(&mut self, holder: Holder) {
+        let place = holder.id.index() as usize;
+        if place >= self.holders.len() {
+            self.holders.resize(place + 1, None);
+        }
+        if let Some(slot) = self.holders.get_mut(place) {
+            *slot = Some(Stored::of(holder));
+        }
+    }
+
+    /// Changes what is known of a connection, if anything is.
+    pub(super) fn change_holder(&mut self, id: Id, change: impl FnOnce(&mut Holder)) {
+        if let Some(mut holder) = self.holder(id) {
+            change(&mut holder);
+            self.set_holder(holder);
+        }
+    }
+}
+
+/// A [`Holder`] in 20 octets: there may be very many.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stored {
+    id: Id,
+    process: u32,
+    socket: u32,
+    channel: u32,
+}
+
+impl Stored {
+    /// There is none.
+    const NONE: u32 = u32::MAX;
+
+    fn of(holder: Holder) -> Self {
+        Self {
+            id: holder.id,
+            process: holder.process.map_or(Self::NONE, |process| process.0),
+            socket: holder.socket.map_or(Self::NONE, |socket| socket.0),
+            channel: holder.channel.map_or(Self::NONE, |channel| channel.0),
+        }
+    }
+
+    fn read(self) -> Holder {
+        let some = |number: u32| (number != Self::NONE).then_some(number);
+        Holder {
+            id: self.id,
+            process: some(self.process).map(ProcessId),
+            socket: some(self.socket).map(SocketId),
+            channel: some(self.channel).map(ChannelId),
+        }
+    }
+}
+
+/// The protocol processing that a process has to do.
+#[derive(Debug, Default)]
+pub(super) struct Processing {
+    /// Channels with segments, served round robin.
+    pub(super) active: VecDeque<ChannelId>,
+    /// The process has ended.
+    pub(super) ended: bool,
+}
+
+/// Channels that connections take when segments come for them, and give back empty.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    pub(super) channels: Vec<ChannelId>,
+    /// Those that have rings on adaptors.
+    pub(super) ringed: Vec<ChannelId>,
+    /// Buffers promised for all channels of connections together.
+    pub(super) promised: usize,
+    /// Of these, how many hold a segment.
+    pub(super) queued: usize,
+    /// On adaptors: how many channels were made.
+    pub(super) rings: usize,
+    /// The one of all connections in TIME-WAIT.
+    pub(super) time_wait: Option<ChannelId>,
+}

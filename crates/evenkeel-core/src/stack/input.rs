@@ -1,0 +1,53 @@
+//! The way up begins: Ethernet.
+
+use super::address::Cast;
+use super::io::Io;
+use super::problem::Problem;
+use super::received::Received;
+use super::state::Stack;
+use super::udp::Datagram;
+use crate::drop::LinkDrop;
+use crate::frame::Frame;
+use crate::id::InterfaceId;
+use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol};
+
+impl Stack {
+    /// Takes a received frame through everything below sockets. The frame has been counted as received.
+    ///
+    /// Gives a datagram when one is complete, or a packet to forward. Everything else ends inside: consumed, dropped, or held in reassembly.
+    pub fn input(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) -> Option<Received> {
+        let Ok(ethernet) = EthernetFrame::new_checked(frame.bytes()) else {
+            io.drop_frame(frame, LinkDrop::Truncated);
+            return None;
+        };
+        let Some(link) = self.link_cast(interface, ethernet.dst_addr()) else {
+            io.drop_frame(frame, LinkDrop::NotForUs);
+            return None;
+        };
+        match ethernet.ethertype() {
+            EthernetProtocol::Ipv4 => return self.input_v4(interface, link, frame, io),
+            EthernetProtocol::Ipv6 => return self.input_v6(interface, link, frame, io),
+            EthernetProtocol::Arp => self.input_arp(interface, frame, io),
+            EthernetProtocol::Unknown(_) => io.drop_frame(frame, LinkDrop::UnknownEtherType),
+        }
+        None
+    }
+
+    /// How a frame is addressed to us, if it is. Which groups are joined, IP sees to.
+    fn link_cast(&self, interface: InterfaceId, destination: EthernetAddress) -> Option<Cast> {
+        let attachment = self.attachment(interface)?;
+        if destination == attachment.hardware {
+            Some(Cast::Unicast)
+        } else if destination.is_broadcast() {
+            Some(Cast::Broadcast)
+        } else {
+            destination.is_multicast().then_some(Cast::Multicast)
+        }
+    }
+
+    /// Says "port unreachable" to the sender of a datagram that no socket takes, unless the rules forbid it
+    /// (RFC 1122 3.2.2, RFC 4443 2.4 e) or the rate limit is reached. The caller drops the datagram afterwards.
+    pub fn port_unreachable(&mut self, datagram: &Datagram, io: &mut Io<'_>) {
+        self.report(datagram.interface, datagram.payload.first_frame(), Problem::Port, io);
+    }
+}

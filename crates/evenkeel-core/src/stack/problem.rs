@@ -1,0 +1,93 @@
+//! What is wrong with a packet, and how ICMP and ICMPv6 say it (RFC 792, RFC 1812 5.2.7, RFC 4443 3).
+
+/// Something to tell the sender of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// No socket is bound to the port.
+    Port,
+    /// Nobody takes the protocol (IPv4).
+    UnknownProtocol,
+    /// No route leads to the destination.
+    NoRoute,
+    /// The route to the destination says that it cannot be reached.
+    RouteRejects,
+    /// The next hop does not answer.
+    Host,
+    /// It is not to go there: screening or a route says so.
+    Prohibited,
+    /// Its source address means nothing where it is going (IPv6).
+    BeyondScope,
+    /// It has passed as many routers as it may.
+    HopLimit,
+    /// It is larger than the next link takes, and must not be fragmented.
+    TooBig {
+        /// What the link takes, in octets.
+        mtu: u32,
+    },
+    /// Fragments are missing and their time is over.
+    ReassemblyTime,
+    /// A header field is wrong (IPv6).
+    Header {
+        /// Octets into the packet.
+        pointer: u32,
+    },
+    /// The next header is unknown (IPv6).
+    NextHeader {
+        /// Octets into the packet.
+        pointer: u32,
+    },
+    /// An option is unknown and wants to be reported (IPv6).
+    Option {
+        /// Octets into the packet.
+        pointer: u32,
+    },
+    /// The first fragment lacks headers (RFC 7112, IPv6).
+    Incomplete,
+}
+
+impl Problem {
+    /// Whether it may be reported about a packet to a group (RFC 4443 2.4 e 3; "packet too big" the same, but we forward none).
+    pub(super) const fn may_answer_group(self) -> bool {
+        matches!(self, Self::Option { .. })
+    }
+
+    /// Type, code and the second word of the ICMP message; `None` if IPv4 has none.
+    pub(super) const fn v4(self) -> Option<(u8, u8, u32)> {
+        match self {
+            Self::NoRoute => Some((3, 0, 0)),
+            Self::RouteRejects | Self::Host => Some((3, 1, 0)),
+            Self::UnknownProtocol => Some((3, 2, 0)),
+            Self::Port => Some((3, 3, 0)),
+            Self::TooBig { mtu } => Some((3, 4, mtu)),
+            Self::Prohibited => Some((3, 13, 0)),
+            Self::HopLimit => Some((11, 0, 0)),
+            Self::ReassemblyTime => Some((11, 1, 0)),
+            Self::BeyondScope
+            | Self::Header { .. }
+            | Self::NextHeader { .. }
+            | Self::Option { .. }
+            | Self::Incomplete => None,
+        }
+    }
+
+    /// The same of ICMPv6.
+    pub(super) const fn v6(self) -> (u8, u8, u32) {
+        match self {
+            Self::NoRoute => (1, 0, 0),
+            Self::Prohibited => (1, 1, 0),
+            Self::BeyondScope => (1, 2, 0),
+            Self::Host => (1, 3, 0),
+            Self::Port => (1, 4, 0),
+            Self::RouteRejects => (1, 6, 0),
+            Self::TooBig { mtu } => (2, 0, mtu),
+            Self::HopLimit => (3, 0, 0),
+            Self::ReassemblyTime => (3, 1, 0),
+            Self::Header { pointer } => (4, 0, pointer),
+            Self::NextHeader { pointer } => (4, 1, pointer),
+            Self::Option { pointer } => (4, 2, pointer),
+            // The pointer is zero (RFC 8200 4.5).
+            Self::Incomplete => (4, 3, 0),
+            Self::UnknownProtocol => (4, 1, 6),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Address resolution: neighbours asked, heard, set and given up.
+
+use super::error::NeighborError;
+use super::io::Io;
+use super::neighbor::{Due, Key, Neighbor, NeighborState, Solicitation, Waiting, give_up};
+use super::neighbor_update::{NeighborUpdate, Said};
+use super::problem::Problem;
+use super::state::Stack;
+use crate::id::InterfaceId;
+use crate::time::Instant;
+use crate::wire::{EthernetAddress, IpAddress};
+
+impl Stack {
+    /// Gives a neighbour its hardware address, for good: it is not asked for, and what it says of itself changes nothing.
+    /// [`Config::neighbors`](super::Config::neighbors) does not count it.
+    ///
+    /// # Errors
+    /// [`NeighborError`]; nothing is changed then.
+    pub fn set_neighbor(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddress,
+        hardware: EthernetAddress,
+        io: &mut Io<'_>,
+    ) -> Result<(), NeighborError> {
+        self.attachment(interface).ok_or(NeighborError::Interface)?;
+        if !address.is_unicast() || !hardware.is_unicast() {
+            return Err(NeighborError::NotUnicast);
+        }
+        let waited = self.neighbors.set((interface, address), hardware, io);
+        self.unpark(waited, interface, hardware, io);
+        Ok(())
+    }
+
+    /// Forgets what is known of a neighbour, however it became known; says whether anything was. Packets that wait for it are dropped.
+    pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, io: &mut Io<'_>) -> bool {
+        self.neighbors.forget((interface, address), io)
+    }
+
+    /// Forgets what has been learned of the neighbours of an interface, which has come to another place. Those that were set stay.
+    pub fn forget_neighbors(&mut self, interface: InterfaceId, io: &mut Io<'_>) {
+        let learned = |n: &Neighbor| n.interface == interface && n.state != NeighborState::Permanent;
+        let keys: Vec<Key> =
+            self.neighbors(io.now).filter(learned).map(|n| (n.interface, n.address)).collect();
+        for key in keys {
+            self.neighbors.forget(key, io);
+        }
+    }
+
+    /// Every neighbour known or asked for, as it stands at `now`.
+    pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
+        self.neighbors.iter(now)
+    }
+
+    /// A neighbour said something of itself to this host: for its cache, and for those of others.
+    pub(super) fn learn_neighbor(&mut self, update: NeighborUpdate, io: &mut Io<'_>) {
+        self.updates.note(update);
+        self.sync_neighbor(update, io);
+    }
+
+    /// Brings the cache in sync with that of another host, which must have the same interfaces and addresses.
+    pub fn sync_neighbor(&mut self, NeighborUpdate { key, said }: NeighborUpdate, io: &mut Io<'_>) {
+        let known = match said {
+            Said::Asked(hardware) => Some((hardware, self.neighbors.heard(key, hardware, io))),
+            Said::Advertised(said) => self.neighbors.advertised(key, said, io.now),
+        };
+        if let Some((hardware, waited)) = known {
+            self.unpark(waited, key.0, hardware, io);
+        }
+    }
+
+    /// The oldest update that has not been passed on, if the stack is to keep them
+    /// ([`Config::neighbor_updates`](super::Config::neighbor_updates)).
+    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
+        self.updates.waiting.pop_front()
+    }
+
+    pub(super) fn solicit(&mut self, question: Solicitation, io: &mut Io<'_>) {
+        match question.key.1 {
+            IpAddress::Ipv4(target) => self.arp_request(question.key.0, target, question.hardware, io),
+            IpAddress::Ipv6(target) => {
+                self.neighbor_solicitation(question.key.0, target, question.hardware, io)
+            }
+        }
+    }
+
+    /// Asks again for neighbours that have not answered, and forgets those that will not: the senders of packets that were to be forwarded
+    /// to them are told (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
+    pub(super) fn tick_neighbors(&mut self, io: &mut Io<'_>) {
+        while let Some(due) = self.neighbors.poll(io.now) {
+            match due {
+                Due::Ask(question) => self.solicit(question, io),
+                Due::GaveUp(packets) => packets.into_iter().for_each(|packet| self.unreachable(packet, io)),
+            }
+        }
+    }
+
+    fn unreachable(&mut self, packet: Waiting, io: &mut Io<'_>) {
+        if let Some(came_by) = packet.came_by {
+            self.report_packet(came_by, packet.frame.bytes(), Problem::Host, io);
+        }
+        give_up(packet, io);
+    }
+}

@@ -1,0 +1,129 @@
+//! The stack: all that it owns.
+
+use super::address::Attachment;
+use super::config::Config;
+use super::conflict::Claims;
+use super::groups::Groups;
+use super::identification::Identifications;
+use super::neighbor::Neighbors;
+use super::neighbor_update::Updates;
+use super::path_mtu::PathMtus;
+use super::random::Random;
+use super::rate::RateLimit;
+use super::reassembly::Reassembly;
+use super::route::Routes;
+use super::route_cache::RouteCache;
+use crate::deadline::Deadline;
+use crate::tcp::Secret;
+use crate::time::Instant;
+
+/// The protocols below sockets of one host.
+///
+/// Calls may come in any order, with a time that never goes back. After each of them [`Io::out`](super::Io::out) may have frames to send,
+/// and [`Stack::next_deadline`] may have changed; [`Stack::tick`] is to be called when it has come.
+#[derive(Debug)]
+pub struct Stack {
+    pub(super) config: Config,
+    pub(super) attachments: Vec<Attachment>,
+    pub(super) routes: Routes,
+    pub(super) route_cache: RouteCache,
+    pub(super) path_mtus: PathMtus,
+    pub(super) neighbors: Neighbors,
+    pub(super) updates: Updates,
+    pub(super) claims: Claims,
+    pub(super) reassembly: Reassembly,
+    pub(super) groups: Groups,
+    pub(super) errors: RateLimit,
+    pub(super) random: Random,
+    pub(super) identifications: Identifications,
+    /// Which flows take which of several next hops.
+    pub(super) flows: u64,
+}
+
+impl Stack {
+    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal
+    /// runs. On a real network it wants a secret besides ([`Stack::set_secret`]).
+    #[must_use]
+    pub fn new(config: Config, seed: u64) -> Self {
+        Self {
+            attachments: Vec::new(),
+            routes: Routes::default(),
+            route_cache: RouteCache::default(),
+            path_mtus: PathMtus::default(),
+            neighbors: Neighbors::new(&config, seed),
+            updates: Updates::new(config.neighbor_updates),
+            claims: Claims::default(),
+            reassembly: Reassembly::new(&config),
+            groups: Groups::default(),
+            errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),
+            identifications: Identifications::new(Secret::of_seed(seed)),
+            // As other routers choose by the same hash, each mixes in something of its own: or all flows that come to one would go on together.
+            flows: Random::new(!seed).next(),
+            random: Random::new(seed),
+            config,
+        }
+    }
+
+    /// From now on identifications, jitter, and what flows take which of several next hops come from
+    /// `secret`.
+    pub fn set_secret(&mut self, secret: Secret) {
+        let seed = |label| secret.hash_for(label, &[]);
+        self.identifications = Identifications::new(secret);
+        self.neighbors.reseed(seed(2));
+        self.random = Random::new(seed(3));
+        self.flows = seed(4);
+    }
+
+    /// The limits it was made with.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Frames a stack with these limits holds at most: what its pool must be able to spare.
+    #[must_use]
+    pub const fn frames_held_max(config: &Config) -> usize {
+        config.held_pkts()
+    }
+
+    /// When [`Stack::tick`] has something to do next; [`Instant::NEVER`] if it has nothing.
+    #[must_use]
+    pub fn next_deadline(&self) -> Instant {
+        self.deadlines().into_iter().map(|(_, deadline)| deadline).fold(Instant::NEVER, Instant::min)
+    }
+
+    /// Who wants [`Stack::tick`] to be called.
+    pub(crate) const DEADLINES: [Deadline; 4] =
+        [Deadline::Reassembly, Deadline::Neighbors, Deadline::Groups, Deadline::Claims];
+
+    /// When each of them next does.
+    pub(crate) fn deadlines(&self) -> [(Deadline, Instant); 4] {
+        [
+            (Deadline::Reassembly, self.reassembly.next_deadline()),
+            (Deadline::Neighbors, self.neighbors.next_deadline()),
+            (Deadline::Groups, self.groups.next_deadline()),
+            (Deadline::Claims, self.claims.next_deadline()),
+        ]
+    }
+
+    /// Fragments held in reassembly: part of the ledger's `queued`.
+    #[must_use]
+    pub fn reassembling(&self) -> u64 {
+        self.reassembly.held()
+    }
+
+    /// Frames that wait for a neighbour: the ledger's `held`.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.neighbors.held()
+    }
+}
+
+#[cfg(test)]
+impl Stack {
+    /// What must hold between any two calls.
+    pub(super) fn check_invariants(&self) {
+        self.neighbors.check_invariants(&self.config);
+        self.reassembly.check_invariants();
+    }
+}

@@ -1,0 +1,76 @@
+//! Two endpoints talk over a pipe in memory that loses every seventh segment: a client writes, a server sends everything back.
+//! Nothing here waits: time is a number, which goes on to the next arrival or deadline.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use evenkeel_tcp::endpoint::{Lane, ListenAt, Packet};
+use evenkeel_tcp::time::Instant;
+use evenkeel_tcp::wire::{IpAddress, IpEndpoint};
+use evenkeel_tcp::{Ecn, Endpoint, EndpointConfig, FourTuple, ListenerConfig, Secret};
+
+const CLIENT: IpAddress = IpAddress::v4(192, 0, 2, 1);
+const SERVER: IpAddress = IpAddress::v4(192, 0, 2, 2);
+const MSS: u16 = 1_460;
+const DELAY: Duration = Duration::from_millis(10);
+
+fn main() {
+    let text: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
+    let (back, lost, time) = echo(&text);
+    assert!(back == text, "what came back is not what was sent");
+    println!(
+        "{} bytes went there and back in {time:?} of virtual time; {lost} segments were lost",
+        back.len()
+    );
+}
+
+/// What comes back of `text`, how many segments were lost, and how long it took.
+pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
+    // Sequence numbers, cookies and hashes come from the secrets: outside of examples they must be random.
+    let mut ends = [1, 2].map(|key| Endpoint::new(EndpointConfig::default(), Secret::new([key; 16])));
+    let mut now = Instant::ZERO;
+    let at = ListenAt { address: None, port: 7 };
+    ends[1].listen(at, &ListenerConfig::default(), None).expect("nobody listens there yet");
+    let tuple = FourTuple::new(IpEndpoint::new(CLIENT, 0), IpEndpoint::new(SERVER, at.port));
+    let client = ends[0].connect(tuple, MSS, now).expect("a port is free");
+    let (mut server, mut written, mut back, mut buffer) = (None, 0, Vec::new(), [0; 2_000]);
+    let (mut pipe, mut count, mut lost) = (VecDeque::new(), 0, 0);
+    loop {
+        // The two programs.
+        written += ends[0].write(client, &text[written..]).unwrap_or(0);
+        while let Ok(len @ 1..) = ends[0].read(client, &mut buffer, now) {
+            back.extend_from_slice(&buffer[..len]);
+        }
+        server = server.or_else(|| ends[1].accept(&at));
+        while let Some(id) = server
+            && let Ok(len @ 1..) = ends[1].peek(id, &mut buffer)
+            && let Ok(taken) = ends[1].write(id, &buffer[..len])
+        {
+            ends[1].read(id, &mut buffer[..taken], now).expect("it was there");
+        }
+        if back.len() == text.len() {
+            return (back, lost, now.since(Instant::ZERO));
+        }
+        // What leaves: every seventh is lost, the others arrive after a while.
+        for from in 0..2 {
+            while let Some(sent) = ends[from].poll_transmit(now, &mut buffer) {
+                count += 1;
+                if count % 7 == 0 {
+                    lost += 1;
+                } else {
+                    pipe.push_back((now + DELAY, 1 - from, buffer[..sent.len].to_vec()));
+                }
+            }
+        }
+        // Time goes on to whatever is next, and what has arrived goes in.
+        let deadlines = ends.iter().filter_map(Endpoint::next_deadline);
+        now = pipe.front().map(|first| first.0).into_iter().chain(deadlines).min().expect("it goes on");
+        while let Some((_, to, segment)) = pipe.pop_front_if(|first| first.0 <= now) {
+            let (source, destination) = if to == 1 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+            let packet =
+                Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
+            ends[to].input(&segment, &packet, now);
+        }
+        ends.iter_mut().for_each(|end| end.advance(now));
+    }
+}

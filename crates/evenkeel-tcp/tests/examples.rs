@@ -1,0 +1,15 @@
+//! The examples do what they say.
+
+#[path = "../examples/lossy_pipe.rs"]
+#[expect(dead_code, reason = "its `main` is for people")]
+mod lossy_pipe;
+
+#[test]
+fn everything_comes_back_over_a_lossy_pipe() {
+    let text: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+    let (back, lost, time) = lossy_pipe::echo(&text);
+    assert_eq!(back.len(), text.len());
+    assert!(back == text, "what came back is not what was sent");
+    assert!(lost > 50, "{lost} of several hundred segments");
+    assert!(time.as_secs() < 60, "{time:?}");
+}
