@@ -497,3 +497,15 @@ fn every_bit_of_addresses_and_ports_counts_in_hashes() {
         }
     }
 }
+
+/// Rings get equal shares, whichever bits of a hash choose them.
+#[test]
+fn each_bit_of_a_hash_is_set_half_of_the_time() {
+    let frames: Vec<_> = (0..1_000).map(|port| ipv4(v4(2), 17, 1, 0, &udp(port))).collect();
+    for hash in [steering_hash, flow_hash] {
+        for bit in 0..32 {
+            let set = frames.iter().filter(|frame| hash(frame) >> bit & 1 == 1).count();
+            assert!((420..580).contains(&set), "bit {bit} in {set} of 1000");
+        }
+    }
+}

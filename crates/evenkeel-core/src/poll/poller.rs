@@ -524,4 +524,21 @@ mod tests {
         assert_eq!(poller.turn(Instant::ZERO).unwrap().0, a);
         assert_eq!((poller.resumes(), poller.next_deadline()), (Resumes::default(), Instant::NEVER));
     }
+
+    #[test]
+    fn a_source_is_charged_for_the_time_of_its_callbacks() {
+        let mut poller = poller(1).with_tasks(TaskWeights { receive: 1, transmit: 1 });
+        let (a, b) = (poller.register(true).unwrap(), poller.register(false).unwrap());
+        poller.interrupt(a);
+        poller.interrupt(b);
+        let mut turns = [0, 0];
+        for _ in 0..100 {
+            let (source, _, _) = poller.turn(Instant::ZERO).unwrap();
+            let (n, micros) = if source == a { (0, 40) } else { (1, 10) };
+            turns[n] += 1;
+            poller.charge_callback(Duration::from_micros(micros));
+            poller.served(source, 1, true, Instant::ZERO);
+        }
+        assert_eq!(turns, [20, 80], "both have had as much time");
+    }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::super::fast_open::FastOpenServer;
 use super::super::listener::ListenerConfig;
-use super::super::{Counter, Flags, Secret, Segment, State};
+use super::super::{Counter, Flags, Header, Options, Secret, Segment, State, TcpDrop, Timestamps};
 use super::*;
 use crate::connection::{Error, Unavailable};
 use crate::random::Random;
@@ -1159,4 +1159,39 @@ fn an_accepted_connection_is_in_the_lane_of_the_packet_that_opened_it_and_what_i
     assert_eq!(world.ends[1].poll_transmit(now, &mut octets), None);
     world.ends[1].set_full(Lanes::NONE);
     assert_eq!(world.ends[1].poll_transmit(now, &mut octets).unwrap().lane, Some(lane));
+}
+
+/// Whoever put the packet in wants to know whether it was worth it.
+#[test]
+fn what_became_of_a_segment_is_told() {
+    let connection = Config {
+        receive_buffer_initial: 1_000,
+        receive_buffer_max: 1_000,
+        timestamps: true,
+        ..Config::default()
+    };
+    let config = EndpointConfig { connection: Arc::new(connection), ..EndpointConfig::default() };
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
+    let id = world.connect(1);
+    world.pass(Duration::from_millis(100));
+    world.ends[0].write(id, &[1; 1_000]).unwrap();
+    let mut octets = [0; 2_000];
+    let len = world.ends[0].poll_transmit(world.now, &mut octets).unwrap().len;
+    let first = Segment::parse(&octets[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap();
+    let more = Header { seq: first.header.seq + first.payload_len() as u32, ..first.header };
+    let old =
+        more.options.timestamps.map(|clocks| Timestamps { value: clocks.value.wrapping_sub(50), ..clocks });
+    let old = Header { options: Options { timestamps: old, ..more.options }, ..more };
+    let mut input = |segment: Segment<'_>| {
+        let mut octets = [0; 2_000];
+        let len = segment.emit(&mut octets, &CLIENT, &SERVER).unwrap();
+        world.ends[1].input(&octets[..len], &FROM_CLIENT, world.now)
+    };
+    assert_eq!(input(first), Fate::Data);
+    assert_eq!(input(Segment { header: more, payload: [b"no room", b""] }), Fate::Dropped(TcpDrop::NoRoom));
+    // Also when there have been so many that they are answered no more.
+    for _ in 0..50 {
+        assert_eq!(input(Segment::bare(old)), Fate::Dropped(TcpDrop::NotAcceptable));
+    }
+    assert_eq!(input(Segment::bare(more)), Fate::Control);
 }

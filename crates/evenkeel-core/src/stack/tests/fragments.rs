@@ -84,13 +84,14 @@ fn a_duplicate_is_ignored_and_an_overlap_condemns_the_whole() {
 fn overlaps_of_every_kind_are_discarded() {
     let field = |offset: u16, more: bool| (offset / 8) | (u16::from(more) << 13);
     let part = |offset, more, len| packet_v4(17, 5, field(offset, more), &[], &pattern(len));
-    let cases: [&[(u16, bool, usize)]; 7] = [
+    let cases: [&[(u16, bool, usize)]; 8] = [
         &[(0, true, 64), (32, true, 64)],
         &[(32, true, 64), (0, true, 64)],
         &[(0, true, 128), (32, false, 8)],
         &[(32, true, 8), (0, true, 128)],
         &[(64, false, 8), (128, true, 8)],
         &[(64, false, 8), (128, false, 8)],
+        &[(128, false, 8), (64, false, 8)],
         &[(128, true, 8), (64, false, 8)],
     ];
     for case in cases {
@@ -300,6 +301,21 @@ fn a_flood_of_first_fragments_stays_bounded_and_locks_nobody_out() {
         }
         node.with(|stack, io| stack.drain(io));
         assert_eq!(node.stack.reassembling(), 0);
+        node.check();
+    }
+}
+
+#[test]
+fn as_many_fragments_are_held_as_the_limit_says() {
+    for fragments in both() {
+        let limits = Config { report_groups: false, fragment_pkts: 3, ..Config::default() };
+        let mut node = Node::new(2, limits);
+        let frames = fragments(1, &pattern(1000));
+        for (held, frame) in (1..).zip(&frames[..3]) {
+            assert!(node.receive(frame).is_none());
+            assert_eq!(node.stack.reassembling(), held);
+        }
+        assert_eq!(node.receive_udp(&frames[3]).unwrap().2, pattern(1000));
         node.check();
     }
 }

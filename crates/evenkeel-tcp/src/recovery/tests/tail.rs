@@ -138,3 +138,12 @@ fn a_lost_probe_ends_in_a_timeout() {
     assert_eq!(script.pump(), "R0");
     assert_eq!(rto, ms(300));
 }
+
+#[test]
+fn a_duplicate_without_blocks_does_not_put_an_end_to_the_probe() {
+    let mut script = Script::new();
+    script.write(10);
+    script.at(150);
+    assert!(script.ack(0).duplicate);
+    assert_eq!(script.expire(), Expired::TailLossProbe);
+}

@@ -218,3 +218,11 @@ fn an_acknowledgment_that_covers_a_retransmission_is_no_sample() {
     assert_eq!(script.ack(2).newly_acked, 2 * MSS);
     assert_eq!(script.recovery.srtt(), Some(ms(100)));
 }
+
+#[test]
+fn what_a_timeout_takes_for_lost_is_counted_once() {
+    let mut script = Script::without_sack();
+    script.write(10);
+    assert_eq!(script.expire(), Expired::Timeout);
+    assert_eq!(script.recovery.info().lost_octets, 10 * u64::from(MSS));
+}
