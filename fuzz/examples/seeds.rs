@@ -173,6 +173,16 @@ fn ip_input_seeds() -> Vec<(String, Bytes)> {
         ),
         ("reassembly", vec![pieces(V4, 1, 1, 1, 0..4), pieces(V6, 1, 1, 1, 0..4)]),
         ("reassembly-backwards", vec![pieces(V4, 1, 1, 1, (0..4).rev()), pieces(V6, 1, 1, 1, (0..4).rev())]),
+        (
+            "fragments-of-two-minds-about-ecn",
+            // The first has met congestion, the others know nothing of ECN.
+            vec![
+                input(spoiled(fragment(V4, 1, 1, 1, 0), 1, &[15, 0x03])),
+                pieces(V4, 1, 1, 1, 1..4),
+                input(spoiled(fragment(V6, 1, 1, 1, 0), 1, &[15, 0x30])),
+                pieces(V6, 1, 1, 1, 1..4),
+            ],
+        ),
         ("reassembly-of-large-packets", vec![pieces(V4, 1, 3, 3, 0..3), pieces(V6, 1, 3, 3, 0..3)]),
         ("overlap", vec![pieces(V4, 1, 1, 1, 0..2), pieces(V4, 1, 1, 4, 1..9), pieces(V6, 1, 1, 4, 0..3)]),
         (

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use evenkeel_core::cable::{Completion, End, Options, pair};
 use evenkeel_core::capture::Capture;
 use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Config, Host, System, Transmit, TransmitService};
+use evenkeel_core::host::{Alternatives, Config, Host, System, Transmit, TransmitService};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::ledger::Ledger;
 use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackBy, Inhibition, Quota, TaskWeights, TickSampling};
@@ -64,15 +64,18 @@ fn config(script: &mut Script<'_>) -> Config {
         cycle_limit: (options & 8 != 0)
             .then_some(CycleLimit { period: Duration::from_millis(10), percent: 50 }),
         quota: if more & 128 == 0 { Quota::Fixed(4) } else { Quota::Dynamic },
-        tick_sampling: alternatives.then_some(sampling),
-        real_time_tasks: alternatives.then_some(TaskWeights { receive: 2, transmit: 1 }),
-        limit_interrupts: options & 16 != 0,
-        transmit: if options & 32 == 0 { Transmit::Latency } else { Transmit::Throughput },
-        inhibition: if options & 64 == 0 { Inhibition::AtOnce } else { Inhibition::AfterCallback },
-        clocked_interrupts: (more & 2 != 0).then_some(UNIT * 200),
+        alternatives: Alternatives {
+            tick_sampling: alternatives.then_some(sampling),
+            real_time_tasks: alternatives.then_some(TaskWeights { receive: 2, transmit: 1 }),
+            limit_interrupts: options & 16 != 0,
+            transmit: if options & 32 == 0 { Transmit::Latency } else { Transmit::Throughput },
+            inhibition: if options & 64 == 0 { Inhibition::AtOnce } else { Inhibition::AfterCallback },
+            clocked_interrupts: (more & 2 != 0).then_some(UNIT * 200),
+            transmit_service: services[usize::from(more >> 3 & 3) % services.len()],
+            output_feedback: more & 64 != 0,
+            ..base.alternatives
+        },
         listen_only: more & 4 != 0,
-        transmit_service: services[usize::from(more >> 3 & 3) % services.len()],
-        output_feedback: more & 64 != 0,
         output_queue_pkts: 8,
         ip_queue_pkts: 8,
         socket_queue_pkts: 4,
@@ -196,7 +199,7 @@ impl World {
     }
 
     fn run_to_rest(&mut self) {
-        let clocked = self.host.config().clocked_interrupts.is_some();
+        let clocked = self.host.config().alternatives.clocked_interrupts.is_some();
         let mut ticks = 0;
         for _ in 0..UNITS_TO_REST {
             self.take_sent();

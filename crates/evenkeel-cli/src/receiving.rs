@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use evenkeel::core::Scheduling;
-use evenkeel::core::host::Config;
+use evenkeel::core::host::{Alternatives, Config};
 use evenkeel::core::poll::{
     CycleLimit, Feedback, FeedbackBy, FeedbackScope, Quota, TaskWeights, TickSampling,
 };
@@ -196,10 +196,13 @@ impl Receiving {
                 Some(Scope::Off) => None,
             },
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period: CYCLE_PERIOD, percent }),
-            tick_sampling: self.tick_sampling,
-            real_time_tasks: self.real_time_tasks,
-            limit_interrupts: self.limit_interrupts,
-            clocked_interrupts: self.clocked_interrupts,
+            alternatives: Alternatives {
+                tick_sampling: self.tick_sampling,
+                real_time_tasks: self.real_time_tasks,
+                limit_interrupts: self.limit_interrupts,
+                clocked_interrupts: self.clocked_interrupts,
+                ..defaults.alternatives
+            },
             scheduler: match self.scheduler {
                 Scheduler::Stride => Scheduling::Stride,
                 Scheduler::DecayUsage => Scheduling::DecayUsage,

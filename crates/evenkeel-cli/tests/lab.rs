@@ -51,6 +51,14 @@ fn settings_of_real_time_without_it_are_refused() {
 }
 
 #[test]
+fn many_seeds_go_neither_with_one_nor_with_real_time() {
+    for other in [&["--seed", "3"][..], &["--real"]] {
+        let output = evenkeel(&[&["lab", "run", "l97-fig2", "--seeds", "5"], other].concat());
+        assert_eq!(output.status.code(), Some(2), "{other:?}: {output:?}");
+    }
+}
+
+#[test]
 fn a_run_prints_its_comparison_and_leaves_its_points_and_its_picture() {
     let place = std::env::temp_dir().join(format!("evenkeel-lab-{}", std::process::id()));
     fs::create_dir_all(&place).unwrap();
@@ -58,17 +66,28 @@ fn a_run_prints_its_comparison_and_leaves_its_points_and_its_picture() {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_evenkeel"));
         let output =
             command.args(["lab", "run", "l97-fig1"]).args(arguments).current_dir(&place).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        // It has a check that it is known to miss.
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
     assert!(!run(&["--no-files"]).contains("lab-results"));
     run(&["--json"]);
     assert!(!place.join("lab-results").exists(), "nobody asked for files");
+    let json: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    assert_eq!((&json["seed"], &json["seeds"]), (&1.into(), &20.into()));
+    assert_eq!(json["summary"]["calibrated"], serde_json::json!({"checks": 4, "hold": 4, "known_misses": 0}));
+    let known = json["checks"].as_array().unwrap().iter().filter(|c| c["known_miss"].is_string());
+    assert!(known.clone().count() == 1 && known.into_iter().all(|c| c["ok"] == false), "{json}");
+    let one: serde_json::Value = serde_json::from_str(&run(&["--json", "--seed", "7"])).unwrap();
+    assert_eq!((&one["seed"], &one["seeds"]), (&7.into(), &1.into()));
+    run(&["--no-files", "--seeds", "3", "--markdown", "page.md"]);
+    let page = fs::read_to_string(place.join("page.md")).unwrap();
+    assert!(page.contains("with each of 3 seeds") && page.contains("## `l97-fig1`"), "{page}");
     let said = run(&[]);
     assert!(said.contains("first packet of a burst of 16 (ms)"), "{said}");
     assert!(said.ends_with("lab-results/l97-fig1.csv\nlab-results/l97-fig1.svg\n"), "{said}");
     let file = |name: &str| fs::read_to_string(place.join("lab-results").join(name)).unwrap();
-    assert!(file("l97-fig1.csv").starts_with("series,x,y\n"));
+    assert!(file("l97-fig1.csv").starts_with("series,x,y,y_min,y_max\n"));
     assert!(file("l97-fig1.svg").starts_with("<svg"));
     fs::remove_dir_all(&place).unwrap();
 }

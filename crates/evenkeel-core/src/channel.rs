@@ -65,6 +65,10 @@ pub struct Channel {
     queue: VecDeque<(InterfaceId, Frame)>,
     capacity_pkts: usize,
     armed: bool,
+    /// What each ring of it holds; none on any interface if 0.
+    ring_pkts: usize,
+    /// Whether the buffers of its queue are promised apart, to several together.
+    promised_apart: bool,
     /// Rings of this channel on interfaces that demultiplex themselves.
     rings: Vec<(InterfaceId, Box<dyn RxQueue>)>,
     next_ring: usize,
@@ -87,6 +91,8 @@ impl Channel {
             queue: VecDeque::with_capacity(capacity_pkts),
             capacity_pkts,
             armed: false,
+            ring_pkts: capacity_pkts,
+            promised_apart: false,
             rings: Vec::new(),
             next_ring: 0,
             counters: Counters::default(),
@@ -97,9 +103,27 @@ impl Channel {
         }
     }
 
-    /// One whose queue takes memory as it needs it, up to that capacity, and keeps it. Gives no feedback.
-    pub(crate) fn growing(capacity_pkts: usize) -> Self {
-        Self { capacity_pkts, ..Self::new(0, Gate::open()) }
+    /// One whose queue takes memory as it needs it, up to that capacity, and keeps it; its buffers are promised apart. Has rings of
+    /// `ring_pkts`, or none if that is 0. Gives no feedback.
+    pub(crate) fn growing(capacity_pkts: usize, ring_pkts: usize) -> Self {
+        Self { capacity_pkts, ring_pkts, promised_apart: true, ..Self::new(0, Gate::open()) }
+    }
+
+    /// One without rings, whatever interfaces there are, and whose buffers are promised apart. Gives no feedback.
+    pub(crate) fn without_rings(capacity_pkts: usize) -> Self {
+        Self { ring_pkts: 0, promised_apart: true, ..Self::new(capacity_pkts, Gate::open()) }
+    }
+
+    /// What each ring of it holds; 0 if it is to have none.
+    pub(crate) const fn ring_pkts(&self) -> usize {
+        self.ring_pkts
+    }
+
+    /// Buffers to be promised to it: every ring has its own, and so has the queue in the host's memory if there is an interface that leaves
+    /// demultiplexing to the host.
+    pub(crate) const fn promised_pkts(&self, (in_host, rings): (bool, usize)) -> usize {
+        let queue_pkts = if in_host && !self.promised_apart { self.capacity_pkts } else { 0 };
+        queue_pkts + rings * self.ring_pkts
     }
 
     /// Counts a frame that came and that other channels left no room for.
@@ -178,7 +202,7 @@ impl Channel {
         self.len() == 0
     }
 
-    /// Most frames it may hold, per ring.
+    /// Most frames its queue may hold.
     #[must_use]
     pub fn capacity_pkts(&self) -> usize {
         self.capacity_pkts

@@ -1,19 +1,20 @@
 //! Settings of a host.
 
+use crate::link::{Transmit, TransmitService};
 use crate::poll::{
     CycleLimit, Feedback, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
 };
-use crate::receive::{Architecture, DeviceWork};
+use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::Policy;
 use crate::stack;
 use crate::tcp::{EndpointConfig, Secret};
 use crate::time::Duration;
-use crate::transmit::{Transmit, TransmitService};
 
 /// Settings of a host.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The receive architecture.
+    /// The receive architecture. Each interface may have its own ([`crate::host::Host::add_interface_with`]); under `ni-lrp`, one that does not
+    /// demultiplex is received from as under `soft-lrp`.
     pub architecture: Architecture,
     /// Where `soft-lrp` and `polled` do their device work. Default polled; in the interrupt, `polled` processes packets to completion at
     /// the highest level.
@@ -22,29 +23,10 @@ pub struct Config {
     pub quota: Quota,
     /// Feedback from full queues to whatever takes frames in. `None` switches it off. Default [`Feedback::default`].
     pub feedback: Option<Feedback>,
-    /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence that input is the cause.
-    pub output_feedback: bool,
-    /// Whether feedback and cycle limit stop a callback of the polling thread in the middle. Default yes.
-    pub inhibition: Inhibition,
     /// Limit of the share of the core that goes to taking packets in. Default none.
     pub cycle_limit: Option<CycleLimit>,
-    /// Whether the interrupts that start the polling thread count against the cycle limit, too. Default yes; the paper counts the thread's own time
-    /// only, and has a dip where nearly every packet interrupts (its figure 10).
-    pub limit_counts_interrupts: bool,
-    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in. Default none.
-    pub tick_sampling: Option<TickSampling>,
-    /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time tasks by weight instead of round
-    /// robin, as in Calaveras. Default none.
-    pub real_time_tasks: Option<TaskWeights>,
-    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
-    /// interrupt-rate limiter. Default no, as in 4.2BSD.
-    pub limit_interrupts: bool,
-    /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
-    pub clocked_interrupts: Option<Duration>,
-    /// When frames are handed to an interface that is still sending. Default [`Transmit::Latency`].
-    pub transmit: Transmit,
-    /// How soon the transmit side gets its turn. Default [`TransmitService::InTurn`].
-    pub transmit_service: TransmitService,
+    /// What the papers name beside these policies. Default none of it.
+    pub alternatives: Alternatives,
     /// Limit of each interface's output queue. Default 256.
     pub output_queue_pkts: usize,
     /// Ends every frame behind the packet filter: no protocol input, and nothing is ever sent. Default no.
@@ -82,16 +64,37 @@ pub struct Config {
     pub stack: stack::Config,
 }
 
-impl Default for Config {
+/// What the papers name beside the policies of [`Config`]: for experiments, and for those who want it so. A host that has none of it does not look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alternatives {
+    /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence that input is the cause.
+    pub output_feedback: bool,
+    /// Whether feedback and cycle limit stop a callback of the polling thread in the middle. Default yes.
+    pub inhibition: Inhibition,
+    /// Whether the interrupts that start the polling thread count against the cycle limit, too. Default yes; the paper counts the thread's own time
+    /// only, and has a dip where nearly every packet interrupts (its figure 10).
+    pub limit_counts_interrupts: bool,
+    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in. Default none.
+    pub tick_sampling: Option<TickSampling>,
+    /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time tasks by weight instead of round
+    /// robin, as in Calaveras. Default none.
+    pub real_time_tasks: Option<TaskWeights>,
+    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there: Mogul and Ramakrishnan's
+    /// interrupt-rate limiter. Default no, as in 4.2BSD.
+    pub limit_interrupts: bool,
+    /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
+    pub clocked_interrupts: Option<Duration>,
+    /// When frames are handed to an interface that is still sending. Default [`Transmit::Latency`].
+    pub transmit: Transmit,
+    /// How soon the transmit side gets its turn. Default [`TransmitService::InTurn`].
+    pub transmit_service: TransmitService,
+}
+
+impl Default for Alternatives {
     fn default() -> Self {
         Self {
-            architecture: Architecture::SoftLrp,
-            device_work: DeviceWork::Polled,
-            quota: Quota::default(),
-            feedback: Some(Feedback::default()),
             output_feedback: false,
             inhibition: Inhibition::default(),
-            cycle_limit: None,
             limit_counts_interrupts: true,
             tick_sampling: None,
             real_time_tasks: None,
@@ -99,6 +102,19 @@ impl Default for Config {
             clocked_interrupts: None,
             transmit: Transmit::default(),
             transmit_service: TransmitService::default(),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            architecture: Architecture::SoftLrp,
+            device_work: DeviceWork::Polled,
+            quota: Quota::default(),
+            feedback: Some(Feedback::default()),
+            cycle_limit: None,
+            alternatives: Alternatives::default(),
             output_queue_pkts: 256,
             listen_only: false,
             forward_nice: 0,
@@ -119,6 +135,30 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The same with some of the alternatives as `change` sets them.
+    #[must_use]
+    pub fn with_alternatives(mut self, change: impl FnOnce(&mut Alternatives)) -> Self {
+        change(&mut self.alternatives);
+        self
+    }
+
+    /// How the frames of an interface are received, as far as the host has the choice.
+    #[must_use]
+    pub const fn plan(&self) -> Plan {
+        Plan::of(self.architecture, self.device_work)
+    }
+
+    /// How they are received if it has not: under the lazy architectures by the interface if that demultiplexes, or else by the host.
+    pub(crate) const fn plan_for(&self, demultiplexes: bool) -> Plan {
+        match self.architecture {
+            Architecture::SoftLrp | Architecture::NiLrp if demultiplexes => {
+                Plan::of(Architecture::NiLrp, self.device_work)
+            }
+            Architecture::NiLrp => Plan::of(Architecture::SoftLrp, self.device_work),
+            _ => self.plan(),
+        }
+    }
+
     /// The defaults of an architecture. `polled` inhibits all input when a socket queue is full, as its paper does; the lazy
     /// architectures only the rings that feed it.
     #[must_use]
@@ -126,6 +166,10 @@ impl Config {
         let scope =
             if architecture == Architecture::Polled { FeedbackScope::All } else { FeedbackScope::Feeding };
         Self { architecture, feedback: Some(Feedback { scope, ..Feedback::default() }), ..Self::default() }
+    }
+
+    pub(crate) fn transmit_queue_pkts(&self) -> usize {
+        self.output_queue_pkts.max(1)
     }
 
     /// The sources to inhibit when frames of `fed_by` fill a queue.

@@ -29,8 +29,9 @@ pub enum Binding {
     },
     /// Segments of a connection. For adaptors only: a host that demultiplexes itself looks among its connections.
     Connection(FourTuple),
-    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it. The price: what a neighbour says and the
-    /// packet that it sends behind that may change places under the lazy architectures, like all that have different channels.
+    /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
+    /// The price: what a neighbour says and the packet that it sends behind that may change places under the
+    /// lazy architectures, like all that have different channels.
     Neighbor,
     /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has bound.
     Control,
@@ -187,7 +188,8 @@ impl Ports {
 }
 
 impl Table {
-    /// An empty table, for those whose frames come from a network that knows the seed anyway; else see [`Table::set_secret`].
+    /// An empty table, for those whose frames come from a network that knows the seed anyway; else see
+    /// [`Table::set_secret`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let secret = Secret::of_seed(seed);
@@ -207,8 +209,9 @@ impl Table {
         }
     }
 
-    /// From now on `secret` says in which of the few places a datagram in fragments is followed, so that nobody who does not know it can
-    /// choose fragments that push out those of others. Those followed now are forgotten.
+    /// From now on `secret` says in which of the few places a datagram in fragments is followed, so that
+    /// nobody who does not know it can choose fragments that push out those of others. Those followed now are
+    /// forgotten.
     pub fn set_secret(&mut self, secret: Secret) {
         self.secret = secret;
         self.fragments.fill(None);
@@ -499,13 +502,14 @@ struct HeaderChain<'a> {
 }
 
 impl<'a> HeaderChain<'a> {
-    /// Follows the headers of `payload`, of which the first is named `next`, as far as they are there: to the upper layer, or to the
-    /// fragment header of a later fragment.
+    /// Follows the headers of `payload`, of which the first is named `next`, as far as they are there: to the
+    /// upper layer, or to the fragment header of a later fragment.
     fn follow(mut next: u8, mut payload: &'a [u8]) -> Self {
         let mut chain = Self::default();
         for _ in 0..HEADERS_MAX {
             match (next, payload) {
-                // Hop-by-hop options, routing, destination options: in units of 8 bytes, the first not counted (RFC 8200 4).
+                // Hop-by-hop options, routing, destination options: in units of 8 bytes, the first not
+                // counted (RFC 8200 4).
                 (0 | 43 | 60, &[following, units, ..]) => {
                     let Some(rest) = payload.get((usize::from(units) + 1) * 8..) else { return chain };
                     (next, payload) = (following, rest);

@@ -4,30 +4,28 @@
 //! pass: a real core while the unit runs, a simulated one afterwards, as its machine model says. The order of calls is
 //! [`Host::turn`], [`Host::charge`] (in parts if need be), [`Host::finish`]; when `turn` finds nothing, [`Host::halt`].
 
-use std::collections::BTreeSet;
-
 use crate::capture::CaptureCounters;
 use crate::channel;
+use crate::deadline::{Deadline, Due};
 use crate::id::{InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
 use crate::net::Net;
-use crate::poll::{FeedbackBy, Resumes, Sources};
+use crate::poll::{FeedbackBy, Resumes};
 use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
-use crate::stack::{AddressConflict, Hearsay, Neighbor, NeighborError, Route, RouteError};
+use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
 use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
-pub use crate::config::Config;
+pub use crate::config::{Alternatives, Config};
 pub use crate::frame::PoolLimit;
-pub use crate::net::AddInterfaceError;
+pub use crate::link::{AddInterfaceError, Traffic, Transmit, TransmitService};
 pub use crate::system::System;
-pub use crate::transmit::{Traffic, Transmit, TransmitService};
 
 /// The levels at which units run, highest first. A level runs only when those above it have nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,6 +114,18 @@ pub struct Ran {
     pub protocol: bool,
 }
 
+/// No thread outside is attached as that process: it never was, or it has been killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAttached;
+
+impl core::fmt::Display for NotAttached {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("no thread outside is attached as that process")
+    }
+}
+
+impl core::error::Error for NotAttached {}
+
 /// One core's network subsystem. See the [module's description](self) for the order of calls.
 ///
 /// Time never goes back: every `now` is at least the one before.
@@ -124,7 +134,8 @@ pub struct Host {
     net: Net,
     processes: Vec<Option<Process>>,
     scheduler: Scheduler,
-    sleepers: BTreeSet<(Instant, ProcessId)>,
+    /// Processes whose time to sleep is over, while the clock interrupt is served.
+    overdue: Vec<ProcessId>,
     /// The process that ran last, and goes on unless another comes before it.
     current: Option<ProcessId>,
     /// A software interrupt is being served: further frames need no new dispatch.
@@ -143,7 +154,7 @@ impl Host {
             net: Net::new(config)?,
             processes: Vec::new(),
             scheduler,
-            sleepers: BTreeSet::new(),
+            overdue: Vec::new(),
             current: None,
             in_soft_interrupt: false,
             cpu: [Duration::ZERO; Level::ALL.len()],
@@ -153,6 +164,7 @@ impl Host {
             let process = host.admit(name, nice, Body::Daemon(channel));
             host.net.set_daemon(channel, process);
         }
+        host.note_deadlines();
         Ok(host)
     }
 
@@ -164,6 +176,9 @@ impl Host {
 
     /// Takes an interface, with the host's addresses on it. An IPv6 link-local address is added by itself.
     ///
+    /// Its frames are received as the host's architecture says. Of the lazy ones, which of the two it is follows from the interface: one that
+    /// demultiplexes does, for any other the host does. Both kinds may share a host.
+    ///
     /// # Errors
     /// [`AddInterfaceError`] says what to change.
     pub fn add_interface(
@@ -172,7 +187,21 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.add_interface_as(interface, addresses, self.net.plan, now)
+        self.add_interface_as(interface, addresses, None, now)
+    }
+
+    /// The same for an interface whose frames are received as `plan` says, beside interfaces that have other plans. A lazy plan needs a lazy host.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; nothing is changed then.
+    pub fn add_interface_with(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        plan: Plan,
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_interface_as(interface, addresses, Some(plan), now)
     }
 
     /// The same for an interface whose driver knows nothing of polling: device work in the interrupt, and the shared IP queue, as in 4.2BSD,
@@ -186,18 +215,19 @@ impl Host {
         addresses: &[IpCidr],
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.add_interface_as(interface, addresses, Plan::LEGACY, now)
+        self.add_interface_as(interface, addresses, Some(Plan::LEGACY), now)
     }
 
     fn add_interface_as(
         &mut self,
         interface: Box<dyn Interface>,
         addresses: &[IpCidr],
-        plan: Plan,
+        plan: Option<Plan>,
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let id = self.net.add_interface(interface, addresses, plan, now)?;
         self.net.transmit(now);
+        self.note_deadlines();
         Ok(id)
     }
 
@@ -214,6 +244,7 @@ impl Host {
     ) -> Result<(), AddInterfaceError> {
         self.net.replace_interface(id, interface, now)?;
         self.net.transmit(now);
+        self.note_deadlines();
         Ok(())
     }
 
@@ -267,12 +298,15 @@ impl Host {
     ) -> Result<(), NeighborError> {
         let set = self.net.with_stack(now, |stack, io| stack.set_neighbor(interface, address, hardware, io));
         self.net.transmit(now);
+        self.note_deadlines();
         set
     }
 
     /// Forgets what is known of a neighbour; says whether anything was. Packets that wait for it are dropped.
     pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) -> bool {
-        self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io))
+        let known = self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io));
+        self.note_deadlines();
+        known
     }
 
     /// Every neighbour known or asked for, as it stands at `now`.
@@ -280,10 +314,10 @@ impl Host {
         self.net.stack.neighbors(now)
     }
 
-    /// The oldest thing a neighbour said of itself that has not been passed on to the other hosts that this one shares its interfaces
-    /// with. Kept if [`stack::Config::news`] says so.
-    pub fn next_news(&mut self) -> Option<Hearsay> {
-        self.net.stack.next_news()
+    /// The oldest neighbour update that has not been passed on to the other hosts that this one shares its
+    /// interfaces with. Kept if [`stack::Config::neighbor_updates`] says so.
+    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
+        self.net.stack.next_neighbor_update()
     }
 
     /// The oldest claim of somebody else on an address of ours that has not been reported.
@@ -291,21 +325,26 @@ impl Host {
         self.net.stack.next_conflict()
     }
 
-    /// Takes in what a neighbour said to another host that has the same interfaces, in the same order, and the same addresses.
-    pub fn take_in(&mut self, hearsay: Hearsay, now: Instant) {
-        self.net.with_stack(now, |stack, io| stack.take_in(hearsay, io));
+    /// Brings what is known of neighbours in sync with another host that has the same interfaces, in the same
+    /// order, and the same addresses.
+    pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
+        self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.transmit(now);
+        self.note_deadlines();
     }
 
     /// Gives an interface one more address; its prefix is on-link from now on.
     pub fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
         self.net.add_address(interface, address, now);
         self.net.transmit(now);
+        self.note_deadlines();
     }
 
     /// Takes an address away from an interface; says whether it had it.
     pub fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
-        self.net.remove_address(interface, address)
+        let removed = self.net.remove_address(interface, address);
+        self.note_deadlines();
+        removed
     }
 
     /// Sets the largest IP packet that leaves by an interface: 576 to 1920 octets.
@@ -316,6 +355,55 @@ impl Host {
     /// Starts a program. `nice` from -20 to 20, as in UNIX.
     pub fn spawn(&mut self, name: &str, nice: i8, program: Box<dyn Program>) -> ProcessId {
         self.admit(name, nice, Body::Program(program))
+    }
+
+    /// Admits a process whose program is a thread outside: it enters the host to make its calls ([`Host::enter`]), and leaves again. It has
+    /// sockets, a share of the core for its protocol processing, and a bill, as any other. [`Host::kill`] ends it.
+    pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
+        let id = self.admit(name, nice, Body::Outside);
+        self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
+        id
+    }
+
+    /// A thread outside makes calls as the process that it was [attached](Host::attach) as. Segments that have come for that process are
+    /// processed first, a unit of them; what follows from the calls leaves before this returns.
+    ///
+    /// To be called between two units. The time it took is charged by [`Host::charge_process`].
+    ///
+    /// # Errors
+    /// [`NotAttached`]: nothing was called.
+    pub fn enter<T>(
+        &mut self,
+        process: ProcessId,
+        now: Instant,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<T, NotAttached> {
+        if !self.process(process).is_some_and(|process| matches!(process.body, Body::Outside)) {
+            return Err(NotAttached);
+        }
+        self.net.work.clear();
+        if self.net.has_segments(process) {
+            self.net.process_segments(process, now);
+            self.net.tell_programs();
+        }
+        let result = call(&mut System { net: &mut self.net, process, now });
+        self.net.last_read = None;
+        self.net.tell_programs();
+        self.net.send_tcp(now);
+        self.net.transmit(now);
+        self.wake(now);
+        self.note_deadlines();
+        Ok(result)
+    }
+
+    /// Charges a process for time that it has used outside of units: in [`Host::enter`].
+    pub fn charge_process(&mut self, process: ProcessId, elapsed: Duration) {
+        self.cpu[Level::Process as usize] += elapsed;
+        self.scheduler.charge(process, elapsed);
+        if let Some(Some(process)) = self.processes.get_mut(process.0 as usize) {
+            process.bill.charged += elapsed;
+            process.bill.used += elapsed;
+        }
     }
 
     fn admit(&mut self, name: &str, nice: i8, body: Body) -> ProcessId {
@@ -332,6 +420,7 @@ impl Host {
         self.processes.push(Some(process));
         let id = ProcessId(index as u32);
         self.scheduler.admit(id, nice);
+        self.note_deadlines();
         id
     }
 
@@ -339,13 +428,14 @@ impl Host {
 
     /// What runs next. It only looks: however often it is asked, what runs and in which order stays the same.
     fn select(&self, now: Instant) -> Option<Unit> {
-        if now >= self.clock_deadline() || self.net.fragments_due(now) {
+        debug_assert!(self.has_noted_deadlines(), "a call has changed a deadline and not noted it");
+        if self.net.deadlines.is_due(now) {
             return Some(Unit::Clock);
         }
         if self.net.has_channel_interrupt() {
             return Some(Unit::ChannelInterrupt);
         }
-        if let Some(port) = self.device_interrupt() {
+        if let Some(port) = self.net.links.interrupting_port(&self.net.poller) {
             return Some(Unit::Device(port));
         }
         if self.net.has_ip_queue() {
@@ -354,9 +444,7 @@ impl Host {
         if self.net.has_segments_to_send() {
             return Some(Unit::Segments);
         }
-        if self.net.config.transmit_service == TransmitService::LowerLevel
-            && let Some(port) = self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs()))
-        {
+        if let Some(port) = self.net.links.low_interrupting_port(&self.net.poller) {
             return Some(Unit::Transmitted(port));
         }
         if self.net.poller.is_runnable() {
@@ -371,22 +459,20 @@ impl Host {
         self.net.has_idle_work().then_some(Unit::Idle)
     }
 
-    fn device_interrupt(&self) -> Option<usize> {
-        match self.net.config.transmit_service {
-            TransmitService::InTurn => self.net.interrupting_port(Sources::ALL),
-            TransmitService::ReceiveFirst => {
-                let receive = self.net.interrupting_port(self.net.poller.inputs());
-                receive.or_else(|| self.net.interrupting_port(Sources::ALL.without(self.net.poller.inputs())))
-            }
-            TransmitService::LowerLevel => self.net.interrupting_port(self.net.poller.inputs()),
-        }
+    /// Recent use of the core is of interest while somebody wants it.
+    fn decay_deadline(&self) -> Instant {
+        if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER }
     }
 
-    fn clock_deadline(&self) -> Instant {
-        let sleeper = self.sleepers.first().map_or(Instant::NEVER, |&(until, _)| until);
-        let decay =
-            if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER };
-        self.net.next_deadline().min(sleeper).min(decay)
+    /// Sets the timers of those parts that only say when they next have something to do. To be called at the end
+    /// of every call that may have changed that.
+    fn note_deadlines(&mut self) {
+        self.net.note_deadlines();
+        self.net.deadlines.set(Deadline::Decay, self.decay_deadline());
+    }
+
+    fn has_noted_deadlines(&self) -> bool {
+        self.net.has_noted_deadlines() && self.net.deadlines.of(Deadline::Decay) == self.decay_deadline()
     }
 
     /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
@@ -415,6 +501,12 @@ impl Host {
     ///
     /// `None` if there is nothing to do, or only to go on with a suspended step.
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
+        let ran = self.run_next(now);
+        self.note_deadlines();
+        ran
+    }
+
+    fn run_next(&mut self, now: Instant) -> Option<Ran> {
         let unit = self.select(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
@@ -524,7 +616,7 @@ impl Host {
                 self.net.daemon_step(*channel, now);
                 Step::Again
             }
-            Body::Running => Step::Exit,
+            Body::Outside | Body::Running => Step::Exit,
         };
         let read = self.net.last_read.take();
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
@@ -534,16 +626,19 @@ impl Host {
         Some(())
     }
 
+    /// The clock interrupt: for those whose time has come.
     fn clock(&mut self, now: Instant) {
-        self.net.clock(now);
-        self.scheduler.tick(now);
-        while let Some(&(until, process)) = self.sleepers.first() {
-            if until > now {
-                break;
+        let mut due = Due::default();
+        while let Some(who) = self.net.deadlines.poll_expired(now) {
+            match who {
+                Deadline::Process(process) => self.overdue.push(process),
+                part => due.insert(part),
             }
-            self.net.ready.wake_process(process);
-            self.sleepers.pop_first();
         }
+        self.net.clock(due, now);
+        // It may be overdue because nobody wanted the core for a while: then no timer is set for it.
+        self.scheduler.tick(now);
+        self.overdue.drain(..).for_each(|process| self.net.ready.wake_process(process));
     }
 
     fn wake(&mut self, now: Instant) {
@@ -552,8 +647,12 @@ impl Host {
         self.net.ready.wake_outside();
         while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
+            // A thread outside is woken by its own waker.
+            if matches!(process.body, Body::Outside) {
+                continue;
+            }
             if let Some(sleep) = process.sleep.take() {
-                self.sleepers.remove(&(sleep.until, id));
+                self.net.deadlines.cancel(Deadline::Process(id));
                 if let Some(socket) = sleep.socket {
                     self.net.ready.forget_process(socket, id);
                 }
@@ -578,14 +677,17 @@ impl Host {
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
         self.net.ready.wake_process(process);
         self.wake(now);
+        self.note_deadlines();
     }
 
     /// Whether a unit is part of taking packets in, which the cycle limit is about.
     fn is_limited(&self, unit: Unit) -> bool {
-        let Config { limit_interrupts, limit_counts_interrupts, .. } = self.net.config;
+        let Alternatives { limit_interrupts, limit_counts_interrupts, .. } = self.net.config.alternatives;
         match unit {
             Unit::Poll => true,
-            Unit::Device(port) => limit_interrupts || (limit_counts_interrupts && self.net.is_polled(port)),
+            Unit::Device(port) => {
+                limit_interrupts || (limit_counts_interrupts && self.net.links.is_polled(port))
+            }
             Unit::Clock
             | Unit::ChannelInterrupt
             | Unit::SoftInterrupt
@@ -599,6 +701,7 @@ impl Host {
     pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
         self.net.poller.charge(elapsed, ran.limited);
+        self.net.note_limit();
         if ran.level == Level::PollingThread {
             self.net.poller.charge_callback(elapsed);
         }
@@ -636,14 +739,19 @@ impl Host {
 
     /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come meanwhile.
     pub fn finish(&mut self, ran: &Ran, now: Instant) {
+        self.end_unit(ran, now);
+        self.note_deadlines();
+    }
+
+    fn end_unit(&mut self, ran: &Ran, now: Instant) {
         if ran.level == Level::SoftInterrupt {
             // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new dispatch.
             self.in_soft_interrupt = self.net.has_ip_queue();
         }
         if ran.level == Level::PollingThread {
-            self.net.finish_poll(now);
+            self.net.links.finish_poll(&mut self.net.poller, now);
         }
-        self.net.finish_interrupt();
+        self.net.links.finish_interrupt();
         let Some(id) = ran.process else { return };
         if ran.protocol {
             return self.finish_protocol(id, now);
@@ -686,9 +794,7 @@ impl Host {
     }
 
     fn put_to_sleep(&mut self, id: ProcessId, sleep: Sleep, now: Instant) {
-        if sleep.until != Instant::NEVER {
-            self.sleepers.insert((sleep.until, id));
-        }
+        self.net.deadlines.set(Deadline::Process(id), sleep.until);
         if let Some(Some(process)) = self.processes.get_mut(id.0 as usize) {
             process.sleep = Some(sleep);
             process.protocol.ahead = 0;
@@ -700,12 +806,8 @@ impl Host {
 
     /// Ends a process; its sockets are closed, and what waited in them is counted.
     pub fn kill(&mut self, process: ProcessId, now: Instant) {
-        let sleep =
-            self.processes.get_mut(process.0 as usize).and_then(Option::as_mut).and_then(|p| p.sleep.take());
-        if let Some(sleep) = sleep {
-            self.sleepers.remove(&(sleep.until, process));
-        }
         self.exit(process, now);
+        self.note_deadlines();
     }
 
     fn exit(&mut self, id: ProcessId, now: Instant) {
@@ -717,6 +819,7 @@ impl Host {
         self.net.send_tcp(now);
         self.net.transmit(now);
         self.scheduler.retire(id);
+        self.net.deadlines.forget(id);
         if let Some(process) = self.processes.get_mut(id.0 as usize) {
             *process = None;
         }
@@ -727,7 +830,18 @@ impl Host {
     /// When there will be something to do even if nothing arrives.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        self.clock_deadline()
+        self.net.deadlines.next()
+    }
+
+    /// Everybody who waits for a time: who, under which name, and for when. In no particular order.
+    pub fn deadlines(&self) -> impl Iterator<Item = (Deadline, &str, Instant)> {
+        self.net.deadlines.iter().map(|(who, deadline)| {
+            let name = match who {
+                Deadline::Process(process) => self.process(process).map(|process| process.name.as_str()),
+                _ => None,
+            };
+            (who, name.unwrap_or(who.name()), deadline)
+        })
     }
 
     /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after all.
@@ -737,6 +851,7 @@ impl Host {
         }
         let pending = self.net.arm();
         self.wake_protocol(now);
+        self.note_deadlines();
         !pending && self.select(now).is_none()
     }
 
@@ -753,7 +868,7 @@ impl Host {
     /// # Errors
     /// [`Imbalance`]: a bug.
     pub fn check(&self) -> Result<(), Imbalance> {
-        self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.output_queued())
+        self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.links.output_queued())
     }
 
     /// Frames queued on the way up.
@@ -765,13 +880,13 @@ impl Host {
     /// Frames on the way out: they wait for a neighbour's address or in an output queue, or have left and their buffers have not been taken back.
     #[must_use]
     pub fn waiting_to_leave(&self) -> u64 {
-        self.net.stack.held() + self.net.output_queued() + self.net.unreclaimed()
+        self.net.stack.held() + self.net.links.output_queued() + self.net.links.unreclaimed()
     }
 
     /// What has passed through an interface.
     #[must_use]
     pub fn traffic(&self, interface: InterfaceId) -> Option<Traffic> {
-        self.net.traffic(interface)
+        self.net.links.traffic(interface)
     }
 
     /// Nothing is forwarded any more that no process has screened. Without this only the first process that screens sees to it, which may have its
@@ -789,7 +904,7 @@ impl Host {
     /// Device interrupts taken.
     #[must_use]
     pub fn interrupts(&self) -> u64 {
-        self.net.interrupts
+        self.net.links.interrupts()
     }
 
     /// Frames that one callback of the polling thread may take at present; `usize::MAX` without a quota.
@@ -807,7 +922,7 @@ impl Host {
     /// Frames that receive rings have and hold back for a few milliseconds ([`crate::interface::RxQueue::coming`]).
     #[must_use]
     pub fn coming(&self) -> u64 {
-        self.net.coming()
+        self.net.links.coming()
     }
 
     /// CPU time spent at a level.
@@ -918,12 +1033,12 @@ impl Host {
 
     /// The interfaces.
     pub fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
-        self.net.interfaces()
+        self.net.links.iter()
     }
 
     /// An interface, for its driver's own calls.
     pub fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
-        self.net.interface_mut(id)
+        self.net.links.interface_mut(id)
     }
 
     /// The host's settings.

@@ -39,6 +39,9 @@ pub(crate) enum Body {
     Program(Box<dyn Program>),
     /// A proxy daemon: protocol input for traffic that has no socket, at a process's priority and on its bill.
     Daemon(ChannelId),
+    /// A thread outside of the host, which enters it to make its calls ([`Host::enter`](crate::host::Host::enter)). Its protocol processing is
+    /// scheduled like that of any process.
+    Outside,
     /// Taken out while it runs.
     Running,
 }

@@ -224,11 +224,6 @@ impl ReadyTable {
         }
     }
 
-    /// What it was last known to be ready for.
-    pub(crate) fn ready(&self, id: SocketId) -> Ready {
-        self.entries.get(id.0 as usize).map_or(Ready::NONE, |entry| entry.ready)
-    }
-
     /// It has become ready for `bits`: whoever waits for them is woken, and its process told.
     #[inline]
     pub(crate) fn raise(&mut self, id: SocketId, bits: Ready) {
@@ -269,8 +264,11 @@ impl ReadyTable {
 
     // --- Waiters ---
 
-    /// Has `waiter` woken, once, when the descriptor is ready for any of `interest`.
+    /// Has `waiter` woken, once, when the descriptor is ready for any of `interest`. A waker that waits for it already is not put down twice.
     pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter, interest: Ready) {
+        if let Waiter::Outside(waker) = &waiter {
+            self.forget_waker(id, waker);
+        }
         let Some(first) = self.entry(id).map(|entry| entry.waiters) else { return };
         let node = Node { waiter: Some(waiter), interest, next: first };
         let place = if self.free == NONE {
@@ -552,6 +550,16 @@ mod tests {
         assert_eq!(table.nodes.len(), 3, "nodes are used again");
         table.wait(id(1), Waiter::Process(ME), Ready::ALL);
         assert_eq!(table.nodes.len(), 3);
+    }
+
+    #[test]
+    fn a_waker_waits_once_however_often_it_says_so() {
+        let mut table = table(1);
+        let count = Arc::new(Count::default());
+        (0..1_000).for_each(|_| table.wait(id(1), Waiter::Outside(Arc::clone(&count).into()), Ready::ALL));
+        table.raise(id(1), Ready::READABLE);
+        table.wake_outside();
+        assert_eq!((table.nodes.len(), count.0.load(Ordering::Relaxed)), (1, 1));
     }
 
     #[test]

@@ -89,13 +89,13 @@ pub enum AfterDevice {
     Channel,
 }
 
-/// The choices that make up an architecture.
+/// The choices that make up an architecture, for the frames of one interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// Where device work is done.
-    pub device: DeviceWork,
+    pub(crate) device: DeviceWork,
     /// What follows it.
-    pub then: AfterDevice,
+    pub(crate) then: AfterDevice,
 }
 
 impl Plan {
@@ -104,8 +104,13 @@ impl Plan {
 
     /// The plan of an architecture. Two of them leave open where device work is done: `soft-lrp` (in the interrupt, as in its paper, or
     /// polled, as both papers suggest) and `polled` (all of it at interrupt level is the paper's alternative without a polling thread).
+    /// [`DeviceWork::None`], which is `ni-lrp`'s alone, is taken for polled there.
     #[must_use]
     pub const fn of(architecture: Architecture, device_work: DeviceWork) -> Self {
+        let device_work = match device_work {
+            DeviceWork::Interrupt => DeviceWork::Interrupt,
+            DeviceWork::Polled | DeviceWork::None => DeviceWork::Polled,
+        };
         let (device, then) = match architecture {
             Architecture::Eager => return Self::LEGACY,
             Architecture::Polled => (device_work, AfterDevice::Input),
@@ -114,6 +119,12 @@ impl Plan {
             Architecture::NiLrp => (DeviceWork::None, AfterDevice::Channel),
         };
         Self { device, then }
+    }
+
+    /// Whether the interface demultiplexes, and the host does no device work for what it receives.
+    #[must_use]
+    pub const fn is_on_interface(self) -> bool {
+        matches!(self.device, DeviceWork::None)
     }
 
     /// Whether protocol input waits for the receiver.

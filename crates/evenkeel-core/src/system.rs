@@ -1,9 +1,11 @@
 //! The system calls: what a program may ask of its host.
 
+use core::task::Waker;
+
 use crate::capture::{Capture, CaptureCounters, Captured};
 use crate::id::{ProcessId, SocketId};
 use crate::net::Net;
-use crate::ready::Event;
+use crate::ready::{Event, Ready, Waiter};
 use crate::screen::Verdict;
 use crate::socket::{BindError, ConnectError, ListenError};
 use crate::stack::{Datagram, Endpoint, SendError, Transit};
@@ -218,7 +220,7 @@ impl System<'_> {
     /// Reads what has come; says how many octets. None at the end of the stream.
     ///
     /// # Errors
-    /// [`Unavailable::NotNow`] if nothing has come: then [`crate::process::Step::Wait`].
+    /// [`Unavailable::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
     pub fn read(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, Unavailable> {
         self.net.work.add(Work::SystemCall);
         if self.owns(stream) { self.net.read_stream(stream, to, self.now) } else { Err(Unavailable::Closed) }
@@ -227,7 +229,7 @@ impl System<'_> {
     /// Takes octets to send, as many as there is room for; says how many.
     ///
     /// # Errors
-    /// [`Unavailable::NotNow`] if there is no room: an event says when there is.
+    /// [`Unavailable::WouldBlock`] if there is no room: an event says when there is.
     pub fn write(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
         self.net.work.add(Work::SystemCall);
         if self.owns(stream) { self.net.write_stream(stream, data) } else { Err(Unavailable::Closed) }
@@ -309,6 +311,25 @@ impl System<'_> {
         self.net.work.add(Work::SystemCall);
         let own = self.net.ready.events_of(self.process) == Some(events);
         if own { self.net.ready.next_event(self.process) } else { None }
+    }
+
+    /// Has `waker` woken, once, when the descriptor is ready: for threads and tasks outside, which do not sleep by
+    /// [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already; then nobody is woken. A descriptor of another
+    /// process counts as ready, and so does one that is closed: the next call says so.
+    pub fn wait(&mut self, socket: SocketId, waker: &Waker) -> bool {
+        self.net.work.add(Work::SystemCall);
+        if !self.owns(socket) || self.net.is_ready_to_wait_for(socket) {
+            return true;
+        }
+        self.net.ready.wait(socket, Waiter::Outside(waker.clone()), Ready::ALL);
+        false
+    }
+
+    /// `waker` is not to be woken for the descriptor any more.
+    pub fn forget(&mut self, socket: SocketId, waker: &Waker) {
+        if self.owns(socket) {
+            self.net.ready.forget_waker(socket, waker);
+        }
     }
 
     fn owns(&self, socket: SocketId) -> bool {

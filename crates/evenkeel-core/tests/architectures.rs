@@ -568,7 +568,9 @@ proptest::proptest! {
     /// A few bytes changed, and the end cut off.
     #[test]
     fn every_architecture_gives_the_same_answers_to_damaged_frames(
-        which in 0_usize..26, changes in proptest::collection::vec((14_usize..120, proptest::num::u8::ANY), 0..4), cut in 0_usize..12,
+        which in 0_usize..26,
+        changes in proptest::collection::vec((14_usize..120, proptest::num::u8::ANY), 0..4),
+        cut in 0_usize..12,
     ) {
         let mut cases = provocations();
         let (_, mut frames, ..) = cases.swap_remove(which % cases.len());

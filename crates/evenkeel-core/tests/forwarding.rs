@@ -7,7 +7,6 @@ use common::router::*;
 use common::*;
 use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::{Binding, Change, Class, Table};
-use evenkeel_core::drop::IpDrop;
 use evenkeel_core::host::{Config, Level};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::stack::{NeighborState, Route, Via};

@@ -12,7 +12,7 @@ use common::*;
 use evenkeel_core::host::{Config, Level, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::socket::SocketId;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::tcp::{self, EndpointConfig, Flags, Header, ListenerConfig, Segment, SeqNumber};
 use evenkeel_core::time::Duration;

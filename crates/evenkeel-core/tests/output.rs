@@ -37,7 +37,8 @@ fn burst(bench: &mut Bench, numbers: core::ops::Range<u32>) {
 fn the_output_queue_is_bounded_and_keeps_the_order() {
     for architecture in Architecture::ALL {
         for transmit in [Transmit::Latency, Transmit::Throughput] {
-            let config = Config { output_queue_pkts: 8, transmit, ..Config::of(architecture) };
+            let config = Config { output_queue_pkts: 8, ..Config::of(architecture) };
+            let config = config.with_alternatives(|a| a.transmit = transmit);
             let mut bench = bench(config, 4);
             let before = bench.host.ledger().transmitted;
             burst(&mut bench, 0..30);
@@ -66,7 +67,8 @@ fn the_output_queue_is_bounded_and_keeps_the_order() {
 fn in_throughput_mode_frames_wait_while_the_interface_is_active() {
     for architecture in Architecture::ALL {
         let handed_over = |transmit| {
-            let mut bench = bench(Config { transmit, ..Config::of(architecture) }, 16);
+            let config = Config::of(architecture).with_alternatives(|a| a.transmit = transmit);
+            let mut bench = bench(config, 16);
             let before = bench.host.ledger().transmitted;
             let mut counts = Vec::new();
             for n in 0..3 {
@@ -94,11 +96,11 @@ fn in_throughput_mode_frames_wait_while_the_interface_is_active() {
 fn all_in_the_interrupt(transmit_service: TransmitService) -> u64 {
     let config = Config {
         device_work: DeviceWork::Interrupt,
-        transmit_service,
         batch_pkts: 1,
         output_queue_pkts: 8,
         ..Config::of(Architecture::Polled)
     };
+    let config = config.with_alternatives(|a| a.transmit_service = transmit_service);
     let mut bench = bench(config, 8);
     let before = bench.host.ledger().transmitted;
     for n in 0..2_000 {
@@ -142,7 +144,9 @@ fn below_livelock_no_service_of_the_transmit_side_loses_a_frame() {
         [TransmitService::InTurn, TransmitService::ReceiveFirst, TransmitService::LowerLevel]
     {
         for architecture in Architecture::ALL {
-            let mut bench = bench(Config { transmit_service, ..Config::of(architecture) }, 8);
+            let config =
+                Config::of(architecture).with_alternatives(|a| a.transmit_service = transmit_service);
+            let mut bench = bench(config, 8);
             let mut left = Vec::new();
             for n in 0..200 {
                 bench.send(&[outwards(n)]);
@@ -159,7 +163,8 @@ fn below_livelock_no_service_of_the_transmit_side_loses_a_frame() {
 #[test]
 fn a_full_output_queue_can_hold_input_back() {
     let run = |output_feedback| {
-        let config = Config { output_feedback, output_queue_pkts: 16, ..Config::of(Architecture::Polled) };
+        let config = Config { output_queue_pkts: 16, ..Config::of(Architecture::Polled) };
+        let config = config.with_alternatives(|a| a.output_feedback = output_feedback);
         let mut bench = bench(config, 8);
         for n in 0..500 {
             bench.send(&vec![outwards(n); 8]);

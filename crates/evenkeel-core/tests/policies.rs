@@ -100,14 +100,13 @@ const PERIOD: Duration = Duration::from_millis(10);
 fn input_per_ms(architecture: Architecture) -> Vec<Duration> {
     let config = Config {
         cycle_limit: Some(CycleLimit { period: PERIOD, percent: 50 }),
-        limit_interrupts: true,
         feedback: None,
         // What waits there when the limit is reached is processed all the same.
         ip_queue_pkts: 16,
         batch_pkts: 1,
         ..Config::of(architecture)
     };
-    let mut bench = Bench::router(config);
+    let mut bench = Bench::router(config.with_alternatives(|a| a.limit_interrupts = true));
     bench.host.spawn("awakened", 0, Box::new(Awakened(9, false)));
     // A packet now and then: the core idles in between.
     for n in 0..11 {
@@ -159,8 +158,8 @@ fn no_period_of_the_cycle_limit_gets_more_than_its_budget() {
 fn an_idle_core_never_makes_a_frame_wait_for_the_period() {
     for architecture in [Architecture::Polled, Architecture::SoftLrp, Architecture::Eager] {
         let limit = CycleLimit { period: Duration::from_secs(1), percent: 0 };
-        let config = Config { cycle_limit: Some(limit), limit_interrupts: true, ..Config::of(architecture) };
-        let mut bench = Bench::router(config);
+        let config = Config { cycle_limit: Some(limit), ..Config::of(architecture) };
+        let mut bench = Bench::router(config.with_alternatives(|a| a.limit_interrupts = true));
         bench.settle();
         bench.sent_wan();
         let start = bench.now;
@@ -189,9 +188,9 @@ fn the_cycle_limit_is_a_limit_also_where_nearly_every_frame_interrupts() {
     let share = |limit_counts_interrupts| {
         let config = Config {
             cycle_limit: Some(CycleLimit { period: PERIOD, percent: 50 }),
-            limit_counts_interrupts,
             ..Config::of(Architecture::Polled)
         };
+        let config = config.with_alternatives(|a| a.limit_counts_interrupts = limit_counts_interrupts);
         let mut bench = Bench::router(config);
         let spinner = bench.host.spawn("spinner", 0, Box::new(Preemptible));
         bench.settle_some();
@@ -231,14 +230,9 @@ fn a_legacy_driver_knows_nothing_of_the_cycle_limit() {
 
 /// A slow service in a flood on an interrupt-driven host: datagrams it got, and frames that died in the shared IP queue.
 fn eager_flood(limit_interrupts: bool) -> (u64, u64, u64) {
-    let config = Config {
-        limit_interrupts,
-        ip_queue_pkts: 16,
-        socket_queue_pkts: 8,
-        batch_pkts: 1,
-        ..Config::of(Architecture::Eager)
-    };
-    let mut bench = Bench::new(config);
+    let config =
+        Config { ip_queue_pkts: 16, socket_queue_pkts: 8, batch_pkts: 1, ..Config::of(Architecture::Eager) };
+    let mut bench = Bench::new(config.with_alternatives(|a| a.limit_interrupts = limit_interrupts));
     let (mut sink, seen) = Sink::new(7);
     sink.compute = Duration::from_micros(20);
     bench.host.spawn("sink", 0, Box::new(sink));
@@ -268,13 +262,12 @@ fn limiting_the_interrupt_rate_ends_livelock_and_moves_the_loss_to_the_ring() {
 fn the_cycle_limit_protects_programs_from_interrupts_if_they_are_limited() {
     let share = |limit_interrupts| {
         let config = Config {
-            limit_interrupts,
             cycle_limit: Some(CycleLimit { period: PERIOD, percent: 40 }),
             feedback: None,
             batch_pkts: 1,
             ..Config::of(Architecture::Eager)
         };
-        let mut bench = Bench::router(config);
+        let mut bench = Bench::router(config.with_alternatives(|a| a.limit_interrupts = limit_interrupts));
         let spinner = bench.host.spawn("spinner", 0, Box::new(Spinner));
         bench.settle_some();
         let (start, before) = (bench.now, bench.host.bill(spinner).unwrap().used);
@@ -297,7 +290,7 @@ const TICK: Duration = Duration::from_micros(100);
 #[test]
 fn clocked_interrupts_come_with_the_clock_and_lose_nothing() {
     for architecture in [Architecture::Polled, Architecture::SoftLrp, Architecture::Eager] {
-        let config = Config { clocked_interrupts: Some(TICK), ..Config::of(architecture) };
+        let config = Config::of(architecture).with_alternatives(|a| a.clocked_interrupts = Some(TICK));
         let mut bench = Bench::router(config);
         let (sink, seen) = Sink::new(9);
         bench.host.spawn("sink", 0, Box::new(sink));
@@ -327,8 +320,8 @@ fn clocked_interrupts_come_with_the_clock_and_lose_nothing() {
 fn under_a_flood_clocked_interrupts_are_at_most_one_for_each_source_and_tick() {
     // The eager host gets what it can forward: its handlers work off a whole ring in many units.
     for (architecture, pkts) in [(Architecture::Polled, 10), (Architecture::Eager, 3)] {
-        let config = Config { clocked_interrupts: Some(TICK), batch_pkts: 1, ..Config::of(architecture) };
-        let mut bench = Bench::router(config);
+        let config = Config { batch_pkts: 1, ..Config::of(architecture) };
+        let mut bench = Bench::router(config.with_alternatives(|a| a.clocked_interrupts = Some(TICK)));
         bench.settle_some();
         let (interrupts, start) = (bench.host.interrupts(), bench.now);
         for n in 0..2_000 {
@@ -349,7 +342,7 @@ fn under_a_flood_clocked_interrupts_are_at_most_one_for_each_source_and_tick() {
 #[test]
 fn a_halted_host_with_clocked_interrupts_wakes_by_its_deadline() {
     for architecture in [Architecture::Polled, Architecture::Eager, Architecture::SoftLrp] {
-        let config = Config { clocked_interrupts: Some(TICK), ..Config::of(architecture) };
+        let config = Config::of(architecture).with_alternatives(|a| a.clocked_interrupts = Some(TICK));
         let mut bench = Bench::router(config);
         bench.run(Duration::from_millis(2));
         bench.send(&[outwards(1)]);
@@ -369,8 +362,8 @@ fn a_halted_host_with_clocked_interrupts_wakes_by_its_deadline() {
 #[test]
 fn a_frame_that_comes_while_its_flag_is_being_cleared_interrupts_again() {
     let tasks = TaskWeights { receive: 1, transmit: 1 };
-    let mut bench =
-        Bench::router(Config { real_time_tasks: Some(tasks), ..Config::of(Architecture::Polled) });
+    let config = Config::of(Architecture::Polled).with_alternatives(|a| a.real_time_tasks = Some(tasks));
+    let mut bench = Bench::router(config);
     bench.settle();
     bench.sent_wan();
     bench.send(&[outwards(1)]);

@@ -89,11 +89,16 @@ fn interfaces_take_turns_however_often_one_looks() {
 fn nothing_that_runs_depends_on_how_often_one_looks() {
     let plain = Architecture::ALL.map(Config::of);
     let limit = CycleLimit { percent: 25, period: Duration::from_millis(1) };
+    let clocked = |architecture| {
+        let period = Some(Duration::from_micros(30));
+        Config::of(architecture).with_alternatives(|a| a.clocked_interrupts = period)
+    };
     let more = [
-        Config { clocked_interrupts: Some(Duration::from_micros(30)), ..Config::of(Architecture::Eager) },
-        Config { clocked_interrupts: Some(Duration::from_micros(30)), ..Config::of(Architecture::SoftLrp) },
+        clocked(Architecture::Eager),
+        clocked(Architecture::SoftLrp),
         Config { cycle_limit: Some(limit), ..Config::of(Architecture::Polled) },
-        Config { cycle_limit: Some(limit), limit_interrupts: true, ..Config::of(Architecture::Eager) },
+        Config { cycle_limit: Some(limit), ..Config::of(Architecture::Eager) }
+            .with_alternatives(|a| a.limit_interrupts = true),
         Config { scheduler: evenkeel_core::Scheduling::DecayUsage, ..Config::of(Architecture::SoftLrp) },
     ];
     for config in plain.into_iter().chain(more) {

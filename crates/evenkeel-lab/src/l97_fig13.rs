@@ -62,6 +62,9 @@ fn traced(seed: u64) -> Check {
         off - polling,
         0.10,
     )
+    .known_miss(
+        "the paper warns of comparing a single pair of traces, and then measures 13 as the median; fitted to that, stretched by what tracing adds, it is 19",
+    )
 }
 
 /// The same kernel, as in the paper: with polling off.

@@ -64,11 +64,14 @@ fn stamp(system: &str, nth: usize, paper: f64, here: f64) -> Check {
     let name = format!("packet {}, {system}, stretched as if traced (us)", nth + 1);
     let check = calibrated(TRACING, Paper, name).near(paper, here, 0.10);
     match (system, nth) {
+        ("no polling", 0) => check.known_miss(FIRST_WITHOUT),
         ("polling", 0) => check.known_miss(FIRST_UNDER_POLLING),
         _ => check,
     }
 }
 
+const FIRST_WITHOUT: &str = "here both other packets interrupt the work on the first before it is handed over, 72 us each, for the path is as long as two gaps of the \
+     burst; the trace has 135 us more than that of a packet alone, which is one such interrupt when traced";
 const FIRST_UNDER_POLLING: &str = "figure 12 has the same path of the same kernel, traced in more places, at 294 us, as it is here (checked beside it); figure 14 \
      has 72 more, of one trace that holds a clock interrupt at a place that only the picture shows; nothing else on the path is longer for a burst, and \
      by the paper's own account nothing should be";

@@ -75,11 +75,14 @@ fn peaks(unmodified: &Curve, feedback: &Curve) -> Vec<Check> {
     ]
 }
 
+/// As rates agree if 5 % apart. At the brink of saturation input is seldom inhibited, and output 3 % above what it is beyond.
+pub(crate) const FLAT: [f64; 2] = [0.95, 1.0];
+
 fn overload(unmodified: &Curve, no_feedback: &Curve, feedback: &Curve) -> Vec<Check> {
     let beyond = paper::LIVELOCK + 500;
     vec![
-        predicted(Words, "output with feedback from 3000/s on, of its peak")
-            .within([0.97, 1.0], &feedback.shares_from(3_000)),
+        predicted(Words, "output with feedback from 3000/s on, of its peak: flat")
+            .within(FLAT, &feedback.shares_from(3_000)),
         predicted(Words, "output without feedback from 6500/s on, of its peak: livelock")
             .within([0.0, 0.05], &no_feedback.shares_from(beyond)),
         calibrated("cost.screen", Paper, "output unmodified from 6500/s on, of its peak: livelock")

@@ -104,11 +104,13 @@ fn add_machine(
     host
 }
 
-/// Closer together where the hump is.
-fn rates() -> Vec<u64> {
-    let mut rates: Vec<u64> = (0..7_000).step_by(500).chain((7_000..=25_000).step_by(1_000)).collect();
-    rates.dedup();
-    rates
+/// Closer together where the hump is; and then where something happens: with the LRP systems nothing does.
+fn rates(architecture: Architecture) -> Vec<u64> {
+    let hump = (0..7_000).step_by(500);
+    if architecture == Architecture::Eager {
+        return hump.chain((7_000..=25_000).step_by(1_000)).collect();
+    }
+    hump.chain([7_000, 10_000, 14_000, 18_000, 20_000, 25_000]).collect()
 }
 
 struct Curve {
@@ -121,7 +123,8 @@ const HUMP_END: u64 = 7_000;
 
 impl Curve {
     fn measure(architecture: Architecture, seed: u64) -> Self {
-        let measured = rates().into_iter().map(|rate| (rate, run(architecture, rate, seed ^ rate)));
+        let measured =
+            rates(architecture).into_iter().map(|rate| (rate, run(architecture, rate, seed ^ rate)));
         Self { architecture, measured: measured.collect() }
     }
 
@@ -204,8 +207,10 @@ fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
             bsd.hump().1 / lrp_us,
             0.10,
         ),
-        calibrated(SWITCHES, Paper, "hump of 4.4BSD (us)").near(bsd_paper, bsd.hump().1, 0.05),
-        calibrated(SWITCHES, Paper, "hump of the LRP systems, their mean (us)").near(lrp_paper, lrp_us, 0.05),
+        calibrated(SWITCHES, Paper, "hump of 4.4BSD (us)").near(bsd_paper, bsd.hump().1, 0.05).known_miss(HEIGHT),
+        calibrated(SWITCHES, Paper, "hump of the LRP systems, their mean (us)")
+            .near(lrp_paper, lrp_us, 0.05)
+            .known_miss(HEIGHT),
         predicted(Paper, "rate at the top of the hump (packets/s)")
             .within([0.9 * paper::HUMP_AT, 1.1 * paper::HUMP_AT], &all.map(|c| c.hump().0 as f64))
             .known_miss(
@@ -214,6 +219,9 @@ fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
         predicted(Words, "round trip after the hump, share of its top").within([0.0, 0.98], &all.map(Curve::fall)),
     ]
 }
+
+const HEIGHT: &str = "fitted was the ratio of the two; both heights are lower by a quarter to a third, and the paper does not say whether its own are round trips or \
+     what is added to them";
 
 /// Beyond the hump.
 fn far(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {

@@ -135,7 +135,7 @@ const DEAD_MS: f64 = 5_000.0;
 /// Beyond that nobody calls a console responsive.
 const RESPONSIVE_MS: f64 = 500.0;
 
-const FREEZE: &str = "by its own prices 60 % of the core goes to interruptions at this rate, and decay-usage scheduling divides the rest; the paper does not say \\
+const FREEZE: &str = "by its own prices 60 % of the core goes to interruptions at this rate, and decay-usage scheduling divides the rest; the paper does not say \
      what program, if any, received the packets, nor at what priority, and a console needs more than a process (interrupts of its own, pages) to be alive";
 
 fn checks(runs: &[[Measured; 2]; 3]) -> Vec<Check> {

@@ -145,24 +145,25 @@ fn measure(seed: u64) -> Outcome {
 
 const DELIVERY_IN_OVERLOAD: &str = "the LRP systems have the 80 us less that LRP saves in two deliveries of figure 3, to whose overload the model's costs are fitted; \
      in the paper it saves nothing at low load, and why that is so it does not say";
-const COPYING: &str = "one price of copying for all three systems was fitted, which are closer to each other here than in the paper";
+const COPYING: &str = "one price of copying was fitted for all three systems; what sets them apart is their price of each frame, of which there are six times as \
+     many here as with the paper's adaptors";
 
 fn system(architecture: Architecture, here: &Row, paper: &Row) -> [Check; 3] {
     let name = |what: &str| format!("{architecture}: {what}");
+    let known = |check: Check, why, of: &[Architecture]| {
+        if of.contains(&architecture) { check.known_miss(why) } else { check }
+    };
     let round_trip = predicted(Paper, name("round trip less 300 us (us)")).near(paper[0], here[0], 0.05);
+    let udp = calibrated("program.udp-copy", Paper, name("UDP throughput (Mbit/s)"));
+    let tcp = calibrated(
+        "program.tcp-copy, cost.segment, cost.segment-output",
+        Paper,
+        name("TCP throughput (Mbit/s)"),
+    );
     [
-        if architecture == Architecture::Eager {
-            round_trip
-        } else {
-            round_trip.known_miss(DELIVERY_IN_OVERLOAD)
-        },
-        calibrated("program.udp-copy", Paper, name("UDP throughput (Mbit/s)")).near(paper[1], here[1], 0.05),
-        calibrated(
-            "program.tcp-copy, cost.segment, cost.segment-output",
-            Paper,
-            name("TCP throughput (Mbit/s)"),
-        )
-        .near(paper[2], here[2], 0.05),
+        known(round_trip, DELIVERY_IN_OVERLOAD, &[Architecture::SoftLrp, Architecture::NiLrp]),
+        known(udp.near(paper[1], here[1], 0.05), COPYING, &[Architecture::Eager]),
+        known(tcp.near(paper[2], here[2], 0.05), COPYING, &[Architecture::Eager, Architecture::NiLrp]),
     ]
 }
 
@@ -174,5 +175,10 @@ fn order(column: usize, here: &[Row], paper: &[Row]) -> Check {
         ranking(&values.collect::<Vec<_>>())
     };
     let name = ["order of round trips", "order of UDP throughput", "order of TCP throughput"][column];
-    predicted(Paper, name).equal(ranked(paper), ranked(here))
+    let check = predicted(Paper, name).equal(ranked(paper), ranked(here));
+    match column {
+        0 => check.known_miss(DELIVERY_IN_OVERLOAD),
+        2 => check.known_miss(COPYING),
+        _ => check,
+    }
 }

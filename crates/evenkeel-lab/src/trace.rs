@@ -38,9 +38,9 @@ impl Stamp {
     }
 }
 
-/// The device's part, whose traces are longer than others: the paper's go through as many calls there as on all the rest of the way.
-pub(crate) const DEVICE: &str = "one factor stands for tracing on the whole way, and one price for all that a piece of device work does on it; where the calls that \
-     are traced lie closer or farther apart than on the average, or part of a price falls before the event and part behind it, the model is off";
+/// Why device work is where it is.
+pub(crate) const DEVICE: &str = "prices are of sums that the paper's rates fix, stretched by one factor for tracing; where in a sum the event lies, and how densely \
+     the calls around it are traced, they do not know";
 
 /// Times and checks of one packet that comes alone.
 pub(crate) fn one_packet(setup: &Setup, stamps: &[Stamp], seed: u64) -> Outcome {

@@ -1,7 +1,7 @@
 //! Halting a thread until one of its devices has something, a deadline comes, or somebody wakes it.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Wake, Waker};
@@ -77,6 +77,24 @@ impl Halt {
             *polled = interest(&fd);
             *watched = Watched { fd, errors: 0 };
         }
+    }
+
+    /// The descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and [`Halt::awake`].
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        core::iter::once(self.notifier.event.as_fd())
+            .chain(self.watched.iter().map(|watched| watched.fd.as_fd()))
+    }
+
+    /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable. Returns false if there has been one
+    /// already, so that it must not wait.
+    #[must_use]
+    pub fn asleep(&self) -> bool {
+        self.notifier.fall_asleep()
+    }
+
+    /// The thread is awake again.
+    pub fn awake(&self) {
+        self.notifier.rise();
     }
 
     /// Ends this thread's sleep, from any thread.

@@ -138,7 +138,7 @@ impl Program for StreamSource {
                 self.left -= taken;
                 system.compute(self.copying.of(taken));
             }
-            Err(Unavailable::NotNow) => {
+            Err(Unavailable::WouldBlock) => {
                 while system.next_event(events).is_some() {}
                 return Step::Wait(events);
             }
@@ -201,7 +201,7 @@ impl Program for StreamSink {
                 system.compute(self.copying.of(len));
                 return Step::Again;
             }
-            Err(Unavailable::NotNow) => return Step::Wait(*stream),
+            Err(Unavailable::WouldBlock) => return Step::Wait(*stream),
             _ => {}
         }
         self.arrived.push(Arrived { ended: system.now(), ..*arrived });

@@ -50,7 +50,7 @@ impl StreamEcho {
             while !echoing.back.is_empty() {
                 match system.write(stream, &echoing.back) {
                     Ok(taken) => drop(echoing.back.drain(..taken)),
-                    Err(Unavailable::NotNow) => return true,
+                    Err(Unavailable::WouldBlock) => return true,
                     Err(_) => return false,
                 }
             }
@@ -60,7 +60,7 @@ impl StreamEcho {
             match system.read(stream, &mut chunk) {
                 Ok(0) => echoing.ended = true,
                 Ok(len) => echoing.back.extend_from_slice(&chunk[..len]),
-                Err(Unavailable::NotNow) => return true,
+                Err(Unavailable::WouldBlock) => return true,
                 Err(_) => return false,
             }
         }
@@ -246,7 +246,7 @@ impl StreamClient {
             let chunk: Vec<u8> = (asking.sent..end).map(|place| octet(asking.number, place)).collect();
             match system.write(stream, &chunk) {
                 Ok(taken) => asking.sent += taken,
-                Err(Unavailable::NotNow) => break,
+                Err(Unavailable::WouldBlock) => break,
                 Err(why) => return Some(Outcome::Failed(why)),
             }
             if asking.sent == self.octets {
@@ -272,7 +272,7 @@ impl StreamClient {
                         return Some(Outcome::Left);
                     }
                 }
-                Err(Unavailable::NotNow) => return None,
+                Err(Unavailable::WouldBlock) => return None,
                 Err(why) => return Some(Outcome::Failed(why)),
             }
         }

@@ -76,7 +76,7 @@ impl WebServer {
                         return;
                     }
                 }
-                Err(Unavailable::NotNow) => return,
+                Err(Unavailable::WouldBlock) => return,
                 // It ends without a request.
                 _ => return self.end(stream, system),
             }
@@ -89,7 +89,7 @@ impl WebServer {
         while let Some(rest @ [_, ..]) = self.answer.get(*written..) {
             match system.write(stream, rest) {
                 Ok(taken) => *written += taken,
-                Err(Unavailable::NotNow) => return,
+                Err(Unavailable::WouldBlock) => return,
                 Err(_) => return self.end(stream, system),
             }
         }
@@ -187,7 +187,7 @@ impl WebClient {
         if !fetch.asked {
             match system.write(stream, REQUEST) {
                 Ok(len) => fetch.asked = len == REQUEST.len(),
-                Err(Unavailable::NotNow) => return None,
+                Err(Unavailable::WouldBlock) => return None,
                 Err(_) => return Some(false),
             }
         }
@@ -196,7 +196,7 @@ impl WebClient {
             match system.read(stream, &mut chunk) {
                 Ok(0) => return Some(fetch.body == Some(octets)),
                 Ok(len) => fetch.take(chunk.get(..len).unwrap_or_default()),
-                Err(Unavailable::NotNow) => return None,
+                Err(Unavailable::WouldBlock) => return None,
                 Err(_) => return Some(false),
             }
         }

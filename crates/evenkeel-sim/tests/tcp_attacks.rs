@@ -81,7 +81,7 @@ impl Talk {
                 // A thousandth of what came, rounded down: of whole messages nothing is lost by that.
                 Ok(len) if len > 0 => (0..len / 100).for_each(|_| self.echoed.add_one()),
                 Ok(_) => return self.ended.push(Unavailable::Closed),
-                Err(Unavailable::NotNow) => return,
+                Err(Unavailable::WouldBlock) => return,
                 Err(why) => return self.ended.push(why),
             }
         }

@@ -98,7 +98,7 @@ impl Program for Patient {
             system.write(stream, b"?").unwrap();
         }
         match system.read(stream, &mut [0; 10]) {
-            Err(Unavailable::NotNow) => Step::Wait(stream),
+            Err(Unavailable::WouldBlock) => Step::Wait(stream),
             answer => {
                 assert_eq!(answer, Ok(1));
                 system.close(stream);
@@ -153,7 +153,7 @@ impl Program for Eager {
         let mut room = [0; 100];
         match system.read(stream, &mut room) {
             Ok(len) => back += len,
-            Err(Unavailable::NotNow) => return Step::Wait(stream),
+            Err(Unavailable::WouldBlock) => return Step::Wait(stream),
             Err(why) => panic!("{why}"),
         }
         self.asking = Some((stream, since, back));

@@ -134,7 +134,7 @@ impl Program for Busy {
         match system.read(stream, &mut room) {
             Ok(0) => return Step::Exit,
             Ok(len) => self.read.push((system.now(), len)),
-            Err(Unavailable::NotNow) => return Step::Wait(stream),
+            Err(Unavailable::WouldBlock) => return Step::Wait(stream),
             Err(why) => panic!("{why}"),
         }
         self.has_read = true;

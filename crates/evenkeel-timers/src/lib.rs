@@ -1,16 +1,21 @@
 //! Timers whose cost does not depend on how many there are.
 //!
-//! Sans-IO: nothing here reads a clock. The caller passes the time in ([`Instant`]), asks for the next deadline, and takes
-//! what has expired.
+//! Sans-IO: nothing here reads a clock. The caller passes the time in ([`Instant`]), asks for the next
+//! deadline, and takes what has expired. No timer expires before its time, and the next deadline is always
+//! that of a timer that is set.
 //!
 //! | looking for | module |
 //! | --- | --- |
+//! | all deadlines of something, each with who wants it: an example is at [`Timers`] | [`timers`] |
 //! | one timer for each place of the caller's slab | [`wheel`] |
 //! | points in time | [`time`] |
 #![forbid(unsafe_code)]
 
+mod heap;
 pub mod time;
+pub mod timers;
 pub mod wheel;
 
 pub use time::{Duration, Instant};
+pub use timers::{Timer, Timers};
 pub use wheel::Wheel;

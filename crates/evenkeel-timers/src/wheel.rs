@@ -1,10 +1,12 @@
 //! Timers of very many connections: a hierarchical timing wheel.
 //!
-//! Setting, cancelling and expiring cost the same however many other timers there are. Source: Varghese and Lauck, "Hashed and
-//! hierarchical timing wheels", SOSP 1987, scheme 7.
+//! Setting, cancelling and expiring cost the same however many other timers there are. Source: Varghese and
+//! Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 7. Each slot is a heap instead of a
+//! list, so that the next deadline is known exactly.
 
 use core::fmt;
 
+use crate::heap::{NOBODY, Node, Nodes};
 use crate::time::Instant;
 
 /// Bits of a deadline that one level looks at.
@@ -16,56 +18,36 @@ const LEVELS: usize = u64::BITS.div_ceil(LEVEL_BITS) as usize;
 const EXPIRED: u16 = (LEVELS * SLOTS_PER_LEVEL) as u16;
 /// In place of a slot: the timer is not set.
 const NOT_SET: u16 = u16::MAX;
-/// In place of a key: the slot is empty.
-const NOBODY: u32 = u32::MAX;
 
 /// One timer for each of many keys, which are small numbers: places in the caller's slab.
 ///
 /// ```text
-///            bits of an instant      63..60        11..6    5..0
-///                                   level 10  ...  level 1  level 0
-///   turned (the hands of a clock)      0             17       40        everything up to here has expired
-///   a timer                            0             17       52        first differs at level 0: slot 52 there, exact to 1 ns
-///   a later timer                      0             23        5        first differs at level 1: slot 23 there, with all others of
-///                                                                       that 64 ns; goes to level 0 when the wheel turns to 23|0
+///   bits of an instant               63..60      11..6    5..0
+///                                  level 10 ... level 1  level 0
+///   turned (the hands of a clock)       0          17       40    everything up to here has expired
+///   a timer                             0          17       52    first differs at level 0: slot 52 there
+///   a later timer                       0          23        5    first differs at level 1: slot 23 there, with
+///                                                                 all others of that 64 ns; goes to level 0 when
+///                                                                 the wheel turns to 23|0
 /// ```
 ///
-/// So every timer of a level is earlier than any of the levels above, and within a level slots are in the order of time. A slot knows
-/// the earliest of its deadlines: nobody has to be woken only for the wheel to turn.
+/// So every timer of a level is earlier than any of the levels above, and within a level slots are in the
+/// order of time. A slot is a pairing heap with its earliest timer on top. So the next deadline is that of a
+/// timer that is set: nobody is woken only for the wheel to turn, nor for a timer that was cancelled.
 ///
-/// A timer costs 24 octets, whether set or not, up to the highest key in use; the wheel itself 11 KiB.
+/// Setting a timer, moving it and cancelling it take constant time, and so does expiring, but for what a slot
+/// costs whose earliest timer goes: in the long run the logarithm of how many share it, which are few unless
+/// their deadlines are far away.
+///
+/// A timer costs 24 bytes, whether set or not, up to the highest key in use; the wheel itself 3 KiB.
 pub struct Wheel {
     turned: u64,
-    timers: Vec<Timer>,
-    slots: Box<[Slot]>,
+    timers: Nodes,
+    /// The earliest timer of each slot.
+    slots: Box<[u32]>,
     /// A bit for each slot that is not empty.
     occupied: [u64; LEVELS],
     len: usize,
-}
-
-/// A member of its slot's ring.
-#[derive(Clone, Copy)]
-struct Timer {
-    deadline: u64,
-    next: u32,
-    previous: u32,
-    slot: u16,
-}
-
-/// A ring of timers, in the order in which they came.
-#[derive(Clone, Copy)]
-struct Slot {
-    first: u32,
-    /// No timer here is earlier. Exact unless the earliest was cancelled or moved.
-    earliest: u64,
-}
-
-impl Timer {
-    const UNSET: Self = Self { deadline: 0, next: NOBODY, previous: NOBODY, slot: NOT_SET };
-}
-
-impl Slot {
-    const EMPTY: Self = Self { first: NOBODY, earliest: u64::MAX };
 }
 
 impl Wheel {
@@ -74,14 +56,15 @@ impl Wheel {
     pub fn new() -> Self {
         Self {
             turned: 0,
-            timers: Vec::new(),
-            slots: vec![Slot::EMPTY; usize::from(EXPIRED) + 1].into_boxed_slice(),
+            timers: Nodes::new(NOT_SET),
+            slots: vec![NOBODY; usize::from(EXPIRED) + 1].into_boxed_slice(),
             occupied: [0; LEVELS],
             len: 0,
         }
     }
 
-    /// Sets the timer of `key`, or moves it. A deadline in the past expires at the next [`poll_expired`](Self::poll_expired).
+    /// Sets the timer of `key`, or moves it. A deadline in the past expires at the next
+    /// [`poll_expired`](Self::poll_expired).
     ///
     /// Allocates only if `key` is higher than any before.
     ///
@@ -90,59 +73,57 @@ impl Wheel {
     pub fn set(&mut self, key: u32, deadline: Instant) {
         assert_ne!(key, NOBODY, "not a place in a slab");
         let deadline = deadline.as_nanos();
-        if self.timers.len() <= key as usize {
-            // By an eighth: to grow costs little beside the memory of what is timed, and is seldom.
-            let more = key as usize + 1 - self.timers.len();
-            if self.timers.capacity() <= key as usize {
-                self.timers.reserve_exact(more.max(self.timers.len() / 8).max(16));
-            }
-            self.timers.resize(key as usize + 1, Timer::UNSET);
-        }
+        self.timers.reach(key);
         let slot = self.slot_for(deadline);
-        if self.timer(key).slot != slot {
+        let old = *self.timers.node(key);
+        let stays = old.slot == slot && old.deadline <= deadline && self.timers.is_leaf(key);
+        if !stays {
             self.cancel(key);
+        }
+        self.timers.node(key).deadline = deadline;
+        if !stays {
             self.push(slot, key);
         }
-        self.timer(key).deadline = deadline;
-        let earliest = &mut self.slot(slot).earliest;
-        *earliest = deadline.min(*earliest);
     }
 
-    /// Cancels the timer of `key`; whether it was set, which one that has expired but was not yet handed out still is.
+    /// Cancels the timer of `key`; whether it was set, which one that has expired but was not yet handed out
+    /// still is.
     pub fn cancel(&mut self, key: u32) -> bool {
-        let Some(&Timer { slot, .. }) = self.timers.get(key as usize) else { return false };
+        let Some(&Node { slot, .. }) = self.timers.get(key) else { return false };
         if slot == NOT_SET {
             return false;
         }
-        self.unlink(slot, key);
+        self.remove(slot, key);
         true
     }
 
     /// When the timer of `key` expires, if it is set.
     #[must_use]
     pub fn deadline(&self, key: u32) -> Option<Instant> {
-        let timer = self.timers.get(key as usize)?;
+        let timer = self.timers.get(key)?;
         (timer.slot != NOT_SET).then_some(Instant::from_nanos(timer.deadline))
     }
 
-    /// When to call [`poll_expired`](Self::poll_expired) next, if any timer is set. No timer expires before.
-    ///
-    /// It is the deadline of the earliest timer; or, if one was cancelled that was earlier, may be that one's.
+    /// The deadline of the earliest timer, if any is set: when to call [`poll_expired`](Self::poll_expired)
+    /// next. If it has expired already, some time up to which the wheel has turned.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        if self.slots[usize::from(EXPIRED)].first != NOBODY {
+        if self.slots[usize::from(EXPIRED)] != NOBODY {
             return Some(Instant::from_nanos(self.turned));
         }
         let (slot, _) = self.next_slot()?;
-        Some(Instant::from_nanos(self.slots[usize::from(slot)].earliest))
+        let earliest = self.timers.get(self.slots[usize::from(slot)])?;
+        Some(Instant::from_nanos(earliest.deadline))
     }
 
-    /// A timer whose deadline is at or before `now`; it is then no longer set. Call again until there is none.
+    /// A timer whose deadline is at or before `now`; it is then no longer set. Call again until there is
+    /// none.
     ///
-    /// None is handed out before its deadline. Those that expire between two calls come in no particular order, but in the same one each time.
+    /// None is handed out before its deadline. Those that expire between two calls come in the order of their
+    /// deadlines, and of equal ones in that of their keys.
     pub fn poll_expired(&mut self, now: Instant) -> Option<u32> {
         let now = now.as_nanos();
-        while self.slots[usize::from(EXPIRED)].first == NOBODY {
+        while self.slots[usize::from(EXPIRED)] == NOBODY {
             match self.next_slot() {
                 Some((slot, start)) if start <= now => self.turn_to(slot, start, now),
                 _ => {
@@ -151,8 +132,8 @@ impl Wheel {
                 }
             }
         }
-        let key = self.slots[usize::from(EXPIRED)].first;
-        self.unlink(EXPIRED, key);
+        let key = self.slots[usize::from(EXPIRED)];
+        self.remove(EXPIRED, key);
         Some(key)
     }
 
@@ -168,25 +149,24 @@ impl Wheel {
         self.len == 0
     }
 
-    /// Empties the slot that begins at `start`: its timers expire, or go to where they then belong. A timer moves at most once per level
-    /// in its life, which is what makes turning cheap in the long run.
+    /// Empties the slot that begins at `start`: its timers expire, or go to where they then belong. A timer
+    /// moves at most once per level in its life, which is what makes turning cheap in the long run.
     fn turn_to(&mut self, slot: u16, start: u64, now: u64) {
         self.turned = start;
-        loop {
-            let key = self.slot(slot).first;
-            if key == NOBODY {
-                return;
-            }
-            self.unlink(slot, key);
-            let deadline = self.timer(key).deadline;
+        let mut list = core::mem::replace(&mut self.slots[usize::from(slot)], NOBODY);
+        self.mark(slot, false);
+        while list != NOBODY {
+            let key = list;
+            list = self.timers.scatter(key);
+            let deadline = self.timers.node(key).deadline;
             let to = if deadline <= now { EXPIRED } else { self.slot_for(deadline) };
+            self.len -= 1;
             self.push(to, key);
-            let earliest = &mut self.slot(to).earliest;
-            *earliest = deadline.min(*earliest);
         }
     }
 
-    /// Where a timer belongs: the level of the highest bits in which its deadline differs from where the wheel has turned to.
+    /// Where a timer belongs: the level of the highest bits in which its deadline differs from where the
+    /// wheel has turned to.
     const fn slot_for(&self, deadline: u64) -> u16 {
         if deadline <= self.turned {
             return EXPIRED;
@@ -206,35 +186,22 @@ impl Wheel {
         Some(((level * SLOTS_PER_LEVEL) as u16 + place as u16, start))
     }
 
-    /// Puts a timer that is not set at the end of the ring of `slot`.
+    /// Puts a timer that is not set into a slot.
     fn push(&mut self, slot: u16, key: u32) {
-        let first = self.slot(slot).first;
-        let (next, previous) = if first == NOBODY {
-            self.slot(slot).first = key;
-            self.mark(slot, true);
-            (key, key)
-        } else {
-            (first, self.timer(first).previous)
-        };
-        self.timer(previous).next = key;
-        self.timer(next).previous = key;
-        *self.timer(key) = Timer { next, previous, slot, ..*self.timer(key) };
+        self.timers.node(key).slot = slot;
+        let earliest = &mut self.slots[usize::from(slot)];
+        *earliest = self.timers.push(*earliest, key);
+        self.mark(slot, true);
         self.len += 1;
     }
 
-    fn unlink(&mut self, slot: u16, key: u32) {
-        let Timer { next, previous, .. } = *self.timer(key);
-        if next == key {
-            *self.slot(slot) = Slot::EMPTY;
+    fn remove(&mut self, slot: u16, key: u32) {
+        let earliest = &mut self.slots[usize::from(slot)];
+        *earliest = self.timers.remove(*earliest, key);
+        if *earliest == NOBODY {
             self.mark(slot, false);
-        } else {
-            self.timer(previous).next = next;
-            self.timer(next).previous = previous;
-            if self.slot(slot).first == key {
-                self.slot(slot).first = next;
-            }
         }
-        self.timer(key).slot = NOT_SET;
+        self.timers.node(key).slot = NOT_SET;
         self.len -= 1;
     }
 
@@ -243,14 +210,6 @@ impl Wheel {
         if let Some(slots) = self.occupied.get_mut(level) {
             *slots = *slots & !(1 << place) | u64::from(occupied) << place;
         }
-    }
-
-    fn timer(&mut self, key: u32) -> &mut Timer {
-        &mut self.timers[key as usize]
-    }
-
-    fn slot(&mut self, slot: u16) -> &mut Slot {
-        &mut self.slots[usize::from(slot)]
     }
 }
 
@@ -283,9 +242,9 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_costs_24_octets() {
-        assert_eq!(size_of::<Timer>(), 24);
-        assert_eq!(size_of::<Slot>() * (usize::from(EXPIRED) + 1), 11_280);
+    fn a_timer_costs_24_bytes() {
+        assert_eq!(size_of::<Node>(), 24);
+        assert_eq!(size_of_val(&*Wheel::new().slots), 2_820);
     }
 
     #[test]
@@ -350,6 +309,46 @@ mod tests {
         assert_eq!((now, turns), (deadline, LEVELS));
     }
 
+    #[test]
+    fn those_that_expire_together_come_in_the_order_of_their_deadlines() {
+        let mut wheel = Wheel::new();
+        for (key, deadline) in [(0, 900), (1, 5), (2, 70), (3, 900), (4, 1 << 30), (5, 6), (6, 70)] {
+            wheel.set(key, at(deadline));
+        }
+        assert_eq!(expired(&mut wheel, 1 << 40), [1, 5, 2, 6, 0, 3, 4]);
+    }
+
+    /// Which of the timers, the `nth` in the order of their deadlines, moves next.
+    type Whose = fn(nth: u32, count: u32) -> u32;
+
+    /// Nodes touched for each time that a timer is moved and the next deadline asked for. All timers are
+    /// within a second, 64 seconds away: they share a slot.
+    fn cost_of_a_move(count: u32, whose: Whose) -> u64 {
+        let mut wheel = Wheel::new();
+        let time = |nth: u32| at(64_000_000_000 + u64::from(nth) * 1_000);
+        (0..count).for_each(|key| wheel.set(key, time(key)));
+        let before = wheel.timers.steps;
+        for moved in 0..count {
+            wheel.set(whose(moved, count), time(count + moved));
+            assert!(wheel.next_deadline().is_some());
+        }
+        (wheel.timers.steps - before) / u64::from(count)
+    }
+
+    #[test]
+    fn the_cost_does_not_grow_with_the_number_of_timers_whichever_of_them_moves() {
+        let patterns: [(&str, Whose); 4] = [
+            ("always the earliest", |nth, _| nth),
+            ("always the latest", |nth, count| count - 1 - nth),
+            ("any", |nth, count| (u64::from(nth) * 7_919 % u64::from(count)) as u32),
+            ("one from either end", |nth, count| if nth % 2 == 0 { nth / 2 } else { count - 1 - nth / 2 }),
+        ];
+        for (name, whose) in patterns {
+            let cost = [100, 10_000, 100_000].map(|count| cost_of_a_move(count, whose));
+            assert!(cost.iter().all(|&cost| cost < 40), "{name}: {cost:?}");
+        }
+    }
+
     #[derive(Debug, Clone)]
     enum Step {
         Set(u32, u64),
@@ -367,7 +366,8 @@ mod tests {
         prop_oneof![
             4 => (0..40_u32, time()).prop_map(|(key, after)| Step::Set(key, after)),
             1 => (0..40_u32).prop_map(Step::Cancel),
-            3 => (time(), prop_oneof![Just(usize::MAX), 0..4_usize]).prop_map(|(by, take)| Step::Pass(by, take)),
+            3 => (time(), prop_oneof![Just(usize::MAX), 0..4_usize])
+                .prop_map(|(by, take)| Step::Pass(by, take)),
         ]
     }
 
@@ -389,33 +389,54 @@ mod tests {
                     Step::Cancel(key) => prop_assert_eq!(wheel.cancel(key), model.remove(&key).is_some()),
                     Step::Pass(by, take) => {
                         now = now.saturating_add(by);
+                        let mut in_order = None;
                         for _ in 0..take {
-                            let Some(key) = wheel.poll_expired(at(now)) else {
-                                prop_assert!(model.values().all(|&deadline| deadline > now));
-                                break;
-                            };
+                            let first = model.iter().map(|(&key, &deadline)| (deadline, key)).min();
+                            let due = first.filter(|(deadline, _)| *deadline <= now).map(|(_, key)| key);
+                            let expired = wheel.poll_expired(at(now));
+                            prop_assert_eq!(expired.is_some(), due.is_some());
+                            let Some(key) = expired else { break };
+                            prop_assert!(in_order.is_none_or(|last| last < (model[&key], key)));
+                            in_order = Some((model[&key], key));
                             prop_assert!(model.remove(&key).is_some_and(|deadline| deadline <= now));
                         }
                     }
                 }
                 prop_assert_eq!(wheel.len(), model.len());
                 let earliest = model.values().min().copied();
-                prop_assert_eq!(wheel.next_deadline().is_some(), earliest.is_some());
-                prop_assert!(wheel.next_deadline() <= earliest.map(|e| at(e.max(now))));
+                match earliest {
+                    Some(earliest) if earliest <= now => {
+                        prop_assert!(wheel.next_deadline().is_some_and(|next| next <= at(now)));
+                    }
+                    _ => prop_assert_eq!(wheel.next_deadline(), earliest.map(at)),
+                }
                 for key in 0..40 {
                     prop_assert_eq!(wheel.deadline(key), model.get(&key).copied().map(at));
                 }
             }
         }
 
-        /// Nothing is woken in vain unless something was cancelled: an idle machine costs nothing.
+        /// Nothing is woken in vain, whatever was cancelled or moved: an idle machine costs nothing.
         #[test]
-        fn the_next_deadline_is_exact(deadlines in prop::collection::vec(time(), 1..40)) {
+        fn every_next_deadline_is_that_of_a_timer_which_then_expires(
+            moves in prop::collection::vec((0..40_u32, prop::option::weighted(0.7, time())), 1..200),
+        ) {
             let mut wheel = Wheel::new();
-            for (key, &deadline) in (0..).zip(&deadlines) {
-                wheel.set(key, at(deadline));
+            let mut model = BTreeMap::new();
+            for (key, deadline) in moves {
+                match deadline {
+                    Some(deadline) => {
+                        wheel.set(key, at(deadline));
+                        model.insert(key, deadline);
+                    }
+                    None => {
+                        wheel.cancel(key);
+                        model.remove(&key);
+                    }
+                }
+                prop_assert_eq!(wheel.next_deadline(), model.values().min().copied().map(at));
             }
-            let mut sorted = deadlines;
+            let mut sorted: Vec<_> = model.into_values().collect();
             sorted.sort_unstable();
             sorted.dedup();
             for deadline in sorted {

@@ -1,18 +1,17 @@
 //! Several cores: one host on each, sharing nothing.
 //!
-//! Each host has its own receive queue of every interface, its own transmit side, its own tables, its own
-//! polling thread, quota, feedback and cycle limit. The interface spreads flows over the queues by a hash, so
-//! a flow stays on one core and in order. There is no lock on the way of a packet.
+//! Each host has its own receive queue of every interface, its own transmit side, its own tables, its own polling thread, quota, feedback
+//! and cycle limit. The interface spreads flows over the queues by a hash, so a flow stays on one core and in order. There is no lock
+//! on the way of a packet.
 //!
-//! The paper leaves open how several polling threads are to share several processors (TOCS 1997, section 10).
-//! A pool of threads that serve the same interfaces needs locks around rings and tables, puts packets of one
-//! flow out of order, and makes a cycle limit of something that has no processor of its own. Here a limit is
-//! what it says, the share of *a core*; and to keep a processor for users altogether, a group has fewer hosts
-//! than there are processors.
+//! The paper leaves open how several polling threads are to share several processors (TOCS 1997, section 10). A pool of threads that
+//! serve the same interfaces needs locks around rings and tables, puts packets of one flow out of order, and makes a cycle limit of
+//! something that has no processor of its own. Here a limit is what it says, the share of *a core*; and to keep a processor for
+//! users altogether, a group has fewer hosts than there are processors.
 //!
-//! What hosts must share is little and changes seldom: routes, addresses, neighbours. It is copied to all of
-//! them by messages, which each host takes in between two units of work. An answer of ARP or NDP reaches one
-//! host, and it may be another one that has asked: hosts pass on what neighbours say of themselves.
+//! What hosts must share is little and changes seldom: routes, addresses, neighbours. It is copied to all of them by messages, which each host
+//! takes in between two units of work. An answer of ARP or NDP reaches one host, and it may be another one that has asked: hosts pass on
+//! what neighbours say of themselves.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,15 +22,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread;
 
 use evenkeel_core::host::Host;
-use evenkeel_core::stack::Hearsay;
+use evenkeel_core::stack::NeighborUpdate;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{self as link, EventFd};
 
 use crate::{Ended, Engine};
 
-/// Hearsay that may wait for one host. What neighbours say beyond that is lost, as a frame may be, and asked
-/// for again.
-const HEARSAY: usize = 1024;
+/// Neighbour updates that may wait for one host. What neighbours say beyond that is lost, as a frame may be, and asked for again.
+const UPDATES: usize = 1024;
 
 type Change = Box<dyn FnOnce(&mut Host, Instant) + Send>;
 
@@ -40,29 +38,29 @@ type Change = Box<dyn FnOnce(&mut Host, Instant) + Send>;
 struct Mailbox {
     /// Whoever runs the hosts sends as many as there is memory for; the network is held to a limit.
     changes: Sender<Change>,
-    hearsay: SyncSender<Hearsay>,
+    updates: SyncSender<NeighborUpdate>,
     event: EventFd,
 }
 
 /// What is read from it.
 struct Inbox {
     changes: Receiver<Change>,
-    hearsay: Receiver<Hearsay>,
+    updates: Receiver<NeighborUpdate>,
     event: EventFd,
 }
 
 fn mailbox() -> io::Result<(Mailbox, Inbox)> {
-    let ((changes, read_changes), (hearsay, read_hearsay)) = (channel(), sync_channel(HEARSAY));
+    let ((changes, read_changes), (updates, read_updates)) = (channel(), sync_channel(UPDATES));
     let event = EventFd::new()?;
-    let inbox = Inbox { changes: read_changes, hearsay: read_hearsay, event: event.clone() };
-    Ok((Mailbox { changes, hearsay, event }, inbox))
+    let inbox = Inbox { changes: read_changes, updates: read_updates, event: event.clone() };
+    Ok((Mailbox { changes, updates, event }, inbox))
 }
 
 impl Inbox {
     fn read(&self, host: &mut Host, now: Instant) {
         let _ = self.event.take();
         self.changes.try_iter().for_each(|change| change(host, now));
-        self.hearsay.try_iter().for_each(|hearsay| host.take_in(hearsay, now));
+        self.updates.try_iter().for_each(|update| host.sync_neighbor(update, now));
     }
 }
 
@@ -79,9 +77,8 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// Has every host call `change` between two units of work: the same routes, the same addresses
-    /// everywhere. Changes take effect in the order of the calls, on each host in its own time, and not
-    /// before [`Group::run`].
+    /// Has every host call `change` between two units of work: the same routes, the same addresses everywhere. Changes take effect in the
+    /// order of the calls, on each host in its own time, and not before [`Group::run`].
     pub fn everywhere(&self, change: impl Fn(&mut Host, Instant) + Send + Sync + 'static) {
         let change = Arc::new(change);
         for host in 0..self.boxes.len() {
@@ -90,8 +87,7 @@ impl Remote {
         }
     }
 
-    /// Has one host, by its place in the group, call `change` between two units of work: to change it, or to
-    /// see how it is getting on.
+    /// Has one host, by its place in the group, call `change` between two units of work: to change it, or to see how it is getting on.
     pub fn on(&self, host: usize, change: impl FnOnce(&mut Host, Instant) + Send + 'static) {
         if let Some(mailbox) = self.boxes.get(host) {
             // A host that is gone needs no change.
@@ -100,9 +96,9 @@ impl Remote {
         }
     }
 
-    fn tell(&self, hearsay: Hearsay, except: usize) {
+    fn tell(&self, update: NeighborUpdate, except: usize) {
         for (index, mailbox) in self.boxes.iter().enumerate() {
-            if index != except && mailbox.hearsay.try_send(hearsay).is_ok() {
+            if index != except && mailbox.updates.try_send(update).is_ok() {
                 mailbox.event.notify();
             }
         }
@@ -128,9 +124,8 @@ impl Drop for Failure<'_> {
 
 /// Hosts that are one to the outside.
 ///
-/// They must have the same interfaces, added in the same order, and the same addresses; and if there are
-/// several, their [`Config::news`](evenkeel_core::stack::Config::news) must not be zero. Their engines go by
-/// the same clock.
+/// They must have the same interfaces, added in the same order, and the same addresses; and if there are several, their
+/// [`Config::neighbor_updates`](evenkeel_core::stack::Config::neighbor_updates) must not be zero. Their engines go by the same clock.
 #[derive(Debug)]
 pub struct Group {
     engines: Vec<Engine>,
@@ -151,7 +146,7 @@ impl Group {
         }
         for (index, engine) in group.engines.iter_mut().enumerate() {
             let remote = group.remote.clone();
-            engine.on_news(move |hearsay| remote.tell(hearsay, index));
+            engine.on_neighbor_update(move |update| remote.tell(update, index));
         }
         Ok(group)
     }
@@ -173,9 +168,8 @@ impl Group {
         &mut self.engines
     }
 
-    /// Runs each host on a thread of its own, bound to the processors in `cpus` one after the other as far as
-    /// there are any, until each ends as [`Engine::run`] does. `done` is asked with the host's place in the
-    /// group. If one fails, all end.
+    /// Runs each host on a thread of its own, bound to the processors in `cpus` one after the other as far as there are any, until each
+    /// ends as [`Engine::run`] does. `done` is asked with the host's place in the group. If one fails, all end.
     ///
     /// # Errors
     /// That of the first engine that failed, after all have ended.
@@ -188,8 +182,8 @@ impl Group {
         self.run_beside(cpus, until, done, Duration::MAX, || {})
     }
 
-    /// The same, and while they run the calling thread calls `beside` again and again, with a pause of
-    /// `every` before each call. No host waits for it.
+    /// The same, and while they run the calling thread calls `beside` again and again, with a pause of `every` before each call. No host
+    /// waits for it.
     ///
     /// # Errors
     /// As [`Group::run`].

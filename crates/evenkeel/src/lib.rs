@@ -52,10 +52,12 @@
 #![forbid(unsafe_code)]
 
 mod devices;
+mod door;
 mod engine;
 mod group;
 
 pub use devices::{Notice, Replacer};
+pub use door::Next;
 pub use engine::{Ended, Engine};
 pub use evenkeel_core as core;
 pub use evenkeel_link as link;

@@ -130,7 +130,7 @@ fn packet(flow: u8, number: u8, to: [u8; 4]) -> Vec<u8> {
 
 fn engine(architecture: Architecture, clock: Clock) -> Engine {
     let mut config = Config::of(architecture);
-    (config.stack.forwarding, config.stack.news) = (true, 64);
+    (config.stack.forwarding, config.stack.neighbor_updates) = (true, 64);
     Engine::new(Host::new(config).unwrap(), clock).unwrap()
 }
 

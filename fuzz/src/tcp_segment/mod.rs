@@ -427,7 +427,7 @@ impl World {
                 // Until it hears that there is no room it knows that it is to go on.
                 held.writable = true;
             }
-            Err(Unavailable::NotNow) => held.writable = false,
+            Err(Unavailable::WouldBlock) => held.writable = false,
             Err(_) => {}
         }
     }
@@ -438,7 +438,7 @@ impl World {
         let mut data = vec![0; len];
         match self.endpoint.read(held.id, &mut data, self.now) {
             Ok(0) | Err(Unavailable::Closed | Unavailable::Failed(_)) => {}
-            Err(Unavailable::NotNow) => held.readable = false,
+            Err(Unavailable::WouldBlock) => held.readable = false,
             Ok(taken) => {
                 let place = held.place.expect("nothing can be read before the handshake");
                 for (i, octet) in (0..).zip(&data[..taken]) {

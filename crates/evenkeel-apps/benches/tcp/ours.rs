@@ -122,7 +122,7 @@ impl Server {
                     let _ = system.write(stream, b"!");
                     return;
                 }
-                Err(Unavailable::NotNow) => return,
+                Err(Unavailable::WouldBlock) => return,
                 Ok(_) | Err(_) => return system.close(stream),
             }
         }
@@ -214,7 +214,7 @@ impl Client {
                     self.connect(system);
                 }
             }
-            Err(Unavailable::NotNow) => _ = system.write(stream, b"?"),
+            Err(Unavailable::WouldBlock) => _ = system.write(stream, b"?"),
             other => panic!("{other:?}"),
         }
     }

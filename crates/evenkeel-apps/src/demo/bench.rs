@@ -342,13 +342,19 @@ fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
         offered_pps: per_second(offered.in_window, offered.window),
         delivered_pps: per_second(until.delivered - from.delivered, until.core.at.since(from.core.at)),
         neighbour_cpu: until.core.share_of(&from.core, until.neighbour, from.neighbour),
-        victim_loss: 1.0 - seen as f64 / (offered.victims.max(1)) as f64,
+        victim_loss: lost(offered.victims, seen),
         victim_p99_us: observed.latency.percentile(99.0).map(|p99| p99.as_secs_f64() * 1e6),
         cpu: until.core.shares_since(&from.core),
         drops: drops(&observed, wire),
         conserved,
         core_share: until.core.core_share_since(&from.core),
     }
+}
+
+/// The share of requests that did not come. Where none was sent, none was lost.
+#[expect(clippy::cast_precision_loss, reason = "rates for reports")]
+fn lost(sent: u64, seen: u64) -> f64 {
+    if sent == 0 { 0.0 } else { 1.0 - seen as f64 / sent as f64 }
 }
 
 fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {

@@ -135,7 +135,7 @@ pub struct CpuShares {
     pub idle: f64,
 }
 
-/// The kernel's own UDP socket under the same load, on a veth pair.
+/// The kernel's own UDP socket under the same load, on a veth pair. Receive packet steering puts protocol input on the service's core.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Release of the kernel.
@@ -190,10 +190,12 @@ impl Architecture {
         }
     }
 
-    /// The share of requests the unflooded socket lost at the load that hurt it most.
+    /// The share of requests the unflooded socket lost at the load that hurt it most. A point at which nothing was offered says nothing of
+    /// loss: the machine did not let the generator send.
     #[must_use]
     pub fn worst_victim_loss(&self) -> f64 {
-        self.points.iter().map(|p| p.victim_loss).fold(0.0, f64::max)
+        let offered = self.points.iter().filter(|p| p.offered_pps > 0.0);
+        offered.map(|p| p.victim_loss).fold(0.0, f64::max)
     }
 }
 
@@ -297,6 +299,14 @@ mod tests {
         assert_eq!(results.disturbed(), None);
         results.architectures[1].points[2].core_share = 0.4;
         assert_eq!(results.disturbed(), Some(0.4));
+    }
+
+    #[test]
+    fn a_point_at_which_nothing_was_offered_is_no_loss() {
+        let mut points = vec![fixture::point(0.0), fixture::point(2.0)];
+        points[0].victim_loss = 1.0;
+        points[1].victim_loss = 0.25;
+        assert_eq!(Architecture::from_points("polled", points).worst_victim_loss(), 0.25);
     }
 
     #[test]

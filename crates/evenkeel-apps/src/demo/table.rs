@@ -31,7 +31,7 @@ pub fn render(results: &Demonstration) -> String {
         let course = verdict::Course::of(kernel.retention).words();
         let _ = writeln!(
             text,
-            "  {:<12} Linux {}, its own UDP socket on a veth pair: {course}",
+            "  {:<12} Linux {}, its own UDP socket on a veth pair, protocol input on its core (RPS): {course}",
             "kernel", kernel.release
         );
     }

@@ -45,9 +45,8 @@ pub struct Router {
     pub capture: Option<Inside>,
 }
 
-/// Things neighbours say of themselves that a host keeps until it passes them on to the others: before it
-/// halts or within 20 µs.
-const NEWS: usize = 256;
+/// Neighbour updates that a host keeps until it passes them on to the others: before it halts or within 20 µs.
+const NEIGHBOR_UPDATES: usize = 256;
 
 /// What a router reads again when it is asked to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -179,7 +178,7 @@ impl Router {
         config.stack.forwarding = true;
         config.stack.forward_only = self.kernel_routes;
         config.stack.report_groups &= !self.kernel_routes;
-        config.stack.news = if self.hosts() > 1 { NEWS } else { 0 };
+        config.stack.neighbor_updates = if self.hosts() > 1 { NEIGHBOR_UPDATES } else { 0 };
         let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
         engine.stop_on(Stop::on_signals()?);
         Ok(engine)

@@ -137,7 +137,7 @@ impl<'a, 's> Stream<'a, 's> {
 pub(super) fn now(moved: Result<usize, Unavailable>) -> Result<Option<usize>, Unavailable> {
     match moved {
         Ok(len) => Ok(Some(len)),
-        Err(Unavailable::NotNow) => Ok(None),
+        Err(Unavailable::WouldBlock) => Ok(None),
         Err(why) => Err(why),
     }
 }

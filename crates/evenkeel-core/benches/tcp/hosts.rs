@@ -116,7 +116,7 @@ impl Server {
     fn serve(stream: SocketId, system: &mut System<'_>) {
         match system.read(stream, &mut [0; 16]) {
             Ok(len) if len > 0 => _ = system.write(stream, b"!"),
-            Err(Unavailable::NotNow) => {}
+            Err(Unavailable::WouldBlock) => {}
             Ok(_) | Err(_) => system.close(stream),
         }
     }
@@ -169,7 +169,7 @@ impl Client {
                 system.close(stream);
                 self.connect(system);
             }
-            Ok(1) | Err(Unavailable::NotNow) => _ = system.write(stream, b"?"),
+            Ok(1) | Err(Unavailable::WouldBlock) => _ = system.write(stream, b"?"),
             other => panic!("{other:?}"),
         }
     }

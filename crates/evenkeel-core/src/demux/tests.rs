@@ -33,8 +33,8 @@ fn group_v6() -> Ipv6Address {
     Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 0x99)
 }
 
-/// A table of a host with the addresses 2 and 3 of both families and two groups. To port 9 leads everything that can; to port 10
-/// datagrams to address 2 only.
+/// A table of a host with the addresses 2 and 3 of both families and two groups. To port 9 leads everything
+/// that can; to port 10 datagrams to address 2 only.
 fn table() -> Table {
     let mut table = Table::new(1);
     let addresses: [IpAddress; 6] = [
@@ -353,7 +353,8 @@ fn later_fragments_of_ipv6_go_where_the_first_one_went() {
         assert_eq!(found, channel);
         table.note_fragment(key, found);
     }
-    // What the fragment header names of a later fragment need not be what it names of the first (RFC 8200 4.5).
+    // What the fragment header names of a later fragment need not be what it names of the first (RFC 8200
+    // 4.5).
     for next in [17, OPTIONS, 6, 44] {
         for field in [8, 9, 0xfff8, 0xfff9] {
             assert_eq!(table.classify(&fragment(next, field, 1, &[0; 8])), Class::Channel(UDP_ANY));
@@ -456,7 +457,8 @@ fn a_table_made_of_the_contents_of_another_is_like_it() {
     }
 }
 
-/// A flow stays in its ring; fragments have no ports to go by, and what is in whole packets does not change that.
+/// A flow stays in its ring; fragments have no ports to go by, and what is in whole packets does not change
+/// that.
 #[test]
 fn rings_are_chosen_by_destination_or_by_flow() {
     let frames = |port: u16| [ipv4(v4(2), 17, 1, 0, &udp(port)), ipv6(v6(2), 17, &udp(port))];

@@ -6,8 +6,8 @@ use crate::config::Config;
 use crate::drop::QueueDrop;
 use crate::frame::Frame;
 use crate::id::{InterfaceId, ProcessId, QueueId, SocketId};
-use crate::interface::Interface;
 use crate::ledger::Ledger;
+use crate::link::Links;
 use crate::poll::{Gate, Poller, Sources};
 use crate::ready::{Ready, ReadyTable};
 use crate::socket::{BindError, Descriptor};
@@ -61,10 +61,10 @@ impl Monitors<'_> {
 }
 
 impl Net {
-    /// The interfaces, and whoever watches them.
-    pub(super) fn monitors(&mut self) -> (&mut [Box<dyn Interface>], Monitors<'_>) {
-        let Self { interfaces, captures, sockets, config, ledger, ready, poller, work, .. } = self;
-        (interfaces, Monitors { queues: captures, sockets, config, ledger, ready, poller, work })
+    /// The links, and whoever watches them.
+    pub(super) fn monitors(&mut self) -> (&mut Links, Monitors<'_>) {
+        let Self { links, captures, sockets, config, ledger, ready, poller, work, .. } = self;
+        (links, Monitors { queues: captures, sockets, config, ledger, ready, poller, work })
     }
 
     pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {

@@ -1,197 +1,38 @@
 //! Units of device work: interrupts, the polling thread, demultiplexing into channels.
 
-use super::{Net, Port, Side};
+use super::Net;
 use crate::capture::Sighting;
 use crate::channel::SegmentKind;
 use crate::demux::Class;
 use crate::drop::{QueueDrop, TcpDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::id::{ChannelId, QueueId};
-use crate::poll::{SourceId, Sources};
+use crate::link::{Port, Side};
+use crate::poll::Sources;
 use crate::ready::Ready;
-use crate::receive::{AfterDevice, DeviceWork};
+use crate::receive::AfterDevice;
 use crate::time::Instant;
 use crate::work::Work;
 
-/// A turn of the polling thread whose time is not over.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Polled {
-    port: Port,
-    /// Frames it took.
-    done: usize,
-    end: End,
-}
-
-/// How a turn left its callback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// The quota is used.
-    UsedUp,
-    /// There was nothing more to take.
-    Empty,
-    /// It may go on, now or when nothing inhibits it.
-    Open,
-}
-
 impl Net {
-    /// A port among `sources` that may interrupt and has something to do. Ports take turns.
-    pub(crate) fn interrupting_port(&self, sources: Sources) -> Option<usize> {
-        let mut asked = sources.and(self.may_interrupt());
-        while let Some(source) = asked.next(self.next_port_served) {
-            let index = usize::from(source.0);
-            if self.ports.get(index).copied().is_some_and(|port| self.asks(port)) {
-                return Some(index);
-            }
-            asked = asked.without(Sources::one(source));
-        }
-        None
-    }
-
-    fn may_interrupt(&self) -> Sources {
-        let sources = self.enabled();
-        if self.config.clocked_interrupts.is_some() { sources.and(self.ticked) } else { sources }
-    }
-
-    /// The sources whose interrupts are enabled: what is polled only between two episodes, and nothing holds back drivers that do not poll.
-    pub(super) fn enabled(&self) -> Sources {
-        self.poller.may_interrupt().union(self.unlimited)
-    }
-
-    /// The tick of clocked interrupts: every source that has something may interrupt until it is found empty. What comes to the others waits
-    /// for the next tick.
-    pub(super) fn tick(&mut self, now: Instant) {
-        let Some(period) = self.config.clocked_interrupts else { return };
-        if now >= self.next_tick {
-            let asking = self.ports.iter().filter(|&&port| self.asks(port));
-            self.ticked = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
-            self.entered = Sources::NONE;
-            self.next_tick = now + period;
-        }
-    }
-
-    fn pending(&self, port: Port) -> bool {
-        self.waiting(port) > 0
-    }
-
-    /// Frames that a port has work with.
-    fn waiting(&self, port: Port) -> usize {
-        let Some(interface) = self.interfaces.get(usize::from(port.interface.0)) else { return 0 };
-        match port.side {
-            Side::Receive(queue) => interface.queue(queue).pending(),
-            Side::Transmit => interface.unreclaimed(),
-        }
-    }
-
-    /// Whether a port has a reason to interrupt: work, or for a handler that only sets a flag, something new.
-    fn asks(&self, port: Port) -> bool {
-        if self.sets_flags(port) { self.come(port) > port.noted } else { self.pending(port) }
-    }
-
-    /// Whether the handler of the port only sets a flag, and its interrupt stays enabled.
-    fn sets_flags(&self, port: Port) -> bool {
-        self.config.real_time_tasks.is_some() && port.plan.device == DeviceWork::Polled
-    }
-
-    /// What has come to a port and not been taken from it: what waits, and what its ring has shed. Both are reasons to interrupt.
-    fn come(&self, port: Port) -> u64 {
-        self.waiting(port) as u64 + self.shed(port)
-    }
-
-    fn shed(&self, port: Port) -> u64 {
-        match (port.side, self.interfaces.get(usize::from(port.interface.0))) {
-            (Side::Receive(queue), Some(interface)) => interface.queue(queue).shed(),
-            _ => 0,
-        }
-    }
-
-    /// Notes what has come to a port whose handler only sets a flag.
-    fn note(&mut self, source: SourceId, come: impl FnOnce(u64) -> u64) {
-        if let Some(port) = self.ports.get_mut(usize::from(source.0)) {
-            port.noted = come(port.noted);
-        }
-    }
-
-    /// Whether the interrupt of a port only starts the polling thread.
-    pub(crate) fn is_polled(&self, index: usize) -> bool {
-        self.ports.get(index).is_some_and(|port| port.plan.device == DeviceWork::Polled)
-    }
-
     /// The device interrupt: all device work here, or only a note for the polling thread.
     pub(crate) fn device_interrupt(&mut self, index: usize, now: Instant) {
-        let Some(&port) = self.ports.get(index) else { return };
-        self.next_port_served = port.source.0 + 1;
-        // Under clocked interrupts a handler that goes on with its ring is the same interrupt still.
-        let entered = self.entered.contains(port.source);
-        if self.config.clocked_interrupts.is_some() {
-            self.entered = self.entered.union(Sources::one(port.source));
-        }
-        if !entered {
-            self.work.add(Work::Interrupt);
-            self.interrupts += 1;
-        }
-        if port.plan.device == DeviceWork::Polled {
-            self.ticked = self.ticked.without(Sources::one(port.source));
-            self.poller.interrupt(port.source);
-            if self.sets_flags(port) {
-                let come = self.come(port);
-                self.note(port.source, |_| come);
-            }
-        } else {
-            self.interrupting = Some(port);
-            self.device_work(port, self.config.batch_pkts, now);
-            if port.side == Side::Transmit {
-                self.restart_output(port.interface);
-            }
-            self.poller.callback_over(port.source);
-        }
-    }
-
-    /// The handler returns. Under clocked interrupts, what comes to a source from the time it is found empty waits for the next tick.
-    pub(crate) fn finish_interrupt(&mut self) {
-        if let Some(port) = self.interrupting.take()
-            && self.config.clocked_interrupts.is_some()
-            && !self.asks(port)
-        {
-            self.ticked = self.ticked.without(Sources::one(port.source));
-        }
+        let (links, mut cx) = self.links(now);
+        let Some(port) = links.interrupt(index, &mut cx) else { return };
+        self.device_work(port, self.config.batch_pkts, now);
+        let (links, mut cx) = self.links(now);
+        links.interrupt_served(port, &mut cx);
     }
 
     /// One turn of the polling thread: part of the callback of one source, at most its quota. Interfaces take turns, and so do
     /// the receive and transmit sides of each.
     pub(crate) fn poll(&mut self, now: Instant) {
-        let Some((source, left, begins)) = self.poller.turn(now) else { return };
-        if begins {
-            self.work.add(Work::PollRound);
-        }
-        let Some(&port) = self.ports.get(usize::from(source.0)) else { return };
+        let (links, mut cx) = self.links(now);
+        let Some((port, left)) = links.begin_poll(&mut cx) else { return };
         let limit = left.min(self.config.batch_pkts);
         let done = self.device_work(port, limit, now);
-        let end = if done == left {
-            End::UsedUp
-        } else if done == limit || self.stops(port) {
-            End::Open
-        } else {
-            End::Empty
-        };
-        if port.side == Side::Transmit && (end != End::Open || !self.pending(port)) {
-            self.restart_output(port.interface);
-        }
-        self.note(source, |noted| noted.saturating_sub(done as u64));
-        self.polled = Some(Polled { port, done, end });
-    }
-
-    /// The turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4), and so does one that an inhibition ended. Else
-    /// the interrupt comes back when nothing waits by now.
-    pub(crate) fn finish_poll(&mut self, now: Instant) {
-        let Some(Polled { port, done, end }) = self.polled.take() else { return };
-        let more = end == End::UsedUp || (end == End::Open && self.pending(port));
-        // Asking what was shed may take a system call.
-        if !more && self.sets_flags(port) {
-            // The flag is cleared: what has come since it was looked at interrupts again.
-            let shed = self.shed(port);
-            self.note(port.source, |_| shed);
-        }
-        self.poller.served(port.source, done, more, now);
+        let (links, mut cx) = self.links(now);
+        links.end_poll(port, left, limit, done, &mut cx);
     }
 
     /// Does at most `limit` frames' work of a port; says how many there were.
@@ -199,36 +40,32 @@ impl Net {
         match port.side {
             Side::Receive(queue) => {
                 if self.config.listen_only {
-                    let seen = self.look_in(port, queue, limit, now);
+                    let seen = self.tap_ring(port, queue, limit, now);
                     if seen > 0 {
                         return seen;
                     }
                 }
                 for taken in 0..limit {
-                    if taken > 0 && self.stops(port) {
+                    if taken > 0 && self.links.stops(port, &self.poller) {
                         return taken;
                     }
-                    if !self.take_in(port, queue, now) {
+                    if !self.take_frame(port, queue, now) {
                         return taken;
                     }
                 }
                 limit
             }
-            Side::Transmit => self.reclaim_output(port.interface, limit),
+            Side::Transmit => {
+                let (links, mut cx) = self.links(now);
+                links.reclaim(port.interface, limit, &mut cx)
+            }
         }
     }
 
-    /// Whether what was taken has filled a queue, so that no more is to be taken.
-    fn stops(&self, port: Port) -> bool {
-        self.poller.stops(port.source) && !self.unlimited.contains(port.source)
-    }
-
     /// Takes a frame from a ring, and does what is to be done about it; false if there was none.
-    fn take_in(&mut self, port: Port, queue: usize, now: Instant) -> bool {
-        let Some(interface) = self.interfaces.get_mut(usize::from(port.interface.0)) else { return false };
-        let Some(frame) = interface.queue_mut(queue).take(&mut self.pool) else { return false };
-        self.count_received(port.interface, 1);
-        self.work.add(Work::Receive);
+    fn take_frame(&mut self, port: Port, queue: usize, now: Instant) -> bool {
+        let (links, mut cx) = self.links(now);
+        let Some(frame) = links.take(port.interface, queue, &mut cx) else { return false };
         if !self.captures.is_empty() {
             self.sight_received(port.interface, &frame, Sources::one(port.source), now);
         }
@@ -238,18 +75,18 @@ impl Net {
 
     /// Shows at most `limit` frames of a ring to the packet monitors where they lie, and drops them: all there is to do for a host that only
     /// listens. Says how many there were; none, also, if the ring shows nothing.
-    fn look_in(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> usize {
+    fn tap_ring(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> usize {
         let fed_by = Sources::one(port.source);
-        let held_back = fed_by.without(self.unlimited);
-        let (interfaces, mut monitors) = self.monitors();
-        let Some(interface) = interfaces.get_mut(usize::from(port.interface.0)) else { return 0 };
-        let seen = interface.queue_mut(queue).look(limit, &mut |bytes, note| {
+        let held_back = self.links.held_back(port);
+        let (links, mut monitors) = self.monitors();
+        let Some(ring) = links.ring_mut(port.interface, queue) else { return 0 };
+        let seen = ring.look(limit, &mut |bytes, note| {
             monitors.work.add(Work::Receive);
             let sighting = Sighting { interface: port.interface, at: now, sent: false, bytes, note };
             monitors.see(&sighting, fed_by);
             held_back.is_empty() || !monitors.poller.stops(port.source)
         });
-        self.count_received(port.interface, seen as u64);
+        self.links.count_received(port.interface, seen as u64, &mut self.ledger);
         self.ledger.consumed += seen as u64;
         seen
     }
@@ -386,32 +223,14 @@ impl Net {
 
     /// Whether a channel on an interface interrupts.
     pub(crate) fn has_channel_interrupt(&self) -> bool {
-        !self.rung.is_empty()
-            || self.plan.device == DeviceWork::None
-                && self.interfaces.iter().any(|interface| interface.channel_interrupts())
-    }
-
-    /// The next channel that interrupts; interfaces take turns.
-    fn next_channel_interrupt(&mut self) -> Option<ChannelId> {
-        if let Some(id) = self.rung.pop_front() {
-            return Some(id);
-        }
-        let interfaces = self.interfaces.len();
-        for _ in 0..interfaces {
-            let next = self.next_interface_served % interfaces;
-            self.next_interface_served = next + 1;
-            let interrupt = self.interfaces.get_mut(next)?.demultiplexer().and_then(|d| d.interrupt());
-            if interrupt.is_some() {
-                return interrupt;
-            }
-        }
-        None
+        !self.rung.is_empty() || self.links.has_channel_interrupt()
     }
 
     /// The interrupt of a channel on an interface: wakes its receiver, nothing more.
     pub(crate) fn channel_interrupt(&mut self) {
         self.work.add(Work::Interrupt);
-        let Some(id) = self.next_channel_interrupt() else { return };
+        let next = self.rung.pop_front().or_else(|| self.links.next_channel_interrupt());
+        let Some(id) = next else { return };
         if let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
             return self.activate(id, feed);
         }

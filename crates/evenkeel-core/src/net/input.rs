@@ -171,7 +171,7 @@ impl Net {
         if !from_ring {
             self.count_taken(feed);
         } else {
-            self.count_received(interface, 1);
+            self.links.count_received(interface, 1, &mut self.ledger);
             self.work.add(Work::Receive);
             self.sight_received(interface, &frame, Sources::NONE, now);
         }

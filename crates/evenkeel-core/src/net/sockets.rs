@@ -7,7 +7,6 @@ use core::cmp::Reverse;
 use crate::channel::Channel;
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
-use crate::frame::PoolLimit;
 use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
 use crate::poll::Gate;
 use crate::queue::Queue;
@@ -24,26 +23,35 @@ pub(super) const EPHEMERAL_FIRST: u16 = 49_152;
 impl Net {
     /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
     pub(super) fn open_channel(&mut self, binding: Binding) -> Result<ChannelId, BindError> {
-        let mut channel = self.promised_channel().map_err(BindError::NoMemory)?;
+        let channel = self.new_channel();
+        self.add_channel(channel, binding)
+    }
+
+    pub(super) fn new_channel(&self) -> Channel {
+        let capacity = self.config.channel_pkts;
+        let gate = if self.plan.is_lazy() { self.gate(capacity) } else { Gate::open() };
+        Channel::new(capacity, gate)
+    }
+
+    /// The same for one that is there. Promises its buffers.
+    pub(super) fn add_channel(
+        &mut self,
+        mut channel: Channel,
+        binding: Binding,
+    ) -> Result<ChannelId, BindError> {
+        let promised_pkts = channel.promised_pkts(self.links.places());
+        self.pool.grow(promised_pkts).map_err(BindError::NoMemory)?;
         let id = self.free_channel_id();
-        if self.plan.device == DeviceWork::None {
+        if self.links.has_demultiplexer() {
             if !self.open_rings(id, &mut channel) {
                 self.close_rings(id);
-                self.pool.shrink(channel.capacity_pkts() * self.rings_per_channel());
+                self.pool.shrink(promised_pkts);
                 return Err(BindError::NoRing);
             }
             self.disarmed.push(id);
         }
         self.install(id, channel, binding);
         Ok(id)
-    }
-
-    /// A channel, and the promise of its buffers.
-    pub(super) fn promised_channel(&mut self) -> Result<Channel, PoolLimit> {
-        let capacity = self.config.channel_pkts;
-        self.pool.grow(capacity * self.rings_per_channel())?;
-        let gate = if self.plan.is_lazy() { self.gate(capacity) } else { Gate::open() };
-        Ok(Channel::new(capacity, gate))
     }
 
     pub(super) fn free_channel_id(&self) -> ChannelId {
@@ -65,34 +73,25 @@ impl Net {
         self.channels[index] = Some(channel);
     }
 
-    /// Every ring of a channel has buffers of its own; without rings, the channel has.
-    fn rings_per_channel(&self) -> usize {
-        if self.plan.device == DeviceWork::None { self.interfaces.len().max(1) } else { 1 }
-    }
-
     /// Returns false if an interface has no ring left.
     fn open_rings(&mut self, id: ChannelId, channel: &mut Channel) -> bool {
-        for (number, interface) in self.interfaces.iter_mut().enumerate() {
-            let Some(demultiplexer) = interface.demultiplexer() else { return false };
-            let Some(ring) = demultiplexer.open(id, channel.capacity_pkts(), &mut self.pool) else {
+        for (interface, demultiplexer) in self.links.demultiplexers() {
+            let Some(ring) = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool) else {
                 return false;
             };
-            channel.add_ring(InterfaceId(number as u8), ring);
+            channel.add_ring(interface, ring);
         }
         true
     }
 
     fn close_rings(&mut self, id: ChannelId) {
-        for interface in &mut self.interfaces {
-            if let Some(demultiplexer) = interface.demultiplexer() {
-                demultiplexer.close(id);
-            }
-        }
+        self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.close(id));
     }
 
     /// The gate of a queue that device work fills: it gives feedback if that is configured, and if there is input to be held back.
     pub(super) fn gate(&self, limit_pkts: usize) -> Gate {
-        let held_back = self.plan.device == DeviceWork::Polled || self.config.limit_interrupts;
+        let held_back = self.config.plan_for(false).device == DeviceWork::Polled
+            || self.config.alternatives.limit_interrupts;
         match self.config.feedback {
             Some(feedback) if held_back => Gate::new(&feedback, limit_pkts),
             _ => Gate::open(),
@@ -241,7 +240,7 @@ impl Net {
         mut f: impl FnMut(&mut Stack, InterfaceId, &mut Io<'_>),
         now: Instant,
     ) {
-        for index in 0..self.interfaces.len() {
+        for index in 0..self.links.len() {
             self.with_stack(now, |stack, io| f(stack, InterfaceId(index as u8), io));
         }
     }
@@ -298,7 +297,7 @@ impl Net {
         if channel.has_rings() {
             self.close_rings(id);
         }
-        self.pool.shrink(channel.capacity_pkts() * self.rings_per_channel());
+        self.pool.shrink(channel.promised_pkts(self.links.places()));
         self.poller.forget(QueueId::Channel(id));
         self.active.retain(|&c| c != id);
         self.disarmed.retain(|&c| c != id);

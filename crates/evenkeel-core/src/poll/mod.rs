@@ -313,8 +313,19 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// When [`Poller::expire`] has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        let limits = self.limits.iter().map(|limit| limit.next_deadline());
-        limits.fold(self.queues.next_deadline(self.slice()), Instant::min)
+        self.feedback_deadline().min(self.limit_deadline())
+    }
+
+    /// When the next inhibition on behalf of a full queue has lasted for its timeout.
+    #[must_use]
+    pub fn feedback_deadline(&self) -> Instant {
+        self.queues.next_deadline(self.slice())
+    }
+
+    /// When the next period of a limit that is reached begins.
+    #[must_use]
+    pub fn limit_deadline(&self) -> Instant {
+        self.limits.iter().map(|limit| limit.next_deadline()).fold(Instant::NEVER, Instant::min)
     }
 
     /// Charges time that has passed; `takes_in` says whether packets were taken in meanwhile. Past a limit, input is inhibited at once.

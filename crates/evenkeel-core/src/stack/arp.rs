@@ -1,7 +1,7 @@
 //! ARP (RFC 826, RFC 5227 for probes).
 
-use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
+use super::neighbor_update::NeighborUpdate;
 use super::output::ETHERNET;
 use super::{Io, Stack};
 use crate::drop::LinkDrop;
@@ -43,7 +43,10 @@ impl Stack {
         match operation {
             ArpOperation::Request => {
                 if !probe {
-                    self.hear(Hearsay::asked((interface, IpAddress::Ipv4(sender)), hardware), io);
+                    self.learn_neighbor(
+                        NeighborUpdate::asked((interface, IpAddress::Ipv4(sender)), hardware),
+                        io,
+                    );
                 }
                 if !self.config.forward_only {
                     self.send_arp(interface, ArpOperation::Reply, target, sender, hardware, hardware, io);
@@ -88,7 +91,7 @@ impl Stack {
     ) {
         let key = (interface, IpAddress::Ipv4(sender));
         let said = Advertisement { hardware: Some(hardware), solicited, overrides: true };
-        self.hear(Hearsay::advertised(key, said), io);
+        self.learn_neighbor(NeighborUpdate::advertised(key, said), io);
     }
 
     /// Asks who has `target`: everybody, or the one who had it (RFC 1122 2.3.2.1).

@@ -25,9 +25,9 @@ pub struct Config {
     pub announce: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
     pub neighbors: usize,
-    /// Things neighbours say of themselves that are kept until [`Stack::next_news`](super::Stack::next_news) takes them, for other hosts
-    /// to hear. 0: there are no others.
-    pub news: usize,
+    /// Neighbour updates kept until [`Stack::next_neighbor_update`](super::Stack::next_neighbor_update) takes
+    /// them for other hosts. 0: there are no others.
+    pub neighbor_updates: usize,
     /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames of a
     /// 1500-octet MTU. RFC 1122 2.3.2.2 asks for at least one, the latest.
     pub pending_per_neighbor_pkts: usize,
@@ -39,8 +39,8 @@ pub struct Config {
     pub fragments_per_packet: usize,
     /// Fragments held in reassembly altogether, hence frames. 256; the oldest packet makes room.
     pub fragment_pkts: usize,
-    /// How long an IPv4 packet may stay in reassembly. 60 s (RFC 1122 3.3.2: between 60 and 120; the least, because later fragments may be of
-    /// another packet with the same identification).
+    /// How long an IPv4 packet may stay in reassembly. 60 s (RFC 1122 3.3.2: between 60 and 120; the least,
+    /// because later fragments may be of another packet with the same identification).
     pub reassembly_v4: Duration,
     /// How long an IPv6 packet may stay in reassembly. 60 s (RFC 8200 4.5).
     pub reassembly_v6: Duration,
@@ -59,7 +59,8 @@ pub struct Config {
     /// Routes at most, of both families. 1 000 000, about the Internet's; memory is used as far as there are routes, some
     /// 100 octets each.
     pub routes: usize,
-    /// Destinations whose path MTU is remembered after "packet too big". 1024, at some 50 bytes each; the oldest makes room.
+    /// Destinations whose path MTU is remembered after "packet too big". 1024, at some 50 bytes each; the
+    /// oldest makes room.
     pub path_mtus: usize,
 }
 
@@ -72,7 +73,7 @@ impl Default for Config {
             redirects: true,
             announce: false,
             neighbors: 512,
-            news: 0,
+            neighbor_updates: 0,
             pending_per_neighbor_pkts: 64,
             pending_pkts: 256,
             reassembly_packets: 64,

@@ -51,7 +51,8 @@ impl Options {
     }
 }
 
-/// A packet that is cut into fragments of `mtu` bytes at most, in order, one at a time. It may be a fragment itself.
+/// A packet that is cut into fragments of `mtu` bytes at most, in order, one at a time. It may be a fragment
+/// itself.
 #[derive(Debug)]
 pub(super) struct Cutter<'a> {
     fixed: &'a [u8; FIXED],

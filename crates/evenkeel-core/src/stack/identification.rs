@@ -1,12 +1,15 @@
 //! Identifications of packets that are in fragments, or may be cut into fragments on their way.
 //!
-//! Of one source, destination and protocol none may come twice while fragments of the first are under way (RFC 6864 4.1, RFC 8200 4.5): so they
-//! are counted. And nobody may foretell those sent to others, or how many there are: who can puts fragments of his own among theirs
-//! (RFC 4963, RFC 7739 3). So each begins to count somewhere else, by a keyed hash (RFC 7739 5.3). Counters are shared, as memory must be
-//! bounded; a sender of packets that share one learns how many the others are, but cannot find out who they are without the secret.
+//! Of one source, destination and protocol none may come twice while fragments of the first are under way
+//! (RFC 6864 4.1, RFC 8200 4.5): so they are counted. And nobody may foretell those sent to others, or how
+//! many there are: who can puts fragments of his own among theirs (RFC 4963, RFC 7739 3). So each begins to
+//! count somewhere else, by a keyed hash (RFC 7739 5.3). Counters are shared, as memory must be bounded; a
+//! sender of packets that share one learns how many the others are, but cannot find out who they are without
+//! the secret.
 //!
-//! Packets that no router may cut ("don't fragment") need none and bear zero (RFC 6864 4.1). So it is only fragments, ICMP and IGMP that
-//! count, and no flow of UDP or TCP, however fast, uses up the 65 536 identifications of IPv4 within the lifetime of a packet.
+//! Packets that no router may cut ("don't fragment") need none and bear zero (RFC 6864 4.1). So it is only
+//! fragments, ICMP and IGMP that count, and no flow of UDP or TCP, however fast, uses up the 65 536
+//! identifications of IPv4 within the lifetime of a packet.
 
 use crate::tcp::Secret;
 use crate::wire::IpAddress;
@@ -29,7 +32,8 @@ impl Identifications {
         Self { secret, counters: vec![0; COUNTERS].into_boxed_slice() }
     }
 
-    /// That of the next packet from `source` to `destination`. Over IPv4 the `protocol` tells packets apart, too; over IPv6 it does not.
+    /// That of the next packet from `source` to `destination`. Over IPv4 the `protocol` tells packets apart,
+    /// too; over IPv6 it does not.
     pub(super) fn next(&mut self, source: &IpAddress, destination: &IpAddress, protocol: u8) -> u32 {
         let mut key = [0; 33];
         let (from, rest) = key.split_at_mut(16);
@@ -52,7 +56,7 @@ fn bytes_of(address: &IpAddress) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -70,7 +74,7 @@ mod tests {
     fn none_comes_twice_before_all_have_come() {
         let mut ids = of(1);
         let first = ids.next(&US, &to(1), 17) as u16;
-        let mut seen = HashSet::from([first]);
+        let mut seen = BTreeSet::from([first]);
         for _ in 1..=u16::MAX {
             // Others in between change nothing.
             ids.next(&US, &to(2), 17);

@@ -247,7 +247,8 @@ impl Stack {
         io.drop_frame(frame, IpDrop::Malformed);
     }
 
-    /// Takes a fragment whose fragment header is at `at`. Gives the packet once it is whole, from behind that header on.
+    /// Takes a fragment whose fragment header is at `at`. Gives the packet once it is whole, from behind that
+    /// header on.
     fn fragment_v6(
         &mut self,
         interface: InterfaceId,
@@ -298,8 +299,8 @@ impl Stack {
         self.reassembly.insert(key, interface, fragment, io)
     }
 
-    /// Whether a first fragment has every header up to and with the upper layer's (RFC 8200 4.5, RFC 7112 5). Of one unknown to us its
-    /// first byte must do.
+    /// Whether a first fragment has every header up to and with the upper layer's (RFC 8200 4.5, RFC 7112 5).
+    /// Of one unknown to us its first byte must do.
     fn has_all_headers(packet: &[u8], next: u8, at: usize) -> bool {
         let walk = Walk { packet, multicast: false };
         match walk.follow(next, at + 8, at) {
@@ -321,7 +322,8 @@ impl Stack {
         }
     }
 
-    /// Goes over the extension headers behind a fragment header, which lie in the first fragment whole, and delivers the rest.
+    /// Goes over the extension headers behind a fragment header, which lie in the first fragment whole, and
+    /// delivers the rest.
     fn deliver_behind_fragment(&mut self, next: u8, mut packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         let payload = &packet.payload;
         let head = payload.head();

@@ -10,17 +10,16 @@ mod config;
 mod conflict;
 mod forward;
 mod fragment;
-mod hearsay;
 mod icmp;
 mod icmpv6;
 mod identification;
 mod ipv4;
 mod ipv6;
-mod lately;
 mod multicast;
 mod multipath;
 mod ndp;
 mod neighbor;
+mod neighbor_update;
 mod output;
 mod packet;
 mod path_mtu;
@@ -29,11 +28,13 @@ mod rate;
 mod reassembly;
 mod redirect;
 mod route;
+mod route_cache;
 mod tcp;
 mod udp;
 
 use std::collections::VecDeque;
 
+use crate::deadline::Deadline;
 use crate::drop::{LinkDrop, Reason};
 use crate::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool};
 use crate::ledger::Ledger;
@@ -47,15 +48,14 @@ pub use config::Config;
 pub use conflict::AddressConflict;
 use conflict::Claims;
 pub use forward::Transit;
-pub use hearsay::Hearsay;
-use hearsay::News;
 use icmp::Problem;
 use identification::Identifications;
-use lately::Lately;
 use multicast::Groups;
 pub use multipath::{Multipath, NextHop};
 use neighbor::Neighbors;
 pub use neighbor::{Neighbor, NeighborState};
+pub use neighbor_update::NeighborUpdate;
+use neighbor_update::Updates;
 use packet::Payload;
 use path_mtu::PathMtus;
 use random::Random;
@@ -63,6 +63,7 @@ use rate::RateLimit;
 use reassembly::Reassembly;
 use route::Routes;
 pub use route::{Route, Via};
+use route_cache::RouteCache;
 pub(crate) use tcp::segment_max;
 pub use tcp::{IcmpError, IcmpErrorKind, TcpPacket};
 pub use udp::{Datagram, SendError, Source};
@@ -201,10 +202,10 @@ pub struct Stack {
     config: Config,
     attachments: Vec<Attachment>,
     routes: Routes,
-    lately: Lately,
+    route_cache: RouteCache,
     path_mtus: PathMtus,
     neighbors: Neighbors,
-    news: News,
+    updates: Updates,
     claims: Claims,
     reassembly: Reassembly,
     groups: Groups,
@@ -220,17 +221,17 @@ const MTU_MAX: usize = BUFFER_BYTES - HEADROOM;
 const MTU_MIN: usize = 576;
 
 impl Stack {
-    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal runs. On a real network it wants
-    /// a secret besides ([`Stack::set_secret`]).
+    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal
+    /// runs. On a real network it wants a secret besides ([`Stack::set_secret`]).
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
             attachments: Vec::new(),
             routes: Routes::default(),
-            lately: Lately::default(),
+            route_cache: RouteCache::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
-            news: News::new(config.news),
+            updates: Updates::new(config.neighbor_updates),
             claims: Claims::default(),
             reassembly: Reassembly::new(&config),
             groups: Groups::default(),
@@ -243,7 +244,8 @@ impl Stack {
         }
     }
 
-    /// From now on identifications, jitter, and what flows take which of several next hops come from `secret`.
+    /// From now on identifications, jitter, and what flows take which of several next hops come from
+    /// `secret`.
     pub fn set_secret(&mut self, secret: Secret) {
         let seed = |label| secret.hash_for(label, &[]);
         self.identifications = Identifications::new(secret);
@@ -293,7 +295,7 @@ impl Stack {
         if !removed {
             return false;
         }
-        self.lately.forget();
+        self.route_cache.forget();
         self.claims.forget(interface, cidr.address());
         if !attachment.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
@@ -350,7 +352,7 @@ impl Stack {
         if !new {
             return;
         }
-        self.lately.forget();
+        self.route_cache.forget();
         self.claim(interface, cidr.address(), now);
         self.routes.add_on_link(cidr, interface);
         if let IpAddress::Ipv6(address) = cidr.address() {
@@ -492,8 +494,21 @@ impl Stack {
     /// When [`Stack::tick`] has something to do next; [`Instant::NEVER`] if it has nothing.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        let (reassembly, neighbors) = (self.reassembly.next_deadline(), self.neighbors.next_deadline());
-        reassembly.min(neighbors).min(self.groups.next_deadline()).min(self.claims.next_deadline())
+        self.deadlines().into_iter().map(|(_, deadline)| deadline).fold(Instant::NEVER, Instant::min)
+    }
+
+    /// Who wants [`Stack::tick`] to be called.
+    pub(crate) const DEADLINES: [Deadline; 4] =
+        [Deadline::Reassembly, Deadline::Neighbors, Deadline::Groups, Deadline::Claims];
+
+    /// When each of them next does.
+    pub(crate) fn deadlines(&self) -> [(Deadline, Instant); 4] {
+        [
+            (Deadline::Reassembly, self.reassembly.next_deadline()),
+            (Deadline::Neighbors, self.neighbors.next_deadline()),
+            (Deadline::Groups, self.groups.next_deadline()),
+            (Deadline::Claims, self.claims.next_deadline()),
+        ]
     }
 
     /// Fragments held in reassembly: part of the ledger's `queued`.

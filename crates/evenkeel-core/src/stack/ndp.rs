@@ -1,11 +1,12 @@
 //! Neighbour discovery (RFC 4861): solicitations answered and asked, advertisements heard.
 //!
-//! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are used without
-//! waiting for duplicate detection (RFC 4862 5.4 asks for it): they are configured, and a conflict is reported (`conflict.rs`).
+//! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are
+//! used without waiting for duplicate detection (RFC 4862 5.4 asks for it): they are configured, and a conflict
+//! is reported (`conflict.rs`).
 
 use super::address::{Cast, solicited_node};
-use super::hearsay::Hearsay;
 use super::neighbor::Advertisement;
+use super::neighbor_update::NeighborUpdate;
 use super::output::{Header, Next, Path};
 use super::{Io, Packet, Stack};
 use crate::drop::IpDrop;
@@ -74,7 +75,8 @@ impl Message {
 impl Stack {
     pub(super) fn input_ndp(&mut self, kind: Icmpv6Message, packet: Packet, io: &mut Io<'_>) {
         let head = packet.payload.head();
-        // A fragment header, that of an atomic fragment too, hides a message from those who filter them (RFC 6980 5).
+        // A fragment header, that of an atomic fragment too, hides a message from those who filter them (RFC
+        // 6980 5).
         let valid = !packet.fragmented && packet.hop_limit == HOP_LIMIT && head.get(1) == Some(&0);
         let handled = valid
             && match kind {
@@ -109,7 +111,7 @@ impl Stack {
         if let Some(hardware) = message.options.source
             && self.is_neighbor(&packet.source, interface)
         {
-            self.hear(Hearsay::asked((interface, packet.source), hardware), io);
+            self.learn_neighbor(NeighborUpdate::asked((interface, packet.source), hardware), io);
         }
         if self.config.forward_only {
             return true;
@@ -143,7 +145,7 @@ impl Stack {
         }
         let overrides = message.flags & OVERRIDE != 0;
         let said = Advertisement { hardware: message.options.target, solicited, overrides };
-        self.hear(Hearsay::advertised(key, said), io);
+        self.learn_neighbor(NeighborUpdate::advertised(key, said), io);
         true
     }
 

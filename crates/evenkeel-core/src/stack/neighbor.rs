@@ -171,9 +171,10 @@ impl Neighbors {
         self.random = Random::new(seed);
     }
 
-    /// Until when an answer of now is believed: from half to one and a half times [`REACHABLE`] (RFC 4861 6.3.2, MIN_RANDOM_FACTOR and
-    /// MAX_RANDOM_FACTOR), so that those who learnt of each other at the same time do not ask at the same time for ever. Chosen anew for
-    /// each answer, which is oftener than the few hours that are asked for.
+    /// Until when an answer of now is believed: from half to one and a half times [`REACHABLE`] (RFC 4861
+    /// 6.3.2, MIN_RANDOM_FACTOR and MAX_RANDOM_FACTOR), so that those who learnt of each other at the same
+    /// time do not ask at the same time for ever. Chosen anew for each answer, which is oftener than the few
+    /// hours that are asked for.
     fn reachable_until(&mut self, now: Instant) -> Instant {
         now + REACHABLE / 2 + self.random.up_to(REACHABLE)
     }
@@ -293,7 +294,8 @@ impl Neighbors {
         }
     }
 
-    /// A neighbour advertised itself: RFC 4861 7.2.5, and alike for ARP. Only an entry that is there is changed.
+    /// A neighbour advertised itself: RFC 4861 7.2.5, and alike for ARP. Only an entry that is there is
+    /// changed.
     ///
     /// Returns the frames that waited for it, with its address.
     pub(crate) fn advertised(
@@ -313,7 +315,8 @@ impl Neighbors {
         };
         let differs = known && hardware != entry.hardware;
         if differs && !said.overrides {
-            // Somebody else claims the address without the right to replace: doubt, but do not believe (7.2.5 I).
+            // Somebody else claims the address without the right to replace: doubt, but do not believe (7.2.5
+            // I).
             if matches!(entry.state, State::Known { .. }) {
                 self.enter(slot, State::Known { confirmed_until: now }, Instant::NEVER);
             }
@@ -321,7 +324,8 @@ impl Neighbors {
         }
         self.set_hardware(slot, hardware);
         if said.solicited {
-            // Whatever the state was; but what calls itself an answer while nobody asks is not preferred when room is needed.
+            // Whatever the state was; but what calls itself an answer while nobody asks is not preferred when
+            // room is needed.
             if asked {
                 self.prove(slot);
             }
@@ -475,7 +479,8 @@ impl Neighbors {
         entry.waiting
     }
 
-    /// Lets the frames go that waited. They are sent to a neighbour which may be in doubt, so that is about to be probed (RFC 4861 7.3.3).
+    /// Lets the frames go that waited. They are sent to a neighbour which may be in doubt, so that is about
+    /// to be probed (RFC 4861 7.3.3).
     fn release(&mut self, slot: usize, now: Instant) -> VecDeque<Waiting> {
         let Some(entry) = self.entry(slot) else { return VecDeque::new() };
         entry.unasked = 0;

@@ -58,8 +58,8 @@ pub(crate) struct Whole {
 
 /// What the packet says about congestion if its fragments say this; `None` if they contradict each other.
 ///
-/// Congestion that one of them met is not forgotten, and none is made up for a transport that does not know ECN (RFC 3168 5.3). What is
-/// capable only in part is no honest packet either, and ends as it does in Linux.
+/// Congestion that one of them met is not forgotten, and none is made up for a transport that does not know
+/// ECN (RFC 3168 5.3). What is capable only in part is no honest packet either, and ends as it does in Linux.
 fn ecn_of(fragments: &[Fragment]) -> Option<Ecn> {
     let of_all = |ecn| fragments.iter().all(|fragment| fragment.ecn == ecn);
     let of_any = |ecn| fragments.iter().any(|fragment| fragment.ecn == ecn);

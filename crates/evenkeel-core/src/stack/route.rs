@@ -297,13 +297,13 @@ impl Stack {
                 return Err(RouteError::Gateway);
             }
         }
-        self.lately.forget();
+        self.route_cache.forget();
         self.routes.set(route, self.config.routes)
     }
 
     /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its gateway does not matter.
     pub fn remove_route(&mut self, route: &Route) -> bool {
-        self.lately.forget();
+        self.route_cache.forget();
         self.routes.remove(route)
     }
 

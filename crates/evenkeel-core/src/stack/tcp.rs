@@ -159,7 +159,7 @@ impl Stack {
         destination: &IpAddress,
         now: Instant,
     ) -> Result<(IpAddress, u16, InterfaceId), SendError> {
-        let path = self.path_lately_to(destination)?;
+        let path = self.cached_path_to(destination)?;
         let Next::Neighbor(next) = path.next else { return Err(SendError::NoRoute) };
         if self.is_broadcast(destination) {
             return Err(SendError::NoRoute);
@@ -195,7 +195,7 @@ impl Stack {
             dont_fragment: true,
             ..Header::new(source, destination, protocol, self.config.hop_limit)
         };
-        let path = match self.path_lately_to(&destination) {
+        let path = match self.cached_path_to(&destination) {
             Ok(path) => path,
             Err(error) => {
                 let reason = if error == SendError::Loopback { IpDrop::Martian } else { IpDrop::NoRoute };

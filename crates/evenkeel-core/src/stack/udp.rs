@@ -180,15 +180,15 @@ impl Stack {
             return Err(SendError::TooBig);
         }
         let path = match source.interface {
-            None => self.path_lately_to(&to.addr)?,
+            None => self.cached_path_to(&to.addr)?,
             interface => self.path_to(&to.addr, interface)?,
         };
         let address = self.choose_source(source, &to.addr, path)?;
         let head = head(address, source.port, to, len, payload);
         let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
         let (destination, protocol) = (to.addr, IpProtocol::Udp);
-        // What its path does not take it is told, and cuts itself (RFC 1191, as Linux does): so it needs no identification, of which there are
-        // too few for a busy flow (RFC 6864 4.3).
+        // What its path does not take it is told, and cuts itself (RFC 1191, as Linux does): so it needs no
+        // identification, of which there are too few for a busy flow (RFC 6864 4.3).
         let header = Header { dont_fragment: true, ..Header::new(address, destination, protocol, hop_limit) };
         self.send_packet(header, path, len, &head, core::iter::once(payload), io)
     }

@@ -7,7 +7,7 @@ use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::workload::Sink;
 
-use crate::alternatives::{by_length, sampled, tasks};
+use crate::alternatives::{by_length, interrupts_limited, sampled, tasks};
 use crate::rig::{HungScreend, Rig, START, Way, feedback, of, output, polled};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,25 +55,15 @@ fn forwarding_has_the_class_that_each_mechanism_promises() {
         ("polling, dynamic quota", Config { quota: Quota::Dynamic, ..polled() }, false, Class::Realizable),
         ("polling without feedback, screened", polled(), true, Class::Livelock),
         ("polling with feedback, screened", fed_back.clone(), true, Class::Realizable),
-        (
-            "interrupt-rate limiter",
-            Config { limit_interrupts: true, feedback: feedback(), ..eager.clone() },
-            false,
-            Class::Realizable,
-        ),
+        ("interrupt-rate limiter", interrupts_limited(feedback()), false, Class::Realizable),
         // What waits in the IP queue takes longer than a tick: the limiter's timeout must be longer than that.
         (
             "interrupt-rate limiter, screened, timeout of a tick",
-            Config { limit_interrupts: true, feedback: feedback(), ..eager.clone() },
+            interrupts_limited(feedback()),
             true,
             Class::Livelock,
         ),
-        (
-            "interrupt-rate limiter, screened",
-            Config { limit_interrupts: true, feedback: patient, ..eager.clone() },
-            true,
-            Class::Realizable,
-        ),
+        ("interrupt-rate limiter, screened", interrupts_limited(patient), true, Class::Realizable),
         (
             "all at the highest level",
             Config { device_work: DeviceWork::Interrupt, ..polled() },
@@ -88,11 +78,16 @@ fn forwarding_has_the_class_that_each_mechanism_promises() {
         ),
         (
             "clocked interrupts that start polling",
-            Config { clocked_interrupts: clocked, ..polled() },
+            polled().with_alternatives(|a| a.clocked_interrupts = clocked),
             false,
             Class::Realizable,
         ),
-        ("clocked interrupts", Config { clocked_interrupts: clocked, ..eager }, false, Class::Livelock),
+        (
+            "clocked interrupts",
+            eager.with_alternatives(|a| a.clocked_interrupts = clocked),
+            false,
+            Class::Livelock,
+        ),
         ("interrupts sampled at clock ticks", sampled(4), false, Class::Realizable),
         // As with the limiter: two ticks do not empty the IP queue, and screend is behind it.
         ("interrupts sampled at clock ticks, screened, short pause", sampled(2), true, Class::Livelock),

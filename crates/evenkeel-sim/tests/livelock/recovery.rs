@@ -5,7 +5,7 @@ use evenkeel_core::poll::{CycleLimit, Quota};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::time::{Duration, Instant};
 
-use crate::alternatives::{by_length, sampled, tasks};
+use crate::alternatives::{by_length, interrupts_limited, sampled, tasks};
 use crate::rig::{Rig, START, Way, feedback, of, polled};
 
 /// Every way of taking packets in, and whether a process screens.
@@ -15,16 +15,19 @@ fn every_config() -> Vec<(Config, bool)> {
     vec![
         (of(Architecture::Eager), false),
         (of(Architecture::Eager), true),
-        (Config { limit_interrupts: true, feedback: feedback(), ..of(Architecture::Eager) }, true),
+        (interrupts_limited(feedback()), true),
         (of(Architecture::EarlyDemux), true),
         (polled(), false),
         (Config { quota: Quota::Unlimited, ..polled() }, false),
         (Config { quota: Quota::Dynamic, ..polled() }, false),
         (fed_back.clone(), true),
         (Config { cycle_limit: Some(limit), ..fed_back.clone() }, true),
-        (Config { clocked_interrupts: Some(Duration::from_millis(1)), ..fed_back.clone() }, false),
+        (
+            fed_back.clone().with_alternatives(|a| a.clocked_interrupts = Some(Duration::from_millis(1))),
+            false,
+        ),
         (Config { device_work: DeviceWork::Interrupt, ..polled() }, false),
-        (Config { output_feedback: true, ..fed_back }, true),
+        (fed_back.with_alternatives(|a| a.output_feedback = true), true),
         (Config { feedback: feedback(), ..of(Architecture::SoftLrp) }, false),
         (of(Architecture::NiLrp), true),
         (sampled(8), true),
@@ -55,7 +58,7 @@ fn a_lower_rate_restores_the_output_at_once() {
 #[test]
 fn an_idle_router_does_nothing() {
     for (number, (config, screened)) in every_config().into_iter().enumerate() {
-        let (clocked, what) = (config.clocked_interrupts.is_some(), config.architecture);
+        let (clocked, what) = (config.alternatives.clocked_interrupts.is_some(), config.architecture);
         let mut rig = Rig::new(config);
         if screened {
             rig = rig.screen().0;

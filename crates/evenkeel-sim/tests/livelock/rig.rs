@@ -34,7 +34,6 @@ pub(crate) fn of(architecture: Architecture) -> Config {
         device_work: DeviceWork::Polled,
         quota: Quota::Fixed(8),
         feedback: None,
-        transmit: Transmit::Throughput,
         output_queue_pkts: 50,
         ip_queue_pkts: 50,
         batch_pkts: 1,
@@ -42,6 +41,7 @@ pub(crate) fn of(architecture: Architecture) -> Config {
         stack: stack::Config { forwarding: true, ..stack::Config::default() },
         ..Config::of(architecture)
     }
+    .with_alternatives(|a| a.transmit = Transmit::Throughput)
 }
 
 /// Feedback as the paper has it.
@@ -109,7 +109,7 @@ impl Rig {
             let port = Port::new(segments[number], IpCidr::new(address.into(), 24));
             change(number, Port { up, ring_pkts: 32, transmit_ring_pkts: Some(8), ..port })
         };
-        let costs = match config.real_time_tasks {
+        let costs = match config.alternatives.real_time_tasks {
             Some(_) => machine().variant("flag-only", config.architecture).expect("it is in the model"),
             None => machine().costs(config.architecture),
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::drop::Reason;
-use evenkeel_core::host::{Config, Host, Transmit, TransmitService};
+use evenkeel_core::host::{Alternatives, Config, Host, Transmit, TransmitService};
 use evenkeel_core::ledger::Ledger;
 use evenkeel_core::poll::{
     CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, TaskWeights, TickSampling,
@@ -208,34 +208,19 @@ impl Scenario {
         let architecture = *self.rng.choose(&Architecture::ALL).expect("there are some");
         let polled = self.rng.chance(Ratio::percent(50));
         let decay = self.rng.chance(Ratio::percent(50));
+        let quota = match self.rng.below(5) {
+            0 => Quota::Dynamic,
+            1 => Quota::Unlimited,
+            _ => Quota::Fixed(self.rng.between(1, 16) as usize),
+        };
+        let feedback = self.random_feedback();
+        let (alternatives, cycle_limit) = self.random_limits();
         Config {
             device_work: if polled { DeviceWork::Polled } else { DeviceWork::Interrupt },
-            quota: match self.rng.below(5) {
-                0 => Quota::Dynamic,
-                1 => Quota::Unlimited,
-                _ => Quota::Fixed(self.rng.between(1, 16) as usize),
-            },
-            feedback: self.random_feedback(),
-            output_feedback: self.rng.chance(Ratio::percent(20)),
-            inhibition: *self
-                .rng
-                .choose(&[Inhibition::AtOnce, Inhibition::AfterCallback])
-                .expect("there are some"),
-            cycle_limit: self.random_cycle_limit(),
-            limit_interrupts: self.rng.chance(Ratio::percent(30)),
-            clocked_interrupts: self
-                .rng
-                .chance(Ratio::percent(20))
-                .then(|| self.rng.duration(Duration::from_millis(3)) + Duration::from_micros(500)),
-            transmit: *self.rng.choose(&[Transmit::Latency, Transmit::Throughput]).expect("there are some"),
-            transmit_service: *self
-                .rng
-                .choose(&[
-                    TransmitService::InTurn,
-                    TransmitService::ReceiveFirst,
-                    TransmitService::LowerLevel,
-                ])
-                .expect("there are some"),
+            quota,
+            feedback,
+            alternatives,
+            cycle_limit,
             output_queue_pkts: self.rng.between(8, 64) as usize,
             forward_nice: self.rng.between(0, 20) as i8 - 10,
             ip_queue_pkts: self.rng.between(8, 64) as usize,
@@ -246,6 +231,31 @@ impl Scenario {
             seed: self.rng.next_u64(),
             ..Config::of(architecture)
         }
+    }
+
+    fn random_limits(&mut self) -> (Alternatives, Option<CycleLimit>) {
+        let output_feedback = self.rng.chance(Ratio::percent(20));
+        let inhibitions = [Inhibition::AtOnce, Inhibition::AfterCallback];
+        let inhibition = *self.rng.choose(&inhibitions).expect("there are some");
+        let cycle_limit = self.random_cycle_limit();
+        let limit_interrupts = self.rng.chance(Ratio::percent(30));
+        let clocked = self.rng.chance(Ratio::percent(20));
+        let clocked_interrupts =
+            clocked.then(|| self.rng.duration(Duration::from_millis(3)) + Duration::from_micros(500));
+        let transmits = [Transmit::Latency, Transmit::Throughput];
+        let transmit = *self.rng.choose(&transmits).expect("there are some");
+        let services = [TransmitService::InTurn, TransmitService::ReceiveFirst, TransmitService::LowerLevel];
+        let transmit_service = *self.rng.choose(&services).expect("there are some");
+        let alternatives = Alternatives {
+            output_feedback,
+            inhibition,
+            limit_interrupts,
+            clocked_interrupts,
+            transmit,
+            transmit_service,
+            ..Alternatives::default()
+        };
+        (alternatives, cycle_limit)
     }
 
     /// What the livelock paper names beside its own policies.
@@ -260,12 +270,10 @@ impl Scenario {
         };
         let weights = TaskWeights { receive: rng.between(1, 5) as u16, transmit: rng.between(1, 5) as u16 };
         let by = if by_length { FeedbackBy::Length } else { FeedbackBy::Marks };
-        Config {
-            feedback: config.feedback.map(|f| Feedback { by, ..f }),
-            tick_sampling: samples.then_some(sampling),
-            real_time_tasks: tasks.then_some(weights),
-            ..config
-        }
+        Config { feedback: config.feedback.map(|f| Feedback { by, ..f }), ..config }.with_alternatives(|a| {
+            a.tick_sampling = samples.then_some(sampling);
+            a.real_time_tasks = tasks.then_some(weights);
+        })
     }
 
     fn random_costs(&mut self, architecture: Architecture) -> Costs {

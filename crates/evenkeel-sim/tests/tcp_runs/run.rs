@@ -343,7 +343,7 @@ impl Users {
                         return self.leave(network, number, side, true);
                     }
                 }
-                Err(Unavailable::NotNow) => return,
+                Err(Unavailable::WouldBlock) => return,
                 Err(Unavailable::Failed(why)) => return self.end(network, number, side, Fate::Failed(why)),
                 Err(Unavailable::Closed) => return self.wrong(number, side, "cannot read"),
             }
@@ -370,7 +370,7 @@ impl Users {
                         network.wake(pause, token(Wake::Write, number, side));
                     }
                 }
-                Err(Unavailable::NotNow) => return,
+                Err(Unavailable::WouldBlock) => return,
                 Err(Unavailable::Failed(why)) => return self.end(network, number, side, Fate::Failed(why)),
                 Err(Unavailable::Closed) => return self.wrong(number, side, "cannot write"),
             }

@@ -10,7 +10,7 @@ use crate::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unavailable {
     /// Nothing has come, or there is no room: later perhaps.
-    NotNow,
+    WouldBlock,
     /// This direction is closed, by us or by the end of the connection.
     Closed,
     /// The connection failed.
@@ -20,7 +20,7 @@ pub enum Unavailable {
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotNow => f.write_str("not now"),
+            Self::WouldBlock => f.write_str("would block"),
             Self::Closed => f.write_str("closed"),
             Self::Failed(error) => error.fmt(f),
         }
@@ -43,7 +43,7 @@ impl Connection {
         }
         let limit = self.snd.buffer.len() + self.send_room();
         match self.snd.buffer.write(data, limit) {
-            0 if !data.is_empty() => Err(Unavailable::NotNow),
+            0 if !data.is_empty() => Err(Unavailable::WouldBlock),
             taken => Ok(taken),
         }
     }
@@ -84,7 +84,7 @@ impl Connection {
             _ if self.rcv.fin => Ok(0),
             Some(error) => Err(Unavailable::Failed(error)),
             None if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
-            None => Err(Unavailable::NotNow),
+            None => Err(Unavailable::WouldBlock),
         }
     }
 
@@ -94,7 +94,7 @@ impl Connection {
         self.rcv.buffer.readable()
     }
 
-    /// [`Connection::read`] would not say [`Unavailable::NotNow`].
+    /// [`Connection::read`] would not say [`Unavailable::WouldBlock`].
     #[must_use]
     pub const fn is_readable(&self) -> bool {
         self.rcv.buffer.readable() > 0 || self.rcv.fin || self.error.is_some()

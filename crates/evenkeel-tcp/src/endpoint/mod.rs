@@ -281,6 +281,13 @@ impl Endpoint {
         self.ended.get_or_insert_default();
     }
 
+    /// From now on no new connection lets more than `most_bytes` wait to be read.
+    pub fn limit_receive_buffers(&mut self, most_bytes: usize) {
+        let connection = Arc::make_mut(&mut self.config.connection);
+        connection.receive_buffer_max = connection.receive_buffer_max.min(most_bytes);
+        connection.receive_buffer_initial = connection.receive_buffer_initial.min(most_bytes);
+    }
+
     /// A connection to which no segment belongs any more: it is over, or in TIME-WAIT.
     pub fn poll_ended(&mut self) -> Option<(Id, FourTuple)> {
         self.ended.as_mut()?.pop_front()

@@ -82,6 +82,12 @@ impl Endpoint {
         }
     }
 
+    /// By which lane a connection's segments leave.
+    #[must_use]
+    pub fn lane(&self, id: Id) -> Option<Lane> {
+        Some(self.connections.get(id)?.lane)
+    }
+
     /// By which lane a connection's segments leave from now on. At first it is that of the [packet](super::Packet) that opened the connection, or else number 0.
     pub fn set_lane(&mut self, id: Id, lane: Lane) {
         if let Some(entry) = self.connections.get_mut(id) {

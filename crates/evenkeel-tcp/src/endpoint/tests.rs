@@ -200,7 +200,7 @@ impl Stream {
                     continue;
                 }
                 Err(Unavailable::Failed(error)) => return Err(error),
-                Err(Unavailable::NotNow | Unavailable::Closed) => {}
+                Err(Unavailable::WouldBlock | Unavailable::Closed) => {}
             }
             return Ok(());
         }

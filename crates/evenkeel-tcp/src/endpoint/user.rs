@@ -18,7 +18,7 @@ use crate::time::{Duration, Instant};
 pub enum Event {
     /// A connection waits to be [accepted](Endpoint::accept). Accept until there is none.
     Acceptable(ListenAt),
-    /// A connection of the user's is ready for that. Read, or write, until it is [`Unavailable::NotNow`].
+    /// A connection of the user's is ready for that. Read, or write, until it is [`Unavailable::WouldBlock`].
     Connection(Id, Readiness),
 }
 

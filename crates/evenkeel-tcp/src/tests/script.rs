@@ -243,7 +243,9 @@ impl Runner {
                 right.then_some(()).ok_or("wrong octets")?;
             }
             ("end", []) => same("read", connection.read(&mut [0; 10], now), Ok(0))?,
-            ("blocked", []) => same("read", connection.read(&mut [0; 10], now), Err(Unavailable::NotNow))?,
+            ("blocked", []) => {
+                same("read", connection.read(&mut [0; 10], now), Err(Unavailable::WouldBlock))?
+            }
             ("deaf", []) => same("write", connection.write(b"x"), Err(Unavailable::Closed))?,
             ("shutdown", []) => connection.shutdown(),
             ("close", []) => connection.close(now),

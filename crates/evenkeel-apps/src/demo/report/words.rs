@@ -97,7 +97,8 @@ fn architectures(html: &mut String, results: &Demonstration) {
     if let Some(kernel) = &results.kernel {
         let _ = writeln!(
             html,
-            "<dt>Linux</dt><dd>The kernel's own UDP socket (release {}) on a veth pair, same requests, same work.</dd>",
+            "<dt>Linux</dt><dd>The kernel's own UDP socket (release {}) on a veth pair, same requests, same work. Its protocol \
+             input is steered to the service's core (RPS); what feeds the veth is on the other.</dd>",
             escape(&kernel.release)
         );
     }

@@ -245,12 +245,14 @@ impl Arguments {
         Config {
             output_queue_pkts: self.output_queue.into(),
             forward_nice: self.forward_nice,
-            transmit: match self.transmit {
-                TransmitMode::Latency => Transmit::Latency,
-                TransmitMode::Throughput => Transmit::Throughput,
-            },
             ..self.receiving.config(1)
         }
+        .with_alternatives(|alternatives| {
+            alternatives.transmit = match self.transmit {
+                TransmitMode::Latency => Transmit::Latency,
+                TransmitMode::Throughput => Transmit::Throughput,
+            };
+        })
     }
 
     fn changing(&self) -> Result<Changing, Failure> {

@@ -10,15 +10,11 @@ mod calls;
 mod processing;
 mod segments;
 
-use std::sync::Arc;
-
 use super::Net;
 use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, SocketId};
-use crate::receive::{DeviceWork, Plan};
 use crate::tcp::table::Id;
-use crate::tcp::{Endpoint, EndpointConfig, Secret};
-use crate::time::Instant;
+use crate::tcp::{Endpoint, Secret};
 
 use processing::{Processing, Spare};
 
@@ -34,8 +30,6 @@ pub(crate) struct Tcp {
     stirred: bool,
     /// For so many units they have waited for a program to have its turn.
     held: u8,
-    /// When the endpoint has something to do. As of the last time it was stirred.
-    deadline: Instant,
     /// Of each process.
     processing: Vec<Processing>,
     /// Processes that have segments to process, and have to be told.
@@ -67,29 +61,43 @@ impl Net {
         self.stack.set_secret(secret);
         self.table.set_secret(secret);
         self.tcp = Tcp::new(&self.config);
+        self.adapt_tcp();
         true
+    }
+
+    /// What TCP is to know of who demultiplexes. To be called when that has changed.
+    ///
+    /// If the host does, a window is no larger than what a channel holds: all of it may come before the process has its turn, and what the peer
+    /// was told to send is not to be dropped.
+    pub(super) fn adapt_tcp(&mut self) {
+        if self.links.has_demultiplexer() {
+            self.tcp.endpoint.report_ends();
+        }
+        if self.fills_channels() {
+            let most = processing::window_held_max(self.config.segment_pkts);
+            self.tcp.endpoint.limit_receive_buffers(most);
+        }
     }
 }
 
 impl Tcp {
     pub(crate) fn new(config: &Config) -> Self {
         let secret = config.secret.unwrap_or_else(|| Secret::of_seed(config.seed));
-        let plan = Plan::of(config.architecture, config.device_work);
-        let mut endpoint = Endpoint::new(endpoint_config(config, plan), secret);
-        if plan.device == DeviceWork::None {
-            endpoint.report_ends();
-        }
         Self {
-            endpoint,
+            endpoint: Endpoint::new(config.tcp.clone(), secret),
             holders: Vec::new(),
             listeners: Vec::new(),
             stirred: false,
             held: 0,
-            deadline: Instant::NEVER,
             processing: Vec::new(),
             called: Vec::new(),
             spare: Spare::default(),
         }
+    }
+
+    /// Whether anybody listens, or there are connections.
+    pub(super) fn is_used(&self) -> bool {
+        !self.listeners.is_empty() || !self.endpoint.is_empty()
     }
 
     /// What is known of a connection, if its place has had no other since.
@@ -114,19 +122,6 @@ impl Tcp {
             self.set_holder(holder);
         }
     }
-}
-
-/// Under `soft-lrp` a window is no larger than what a channel holds: all of it may come before the process has its turn, and what the peer was told to send
-/// is not to be dropped.
-fn endpoint_config(config: &Config, plan: Plan) -> EndpointConfig {
-    let mut tcp = config.tcp.clone();
-    if plan.is_lazy() && plan.device != DeviceWork::None {
-        let most = processing::window_held_max(config.segment_pkts);
-        let connection = Arc::make_mut(&mut tcp.connection);
-        connection.receive_buffer_max = connection.receive_buffer_max.min(most);
-        connection.receive_buffer_initial = connection.receive_buffer_initial.min(most);
-    }
-    tcp
 }
 
 /// A [`Holder`] in 20 octets: there may be very many.

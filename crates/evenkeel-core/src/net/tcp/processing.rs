@@ -17,10 +17,9 @@ use super::Holder;
 use crate::channel::{Channel, SegmentKind};
 use crate::config::Config;
 use crate::demux::{Binding, Change};
-use crate::frame::Frame;
+use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
 use crate::poll::{Gate, Sources};
-use crate::receive::DeviceWork;
 use crate::socket::{Descriptor, ListenError};
 use crate::stack::Received;
 use crate::tcp::FourTuple;
@@ -52,6 +51,8 @@ pub(super) struct Processing {
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     channels: Vec<ChannelId>,
+    /// Those that have rings on adaptors.
+    ringed: Vec<ChannelId>,
     /// Buffers promised for all channels of connections together.
     promised: usize,
     /// Of these, how many hold a segment.
@@ -87,7 +88,7 @@ impl Net {
         if !self.plan.is_lazy() {
             return Ok(());
         }
-        self.promise_segments()?;
+        self.promise_segments().map_err(ListenError::NoMemory)?;
         let ListenAt { address, port } = at;
         let syns = self
             .open_segment_channel(Binding::Tcp { address, port, opens: true }, SegmentKind::Syns(socket))?;
@@ -128,35 +129,51 @@ impl Net {
         }
     }
 
+    /// Whether the host puts segments into channels, or will once it has an interface.
+    pub(super) fn fills_channels(&self) -> bool {
+        self.plan.is_lazy() && (!self.plan.is_on_interface() || self.links.has_host_channels())
+    }
+
     /// The buffers of all channels of connections, and of those in TIME-WAIT, promised when the first socket needs them.
-    pub(super) fn promise_segments(&mut self) -> Result<(), ListenError> {
-        let promised = self.tcp.spare.time_wait.is_some();
-        if !promised && self.plan.is_lazy() && self.plan.device != DeviceWork::None {
-            let Config { segment_pkts, channel_pkts, .. } = self.config;
-            self.pool.grow(segment_pkts + channel_pkts).map_err(ListenError::NoMemory)?;
-            self.tcp.spare.promised = segment_pkts;
-            let mut channel = Channel::new(channel_pkts, Gate::open());
-            channel.feed = Some(SegmentKind::TimeWait);
-            let id = self.free_channel_id();
-            self.put_channel(id, channel);
-            self.tcp.spare.time_wait = Some(id);
+    pub(super) fn promise_segments(&mut self) -> Result<(), PoolLimit> {
+        if self.fills_channels() { self.promise_channels_of_connections() } else { Ok(()) }
+    }
+
+    pub(in crate::net) fn promise_channels_of_connections(&mut self) -> Result<(), PoolLimit> {
+        if self.tcp.spare.time_wait.is_some() {
+            return Ok(());
         }
+        let Config { segment_pkts, channel_pkts, .. } = self.config;
+        self.pool.grow(segment_pkts + channel_pkts)?;
+        self.tcp.spare.promised = segment_pkts;
+        let mut channel = Channel::without_rings(channel_pkts);
+        channel.feed = Some(SegmentKind::TimeWait);
+        let id = self.free_channel_id();
+        self.put_channel(id, channel);
+        self.tcp.spare.time_wait = Some(id);
         Ok(())
     }
 
-    /// A ring for a connection on each adaptor that demultiplexes, if there are any to spare. Without one its segments come by its listener's.
+    /// A ring for a connection on each adaptor that demultiplexes, if there are any to spare, and if its segments leave by one of these. Without one they
+    /// come by its listener's.
     pub(super) fn open_connection_ring(&mut self, id: Id) {
-        if self.plan.device != DeviceWork::None {
+        if !self.links.has_demultiplexer()
+            || self.tcp.holder(id).is_none_or(|holder| holder.channel.is_some())
+        {
+            return;
+        }
+        if self.tcp.endpoint.lane(id).is_none_or(|lane| !self.links.demultiplexes(lane)) {
             return;
         }
         let Some(&tuple) = self.tcp.endpoint.tuple(id) else { return };
-        let channel = match self.tcp.spare.channels.pop() {
+        let channel = match self.tcp.spare.ringed.pop() {
             Some(channel) => {
                 self.update(Change::Bind(Binding::Connection(tuple), channel));
                 channel
             }
             None if self.tcp.spare.rings < self.config.connection_rings => {
-                let Ok(channel) = self.open_channel(Binding::Connection(tuple)) else { return };
+                let channel = Channel::growing(self.held_max(), self.config.channel_pkts);
+                let Ok(channel) = self.add_channel(channel, Binding::Connection(tuple)) else { return };
                 self.tcp.spare.rings += 1;
                 channel
             }
@@ -164,7 +181,6 @@ impl Net {
         };
         if let Some(channel) = self.channel_mut(channel) {
             channel.feed = Some(SegmentKind::Connection(id));
-            channel.gate = Gate::open();
         }
         self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
         self.arm_feed(channel);
@@ -174,9 +190,12 @@ impl Net {
     /// processed like any other segment.
     pub(super) fn release_ring(&mut self, id: Id, tuple: FourTuple) {
         let Some(channel) = self.tcp.holder(id).and_then(|holder| holder.channel) else { return };
+        if !self.channel(channel).is_some_and(Channel::has_rings) {
+            return;
+        }
         self.tcp.change_holder(id, |holder| holder.channel = None);
         self.update(Change::Unbind(Binding::Connection(tuple)));
-        self.tcp.spare.channels.push(channel);
+        self.tcp.spare.ringed.push(channel);
     }
 
     /// The channel of a segment: its connection's, that of all connections in TIME-WAIT, or where the demultiplexing table says that others go.
@@ -215,8 +234,13 @@ impl Net {
     /// time: a window is many more frames than a queue of datagrams needs.
     fn make_channel(&mut self) -> ChannelId {
         let id = self.free_channel_id();
-        self.put_channel(id, Channel::growing(self.config.segment_pkts.div_ceil(SHARE)));
+        self.put_channel(id, Channel::growing(self.held_max(), 0));
         id
+    }
+
+    /// Segments that a connection's channel may hold in the host's memory if no other holds any.
+    fn held_max(&self) -> usize {
+        self.config.segment_pkts.div_ceil(SHARE)
     }
 
     fn listening_process(&self, tuple: &FourTuple) -> Option<ProcessId> {
@@ -342,7 +366,9 @@ impl Net {
         if self.channel(channel).is_some_and(Channel::has_rings) {
             return;
         }
-        self.tcp.change_holder(connection, |holder| holder.channel = None);
+        self.tcp.change_holder(connection, |holder| {
+            holder.channel = holder.channel.filter(|&of| of != channel);
+        });
         self.tcp.spare.channels.push(channel);
     }
 

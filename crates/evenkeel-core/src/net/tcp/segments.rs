@@ -1,7 +1,9 @@
 //! Segments in and out, passing time, and what programs are told.
 
-use super::super::{Net, OUTPUT_PKTS};
+use super::super::Net;
+use crate::deadline::Deadline;
 use crate::id::SocketId;
+use crate::link::{OUTPUT_PKTS, OutputRoom};
 use crate::ready::Ready;
 use crate::socket::Descriptor;
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
@@ -9,7 +11,6 @@ use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{Event, Fate, Lane, Lanes, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
 use crate::time::Instant;
-use crate::transmit::OutputRoom;
 use crate::work::Work;
 
 /// Segments that one unit of work sends at most, so that nothing waits long for it.
@@ -68,7 +69,7 @@ impl Net {
     /// Whether TCP has segments left to send that the last unit had no time for, or whose interface has room by now.
     pub(crate) fn has_segments_to_send(&self) -> bool {
         self.tcp.stirred && self.tcp.held == 0 && {
-            let OutputRoom { full, pkts } = self.output_room();
+            let OutputRoom { full, pkts } = self.links.output_room();
             pkts > 0 && self.tcp.endpoint.may_transmit(full)
         }
     }
@@ -97,7 +98,8 @@ impl Net {
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
-        self.tcp.deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+        let deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+        self.deadlines.set(Deadline::Tcp, deadline);
     }
 
     /// What there is to send waits for one more unit, [`UNITS_HELD_MAX`] at most: it may leave together with what a program has to say to it.
@@ -119,7 +121,7 @@ impl Net {
         let mut left_pkts = 0;
         for _ in 0..SEGMENTS_PER_UNIT {
             if left_pkts == 0 {
-                let OutputRoom { full, pkts } = self.output_room();
+                let OutputRoom { full, pkts } = self.links.output_room();
                 self.tcp.endpoint.set_full(full);
                 left_pkts = pkts;
             }
@@ -176,18 +178,11 @@ impl Net {
 
     // --- Time ---
 
-    pub(crate) const fn tcp_deadline(&self) -> Instant {
-        self.tcp.deadline
-    }
-
-    /// Retransmissions, delayed acknowledgments and the like that are due.
+    /// Retransmissions, delayed acknowledgments and the like that are due. The end of the unit says what
+    /// is next.
     pub(in crate::net) fn advance_tcp(&mut self, now: Instant) {
-        if now >= self.tcp.deadline {
-            self.tcp.endpoint.advance(now);
-            self.tcp.stirred = true;
-            // Until the end of the unit says what is next.
-            self.tcp.deadline = Instant::NEVER;
-        }
+        self.tcp.endpoint.advance(now);
+        self.tcp.stirred = true;
     }
 }
 

@@ -139,7 +139,8 @@ fn fragments_that_break_the_rules_of_ipv6_are_reported() {
     node.check();
 }
 
-/// RFC 8200 4.5, RFC 7112 5: such a packet is discarded and reported with a pointer of zero, whatever its upper layer is.
+/// RFC 8200 4.5, RFC 7112 5: such a packet is discarded and reported with a pointer of zero, whatever its
+/// upper layer is.
 #[test]
 fn a_first_fragment_without_all_its_headers_is_reported() {
     const OPTIONS: [u8; 8] = [0, 0, 1, 4, 0, 0, 0, 0];
@@ -189,7 +190,8 @@ fn a_first_fragment_without_all_its_headers_is_reported() {
     }
 }
 
-/// RFC 3168 5.3: congestion that a fragment met is told of the packet, and none is invented for who does not know ECN.
+/// RFC 3168 5.3: congestion that a fragment met is told of the packet, and none is invented for who does not
+/// know ECN.
 #[test]
 fn what_fragments_say_of_congestion_is_not_lost_nor_made_up() {
     const NOT: u8 = 0;

@@ -279,7 +279,8 @@ fn an_advertisement_does_what_its_flags_and_the_state_of_the_entry_say() {
                     (Incomplete, None) => (None, Incomplete),
                     // What waited is sent, and so an entry that is in doubt is about to be probed (7.3.3).
                     (Incomplete, _) => (hardware, if solicited { Reachable } else { Delay }),
-                    // Without the right to override, another address changes nothing but makes doubtful what was sure.
+                    // Without the right to override, another address changes nothing but makes doubtful what
+                    // was sure.
                     (_, Some(8)) if flags & OVERRIDE == 0 => {
                         (one, if state == Reachable { Stale } else { state })
                     }
@@ -410,7 +411,8 @@ fn discovery_that_breaks_the_rules_is_dropped() {
     assert_eq!(node.stack.neighbors.len(), 0);
 }
 
-/// RFC 6980 5: behind a fragment header no message of discovery is believed or answered, in an atomic fragment as little as in two.
+/// RFC 6980 5: behind a fragment header no message of discovery is believed or answered, in an atomic
+/// fragment as little as in two.
 #[test]
 fn discovery_behind_a_fragment_header_is_ignored() {
     let option = |kind| [&[kind, 1], &mac(8).0[..]].concat();

@@ -50,7 +50,8 @@ fn identification_v6(frame: &[u8]) -> u32 {
     u32::from_be_bytes([frame[58], frame[59], frame[60], frame[61]])
 }
 
-/// RFC 6864 4: a busy flow cannot use up identifications, as whole datagrams need none; fragments of several datagrams are told apart.
+/// RFC 6864 4: a busy flow cannot use up identifications, as whole datagrams need none; fragments of several
+/// datagrams are told apart.
 #[test]
 fn whole_datagrams_are_not_to_be_cut_and_need_no_identification() {
     const DONT_FRAGMENT: u16 = 0x4000;
@@ -118,7 +119,8 @@ fn identifications_to_others_cannot_be_foretold_and_differ_by_secret() {
     }
 }
 
-/// RFC 1191 for datagrams: a router that may not cut one says what fits, and the next comes in fragments that do.
+/// RFC 1191 for datagrams: a router that may not cut one says what fits, and the next comes in fragments that
+/// do.
 #[test]
 fn datagrams_that_their_way_does_not_take_come_in_fragments_from_then_on() {
     let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));

@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// Hosts of the same addresses that keep `news` for each other.
-fn twins(news: usize) -> [Node; 2] {
-    [(); 2].map(|()| Node::new(2, Config { report_groups: false, news, ..Config::default() }))
+/// Hosts of the same addresses that keep so many `neighbor_updates` for each other.
+fn twins(neighbor_updates: usize) -> [Node; 2] {
+    [(); 2].map(|()| Node::new(2, Config { report_groups: false, neighbor_updates, ..Config::default() }))
 }
 
 fn pass_on(from: &mut Node, to: &mut Node) -> usize {
     let mut count = 0;
-    while let Some(hearsay) = from.stack.next_news() {
-        assert_eq!(hearsay.interface(), LAN);
-        to.with(|stack, io| stack.take_in(hearsay, io));
+    while let Some(update) = from.stack.next_neighbor_update() {
+        assert_eq!(update.interface(), LAN);
+        to.with(|stack, io| stack.sync_neighbor(update, io));
         count += 1;
     }
     count
@@ -55,8 +55,8 @@ fn who_asks_the_one_is_known_to_the_other() {
 
 #[test]
 fn no_more_is_kept_than_may_be_and_nothing_for_nobody() {
-    for (news, kept) in [(0, 0), (3, 3)] {
-        let ([mut one, mut other], mut neighbor) = (twins(news), Node::quiet(1));
+    for (neighbor_updates, kept) in [(0, 0), (3, 3)] {
+        let ([mut one, mut other], mut neighbor) = (twins(neighbor_updates), Node::quiet(1));
         for _ in 0..5 {
             neighbor.with(|stack, io| stack.remove_neighbor(LAN, v4(2), io));
             neighbor.send(v4(2), b"hello").unwrap();

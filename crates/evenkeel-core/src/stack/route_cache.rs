@@ -1,6 +1,8 @@
-//! First hops found lately, so that the next packet to the same host need not look for its own.
+//! The route cache: first hops found before, so that the next packet to the same host need not look for its
+//! own.
 //!
-//! What a lookup says depends on addresses and routes only. Whoever changes those calls [`Lately::forget`]; nothing here grows old by itself.
+//! What a lookup says depends on addresses and routes only. Whoever changes those calls
+//! [`RouteCache::forget`]; nothing here grows old by itself.
 
 use super::output::Path;
 use super::{SendError, Stack};
@@ -11,17 +13,17 @@ const SLOTS: usize = 64;
 
 /// A table of as many paths as fit, each in the one slot of its destination.
 #[derive(Debug)]
-pub(super) struct Lately {
+pub(super) struct RouteCache {
     slots: Box<[Option<(IpAddress, Path)>; SLOTS]>,
 }
 
-impl Default for Lately {
+impl Default for RouteCache {
     fn default() -> Self {
         Self { slots: Box::new([None; SLOTS]) }
     }
 }
 
-impl Lately {
+impl RouteCache {
     fn get(&self, destination: &IpAddress) -> Option<Path> {
         self.slots[slot_of(destination)].filter(|(known, _)| known == destination).map(|(_, path)| path)
     }
@@ -50,12 +52,12 @@ fn slot_of(destination: &IpAddress) -> usize {
 
 impl Stack {
     /// The same as [`Stack::path_to`] by any interface.
-    pub(super) fn path_lately_to(&mut self, destination: &IpAddress) -> Result<Path, SendError> {
-        if let Some(path) = self.lately.get(destination) {
+    pub(super) fn cached_path_to(&mut self, destination: &IpAddress) -> Result<Path, SendError> {
+        if let Some(path) = self.route_cache.get(destination) {
             return Ok(path);
         }
         let path = self.path_to(destination, None)?;
-        self.lately.put(destination, path);
+        self.route_cache.put(destination, path);
         Ok(path)
     }
 }
@@ -120,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_found_lately_is_what_would_be_found_now(
+        fn what_is_cached_is_what_would_be_found_now(
             steps in proptest::collection::vec((any_change(), any_address()), 1..80),
         ) {
             let mut node = Node::quiet(1);
@@ -141,8 +143,8 @@ mod tests {
                     Change::Remove(_) | Change::Nothing => {}
                 }
                 let now = node.stack.path_to(&destination, None);
-                prop_assert_eq!(node.stack.path_lately_to(&destination), now);
-                prop_assert_eq!(node.stack.path_lately_to(&destination), now);
+                prop_assert_eq!(node.stack.cached_path_to(&destination), now);
+                prop_assert_eq!(node.stack.cached_path_to(&destination), now);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What neighbours say of themselves, to be passed on to other hosts.
+//! Neighbour updates: what neighbours say of themselves, to keep the caches of several hosts in sync.
 //!
 //! Several hosts, one on each core, may be one to the outside: they have the same addresses, and each receives its share of an interface's
 //! frames. An answer of ARP or NDP then reaches one of them, and it may be another one that has asked. So each passes on what it
@@ -11,9 +11,9 @@ use super::{Io, Stack};
 use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress};
 
-/// Something that a neighbour said of itself.
+/// Something that a neighbour said of itself, for the caches of other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hearsay {
+pub struct NeighborUpdate {
     key: Key,
     said: Said,
 }
@@ -26,7 +26,7 @@ enum Said {
     Advertised(Advertisement),
 }
 
-impl Hearsay {
+impl NeighborUpdate {
     pub(super) fn asked(key: Key, hardware: EthernetAddress) -> Self {
         Self { key, said: Said::Asked(hardware) }
     }
@@ -48,35 +48,35 @@ impl Hearsay {
     }
 }
 
-/// What has been heard and not passed on yet.
+/// Those that have not been passed on yet.
 #[derive(Debug, Default)]
-pub(super) struct News {
-    waiting: VecDeque<Hearsay>,
+pub(super) struct Updates {
+    waiting: VecDeque<NeighborUpdate>,
     limit: usize,
 }
 
-impl News {
+impl Updates {
     pub(super) fn new(limit: usize) -> Self {
         Self { waiting: VecDeque::with_capacity(limit), limit }
     }
 
     /// What there is no room for is lost: whoever wants to know asks again.
-    fn note(&mut self, hearsay: Hearsay) {
+    fn note(&mut self, update: NeighborUpdate) {
         if self.waiting.len() < self.limit {
-            self.waiting.push_back(hearsay);
+            self.waiting.push_back(update);
         }
     }
 }
 
 impl Stack {
-    /// A neighbour said something of itself, here.
-    pub(super) fn hear(&mut self, hearsay: Hearsay, io: &mut Io<'_>) {
-        self.news.note(hearsay);
-        self.take_in(hearsay, io);
+    /// A neighbour said something of itself to this host: for its cache, and for those of others.
+    pub(super) fn learn_neighbor(&mut self, update: NeighborUpdate, io: &mut Io<'_>) {
+        self.updates.note(update);
+        self.sync_neighbor(update, io);
     }
 
-    /// Takes in what another host has heard, which must have the same interfaces and addresses.
-    pub fn take_in(&mut self, Hearsay { key, said }: Hearsay, io: &mut Io<'_>) {
+    /// Brings the cache in sync with that of another host, which must have the same interfaces and addresses.
+    pub fn sync_neighbor(&mut self, NeighborUpdate { key, said }: NeighborUpdate, io: &mut Io<'_>) {
         let known = match said {
             Said::Asked(hardware) => Some((hardware, self.neighbors.heard(key, hardware, io))),
             Said::Advertised(said) => self.neighbors.advertised(key, said, io.now),
@@ -86,8 +86,9 @@ impl Stack {
         }
     }
 
-    /// The oldest thing heard that has not been passed on, if the stack is to keep it ([`Config::news`](super::Config::news)).
-    pub fn next_news(&mut self) -> Option<Hearsay> {
-        self.news.waiting.pop_front()
+    /// The oldest update that has not been passed on, if the stack is to keep them
+    /// ([`Config::neighbor_updates`](super::Config::neighbor_updates)).
+    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
+        self.updates.waiting.pop_front()
     }
 }

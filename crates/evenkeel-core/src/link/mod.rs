@@ -1,0 +1,670 @@
+//! Links: the interfaces of a host, the sides of them that it serves, and what waits to leave by each.
+//!
+//! What is done with a frame that was taken from a link is not decided here, nor who runs next: units of work ask.
+
+mod moderation;
+mod port;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use crate::config::Config;
+use crate::context::Cx;
+use crate::deadline::Deadline;
+use crate::drop::QueueDrop;
+use crate::frame::{Frame, PoolLimit};
+use crate::id::{ChannelId, InterfaceId, QueueId};
+use crate::interface::{Demultiplexer, Interface, RxQueue};
+use crate::ledger::Ledger;
+use crate::poll::{Gate, Poller, Sources};
+use crate::receive::{DeviceWork, Plan};
+use crate::tcp::endpoint::{Lane, Lanes};
+use crate::time::{Duration, Instant};
+use crate::work::Work;
+
+use moderation::{Flags, Moderation};
+use port::{End, Polled};
+pub(crate) use port::{Port, Side};
+pub(crate) use transmit::OutputRoom;
+use transmit::TransmitQueue;
+pub use transmit::{Traffic, Transmit, TransmitService};
+
+/// Frames for what one unit of work sends.
+pub(crate) const OUTPUT_PKTS: usize = 256;
+/// An interface that cannot send, and will not say when it can, is tried again after this time.
+const STALL_PERIOD: Duration = Duration::from_millis(1);
+
+/// An interface could not be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddInterfaceError {
+    /// `ni-lrp` was asked for, which needs an interface that demultiplexes. Choose `soft-lrp` for this one.
+    CannotDemultiplex,
+    /// The interface demultiplexes, so the host cannot. Choose `ni-lrp` for this one.
+    Demultiplexes,
+    /// A lazy plan was asked for on a host whose own architecture is not lazy: nobody would process what its channels hold.
+    NotLazy,
+    /// The interface has fewer rings than the host has channels.
+    NoRing,
+    /// A host serves at most [`Sources::MAX`] receive rings and transmit sides.
+    TooManyQueues,
+    /// The host's memory limit does not allow its rings.
+    NoMemory(PoolLimit),
+    /// It cannot take the place of the other one: they have not as many rings, or one of them demultiplexes.
+    CannotReplace,
+}
+
+impl core::fmt::Display for AddInterfaceError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::CannotDemultiplex => f.write_str(
+                "ni-lrp needs an interface that demultiplexes by itself; use soft-lrp on this one",
+            ),
+            Self::Demultiplexes => {
+                f.write_str("the interface demultiplexes by itself; use ni-lrp on this one")
+            }
+            Self::NotLazy => f.write_str("only a host with soft-lrp or ni-lrp can use these on an interface"),
+            Self::NoRing => f.write_str("the interface has not enough rings for the sockets that are open"),
+            Self::TooManyQueues => {
+                write!(f, "a host serves at most {} receive rings and transmit sides", Sources::MAX)
+            }
+            Self::NoMemory(limit) => limit.fmt(f),
+            Self::CannotReplace => f.write_str("one that has other rings cannot take its place"),
+        }
+    }
+}
+
+impl core::error::Error for AddInterfaceError {}
+
+/// An interface with its place in the host.
+#[derive(Debug)]
+struct Link {
+    interface: Box<dyn Interface>,
+    plan: Plan,
+    output: TransmitQueue,
+    /// Frames taken from its receive rings.
+    received: u64,
+}
+
+/// The links of a host.
+#[derive(Debug)]
+pub(crate) struct Links {
+    /// By the number of the interface.
+    links: Vec<Link>,
+    /// By the number of their source.
+    ports: Vec<Port>,
+    next_port_served: u16,
+    /// How many interfaces demultiplex.
+    demultiplexing: usize,
+    /// Of the interfaces that demultiplex, the one whose channels interrupt next.
+    next_interface_served: usize,
+    /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in the interrupt.
+    unlimited: Sources,
+    moderation: Option<Box<Moderation>>,
+    polled: Option<Polled>,
+    /// What the unit that runs sends.
+    out: VecDeque<(InterfaceId, Frame)>,
+    retry_output_at: Instant,
+    /// Device interrupts taken.
+    interrupts: u64,
+}
+
+impl Links {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            links: Vec::new(),
+            ports: Vec::new(),
+            next_port_served: 0,
+            demultiplexing: 0,
+            next_interface_served: 0,
+            unlimited: Sources::NONE,
+            moderation: Moderation::of(config),
+            polled: None,
+            out: VecDeque::with_capacity(OUTPUT_PKTS),
+            retry_output_at: Instant::NEVER,
+            interrupts: 0,
+        }
+    }
+
+    // --- Interfaces ---
+
+    /// Adds an interface that is attached, whose frames are received as `plan` says, and registers its ports. `gate` is its transmit queue's,
+    /// whose buffers are promised. `None` if there are [not enough ports](Self::has_ports_for).
+    pub(crate) fn add(
+        &mut self,
+        interface: Box<dyn Interface>,
+        plan: Plan,
+        gate: Gate,
+        config: &Config,
+        poller: &mut Poller<QueueId>,
+    ) -> Option<InterfaceId> {
+        let id = self.next_id();
+        let limit = config.transmit_queue_pkts();
+        let queues = if plan.is_on_interface() { 0 } else { interface.queues() };
+        let output = TransmitQueue::new(limit, gate, config.alternatives.transmit);
+        self.demultiplexing += usize::from(plan.is_on_interface());
+        self.links.push(Link { interface, plan, output, received: 0 });
+        let unlimited = plan.device == DeviceWork::Interrupt && !config.alternatives.limit_interrupts;
+        for side in (0..queues).map(Side::Receive).chain([Side::Transmit]) {
+            let source = poller.register(side != Side::Transmit)?;
+            if unlimited {
+                self.unlimited = self.unlimited.union(Sources::one(source));
+            }
+            self.ports.push(Port { interface: id, side, source, plan });
+            if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
+                flags.add();
+            }
+        }
+        Some(id)
+    }
+
+    /// Whether an interface may take the place of another: the host takes frames from both, and from as many rings.
+    pub(crate) fn can_replace(&self, id: InterfaceId, interface: &mut dyn Interface) -> bool {
+        let alike =
+            |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
+        self.link(id).is_some_and(alike) && interface.demultiplexer().is_none()
+    }
+
+    /// Puts an interface that is attached in the place of another, and gives that back.
+    pub(crate) fn replace(
+        &mut self,
+        id: InterfaceId,
+        interface: Box<dyn Interface>,
+    ) -> Option<Box<dyn Interface>> {
+        let link = self.links.get_mut(usize::from(id.0))?;
+        let earlier = core::mem::replace(&mut link.interface, interface);
+        if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
+            for port in self.ports.iter().filter(|port| port.interface == id) {
+                flags.note(port.source, 0);
+            }
+        }
+        Some(earlier)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Where frames of a channel wait: whether in the host's own queue, and in how many rings on interfaces.
+    pub(crate) fn places(&self) -> (bool, usize) {
+        (self.links.is_empty() || self.demultiplexing < self.links.len(), self.demultiplexing)
+    }
+
+    /// The same once there is another interface, received from as `plan` says.
+    pub(crate) fn places_with(&self, plan: Plan) -> (bool, usize) {
+        let rings = self.demultiplexing + usize::from(plan.is_on_interface());
+        (rings <= self.links.len(), rings)
+    }
+
+    /// Whether an interface demultiplexes.
+    pub(crate) const fn has_demultiplexer(&self) -> bool {
+        self.demultiplexing > 0
+    }
+
+    /// Whether the interface demultiplexes by which segments leave.
+    pub(crate) fn demultiplexes(&self, lane: Lane) -> bool {
+        let mut links = self.links.iter().zip(0..);
+        links.any(|(link, number)| link.plan.is_on_interface() && InterfaceId(number).lane() == lane)
+    }
+
+    /// Whether there is one whose frames the host puts into channels.
+    pub(crate) fn has_host_channels(&self) -> bool {
+        self.links.iter().any(|link| link.plan.is_lazy() && !link.plan.is_on_interface())
+    }
+
+    /// What the next interface will be called.
+    pub(crate) fn next_id(&self) -> InterfaceId {
+        InterfaceId(self.links.len() as u8)
+    }
+
+    /// Whether an interface with so many receive rings can be added.
+    pub(crate) fn has_ports_for(&self, queues: usize) -> bool {
+        self.ports.len() + queues < Sources::MAX
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Interface> {
+        self.links.iter().map(|link| &*link.interface)
+    }
+
+    pub(crate) fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
+        Some(&mut *self.link_mut(id)?.interface)
+    }
+
+    fn link(&self, id: InterfaceId) -> Option<&Link> {
+        self.links.get(usize::from(id.0))
+    }
+
+    fn link_mut(&mut self, id: InterfaceId) -> Option<&mut Link> {
+        self.links.get_mut(usize::from(id.0))
+    }
+
+    /// The interfaces that put frames into channels themselves, each with its demultiplexer.
+    pub(crate) fn demultiplexers(
+        &mut self,
+    ) -> impl Iterator<Item = (InterfaceId, &mut (dyn Demultiplexer + '_))> {
+        self.links
+            .iter_mut()
+            .zip(0..)
+            .filter(|(link, _)| link.plan.is_on_interface())
+            .filter_map(|(link, number)| Some((InterfaceId(number), link.interface.demultiplexer()?)))
+    }
+
+    /// What has passed through an interface.
+    pub(crate) fn traffic(&self, id: InterfaceId) -> Option<Traffic> {
+        let link = self.link(id)?;
+        Some(Traffic { received: link.received, ..link.output.traffic() })
+    }
+
+    /// Device interrupts taken.
+    pub(crate) const fn interrupts(&self) -> u64 {
+        self.interrupts
+    }
+
+    /// Frames in receive rings.
+    pub(crate) fn pending(&self) -> usize {
+        self.rings().map(RxQueue::pending).sum()
+    }
+
+    /// Frames that receive rings hold back for the moment.
+    pub(crate) fn coming(&self) -> u64 {
+        self.rings().map(RxQueue::coming).sum()
+    }
+
+    fn rings(&self) -> impl Iterator<Item = &dyn RxQueue> {
+        self.iter().flat_map(|interface| (0..interface.queues()).map(|queue| interface.queue(queue)))
+    }
+
+    // --- Time ---
+
+    /// Those of [`Links::deadlines`].
+    pub(crate) const DEADLINES: [Deadline; 2] = [Deadline::ClockedInterrupts, Deadline::TransmitRetry];
+
+    /// When there is something to do whatever comes.
+    pub(crate) fn deadlines(&self) -> [(Deadline, Instant); 2] {
+        let clocked = self.moderation.as_ref().and_then(|moderation| moderation.clocked.as_ref());
+        let tick = clocked.map_or(Instant::NEVER, |clocked| clocked.next_tick());
+        [(Deadline::ClockedInterrupts, tick), (Deadline::TransmitRetry, self.retry_output_at)]
+    }
+
+    /// The tick of clocked interrupts, if it is due, and another attempt to send by interfaces that could not.
+    pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
+        self.tick(cx.now);
+        if cx.now >= self.retry_output_at {
+            self.retry_output_at = Instant::NEVER;
+            self.start_all(cx);
+        }
+    }
+
+    #[inline]
+    fn tick(&mut self, now: Instant) {
+        let due = |moderation: &Moderation| moderation.clocked.as_ref().is_some_and(|c| now >= c.next_tick());
+        if self.moderation.as_ref().is_some_and(|moderation| due(moderation)) {
+            let asking = self.ports.iter().filter(|&&port| self.asks(port));
+            let asking = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
+            self.clocked_mut(|clocked| clocked.tick(asking, now));
+        }
+    }
+
+    fn clocked_mut<T>(&mut self, with: impl FnOnce(&mut moderation::Clocked) -> T) -> Option<T> {
+        self.moderation.as_mut().and_then(|moderation| moderation.clocked.as_mut()).map(with)
+    }
+
+    // --- Interrupts ---
+
+    /// The sources whose interrupts are enabled: what is polled only between two episodes, and nothing holds back drivers that do not poll.
+    fn enabled(&self, poller: &Poller<QueueId>) -> Sources {
+        poller.may_interrupt().union(self.unlimited)
+    }
+
+    /// The port whose interrupt is taken next. Ports take turns.
+    pub(crate) fn interrupting_port(&self, poller: &Poller<QueueId>) -> Option<usize> {
+        let enabled = self.enabled(poller);
+        let Some(moderation) = &self.moderation else {
+            return self.next_port(enabled, |port| self.waiting(port) > 0);
+        };
+        let enabled = enabled.and(moderation.may_interrupt());
+        let next = |sources: Sources| self.next_port(sources, |port| self.asks(port));
+        let (receive, transmit) = (enabled.and(poller.inputs()), enabled.without(poller.inputs()));
+        match moderation.service {
+            TransmitService::InTurn => next(enabled),
+            TransmitService::ReceiveFirst => next(receive).or_else(|| next(transmit)),
+            TransmitService::LowerLevel => next(receive),
+        }
+    }
+
+    /// The port whose interrupt is taken next at a lower level, if there is such a level.
+    pub(crate) fn low_interrupting_port(&self, poller: &Poller<QueueId>) -> Option<usize> {
+        let moderation = self.moderation.as_ref()?;
+        if moderation.service != TransmitService::LowerLevel {
+            return None;
+        }
+        let transmit = self.enabled(poller).and(moderation.may_interrupt()).without(poller.inputs());
+        self.next_port(transmit, |port| self.asks(port))
+    }
+
+    fn next_port(&self, mut sources: Sources, asks: impl Fn(Port) -> bool) -> Option<usize> {
+        while let Some(source) = sources.next(self.next_port_served) {
+            let index = usize::from(source.0);
+            if self.ports.get(index).copied().is_some_and(&asks) {
+                return Some(index);
+            }
+            sources = sources.without(Sources::one(source));
+        }
+        None
+    }
+
+    /// Frames that a port has work with.
+    fn waiting(&self, port: Port) -> usize {
+        let Some(link) = self.link(port.interface) else { return 0 };
+        match port.side {
+            Side::Receive(queue) => link.interface.queue(queue).pending(),
+            Side::Transmit => link.interface.unreclaimed(),
+        }
+    }
+
+    /// Frames that its ring had no room for.
+    fn shed(&self, port: Port) -> u64 {
+        match (port.side, self.link(port.interface)) {
+            (Side::Receive(queue), Some(link)) => link.interface.queue(queue).shed(),
+            _ => 0,
+        }
+    }
+
+    /// Whether a port has a reason to interrupt: work, or for a handler that only sets a flag, something new.
+    fn asks(&self, port: Port) -> bool {
+        match self.flags(port) {
+            Some(flags) => self.come(port) > flags.noted(port.source),
+            None => self.waiting(port) > 0,
+        }
+    }
+
+    /// What has come to a port and not been taken from it: what waits, and what its ring had no room for. Both are reasons to interrupt.
+    fn come(&self, port: Port) -> u64 {
+        self.waiting(port) as u64 + self.shed(port)
+    }
+
+    /// If the handler of the port only sets a flag.
+    fn flags(&self, port: Port) -> Option<&Flags> {
+        self.moderation.as_ref()?.flags.as_ref().filter(|_| port.is_polled())
+    }
+
+    fn flags_mut(&mut self) -> Option<&mut Flags> {
+        self.moderation.as_mut()?.flags.as_mut()
+    }
+
+    /// Whether the interrupt of a port only starts the polling thread.
+    pub(crate) fn is_polled(&self, index: usize) -> bool {
+        self.ports.get(index).is_some_and(|port| port.is_polled())
+    }
+
+    /// A port interrupts. Returns it if its device work is to be done in the handler, and not by the polling thread.
+    pub(crate) fn interrupt(&mut self, index: usize, cx: &mut Cx<'_>) -> Option<Port> {
+        let port = *self.ports.get(index)?;
+        self.next_port_served = port.source.0 + 1;
+        let is_new = self.moderation.is_none()
+            || self.clocked_mut(|clocked| clocked.enter(port.source)).unwrap_or(true);
+        if is_new {
+            cx.work.add(Work::Interrupt);
+            self.interrupts += 1;
+        }
+        if !port.is_polled() {
+            self.clocked_mut(|clocked| clocked.serve(port.source));
+            return Some(port);
+        }
+        self.clocked_mut(|clocked| clocked.settle(port.source));
+        cx.poller.interrupt(port.source);
+        if self.flags(port).is_some() {
+            let come = self.come(port);
+            self.flags_mut().into_iter().for_each(|flags| flags.note(port.source, come));
+        }
+        None
+    }
+
+    /// A handler has done its device work.
+    pub(crate) fn interrupt_served(&mut self, port: Port, cx: &mut Cx<'_>) {
+        if port.is_transmit() {
+            self.restart(port.interface, cx);
+        }
+        cx.poller.callback_over(port.source);
+    }
+
+    /// The handler returns: its time is over.
+    #[inline]
+    pub(crate) fn finish_interrupt(&mut self) {
+        if self.moderation.is_none() {
+            return;
+        }
+        let Some(source) = self.clocked_mut(moderation::Clocked::leave).flatten() else { return };
+        if self.ports.get(usize::from(source.0)).is_some_and(|&port| !self.asks(port)) {
+            self.clocked_mut(|clocked| clocked.settle(source));
+        }
+    }
+
+    /// Enables every interrupt. Returns whether something is pending after all.
+    pub(crate) fn arm(&mut self, poller: &Poller<QueueId>) -> bool {
+        if self.moderation.as_ref().is_some_and(|moderation| moderation.clocked.is_some()) {
+            return false;
+        }
+        let armed = self.enabled(poller);
+        let mut pending = false;
+        for port in &self.ports {
+            if let Side::Receive(queue) = port.side
+                && armed.contains(port.source)
+                && let Some(link) = self.links.get_mut(usize::from(port.interface.0))
+            {
+                pending |= link.interface.queue_mut(queue).arm();
+            }
+        }
+        pending
+    }
+
+    /// Whether a channel on an interface interrupts.
+    pub(crate) fn has_channel_interrupt(&self) -> bool {
+        self.demultiplexing > 0 && self.links.iter().any(|link| link.interface.channel_interrupts())
+    }
+
+    /// The next channel that interrupts; interfaces take turns.
+    pub(crate) fn next_channel_interrupt(&mut self) -> Option<ChannelId> {
+        for _ in 0..self.links.len() {
+            let next = self.next_interface_served % self.links.len();
+            self.next_interface_served = next + 1;
+            let link = self.links.get_mut(next)?;
+            let interrupt = link.interface.demultiplexer().and_then(|d| d.interrupt());
+            if interrupt.is_some() {
+                return interrupt;
+            }
+        }
+        None
+    }
+
+    // --- The polling thread ---
+
+    /// The port to serve now, and how many frames it may still give.
+    pub(crate) fn begin_poll(&self, cx: &mut Cx<'_>) -> Option<(Port, usize)> {
+        let (source, left, begins) = cx.poller.turn(cx.now)?;
+        if begins {
+            cx.work.add(Work::PollRound);
+        }
+        Some((*self.ports.get(usize::from(source.0))?, left))
+    }
+
+    /// A turn has taken `done` frames of a port, which had `left` and was to take `limit` at most.
+    pub(crate) fn end_poll(&mut self, port: Port, left: usize, limit: usize, done: usize, cx: &mut Cx<'_>) {
+        let end = if done == left {
+            End::UsedUp
+        } else if done == limit || self.stops(port, cx.poller) {
+            End::Open
+        } else {
+            End::Empty
+        };
+        if port.is_transmit() && (end != End::Open || self.waiting(port) == 0) {
+            self.restart(port.interface, cx);
+        }
+        if let Some(flags) = self.flags_mut() {
+            flags.taken(port.source, done);
+        }
+        self.polled = Some(Polled { port, done, end });
+    }
+
+    /// The time of the turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4), and so does one that an inhibition
+    /// ended. Else the interrupt comes back when nothing waits by now.
+    pub(crate) fn finish_poll(&mut self, poller: &mut Poller<QueueId>, now: Instant) {
+        let Some(Polled { port, done, end }) = self.polled.take() else { return };
+        let more = end == End::UsedUp || (end == End::Open && self.waiting(port) > 0);
+        // Asking what the ring had no room for may take a system call.
+        if !more && self.flags(port).is_some() {
+            // The flag is cleared: what has come since it was looked at interrupts again.
+            let shed = self.shed(port);
+            self.flags_mut().into_iter().for_each(|flags| flags.note(port.source, shed));
+        }
+        poller.served(port.source, done, more, now);
+    }
+
+    /// Whether what was taken has filled a queue, so that no more is to be taken.
+    #[inline]
+    pub(crate) fn stops(&self, port: Port, poller: &Poller<QueueId>) -> bool {
+        poller.stops(port.source) && !self.unlimited.contains(port.source)
+    }
+
+    /// The source of a port, if anything may hold it back.
+    pub(crate) fn held_back(&self, port: Port) -> Sources {
+        Sources::one(port.source).without(self.unlimited)
+    }
+
+    // --- Input ---
+
+    /// A receive ring.
+    pub(crate) fn ring_mut(&mut self, id: InterfaceId, queue: usize) -> Option<&mut (dyn RxQueue + '_)> {
+        Some(self.link_mut(id)?.interface.queue_mut(queue))
+    }
+
+    /// Takes a frame from a ring.
+    #[inline]
+    pub(crate) fn take(&mut self, id: InterfaceId, queue: usize, cx: &mut Cx<'_>) -> Option<Frame> {
+        let link = self.links.get_mut(usize::from(id.0))?;
+        let frame = link.interface.queue_mut(queue).take(cx.pool)?;
+        link.received += 1;
+        cx.ledger.received += 1;
+        cx.work.add(Work::Receive);
+        Some(frame)
+    }
+
+    /// Counts frames that came by an interface.
+    pub(crate) fn count_received(&mut self, id: InterfaceId, frames: u64, ledger: &mut Ledger) {
+        ledger.received += frames;
+        if let Some(link) = self.link_mut(id) {
+            link.received += frames;
+        }
+    }
+
+    // --- Output ---
+
+    /// What the unit that runs sends, to be appended to.
+    pub(crate) const fn out(&mut self) -> &mut VecDeque<(InterfaceId, Frame)> {
+        &mut self.out
+    }
+
+    /// Whether room was found in the transmit queue of an interface.
+    #[inline]
+    pub(crate) fn make_room(&mut self, id: InterfaceId, cx: &mut Cx<'_>) -> bool {
+        let Some(link) = self.links.get_mut(usize::from(id.0)) else { return false };
+        if link.output.is_full() {
+            // The last attempt before giving up: descriptors may be free that nobody has asked for yet.
+            link.start(id, cx);
+        }
+        !link.output.is_full()
+    }
+
+    /// Puts a frame into the transmit queue of an interface, or drops it if that is full.
+    pub(crate) fn enqueue(&mut self, id: InterfaceId, frame: Frame, cx: &mut Cx<'_>) {
+        let Some(link) = self.links.get_mut(usize::from(id.0)) else { return cx.pool.recycle(frame) };
+        if let Err(frame) = link.output.push(frame) {
+            cx.ledger.drop_output(QueueDrop::Output);
+            cx.pool.recycle(frame);
+            cx.poller.wasted();
+        }
+        let waiting = link.output.len();
+        cx.poller.enqueued(QueueId::Output(id), link.output.gate(), waiting, Sources::ALL, cx.now);
+    }
+
+    /// Hands over to every interface what it has descriptors for.
+    pub(crate) fn start_all(&mut self, cx: &mut Cx<'_>) {
+        for (link, number) in self.links.iter_mut().zip(0..) {
+            link.start(InterfaceId(number), cx);
+            link.interface.flush();
+            if link.interface.stalled() {
+                self.retry_output_at = self.retry_output_at.min(cx.now + STALL_PERIOD);
+            }
+        }
+    }
+
+    /// Room in the transmit queues for what may still come in this unit. An interface that cannot send at all has room: what is sent there is lost, so that
+    /// connections find out and fail in time, rather than wait for it without end.
+    pub(crate) fn output_room(&self) -> OutputRoom {
+        let coming = self.out.len();
+        let most = OUTPUT_PKTS.saturating_sub(coming);
+        let (mut full, mut least) = (Lanes::NONE, None);
+        for (link, id) in self.links.iter().zip(0..) {
+            let left = (link.output.limit_pkts() * 3 / 4).saturating_sub(link.output.len() + coming);
+            if left > 0 || link.interface.stalled() {
+                let left = if left > 0 { left } else { most };
+                least = Some(least.map_or(left, |least: usize| least.min(left)));
+            } else {
+                full = full.union(Lanes::one(InterfaceId(id).lane()));
+            }
+        }
+        OutputRoom { full, pkts: least.map_or(0, |least| least.min(most)) }
+    }
+
+    /// The first half of the service of the transmit side: takes back the buffers of at most `limit` frames that have left.
+    pub(crate) fn reclaim(&mut self, id: InterfaceId, limit: usize, cx: &mut Cx<'_>) -> usize {
+        let Some(link) = self.link_mut(id) else { return 0 };
+        let reclaimed = link.interface.reclaim(cx.pool, limit);
+        (0..reclaimed).for_each(|_| cx.work.add(Work::Reclaim));
+        reclaimed
+    }
+
+    /// The second half, when a callback or an interrupt handler is through with the first: hands over what waits. A callback may take many
+    /// units of work; what it hands over in between would have left before it is through, and it would go on for ever.
+    fn restart(&mut self, id: InterfaceId, cx: &mut Cx<'_>) {
+        let Some(link) = self.link_mut(id) else { return };
+        link.output.sent();
+        link.hand_over(id, cx);
+        link.interface.flush();
+    }
+
+    /// Reopens the gate of a transmit queue. Returns whether its consumer hangs.
+    pub(crate) fn reopen(&mut self, id: InterfaceId) -> bool {
+        self.link_mut(id).is_some_and(|link| link.output.reopen())
+    }
+
+    /// Frames in transmit queues.
+    pub(crate) fn output_queued(&self) -> u64 {
+        self.links.iter().map(|link| link.output.len() as u64).sum()
+    }
+
+    /// Frames that have left, and whose buffers have not been taken back.
+    pub(crate) fn unreclaimed(&self) -> u64 {
+        self.iter().map(|interface| interface.unreclaimed() as u64).sum()
+    }
+}
+
+impl Link {
+    /// Starts the interface, unless it is active and is to be left alone then.
+    fn start(&mut self, id: InterfaceId, cx: &mut Cx<'_>) {
+        if !self.output.is_active() {
+            self.hand_over(id, cx);
+        }
+    }
+
+    fn hand_over(&mut self, id: InterfaceId, cx: &mut Cx<'_>) {
+        if self.output.is_empty() {
+            return;
+        }
+        let (count, resume) = self.output.hand_over(&mut *self.interface, cx.pool);
+        cx.ledger.transmitted += count as u64;
+        (0..count).for_each(|_| cx.work.add(Work::Transmit));
+        if resume {
+            cx.poller.resume(QueueId::Output(id));
+        }
+    }
+}

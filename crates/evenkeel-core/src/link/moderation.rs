@@ -1,0 +1,121 @@
+//! Interrupt moderation: what the papers name beside interrupts that are taken as soon as there is work, receive and transmit sides in turn.
+//!
+//! A host for which nothing of this is configured has none of it, and does not look at it.
+
+use super::transmit::TransmitService;
+use crate::config::Config;
+use crate::poll::{SourceId, Sources};
+use crate::time::{Duration, Instant};
+
+/// Which interrupts are taken, when and in which order.
+#[derive(Debug)]
+pub(super) struct Moderation {
+    pub(super) service: TransmitService,
+    pub(super) clocked: Option<Clocked>,
+    pub(super) flags: Option<Flags>,
+}
+
+impl Moderation {
+    /// `None` if there is nothing to moderate.
+    pub(super) fn of(config: &Config) -> Option<Box<Self>> {
+        let moderation = Self {
+            service: config.alternatives.transmit_service,
+            clocked: config.alternatives.clocked_interrupts.map(Clocked::new),
+            flags: config.alternatives.real_time_tasks.map(|_| Flags::default()),
+        };
+        let is_needed = moderation.service != TransmitService::InTurn
+            || moderation.clocked.is_some()
+            || moderation.flags.is_some();
+        is_needed.then(|| Box::new(moderation))
+    }
+
+    pub(super) fn may_interrupt(&self) -> Sources {
+        self.clocked.as_ref().map_or(Sources::ALL, |clocked| clocked.ticked)
+    }
+}
+
+/// Clocked interrupts: at each tick every source that has something may interrupt until it is found empty. What comes to the others waits for
+/// the next tick.
+#[derive(Debug)]
+pub(super) struct Clocked {
+    period: Duration,
+    next_tick: Instant,
+    /// Sources that the last tick found not empty, and that have not been found empty since.
+    ticked: Sources,
+    /// Of these, the ones that have interrupted since.
+    entered: Sources,
+    /// The source whose handler runs.
+    serving: Option<SourceId>,
+}
+
+impl Clocked {
+    const fn new(period: Duration) -> Self {
+        Self {
+            period,
+            next_tick: Instant::ZERO,
+            ticked: Sources::NONE,
+            entered: Sources::NONE,
+            serving: None,
+        }
+    }
+
+    pub(super) const fn next_tick(&self) -> Instant {
+        self.next_tick
+    }
+
+    /// The clock ticks: `asking` may interrupt.
+    pub(super) fn tick(&mut self, asking: Sources, now: Instant) {
+        self.ticked = asking;
+        self.entered = Sources::NONE;
+        self.next_tick = now + self.period;
+    }
+
+    /// A source interrupts. Returns whether that is a new interrupt: a handler that goes on with its ring is the same one still.
+    pub(super) fn enter(&mut self, source: SourceId) -> bool {
+        let is_new = !self.entered.contains(source);
+        self.entered = self.entered.union(Sources::one(source));
+        is_new
+    }
+
+    /// The handler of a source does the device work itself.
+    pub(super) const fn serve(&mut self, source: SourceId) {
+        self.serving = Some(source);
+    }
+
+    /// The source whose handler returns.
+    pub(super) const fn leave(&mut self) -> Option<SourceId> {
+        self.serving.take()
+    }
+
+    /// Nothing is left of what the tick found, or the polling thread sees to it: what comes from now on waits for the next tick.
+    pub(super) fn settle(&mut self, source: SourceId) {
+        self.ticked = self.ticked.without(Sources::one(source));
+    }
+}
+
+/// Handlers that only set a flag, their interrupts always enabled: of what has come to each source, how much its handler has noted.
+#[derive(Debug, Default)]
+pub(super) struct Flags {
+    noted: Vec<u64>,
+}
+
+impl Flags {
+    pub(super) fn add(&mut self) {
+        self.noted.push(0);
+    }
+
+    pub(super) fn noted(&self, source: SourceId) -> u64 {
+        self.noted.get(usize::from(source.0)).copied().unwrap_or(0)
+    }
+
+    pub(super) fn note(&mut self, source: SourceId, come: u64) {
+        if let Some(noted) = self.noted.get_mut(usize::from(source.0)) {
+            *noted = come;
+        }
+    }
+
+    /// Frames were taken.
+    pub(super) fn taken(&mut self, source: SourceId, pkts: usize) {
+        self.note(source, self.noted(source).saturating_sub(pkts as u64));
+    }
+}

@@ -1,0 +1,54 @@
+//! Ports: the sides of interfaces that a host serves.
+
+use crate::id::InterfaceId;
+use crate::poll::SourceId;
+use crate::receive::{DeviceWork, Plan};
+
+/// A side of an interface that the host serves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Port {
+    pub(crate) interface: InterfaceId,
+    pub(crate) side: Side,
+    pub(crate) source: SourceId,
+    /// How its interface's frames are received.
+    pub(crate) plan: Plan,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// A receive ring.
+    Receive(usize),
+    /// Frames that have left, whose buffers come back.
+    Transmit,
+}
+
+impl Port {
+    /// Whether its interrupt only starts the polling thread.
+    pub(crate) fn is_polled(self) -> bool {
+        self.plan.device == DeviceWork::Polled
+    }
+
+    pub(crate) fn is_transmit(self) -> bool {
+        self.side == Side::Transmit
+    }
+}
+
+/// A turn of the polling thread whose time is not over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Polled {
+    pub(super) port: Port,
+    /// Frames it took.
+    pub(super) done: usize,
+    pub(super) end: End,
+}
+
+/// How a turn left its callback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The quota is used.
+    UsedUp,
+    /// There was nothing more to take.
+    Empty,
+    /// It may go on, now or when nothing inhibits it.
+    Open,
+}

@@ -1,0 +1,146 @@
+//! Transmit queues: a bounded queue in front of each interface's transmit ring.
+
+use std::collections::VecDeque;
+
+use crate::frame::{Frame, Pool};
+use crate::interface::Interface;
+use crate::poll::Gate;
+use crate::tcp::endpoint::Lanes;
+
+/// When frames are handed to an interface that is still sending others (TOCS 1997, section 8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transmit {
+    /// At once, as long as it has descriptors.
+    #[default]
+    Latency,
+    /// When it has said that earlier ones have left: 4.2BSD's *active* flag. Fewer calls of the driver for more frames each; under
+    /// polling a frame waits until the transmit side gets its turn.
+    Throughput,
+}
+
+/// How soon buffers of frames that have left are taken back: three ways in which transmitting can starve (TOCS 1997, section 4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TransmitService {
+    /// Transmit interrupts take turns with those of receive rings.
+    #[default]
+    InTurn,
+    /// At the same level, but only when no receive ring interrupts.
+    ReceiveFirst,
+    /// At a lower level than receive interrupts and the protocol work they cause.
+    LowerLevel,
+}
+
+/// The transmit queue of an interface.
+#[derive(Debug)]
+pub(super) struct TransmitQueue {
+    queue: VecDeque<Frame>,
+    limit_pkts: usize,
+    /// Whether the interface is sending, and will say when it has sent. `None` if nobody asks.
+    active: Option<bool>,
+    gate: Gate,
+    transmitted: u64,
+    dropped: u64,
+}
+
+/// What room there is in transmit queues.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputRoom {
+    /// Interfaces that have none.
+    pub(crate) full: Lanes,
+    /// Frames for which each of the others has room, whichever they are for. None, if there are no others.
+    pub(crate) pkts: usize,
+}
+
+/// What has passed through an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Frames taken from its receive rings.
+    pub received: u64,
+    /// Frames handed to it.
+    pub transmitted: u64,
+    /// Frames that found its transmit queue full.
+    pub dropped: u64,
+    /// Frames in its transmit queue now.
+    pub queued: u64,
+}
+
+impl TransmitQueue {
+    pub(super) fn new(limit_pkts: usize, gate: Gate, transmit: Transmit) -> Self {
+        Self {
+            queue: VecDeque::with_capacity(limit_pkts),
+            limit_pkts,
+            active: (transmit == Transmit::Throughput).then_some(false),
+            gate,
+            transmitted: 0,
+            dropped: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.len() >= self.limit_pkts
+    }
+
+    pub(super) const fn limit_pkts(&self) -> usize {
+        self.limit_pkts
+    }
+
+    pub(super) const fn gate(&mut self) -> &mut Gate {
+        &mut self.gate
+    }
+
+    pub(super) fn reopen(&mut self) -> bool {
+        self.gate.reopen(self.queue.len())
+    }
+
+    /// What has passed through, as far as it is known here.
+    pub(super) fn traffic(&self) -> Traffic {
+        let queued = self.queue.len() as u64;
+        Traffic { transmitted: self.transmitted, dropped: self.dropped, queued, ..Traffic::default() }
+    }
+
+    /// Appends a frame, or counts that there was no room for it and gives it back.
+    #[inline]
+    pub(super) fn push(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.is_full() {
+            self.dropped += 1;
+            return Err(frame);
+        }
+        self.queue.push_back(frame);
+        Ok(())
+    }
+
+    /// Whether the interface is to be left alone until it has said that frames have left.
+    pub(super) fn is_active(&self) -> bool {
+        self.active == Some(true)
+    }
+
+    /// It has said so.
+    pub(super) fn sent(&mut self) {
+        self.active = self.active.map(|_| false);
+    }
+
+    /// Hands over what the interface has descriptors for. Says how many frames, and whether input may resume now that they are gone.
+    pub(super) fn hand_over(&mut self, interface: &mut dyn Interface, pool: &mut Pool) -> (usize, bool) {
+        let mut count = 0;
+        while let Some(frame) = self.queue.pop_front() {
+            if let Err(frame) = interface.transmit(frame, pool) {
+                self.queue.push_front(frame);
+                break;
+            }
+            count += 1;
+        }
+        self.transmitted += count as u64;
+        if let Some(active) = &mut self.active {
+            *active |= count > 0 && interface.reports_sent();
+        }
+        (count, self.gate.on_dequeue(self.queue.len()))
+    }
+}

@@ -1,0 +1,178 @@
+//! Interfaces are added; addresses come and go.
+
+use super::Net;
+use crate::demux::Change;
+use crate::id::{ChannelId, InterfaceId};
+use crate::interface::{Interface, RxQueue};
+use crate::link::AddInterfaceError;
+use crate::poll::Gate;
+use crate::receive::Plan;
+use crate::time::Instant;
+use crate::wire::{IpAddress, IpCidr};
+
+/// The rings that an interface which demultiplexes has for the channels there are.
+type Rings = Vec<(ChannelId, Box<dyn RxQueue>)>;
+
+impl Net {
+    /// Takes an interface whose frames are received as `plan` says, or else as suits the host and the interface. On error nothing is changed.
+    pub(crate) fn add_interface(
+        &mut self,
+        mut interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        plan: Option<Plan>,
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        let plan = self.plan_for(&mut *interface, plan)?;
+        let promised_pkts = self.pool.capacity();
+        let rings = match self.promise_rings(&mut *interface, plan) {
+            Ok(rings) => rings,
+            Err(error) => {
+                self.pool.shrink(self.pool.capacity() - promised_pkts);
+                return Err(error);
+            }
+        };
+        let (address, mtu) = (interface.address(), interface.mtu());
+        let limit = self.config.transmit_queue_pkts();
+        let gate = if self.config.alternatives.output_feedback { self.gate(limit) } else { Gate::open() };
+        let id = self.links.add(interface, plan, gate, &self.config, &mut self.poller);
+        let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
+        self.stack.add_interface(address, mtu);
+        self.update(Change::Hardware(address));
+        self.add_rings(id, rings);
+        self.adapt_tcp();
+        for &address in addresses {
+            self.with_stack(now, |stack, io| stack.add_address(id, address, io));
+        }
+        self.follow_addresses();
+        Ok(id)
+    }
+
+    /// Puts another device in the place of an interface's: its addresses, routes, queues and limits stay. Its hardware address and MTU are
+    /// the new one's. What the earlier one held goes back to the pool.
+    pub(crate) fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        mut interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        if !self.links.can_replace(id, &mut *interface) {
+            return Err(AddInterfaceError::CannotReplace);
+        }
+        interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
+        let (hardware, mtu) = (interface.address(), interface.mtu());
+        let Some(mut earlier) = self.links.replace(id, interface) else { return Ok(()) };
+        earlier.detach(&mut self.pool);
+        if !self.links.iter().any(|other| other.address() == earlier.address()) {
+            self.update(Change::NoHardware(earlier.address()));
+        }
+        self.update(Change::Hardware(hardware));
+        self.stack.set_mtu(id, mtu);
+        self.with_stack(now, |stack, io| {
+            stack.forget_neighbors(id, io);
+            stack.set_hardware(id, hardware, io);
+            stack.announce_again(id, io);
+        });
+        self.follow_addresses();
+        Ok(())
+    }
+
+    /// The plan for an interface, if it can be followed.
+    fn plan_for(&self, interface: &mut dyn Interface, plan: Option<Plan>) -> Result<Plan, AddInterfaceError> {
+        let demultiplexes = interface.demultiplexer().is_some();
+        let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexes));
+        if !self.links.has_ports_for(interface.queues()) {
+            return Err(AddInterfaceError::TooManyQueues);
+        }
+        match (plan.is_on_interface(), demultiplexes) {
+            (true, false) => Err(AddInterfaceError::CannotDemultiplex),
+            (false, true) => Err(AddInterfaceError::Demultiplexes),
+            _ if plan.is_lazy() && !self.plan.is_lazy() => Err(AddInterfaceError::NotLazy),
+            _ => Ok(plan),
+        }
+    }
+
+    /// Promises the buffers that another interface needs: its own, those of its transmit queue, and for each channel those of one more ring, or
+    /// of the queue in the host's memory if this is the first interface that leaves demultiplexing to the host. Opens its rings.
+    fn promise_rings(
+        &mut self,
+        interface: &mut dyn Interface,
+        plan: Plan,
+    ) -> Result<Rings, AddInterfaceError> {
+        let (before, after) = (self.links.places(), self.links.places_with(plan));
+        let channels = self.channels.iter().flatten();
+        let more = channels.map(|channel| channel.promised_pkts(after) - channel.promised_pkts(before)).sum();
+        self.pool.grow(self.config.transmit_queue_pkts()).map_err(AddInterfaceError::NoMemory)?;
+        self.pool.grow(more).map_err(AddInterfaceError::NoMemory)?;
+        interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
+        if plan.is_on_interface() {
+            return self.open_rings_on(interface);
+        }
+        if plan.is_lazy() && self.tcp.is_used() {
+            self.promise_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
+        }
+        Ok(Rings::new())
+    }
+
+    /// Opens a ring for every channel on an interface that demultiplexes, and gives the interface a copy of the table.
+    fn open_rings_on(&mut self, interface: &mut dyn Interface) -> Result<Rings, AddInterfaceError> {
+        let address = interface.address();
+        let demultiplexer = interface.demultiplexer().ok_or(AddInterfaceError::CannotDemultiplex)?;
+        demultiplexer.update(Change::Hardware(address));
+        for change in self.table.contents() {
+            demultiplexer.update(change);
+        }
+        let mut rings = Rings::new();
+        for (channel, number) in self.channels.iter().zip(0..) {
+            let ring_pkts = channel.as_ref().map_or(0, |channel| channel.ring_pkts());
+            if ring_pkts > 0 {
+                let ring = demultiplexer.open(ChannelId(number), ring_pkts, &mut self.pool);
+                rings.push((ChannelId(number), ring.ok_or(AddInterfaceError::NoRing)?));
+            }
+        }
+        Ok(rings)
+    }
+
+    fn add_rings(&mut self, interface: InterfaceId, rings: Rings) {
+        for (id, ring) in rings {
+            let Some(channel) = self.channel_mut(id) else { continue };
+            channel.add_ring(interface, ring);
+            if channel.feed.is_none() {
+                self.disarmed.push(id);
+            } else if channel.arm() {
+                self.rung.push_back(id);
+            }
+        }
+    }
+
+    pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
+        self.with_stack(now, |stack, io| stack.add_address(interface, address, io));
+        self.follow_addresses();
+    }
+
+    pub(crate) fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
+        let removed = self.stack.remove_address(interface, address);
+        self.follow_addresses();
+        removed
+    }
+
+    /// Tells the demultiplexing tables which addresses the stack now answers to.
+    pub(super) fn follow_addresses(&mut self) {
+        let current: Vec<IpAddress> = self.stack.local_addresses().collect();
+        let gone: Vec<IpAddress> = self.table.addresses().filter(|a| !current.contains(a)).collect();
+        for address in gone {
+            self.update(Change::RemoveAddress(address));
+        }
+        for address in current {
+            self.update(Change::AddAddress(address));
+        }
+    }
+
+    /// Changes the host's demultiplexing table, and the copies that interfaces have.
+    pub(super) fn update(&mut self, change: Change) {
+        self.table.apply(change);
+        // An interface has its own hardware address and need not know the others'.
+        if !matches!(change, Change::Hardware(_) | Change::NoHardware(_)) {
+            self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.update(change));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! All the deadlines of something that has many reasons to wake up, each with who wants it.
+
+use core::fmt;
+
+use crate::time::Instant;
+use crate::wheel::Wheel;
+
+/// Timers that know who wants them: `W` is what the caller calls them by.
+///
+/// [`Timers::register`] makes a timer, once for each of those who may want to be woken. To set it, move it
+/// and cancel it, and to take what has expired, allocates nothing and takes as long as the [`Wheel`] says,
+/// however many others there are. The next deadline is kept: [`Timers::is_due`] is one comparison, cheap
+/// enough to be made wherever the program comes by anyway.
+///
+/// ```
+/// use evenkeel_timers::{Instant, Timers};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq)]
+/// enum Wants {
+///     Retransmission,
+///     Process(u32),
+/// }
+///
+/// let mut timers = Timers::new();
+/// let retransmission = timers.register(Wants::Retransmission);
+/// let sleeper = timers.register(Wants::Process(7));
+/// timers.set(&retransmission, Instant::from_millis(200));
+/// timers.set(&sleeper, Instant::from_millis(50));
+///
+/// // Who waits for what, for reports.
+/// let waiting: Vec<_> = timers.iter().collect();
+/// assert_eq!(waiting[1], (Wants::Process(7), Instant::from_millis(50)));
+///
+/// // Sleep until then. Nobody is woken for a timer that was cancelled, nor before its time.
+/// assert_eq!(timers.next_deadline(), Instant::from_millis(50));
+/// timers.cancel(&sleeper);
+/// assert_eq!(timers.next_deadline(), Instant::from_millis(200));
+/// assert_eq!(timers.poll_expired(Instant::from_millis(199)), None);
+/// assert_eq!(timers.poll_expired(Instant::from_millis(200)), Some(Wants::Retransmission));
+/// assert_eq!(timers.next_deadline(), Instant::NEVER);
+/// ```
+pub struct Timers<W> {
+    wheel: Wheel,
+    /// By the timer's key.
+    whose: Vec<Option<W>>,
+    /// Keys that nobody has.
+    vacant: Vec<u32>,
+    next: Instant,
+}
+
+/// A timer of [`Timers`]. Whoever has it is the only one who can set it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Timer(u32);
+
+impl<W: Copy> Timers<W> {
+    /// No timers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { wheel: Wheel::new(), whose: Vec::new(), vacant: Vec::new(), next: Instant::NEVER }
+    }
+
+    /// A timer for `who`, not set.
+    ///
+    /// # Panics
+    /// At 2^32 - 1 timers.
+    pub fn register(&mut self, who: W) -> Timer {
+        if let Some(key) = self.vacant.pop() {
+            self.whose[key as usize] = Some(who);
+            return Timer(key);
+        }
+        let key =
+            u32::try_from(self.whose.len()).ok().filter(|key| *key != u32::MAX).expect("memory ends before");
+        self.whose.push(Some(who));
+        Timer(key)
+    }
+
+    /// Who had the timer wants it no more.
+    pub fn release(&mut self, timer: Timer) {
+        self.cancel(&timer);
+        if let Some(who) = self.whose.get_mut(timer.0 as usize) {
+            *who = None;
+            self.vacant.push(timer.0);
+        }
+    }
+
+    /// Sets a timer, or moves it; at [`Instant::NEVER`], cancels it. One that is set to a time that has
+    /// passed expires at once.
+    pub fn set(&mut self, timer: &Timer, deadline: Instant) {
+        if deadline == Instant::NEVER {
+            self.cancel(timer);
+            return;
+        }
+        let before = self.wheel.deadline(timer.0);
+        if before == Some(deadline) {
+            return;
+        }
+        self.wheel.set(timer.0, deadline);
+        if deadline < self.next {
+            self.next = deadline;
+        } else if before == Some(self.next) {
+            self.look_ahead();
+        }
+    }
+
+    /// Cancels a timer; says whether it was set. One that has expired and was not handed out yet still is.
+    pub fn cancel(&mut self, timer: &Timer) -> bool {
+        let was_set = self.wheel.cancel(timer.0);
+        if was_set {
+            self.look_ahead();
+        }
+        was_set
+    }
+
+    /// When a timer expires; [`Instant::NEVER`] if it is not set.
+    #[must_use]
+    pub fn deadline(&self, timer: &Timer) -> Instant {
+        self.wheel.deadline(timer.0).unwrap_or(Instant::NEVER)
+    }
+
+    /// When the next timer expires, or has expired; [`Instant::NEVER`] if none is set.
+    #[must_use]
+    pub const fn next_deadline(&self) -> Instant {
+        self.next
+    }
+
+    /// Whether a timer has expired.
+    #[must_use]
+    pub fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    /// Who wanted to be woken at `now` or before; the timer is then no longer set. Call again until there is
+    /// nobody. They come in the order of their deadlines.
+    pub fn poll_expired(&mut self, now: Instant) -> Option<W> {
+        if !self.is_due(now) {
+            return None;
+        }
+        let key = self.wheel.poll_expired(now);
+        self.look_ahead();
+        self.whose.get(key? as usize).copied().flatten()
+    }
+
+    /// Everybody who waits, and until when, in the order in which they were registered.
+    pub fn iter(&self) -> impl Iterator<Item = (W, Instant)> {
+        let timers = (0..).zip(&self.whose);
+        timers.filter_map(|(key, who)| Some(((*who)?, self.wheel.deadline(key)?)))
+    }
+
+    /// How many timers are set.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// No timer is set.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.wheel.is_empty()
+    }
+
+    fn look_ahead(&mut self) {
+        self.next = self.wheel.next_deadline().unwrap_or(Instant::NEVER);
+    }
+}
+
+impl<W: Copy> Default for Timers<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<W: Copy + fmt::Debug> fmt::Debug for Timers<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Register,
+        Release(usize),
+        Set(usize, u64),
+        Cancel(usize),
+        Pass(u64),
+    }
+
+    fn time() -> impl Strategy<Value = u64> {
+        (0..50_u32, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1))
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let which = || 0..64_usize;
+        prop_oneof![
+            2 => Just(Step::Register),
+            1 => which().prop_map(Step::Release),
+            6 => (which(), time()).prop_map(|(which, after)| Step::Set(which, after)),
+            2 => which().prop_map(Step::Cancel),
+            3 => time().prop_map(Step::Pass),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        /// Against a list of who waits for when, sorted each time.
+        #[test]
+        fn they_do_what_a_sorted_list_does(steps in prop::collection::vec(step(), 1..120)) {
+            let mut timers = Timers::new();
+            let mut held: Vec<(u32, Timer)> = Vec::new();
+            let mut model: Vec<(Instant, u32)> = Vec::new();
+            let (mut now, mut named) = (0_u64, 0_u32);
+            for step in steps {
+                let count = held.len().max(1);
+                match step {
+                    Step::Register => {
+                        held.push((named, timers.register(named)));
+                        named += 1;
+                    }
+                    Step::Release(which) if which % count < held.len() => {
+                        let (who, timer) = held.swap_remove(which % count);
+                        timers.release(timer);
+                        model.retain(|(_, other)| *other != who);
+                    }
+                    Step::Set(which, after) => {
+                        let Some((who, timer)) = held.get(which % count) else { continue };
+                        timers.set(timer, at(now + after));
+                        model.retain(|(_, other)| other != who);
+                        model.push((at(now + after), *who));
+                        prop_assert_eq!(timers.deadline(timer), at(now + after));
+                    }
+                    Step::Cancel(which) => {
+                        let Some((who, timer)) = held.get(which % count) else { continue };
+                        let was_set = model.iter().any(|(_, other)| other == who);
+                        prop_assert_eq!(timers.cancel(timer), was_set);
+                        model.retain(|(_, other)| other != who);
+                        prop_assert_eq!(timers.deadline(timer), Instant::NEVER);
+                    }
+                    Step::Pass(by) => {
+                        now += by;
+                        model.sort_unstable();
+                        let due: Vec<_> = model.extract_if(.., |(when, _)| *when <= at(now)).collect();
+                        prop_assert_eq!(timers.is_due(at(now)), !due.is_empty());
+                        let mut expired = Vec::new();
+                        while let Some(who) = timers.poll_expired(at(now)) {
+                            let deadline = due.iter().find(|(_, other)| *other == who).map(|(when, _)| *when);
+                            prop_assert!(deadline.is_some(), "{} was not due", who);
+                            expired.push(deadline);
+                        }
+                        prop_assert_eq!(expired.len(), due.len());
+                        prop_assert!(expired.is_sorted());
+                    }
+                    Step::Release(_) => {}
+                }
+                model.sort_unstable();
+                let first = model.first().map_or(Instant::NEVER, |(deadline, _)| *deadline);
+                prop_assert_eq!(timers.next_deadline(), first);
+                let mut waiting: Vec<_> = timers.iter().map(|(who, deadline)| (deadline, who)).collect();
+                waiting.sort_unstable();
+                prop_assert_eq!(&waiting, &model);
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Answers every DNS question for an IPv4 address with 192.0.2.1. As root: `cargo run --example dns -- tap:keel0 10.77.0.2/24`
+
+use std::error::Error;
+
+use evenkeel::core::time::Instant;
+use evenkeel::{Ended, Engine};
+
+/// The answer to a query, as RFC 1035, section 4.1, lays it out; none to what is no query of one question.
+fn answer(query: &[u8]) -> Option<Vec<u8>> {
+    let (header, question) = query.split_first_chunk::<12>()?;
+    let name_len = question.iter().position(|&byte| byte == 0)? + 1;
+    let question = question.get(..name_len + 4)?;
+    let [id0, id1, flags, _, 0, 1, ..] = *header else { return None };
+    if flags & 0xf8 != 0 {
+        return None;
+    }
+    let is_address = question.ends_with(&[0, 1, 0, 1]);
+    let mut answer = vec![id0, id1, 0x84 | flags & 1, 0, 0, 1, 0, u8::from(is_address), 0, 0, 0, 0];
+    answer.extend_from_slice(question);
+    if is_address {
+        answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1]);
+    }
+    Some(answer)
+}
+
+/// Serves in the calling thread, which is the host's core, until a certain time.
+pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+    let me = engine.attach("dns");
+    let socket = engine.enter(me, |system| system.bind(None, 53))??;
+    while engine.wait(me, socket, until)? == Ended::Done {
+        engine.enter(me, |system| {
+            while let Some(query) = system.receive(socket) {
+                let answer = query.as_slice().and_then(answer);
+                let _ = answer.map(|answer| system.send(socket, query.source, &answer));
+                system.recycle(query);
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [device, address] = &arguments[..] else { return Err("usage: dns DEVICE ADDRESS/PREFIX".into()) };
+    serve(Engine::open(device, address)?, Instant::NEVER)
+}

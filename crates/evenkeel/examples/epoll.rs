@@ -1,0 +1,51 @@
+//! A host that somebody else's event loop drives: epoll waits for evenkeel and for standard input alike.
+//! As root: `cargo run --example epoll -- tap:keel0 10.77.0.2/24`. Echoes datagrams to port 7, and says how many at every line of input.
+
+use std::error::Error;
+use std::os::fd::AsFd;
+
+use evenkeel::core::time::{Duration, Instant};
+use evenkeel::{Engine, Next};
+use rustix::event::{Timespec, epoll};
+
+/// Serves until `other` is readable and at its end, which nobody but the loop knows of; says how many datagrams were echoed.
+pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Result<u64, Box<dyn Error>> {
+    let me = engine.attach("epoll");
+    let socket = engine.enter(me, |system| system.bind(None, 7))??;
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (number, fd) in (1..).zip(engine.descriptors()) {
+        epoll::add(&poll, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+    }
+    epoll::add(&poll, &other, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+    let (mut count, mut events, waker) = (0, Vec::with_capacity(16), engine.waker());
+    while engine.clock().now() < until {
+        engine.enter(me, |system| {
+            while let Some(request) = system.receive(socket) {
+                let _ = request.as_slice().map(|payload| system.send(socket, request.source, payload));
+                system.recycle(request);
+                count += 1;
+            }
+            system.wait(socket, &waker);
+        })?;
+        let wait = match engine.advance(64)? {
+            Next::Again => Some(Duration::ZERO),
+            Next::Wait(time) => time,
+        };
+        let timeout =
+            wait.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+        events.clear();
+        epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())?;
+        if events.iter().any(|event| event.data.u64() == 0) && rustix::io::read(&other, &mut [0; 512])? == 0 {
+            break;
+        }
+    }
+    Ok(count)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [device, address] = &arguments[..] else { return Err("usage: epoll DEVICE ADDRESS/PREFIX".into()) };
+    let count = serve(Engine::open(device, address)?, std::io::stdin(), Instant::NEVER)?;
+    println!("{count} datagrams echoed");
+    Ok(())
+}

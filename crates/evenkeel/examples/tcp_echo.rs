@@ -1,0 +1,49 @@
+//! Sends back what comes on connections to port 7. As root: `cargo run --example tcp_echo -- tap:keel0 10.77.0.2/24`
+
+use std::error::Error;
+
+use evenkeel::core::host::System;
+use evenkeel::core::socket::SocketId;
+use evenkeel::core::tcp::ListenerConfig;
+use evenkeel::core::tcp::connection::Unavailable;
+use evenkeel::core::time::Instant;
+use evenkeel::{Ended, Engine};
+
+/// Serves in the calling thread, which is the host's core, until a certain time.
+pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+    let me = engine.attach("tcp-echo");
+    let events = engine.enter(me, |system| system.events())?;
+    let listener = engine.enter(me, |system| system.listen(None, 7, &ListenerConfig::default()))??;
+    while engine.wait(me, events, until)? == Ended::Done {
+        engine.enter(me, |system| {
+            while let Some(event) = system.next_event(events) {
+                while let Some((stream, _)) = system.accept(listener) {
+                    echo(system, stream);
+                }
+                if event.socket != listener {
+                    echo(system, event.socket);
+                }
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn echo(system: &mut System<'_>, stream: SocketId) {
+    let mut buffer = [0; 16_384];
+    while let Ok(room @ 1..) = system.room(stream).map(|room| room.min(buffer.len())) {
+        match system.read(stream, &mut buffer[..room]) {
+            Ok(len @ 1..) if system.write(stream, &buffer[..len]) == Ok(len) => {}
+            Err(Unavailable::WouldBlock) => return,
+            _ => return system.close(stream),
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [device, address] = &arguments[..] else {
+        return Err("usage: tcp_echo DEVICE ADDRESS/PREFIX".into());
+    };
+    serve(Engine::open(device, address)?, Instant::NEVER)
+}
