@@ -83,6 +83,13 @@ fn width() -> usize {
     std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(80)
 }
 
+/// One line about something that happened, on standard error.
+pub(crate) fn say(what: &str) {
+    // A live line may stand there.
+    let over = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    eprintln!("{over}evenkeel: {what}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,11 +101,4 @@ mod tests {
             assert_eq!(bar(share, 10).chars().count(), 10);
         }
     }
-}
-
-/// One line about something that happened, on standard error.
-pub(crate) fn say(what: &str) {
-    // A live line may stand there.
-    let over = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-    eprintln!("{over}evenkeel: {what}");
 }

@@ -16,27 +16,22 @@ use evenkeel_link::{self as link, Clock, Device, DeviceChanges, Halt, Stop, Woke
 
 use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 
-/// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are
-/// readable.
+/// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are readable.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
 
-/// A core with a cable that has nothing to do looks for more work for so long before it halts: about as long
-/// as it would take to halt, be woken by the core at the other end, which has a system call to make for that,
-/// and go on. Who waits that long loses at most as much again as if it had known how long the pause would be
-/// (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory
-/// multiprocessor", SOSP 1991). The kernel wakes whoever waits for its devices, and may need this very core
-/// to do so: there the core halts at once.
+/// A core with a cable that has nothing to do looks for more work for so long before it halts: about as long as it would take to halt, be woken by the core at
+/// the other end, which has a system call to make for that, and go on. Who waits that long loses at most as much again as if it had known how long the pause
+/// would be (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991). The kernel wakes whoever
+/// waits for its devices, and may need this very core to do so: there the core halts at once.
 const LINGER: Duration = Duration::from_micros(20);
 
-/// A program that computes for longer than this is looked at in between: whoever wants to end the run need
-/// not wait for it.
+/// A program that computes for longer than this is looked at in between: whoever wants to end the run need not wait for it.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// Runs a [`Host`] in real time.
 ///
-/// The calling thread runs units in order of level as fast as it can; when nothing is pending it halts on the
-/// host's interfaces, which is what "interrupts enabled" means here; with a cable, when nothing has been for
-/// 20 µs. There is no other thread and no lock.
+/// The calling thread runs units in order of level as fast as it can; when nothing is pending it halts on the host's
+/// interfaces, which is what "interrupts enabled" means here; with a cable, when nothing has been for 20 µs. There is no other thread and no lock.
 #[derive(Debug)]
 pub struct Engine {
     host: Host,
@@ -112,8 +107,7 @@ pub enum Ended {
 }
 
 impl Engine {
-    /// Puts a host on this core. Unless it has a secret already, it gets one here: what runs in real time has
-    /// peers who may not guess it.
+    /// Puts a host on this core. Unless it has a secret already, it gets one here: what runs in real time has peers who may not guess it.
     ///
     /// # Errors
     /// If the process may open no more descriptors, or there are no random bits.
@@ -148,9 +142,8 @@ impl Engine {
         self.stop = Some(stop);
     }
 
-    /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted,
-    /// within 20 µs or one unit while it is busy. `attend` must read what is there, or it is called for ever;
-    /// while it runs, nothing else does.
+    /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted, within 20 µs or one unit while
+    /// it is busy. `attend` must read what is there, or it is called for ever; while it runs, nothing else does.
     pub fn attend(&mut self, fd: Arc<OwnedFd>, mut attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
         self.attend_in_pieces(fd, move |host, now| {
             attend(host, now);
@@ -158,9 +151,8 @@ impl Engine {
         });
     }
 
-    /// The same for work that may be long: `attend` does a small piece of it, and says whether there is more.
-    /// It is then called again, at once if the core has nothing else to do, else so that three quarters of
-    /// the time are left for packets and programs.
+    /// The same for work that may be long: `attend` does a small piece of it, and says whether there is more. It is then called again, at
+    /// once if the core has nothing else to do, else so that three quarters of the time are left for packets and programs.
     pub fn attend_in_pieces(
         &mut self,
         fd: Arc<OwnedFd>,
@@ -170,8 +162,8 @@ impl Engine {
         self.attended.push(Attended { index, attend: Box::new(attend), more: false });
     }
 
-    /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU
-    /// changes, and `tell` hears of that and of what else happens to devices and addresses.
+    /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU changes, and `tell` hears of that and of
+    /// what else happens to devices and addresses.
     ///
     /// # Errors
     /// If the kernel gives no socket for it.
@@ -185,8 +177,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Has devices replaced when they were removed: who has this opens them anew. [`Engine::run`] then goes
-    /// on though all devices are gone.
+    /// Has devices replaced when they were removed: who has this opens them anew. [`Engine::run`] then goes on though all devices are gone.
     pub fn replacer(&mut self) -> Replacer {
         let wake = self.halt.notifier();
         self.replacements.get_or_insert_with(|| Replacements::new(wake)).replacer()
@@ -236,15 +227,13 @@ impl Engine {
         }
     }
 
-    /// When everything is done that there was, lets frames gather for this long before it looks for more.
-    /// Waking up costs as much as dozens of frames do; who can wait wakes up for many. With nothing to do at
-    /// all it still halts until something comes, and at once.
+    /// When everything is done that there was, lets frames gather for this long before it looks for more. Waking up costs as much as dozens of
+    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes, and at once.
     pub fn gather(&mut self, time: Duration) {
         self.gather = time;
     }
 
-    /// Looks this often, while the host is busy, at what is else looked at every 20 µs: a system call each
-    /// time.
+    /// Looks this often, while the host is busy, at what is else looked at every 20 µs: a system call each time.
     pub fn look_every(&mut self, period: Duration) {
         self.look_period = period;
     }
@@ -314,8 +303,7 @@ impl Engine {
         &mut self.host
     }
 
-    /// Why a device will bring no more frames, other than as foreseen: its name, and what happened. The first
-    /// such device.
+    /// Why a device will bring no more frames, other than as foreseen: its name, and what happened. The first such device.
     #[must_use]
     pub fn failed_device(&self) -> Option<String> {
         self.devices.iter().find_map(Watched::failure)
@@ -333,10 +321,9 @@ impl Engine {
         self.halted
     }
 
-    /// Runs until `until`, or until `done` holds (asked whenever the core is about to halt or look at its
-    /// devices, so at least every 20 µs, or 1 ms while a program computes), or until there is no point in
-    /// going on. A unit in which a program computes for longer than is left is interrupted, and goes on in
-    /// the next call.
+    /// Runs until `until`, or until `done` holds (asked whenever the core is about to halt or look at its devices, so
+    /// at least every 20 µs, or 1 ms while a program computes), or until there is no point in going on. A unit in which a program
+    /// computes for longer than is left is interrupted, and goes on in the next call.
     ///
     /// # Errors
     /// If halting fails: the kernel is out of memory.
@@ -511,8 +498,7 @@ impl Engine {
         }
     }
 
-    /// Does what there is to do about other descriptors, a piece of each. That is work, and charged to the
-    /// host. Says when it was over.
+    /// Does what there is to do about other descriptors, a piece of each. That is work, and charged to the host. Says when it was over.
     fn attend_once(&mut self, now: Instant) -> Instant {
         let mut worked = false;
         for Attended { index, attend, more } in &mut self.attended {
@@ -776,8 +762,7 @@ mod tests {
         let mut engine = engine();
         let _wire = plug_in(&mut engine);
         engine.host_mut().spawn("listens", 0, Box::new(Listens));
-        // The operating system may keep this thread from its core for all of such a time, but not again and
-        // again.
+        // The operating system may keep this thread from its core for all of such a time, but not again and again.
         let halts = (0..2_000).any(|_| {
             let until = engine.clock().now() + Duration::from_millis(1);
             assert_eq!(engine.run(until, |_| false).unwrap(), Ended::Time);

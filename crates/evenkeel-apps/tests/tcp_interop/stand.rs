@@ -12,7 +12,7 @@ use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{Address, DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel_link::{DeviceSpec, Packet, PacketOptions, Tap, TapOptions};
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::rng::Ratio;
 use evenkeel_testing::{Bridge, Place, Program, Running, Scratch, attempt, run, wait_for, words};
@@ -139,8 +139,7 @@ impl Stand {
         let port = Port {
             device: self.device.clone(),
             kernel_addresses: Vec::new(),
-            mac: Address::default(),
-            say: |_| {},
+            mac: evenkeel_link::Address::default(),
             dump: Some(self.capture.clone()),
         };
         (site, port)
