@@ -186,7 +186,7 @@ impl Point {
             x: of(|p| p.x),
             y: of(|p| p.y),
             range: Some(range),
-            more: like.more.keys().map(|key| more(key)).collect(),
+            more: like.more.keys().map(more).collect(),
         }
     }
 }

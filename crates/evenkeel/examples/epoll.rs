@@ -1,5 +1,6 @@
 //! A host that somebody else's event loop drives: epoll waits for evenkeel and for standard input alike.
 //! As root: `cargo run --example epoll -- tap:keel0 10.77.0.2/24`. Echoes datagrams to port 7, and says how many at every line of input.
+#![allow(clippy::print_stdout, reason = "it shows what it did")]
 
 use std::error::Error;
 use std::os::fd::AsFd;

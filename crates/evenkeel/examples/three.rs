@@ -1,5 +1,6 @@
 //! Waits for two UDP sockets and a listener at once, in a thread of its own, and says what came.
 //! As root: `cargo run --example three -- tap:keel0 10.77.0.2/24`, then for example `nc -u 10.77.0.2 1001`
+#![allow(clippy::print_stdout, reason = "it shows what it did")]
 
 use std::error::Error;
 use std::thread;

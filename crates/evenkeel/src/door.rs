@@ -56,7 +56,7 @@ impl Engine {
             )
         })?;
         let clock = Clock::start();
-        let mut engine = Self::new(Host::new(Config::default()).map_err(io::Error::other)?, clock.clone())?;
+        let mut engine = Self::new(Host::new(Config::default()).map_err(io::Error::other)?, clock)?;
         let device = evenkeel_link::open(&spec, clock).map_err(io::Error::other)?;
         engine.add_device(device, &[address]).map_err(io::Error::other)?;
         Ok(engine)

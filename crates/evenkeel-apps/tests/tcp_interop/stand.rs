@@ -141,6 +141,7 @@ impl Stand {
             kernel_addresses: Vec::new(),
             mac: evenkeel_link::Address::default(),
             dump: Some(self.capture.clone()),
+            say: |_| {},
         };
         (site, port)
     }

@@ -606,7 +606,7 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
     let server = FastOpenServer::new(Secret::new([9; 16]), 10);
     let cookie = server.cookie(&CLIENT, &SERVER);
     world.ends[1].listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
-    let options = crate::Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
+    let options = Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
     let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(40_000).header() };
     let mut octets = [0; 2_000];
     let len = Segment { header: syn, payload: [b"GET /", b""] }.emit(&mut octets, &CLIENT, &SERVER).unwrap();
@@ -972,7 +972,7 @@ fn early_connections_that_fail_give_their_place_back() {
     let cookie = server.cookie(&CLIENT, &SERVER);
     let end = &mut world.ends[1];
     end.listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
-    let options = crate::Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
+    let options = Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
     let mut octets = [0; 2_000];
     let mut now = world.now;
     for port in 40_000..40_006 {

@@ -14,8 +14,8 @@ fn what_became_of_a_segment_is_said_of_each() {
     let server = world.ends[1].accept(&HTTP).unwrap();
     let seq = world.ends[1].connection(server).unwrap().rcv_nxt();
     let ack = world.ends[0].connection(client).unwrap().rcv_nxt();
-    let timestamps = Some(crate::Timestamps { value: u32::MAX / 4, echo: 0 });
-    let options = crate::Options { timestamps, ..Default::default() };
+    let timestamps = Some(Timestamps { value: u32::MAX / 4, echo: 0 });
+    let options = Options { timestamps, ..Default::default() };
     let header = Header { seq, ack, flags: Flags::ACK, window: 1_000, options, ..tuple(PORT).header() };
     let mut give = |header: Header, payload: &[u8]| {
         let mut octets = [0; 2_000];
@@ -38,7 +38,7 @@ fn what_became_of_a_segment_is_said_of_each() {
     assert_eq!(give(reset(seq + 200_000), b""), out_of_place);
     assert_eq!(give(Header { flags: Flags::ACK | Flags::SYN, ..header }, b""), out_of_place);
     assert_eq!(give(Header { seq: seq + 5, ack: ack + 1, ..header }, b""), out_of_place);
-    let old = crate::Options { timestamps: Some(crate::Timestamps { value: 0, echo: 0 }), ..options };
+    let old = Options { timestamps: Some(Timestamps { value: 0, echo: 0 }), ..options };
     assert_eq!(give(Header { seq: seq + 5, options: old, ..header }, b"old"), out_of_place);
     let fin = Header { seq: seq + 15, flags: Flags::ACK | Flags::FIN, ..header };
     assert_eq!(give(fin, b""), Fate::Control, "behind a hole");

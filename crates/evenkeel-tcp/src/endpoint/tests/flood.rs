@@ -19,7 +19,7 @@ impl Flood {
         for n in core::mem::replace(&mut self.sent, due)..due {
             let [.., b, c, d] = (n as u32).to_be_bytes();
             let source = IpAddress::v4(11, b, c, d);
-            let options = crate::Options { mss: Some(1_460), ..Default::default() };
+            let options = Options { mss: Some(1_460), ..Default::default() };
             let ports = Header { source: 1_024 + n as u16 % 50_000, destination: 80, ..Header::default() };
             let syn = Header { flags: Flags::SYN, window: 1_000, options, ..ports };
             let len = Segment::bare(syn).emit(&mut octets, &source, &SERVER).unwrap();

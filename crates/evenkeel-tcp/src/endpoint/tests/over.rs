@@ -48,7 +48,7 @@ impl Opened {
     }
 
     /// What the client would send now, if it sent anything.
-    fn from_client(&self, flags: Flags) -> Header {
+    fn client_header(&self, flags: Flags) -> Header {
         let connection = self.world.ends[0].connection(self.client).unwrap();
         let (seq, ack) =
             (self.world.ends[1].connection(self.server).unwrap().rcv_nxt(), connection.rcv_nxt());
@@ -60,7 +60,7 @@ impl Opened {
 #[test]
 fn after_a_reset_what_comes_is_answered_as_if_nobody_had_the_connection() {
     let mut opened = opened();
-    let data = opened.from_client(Flags::ACK);
+    let data = opened.client_header(Flags::ACK);
     opened.world.ends[0].abort(opened.client).unwrap();
     opened.world.pass(Duration::from_millis(50));
     assert_eq!(opened.error(1, opened.server), Some(Error::Reset));
@@ -127,7 +127,7 @@ fn a_connection_that_was_given_up_is_no_obstacle_to_the_next() {
     opened.world.pass(Duration::from_secs(20));
     assert_eq!(opened.error(1, opened.server), Some(Error::TimedOut));
     opened.world.faults.lost = 0;
-    let syn = Header { flags: Flags::SYN, ack: SeqNumber::default(), ..opened.from_client(Flags::NONE) };
+    let syn = Header { flags: Flags::SYN, ack: SeqNumber::default(), ..opened.client_header(Flags::NONE) };
     assert_eq!(opened.answer(syn).map(|header| header.flags), Some(Flags::SYN | Flags::ACK));
 }
 
@@ -148,7 +148,7 @@ fn in_time_wait() -> Opened {
 fn time_wait_answers_alike_whether_its_connection_is_open_or_not() {
     for close in [false, true] {
         let mut opened = in_time_wait();
-        let ack = opened.from_client(Flags::ACK);
+        let ack = opened.client_header(Flags::ACK);
         if close {
             opened.world.ends[1].close(opened.server, opened.world.now);
         }
@@ -213,7 +213,7 @@ fn reset_in_last_ack(len: usize) -> Opened {
     opened.world.ends[0].shutdown(opened.client).unwrap();
     opened.world.pass(Duration::from_millis(50));
     assert_eq!(opened.read(1, opened.server), Ok(0));
-    let reset = Header { ack: SeqNumber::default(), ..opened.from_client(Flags::RST) };
+    let reset = Header { ack: SeqNumber::default(), ..opened.client_header(Flags::RST) };
     opened.world.faults.lost = 100;
     opened.world.ends[1].write(opened.server, &vec![7; len]).unwrap();
     opened.world.ends[1].shutdown(opened.server).unwrap();
