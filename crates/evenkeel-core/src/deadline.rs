@@ -51,30 +51,54 @@ deadlines! {
 }
 
 /// All deadlines of a host.
+///
+/// Of its parts there are few, and some say anew at the end of every unit when they have something to do: they are a list with its
+/// earliest at hand. Of sleeping processes there may be any number: they are timers in a wheel.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
-    timers: Timers<Deadline>,
-    parts: Vec<Timer>,
+    parts: [Instant; Deadline::PARTS.len()],
+    /// The earliest of `parts`.
+    next_part: Instant,
+    timers: Timers<ProcessId>,
     /// By the process's number; of those that have ever slept until a certain time.
     processes: Vec<Option<Timer>>,
 }
 
 impl Deadlines {
     pub(crate) fn new() -> Self {
-        let mut timers = Timers::new();
-        let parts = Deadline::PARTS.iter().map(|&part| timers.register(part)).collect();
-        Self { timers, parts, processes: Vec::new() }
+        let parts = [Instant::NEVER; Deadline::PARTS.len()];
+        Self { parts, next_part: Instant::NEVER, timers: Timers::new(), processes: Vec::new() }
     }
 
     /// `who` is to be woken at `deadline`, and not at an earlier one: never, if it is [`Instant::NEVER`].
+    #[inline]
     pub(crate) fn set(&mut self, who: Deadline, deadline: Instant) {
-        if let Deadline::Process(process) = who
-            && deadline != Instant::NEVER
-        {
-            self.admit(process);
+        match (who, who.part()) {
+            (Deadline::Process(process), _) => self.set_process(process, deadline),
+            (_, Some(part)) => {
+                let before = core::mem::replace(&mut self.parts[part as usize], deadline);
+                if deadline <= self.next_part {
+                    self.next_part = deadline;
+                } else if before == self.next_part {
+                    self.next_part = self.parts.iter().copied().fold(Instant::NEVER, Instant::min);
+                }
+            }
+            _ => {}
         }
-        if let Some(timer) = timer(&self.parts, &self.processes, who) {
-            self.timers.set(timer, deadline);
+    }
+
+    fn set_process(&mut self, process: ProcessId, deadline: Instant) {
+        let place = process.0 as usize;
+        if deadline != Instant::NEVER && place >= self.processes.len() {
+            self.processes.resize_with(place + 1, || None);
+        }
+        let Self { timers, processes, .. } = self;
+        let Some(timer) = processes.get_mut(place) else { return };
+        if deadline != Instant::NEVER {
+            let timer = timer.get_or_insert_with(|| timers.register(process));
+            timers.set(timer, deadline);
+        } else if let Some(timer) = timer {
+            timers.cancel(timer);
         }
     }
 
@@ -85,7 +109,13 @@ impl Deadlines {
 
     /// Until when `who` waits; [`Instant::NEVER`] if it does not.
     pub(crate) fn of(&self, who: Deadline) -> Instant {
-        timer(&self.parts, &self.processes, who).map_or(Instant::NEVER, |timer| self.timers.deadline(timer))
+        match (who, who.part()) {
+            (Deadline::Process(process), _) => {
+                let timer = self.processes.get(process.0 as usize).and_then(Option::as_ref);
+                timer.map_or(Instant::NEVER, |timer| self.timers.deadline(timer))
+            }
+            (_, part) => part.map_or(Instant::NEVER, |part| self.parts[part as usize]),
+        }
     }
 
     /// A process is no more.
@@ -96,40 +126,32 @@ impl Deadlines {
     }
 
     /// The earliest of all.
-    pub(crate) const fn next(&self) -> Instant {
-        self.timers.next_deadline()
+    pub(crate) fn next(&self) -> Instant {
+        self.next_part.min(self.timers.next_deadline())
     }
 
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.timers.is_due(now)
+        now >= self.next_part || self.timers.is_due(now)
     }
 
     /// One whose time has come. It waits no more.
     pub(crate) fn poll_expired(&mut self, now: Instant) -> Option<Deadline> {
-        self.timers.poll_expired(now)
+        if now >= self.next_part {
+            let due = |&&part: &&Deadline| self.of(part) <= now;
+            let part = Deadline::PARTS.iter().filter(due).min_by_key(|&&part| self.of(part)).copied();
+            if let Some(part) = part {
+                self.cancel(part);
+                return Some(part);
+            }
+        }
+        self.timers.poll_expired(now).map(Deadline::Process)
     }
 
     /// Everybody who waits, and until when.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Deadline, Instant)> {
-        self.timers.iter()
-    }
-
-    fn admit(&mut self, process: ProcessId) {
-        let place = process.0 as usize;
-        if place >= self.processes.len() {
-            self.processes.resize_with(place + 1, || None);
-        }
-        let Self { timers, processes, .. } = self;
-        if let Some(timer) = processes.get_mut(place) {
-            timer.get_or_insert_with(|| timers.register(Deadline::Process(process)));
-        }
-    }
-}
-
-fn timer<'a>(parts: &'a [Timer], processes: &'a [Option<Timer>], who: Deadline) -> Option<&'a Timer> {
-    match who {
-        Deadline::Process(process) => processes.get(process.0 as usize)?.as_ref(),
-        part => parts.get(part.part()? as usize),
+        let parts = Deadline::PARTS.iter().map(|&part| (part, self.of(part)));
+        let processes = self.timers.iter().map(|(process, deadline)| (Deadline::Process(process), deadline));
+        parts.filter(|&(_, deadline)| deadline != Instant::NEVER).chain(processes)
     }
 }
 
