@@ -741,7 +741,8 @@ impl Host {
     /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come meanwhile.
     pub fn finish(&mut self, ran: &Ran, now: Instant) {
         self.end_unit(ran, now);
-        self.note_deadlines();
+        self.net.note_finish();
+        self.net.deadlines.set(Deadline::Decay, self.decay_deadline());
     }
 
     fn end_unit(&mut self, ran: &Ran, now: Instant) {
@@ -826,6 +827,7 @@ impl Host {
         }
         // Closing may have woken others, and no unit need follow.
         self.wake(now);
+        self.note_deadlines();
     }
 
     /// When there will be something to do even if nothing arrives.

@@ -180,8 +180,13 @@ impl Net {
         for (who, deadline) in self.stack.deadlines() {
             self.deadlines.set(who, deadline);
         }
-        self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
+        self.note_finish();
         self.note_charge();
+    }
+
+    /// Sets the timer of what a unit may have changed by being over: a callback's inhibitions.
+    pub(crate) fn note_finish(&mut self) {
+        self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
     }
 
     /// Sets the timers that may change when time is charged: those of the limits of input, and that of the fragments,
