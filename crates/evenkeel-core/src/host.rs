@@ -315,7 +315,7 @@ impl Host {
     }
 
     /// The oldest neighbour update that has not been passed on to the other hosts that this one shares its
-    /// interfaces with. Kept if [`stack::Config::neighbor_updates`] says so.
+    /// interfaces with. Kept if [`crate::stack::Config::neighbor_updates`] says so.
     pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
         self.net.stack.next_neighbor_update()
     }

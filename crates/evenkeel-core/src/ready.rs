@@ -1,6 +1,6 @@
 //! Readiness: what each descriptor is ready for, who waits for it, and where a process hears of it.
 //!
-//! One table serves every kind of descriptor. Whoever makes a descriptor ready [raises](ReadyTable::raise) its bits; that wakes whoever
+//! One table serves every kind of descriptor. Whoever makes a descriptor ready raises its bits; that wakes whoever
 //! waits for it, and puts it into the event queue of its process. Bits are hints from below: a receive call that finds nothing is the last
 //! word. Source: INTERESTED, READY and hints, Banga and Mogul, USENIX 1998, section 4.
 

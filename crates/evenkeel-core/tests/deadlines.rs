@@ -3,12 +3,10 @@
 
 mod common;
 
-use std::time::Instant as RealTime;
-
 use common::*;
 use evenkeel_core::deadline::Deadline;
-use evenkeel_core::host::{Config, Host, Level, System};
-use evenkeel_core::process::{ProcessId, Program, Step};
+use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::time::{Duration, Instant};
@@ -54,6 +52,9 @@ fn rested(config: Config) -> Bench {
     bench.sent();
     bench
 }
+
+/// What a process does when it has its turn.
+type Act = fn(&mut System<'_>);
 
 #[test]
 fn an_idle_host_waits_for_nothing() {
@@ -124,7 +125,7 @@ fn what_has_come_in_time_leaves_no_clock_interrupt_behind() {
 #[test]
 fn parts_of_the_host_are_listed_by_name_while_they_wait() {
     let mut bench = rested(Config::of(Architecture::Polled));
-    let acts: [(&str, fn(&mut System<'_>)); 2] = [
+    let acts: [(&str, Act); 2] = [
         ("neighbors", |system| {
             let socket = system.bind(None, 9).unwrap();
             system.send(socket, Endpoint::new(PEER.into(), 9), b"x").unwrap();
@@ -159,39 +160,4 @@ fn the_scheduler_waits_only_while_somebody_wants_the_core() {
     assert_eq!(waiting(&bench.host), [(Deadline::Decay, "decay")]);
     bench.host.kill(spinner, bench.now);
     assert_eq!(waiting(&bench.host), []);
-}
-
-/// Time per process that is woken by the clock and sleeps again, with so many asleep. Of several goes, the one
-/// least disturbed.
-fn time_of_a_wake(sleepers: u32) -> Duration {
-    const WAKES: u32 = 2_000;
-    let mut bench = Bench::new(Config::default());
-    // One is woken every 10 us.
-    let sleep = UNIT * 10 * sleepers;
-    for _ in 0..sleepers {
-        bench.host.spawn("sleeper", 0, Box::new(Sleeper(sleep)));
-        let asleep_at = bench.now + UNIT * 10;
-        while bench.unit() {}
-        bench.now = bench.now.max(asleep_at);
-    }
-    let mut least = Duration::MAX;
-    for _ in 0..5 {
-        let (mut woken, from) = (bench.at(Level::Process), RealTime::now());
-        woken += u64::from(WAKES);
-        while bench.at(Level::Process) < woken {
-            if !bench.unit() {
-                bench.now = bench.host.next_deadline();
-            }
-        }
-        least = least.min(from.elapsed() / WAKES);
-    }
-    let asleep = |(who, ..): &(Deadline, &str, Instant)| matches!(who, Deadline::Process(ProcessId(_)));
-    assert!(bench.host.deadlines().filter(asleep).count() >= sleepers as usize - 1);
-    least
-}
-
-#[test]
-fn a_wake_costs_the_same_among_a_hundred_thousand_sleepers() {
-    let (few, many) = (time_of_a_wake(100), time_of_a_wake(100_000));
-    assert!(many < few * 10, "{few:?} with 100, {many:?} with 100 000");
 }

@@ -42,7 +42,7 @@
 //! | Fast Open | [`fast_open`] |
 //! | initial sequence numbers, timestamps | [`isn`] |
 //! | the key behind all that must not be guessed | [`secret`] |
-//! | counters; why segments are dropped | [`counters`]; [`drop`] |
+//! | counters; why segments are dropped | [`counters`]; [`mod@drop`] |
 //! | the Internet checksum (RFC 1071) | [`checksum`] |
 //! | headers, flags, segments to and from bytes | [`segment`] |
 //! | options | [`options`] |
