@@ -39,8 +39,9 @@ fn what_is_sent_comes_back_over_every_architecture_and_both_families() {
             assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
             assert_eq!((&result["octets_in"], &result["octets_out"]), (&3_000_000.into(), &3_000_000.into()));
             assert_eq!(result["connection"]["octets_acked"], 3_000_000, "{result}");
-            // TIME-WAIT is of the four-tuple; for the program the connection is over.
-            assert_eq!(result["connection"]["state"], "CLOSED", "{result}");
+            // Once TIME-WAIT is of the four-tuple alone, the connection is over for its program.
+            let state = result["connection"]["state"].as_str().unwrap_or_default();
+            assert!(["TIME-WAIT", "CLOSED"].contains(&state), "{result}");
             assert_eq!(result["server"]["octets_in"], 3_000_000, "{result}");
             assert_eq!((&result["server"]["accepted"], &result["server"]["failed"]), (&1.into(), &0.into()));
             conserved(&result, "server");
