@@ -1,4 +1,5 @@
-//! Writes the seeds: `cargo run --example seeds`, in `fuzz/`. Each is a script that gets far; the fuzzers take it from there.
+//! Writes the seeds: `cargo run --example seeds`, in `fuzz/`. Each is a script that gets far; the fuzzers
+//! take it from there.
 //!
 //! Numbers are places in the lists of the targets (`src/frames.rs`), and zero is the plainest choice.
 
@@ -105,7 +106,8 @@ fn chain(kinds: &[u8]) -> Bytes {
 
 // --- The demultiplexing function ---
 
-/// A table with the host's addresses, port 0 of the list bound for any address, port 1 for one of each family.
+/// A table with the host's addresses, port 0 of the list bound for any address, port 1 for one of each
+/// family.
 fn table() -> Bytes {
     let changes: [[u8; 3]; 7] =
         [[1, 0, 0], [9, 0, 0], [1, 3, 0], [9, 4, 0], [0, 0, 0], [16, 0, 1], [24, 0, 1]];
@@ -154,7 +156,7 @@ fn pass(step: u8) -> Bytes {
     vec![6, step]
 }
 
-/// Two hundred and forty octets.
+/// Two hundred and forty bytes.
 fn send(family: u8, to: u8) -> Bytes {
     vec![7, family, to, 0, 10]
 }
@@ -243,8 +245,8 @@ fn ip_input_seeds() -> Vec<(String, Bytes)> {
 
 // --- Forwarding ---
 
-/// A packet in transit: its ends, hop limit, octets more (by eights), flags (by the WAN, "don't fragment", hardware address as it is), and
-/// what becomes of it.
+/// A packet in transit: its ends, hop limit, bytes more (by eights), flags (by the WAN, "don't fragment",
+/// hardware address as it is), and what becomes of it.
 #[derive(Debug, Clone, Copy)]
 struct Passing {
     from: u8,
@@ -271,7 +273,8 @@ fn both_pass(how: Passing) -> Bytes {
     [passes(udp(0, 0), how), passes(udp_v6(0, 0), how)].concat()
 }
 
-/// Each family has routes of its own; `kind` is a place in the list of what a route may be, for the prefix that has none at first.
+/// Each family has routes of its own; `kind` is a place in the list of what a route may be, for the prefix
+/// that has none at first.
 fn routes_to_nowhere(operation: u8, kind: u8) -> Bytes {
     [1, 0].iter().flat_map(|family| vec![operation, *family, 3, 0, 1, kind, 0]).collect()
 }

@@ -1,4 +1,5 @@
-//! The demultiplexing function: never panics, is pure, gives the same for a copy of the table, and finds the channel that is bound.
+//! The demultiplexing function: never panics, is pure, gives the same for a copy of the table, and finds the
+//! channel that is bound.
 
 use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::{Binding, Change, Class, Table, steering_hash};

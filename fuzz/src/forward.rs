@@ -1,4 +1,5 @@
-//! Forwarding: what leaves is what came, one hop older and cut to fit; the books balance, no buffer leaks, every bound holds.
+//! Forwarding: what leaves is what came, one hop older and cut to fit; the counters add up, no buffer leaks,
+//! every bound holds.
 
 use std::collections::VecDeque;
 
@@ -17,12 +18,13 @@ const LAN: InterfaceId = InterfaceId(0);
 const WAN: InterfaceId = InterfaceId(1);
 const WAN_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 1, 2]);
 const POOL_PKTS: usize = 64;
-/// Octets of a packet at most, so that it fits a buffer.
+/// Bytes of a packet at most, so that it fits a buffer.
 const PACKET_MAX: usize = 1900;
 
 const WAN_V4: Ipv4Address = Ipv4Address::new(198, 51, 100, 2);
 const WAN_V6: Ipv6Address = Ipv6Address::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
-/// Where packets in transit go and come from: beyond the WAN, on it, on the LAN, and a prefix whose route the script sets.
+/// Where packets in transit go and come from: beyond the WAN, on it, on the LAN, and a prefix whose route the
+/// script sets.
 const PLACES_V4: [Ipv4Address; 6] = [
     Ipv4Address::new(203, 0, 113, 9),
     Ipv4Address::new(198, 51, 100, 1),
@@ -68,7 +70,7 @@ struct Router {
     now: Instant,
 }
 
-/// Runs the script; gives the books, for those who want to know how far it got.
+/// Runs the script; gives the counters, for those who want to know how far it got.
 pub fn run(input: &[u8]) -> Ledger {
     let mut script = Script(input);
     let mut router = Router::new(script.byte());
@@ -235,7 +237,7 @@ impl Router {
     fn check(&self) {
         let (reassembling, held) = (self.stack.reassembling(), self.stack.held());
         let screened = self.screened.len() as u64;
-        self.ledger.check(reassembling + screened, held).expect("the books balance");
+        self.ledger.check(reassembling + screened, held).expect("the counters add up");
         let in_use = (reassembling + held + screened) as usize + self.out.len();
         assert_eq!(self.pool.available() + in_use, self.pool.capacity(), "no buffer leaks");
         assert!(reassembling <= 4 && held <= 5, "{reassembling} fragments, {held} waiting");
@@ -257,7 +259,8 @@ impl Router {
     }
 }
 
-/// Gives an IP packet other ends, another hop limit and more octets, as the script says; says by which interface it comes.
+/// Gives an IP packet other ends, another hop limit and more bytes, as the script says; says by which
+/// interface it comes.
 fn reroute(bytes: &mut Vec<u8>, script: &mut Script<'_>) -> InterfaceId {
     let (from, to) = (script.byte(), script.byte());
     let (hop_limit, more, flags) = (script.byte(), usize::from(script.byte()) * 8, script.byte());
@@ -271,15 +274,15 @@ fn reroute(bytes: &mut Vec<u8>, script: &mut Script<'_>) -> InterfaceId {
         len.copy_from_slice(&grown.to_be_bytes());
         if is_v4 {
             bytes[22] = hop_limit;
-            place_octets(&mut bytes[26..30], &pick_v4(from, &FROM_V4).octets(), from);
-            place_octets(&mut bytes[30..34], &pick_v4(to, &TO_V4).octets(), to);
+            place_bytes(&mut bytes[26..30], &pick_v4(from, &FROM_V4).octets(), from);
+            place_bytes(&mut bytes[30..34], &pick_v4(to, &TO_V4).octets(), to);
             // "Don't fragment", as it was and the other way.
             bytes[20] ^= (flags & 2) << 5;
             seal_v4_header(bytes);
         } else {
             bytes[21] = hop_limit;
-            place_octets(&mut bytes[22..38], &pick_v6(from, &FROM_V6).octets(), from);
-            place_octets(&mut bytes[38..54], &pick_v6(to, &TO_V6).octets(), to);
+            place_bytes(&mut bytes[22..38], &pick_v6(from, &FROM_V6).octets(), from);
+            place_bytes(&mut bytes[38..54], &pick_v6(to, &TO_V6).octets(), to);
         }
     }
     if flags & 4 != 0 {
@@ -294,9 +297,9 @@ fn reroute(bytes: &mut Vec<u8>, script: &mut Script<'_>) -> InterfaceId {
 }
 
 /// Leaves the address as it is if the script says 255.
-fn place_octets(place: &mut [u8], octets: &[u8], choice: u8) {
+fn place_bytes(place: &mut [u8], bytes: &[u8], choice: u8) {
     if choice != 255 {
-        place.copy_from_slice(octets);
+        place.copy_from_slice(bytes);
     }
 }
 
@@ -346,15 +349,16 @@ fn destination(packet: &[u8]) -> IpAddress {
     if packet[0] >> 4 == 4 {
         return IpAddress::v4(packet[16], packet[17], packet[18], packet[19]);
     }
-    let octets: [u8; 16] = packet[24..40].try_into().expect("sixteen octets");
-    IpAddress::Ipv6(Ipv6Address::from(octets))
+    let bytes: [u8; 16] = packet[24..40].try_into().expect("sixteen bytes");
+    IpAddress::Ipv6(Ipv6Address::from(bytes))
 }
 
 fn hop_limit(packet: &[u8]) -> u8 {
     if packet[0] >> 4 == 4 { packet[8] } else { packet[7] }
 }
 
-/// The packets among those ready to leave that have the ends of `packet`: none of our own has, for its source is never ours.
+/// The packets among those ready to leave that have the ends of `packet`: none of our own has, for its source
+/// is never ours.
 fn left(out: &VecDeque<(InterfaceId, Frame)>, packet: &[u8]) -> Vec<(InterfaceId, Vec<u8>)> {
     let same_kind =
         |bytes: &[u8]| bytes.len() >= 34 && bytes[14] >> 4 == packet[0] >> 4 && bytes[12..14] != [8, 6];
@@ -388,7 +392,8 @@ fn check_fragments(packet: &[u8], left: &[(InterfaceId, Vec<u8>)]) {
     assert!(left.len() == 1 || field(packet) & 0x4000 == 0, "it may be cut");
 }
 
-/// Every IP packet that leaves has a right length, a right header checksum and hops left, and goes to somebody.
+/// Every IP packet that leaves has a right length, a right header checksum and hops left, and goes to
+/// somebody.
 fn check_sent(bytes: &[u8]) {
     let packet = &bytes[14..];
     if bytes[12..14] == [8, 6] {

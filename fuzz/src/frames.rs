@@ -80,7 +80,8 @@ struct Draft {
     udp: Option<(IpAddress, u16)>,
 }
 
-/// Makes the next frame. The first octet says which kind, the second how it is spoiled; zero leaves it as it is.
+/// Makes the next frame. The first byte says which kind, the second how it is spoiled; zero leaves it as it
+/// is.
 pub fn frame(script: &mut Script<'_>) -> Made {
     let (kind, spoil) = (script.byte(), script.byte());
     let mut draft = match kind % 11 {
@@ -107,7 +108,7 @@ pub fn datagram(port: u16) -> Vec<u8> {
     draft.bytes
 }
 
-/// Octets of any length with nothing right about them.
+/// Bytes of any length with nothing right about them.
 pub fn noise(script: &mut Script<'_>) -> Vec<u8> {
     let len = script.byte();
     script.bytes(usize::from(len)).to_vec()
@@ -131,8 +132,8 @@ fn edit(bytes: &mut [u8], times: u8, script: &mut Script<'_>) {
     for _ in 0..times {
         // Headers are where it hurts.
         let (place, value) = (usize::from(script.byte()), script.byte());
-        if let Some(octet) = bytes.get_mut(place) {
-            *octet = value;
+        if let Some(byte) = bytes.get_mut(place) {
+            *byte = value;
         }
     }
 }
@@ -165,7 +166,8 @@ fn udp_v6(script: &mut Script<'_>) -> Draft {
 
 // --- Fragments ---
 
-/// Which piece of which datagram. Equal datagrams are cut in several ways, so that pieces complete each other, repeat, and overlap.
+/// Which piece of which datagram. Equal datagrams are cut in several ways, so that pieces complete each
+/// other, repeat, and overlap.
 struct Cut {
     identification: u8,
     segment: Vec<u8>,
@@ -363,7 +365,8 @@ fn v4(
     Draft { bytes, transport: Some((14 + header_len, protocol)), udp: None }
 }
 
-/// `next` is the first extension header's number if `chain` has any; the payload is then UDP, or ICMPv6 if the chain ends so.
+/// `next` is the first extension header's number if `chain` has any; the payload is then UDP, or ICMPv6 if
+/// the chain ends so.
 fn v6(from: Ipv6Address, to: Ipv6Address, next: u8, hop_limit: u8, chain: &[u8], payload: &[u8]) -> Draft {
     let group = to.octets();
     let mac = if to.is_multicast() {
@@ -419,7 +422,7 @@ pub fn seal_v4_header(bytes: &mut [u8]) {
     }
 }
 
-/// Puts the checksum over `pseudo` and octets `start..end` into `place`, if all of that is there.
+/// Puts the checksum over `pseudo` and bytes `start..end` into `place`, if all of that is there.
 fn put_sum(bytes: &mut [u8], place: usize, start: usize, end: usize, pseudo: &[u8]) {
     if place + 2 > end || end > bytes.len() {
         return;

@@ -1,5 +1,5 @@
-//! A whole host on a cable: the books balance after every step, it comes to rest, it still serves a newcomer whatever has happened to it,
-//! and in the end no buffer is missing.
+//! A whole host on a cable: the counters add up after every step, it comes to rest, it still serves a
+//! newcomer whatever has happened to it, and in the end no buffer is missing.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,12 +28,13 @@ const MEMORY_PKTS: usize = 1024;
 const RING_PKTS: usize = 16;
 const TRANSMIT_RING_PKTS: usize = 4;
 const PUPPETS: usize = 3;
-/// Frames sent to a newcomer; more than one, as input may be inhibited or a ring full when the first ones come.
+/// Frames sent to a newcomer; more than one, as input may be inhibited or a ring full when the first ones
+/// come.
 const CALLS: usize = 50;
 /// More units than any script can ask for between two moments of rest.
 const UNITS_TO_REST: usize = 100_000;
 
-/// Runs the script; gives the books, for those who want to know how far it got.
+/// Runs the script; gives the counters, for those who want to know how far it got.
 pub fn run(input: &[u8]) -> Ledger {
     let mut script = Script(input);
     let mut world = World::new(&mut script);
@@ -206,7 +207,8 @@ impl World {
             if self.unit() || !self.host.halt(self.now) {
                 continue;
             }
-            // By the next tick it must have looked into its rings, and by the one after that an inhibition has ended.
+            // By the next tick it must have looked into its rings, and by the one after that an inhibition
+            // has ended.
             if !clocked || ticks == 2 {
                 return;
             }
@@ -253,12 +255,13 @@ impl World {
     }
 
     fn check(&self) {
-        self.host.check().expect("the books balance");
+        self.host.check().expect("the counters add up");
         let (available, capacity) = self.host.pool();
         assert!(available <= capacity && capacity <= MEMORY_PKTS);
     }
 
-    /// All programs end, and time passes: nothing is queued or held any more, and the only buffers in use are those in rings.
+    /// All programs end, and time passes: nothing is queued or held any more, and the only buffers in use are
+    /// those in rings.
     fn end(&mut self) {
         self.wire.flush();
         self.serves_newcomers(1001);
@@ -371,7 +374,8 @@ impl Call {
     }
 }
 
-/// A program that does what the script says. It remembers sockets that it has closed, and uses them; they may be somebody else's now.
+/// A program that does what the script says. It remembers sockets that it has closed, and uses them; they may
+/// be somebody else's now.
 #[derive(Debug)]
 struct Puppet {
     strings: Strings,

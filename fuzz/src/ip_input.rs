@@ -1,7 +1,8 @@
-//! IP input with reassembly and neighbour caches: the books balance, no buffer leaks, every bound holds, time goes on.
+//! IP input with reassembly and neighbour caches: the counters add up, no buffer leaks, every bound holds,
+//! time goes on.
 //!
-//! And demultiplexing agrees with it: a datagram comes out for the socket in whose channel the frame would have waited. If it did not, a
-//! flood could take up one socket's channel and be delivered to another.
+//! And demultiplexing agrees with it: a datagram comes out for the socket in whose channel the frame would
+//! have waited. If it did not, a flood could take up one socket's channel and be delivered to another.
 
 use std::collections::VecDeque;
 
@@ -57,7 +58,7 @@ struct Node {
     now: Instant,
 }
 
-/// Runs the script; gives the books, for those who want to know how far it got.
+/// Runs the script; gives the counters, for those who want to know how far it got.
 pub fn run(input: &[u8]) -> Ledger {
     let mut script = Script(input);
     let mut node = Node::new();
@@ -192,7 +193,7 @@ impl Node {
 
     fn check(&self) {
         let (reassembling, held) = (self.stack.reassembling(), self.stack.held());
-        self.ledger.check(reassembling, held).expect("the books balance");
+        self.ledger.check(reassembling, held).expect("the counters add up");
         let in_use = (reassembling + held) as usize + self.out.len();
         assert_eq!(self.pool.available() + in_use, self.pool.capacity(), "no buffer leaks");
         assert!(reassembling as usize <= limits().fragment_pkts && held as usize <= limits().pending_pkts);

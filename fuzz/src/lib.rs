@@ -1,7 +1,8 @@
 //! What the fuzz targets do with an input, as plain functions.
 //!
-//! An input is a script: octets say which call comes next and with what, so that mutated scripts stay meaningful and most frames have
-//! right checksums. The targets assert what must hold whatever arrives. The core's tests run the same functions over `seeds/`.
+//! An input is a script: bytes say which call comes next and with what, so that mutated scripts stay
+//! meaningful and most frames have right checksums. The targets assert what must hold whatever arrives. The
+//! core's tests run the same functions over `seeds/`.
 
 pub mod demux;
 pub mod forward;

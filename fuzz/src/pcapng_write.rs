@@ -1,5 +1,6 @@
-//! Writing captures: whatever interfaces, frames and counters there are, the file is sound by a check that shares nothing with the writer,
-//! and reads back as what was written, from every block on at which it might have been cut off.
+//! Writing captures: whatever interfaces, frames and counters there are, the file is sound by a check that
+//! shares nothing with the writer, and reads back as what was written, from every block on at which it might
+//! have been cut off.
 
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::capture::encode::{self, Described, Packet};
@@ -69,7 +70,7 @@ fn totals(script: &mut Script<'_>) -> Totals {
         begin: maybe().unwrap_or(0),
         end: maybe().unwrap_or(0),
         received: maybe(),
-        shed: maybe(),
+        missed: maybe(),
         accepted: maybe(),
         dropped: maybe(),
         delivered: maybe(),
@@ -148,21 +149,21 @@ fn check_options(mut rest: &[u8]) -> Vec<(u16, &[u8])> {
             return options;
         }
         let padded = len.next_multiple_of(4);
-        assert!(rest[4 + len..4 + padded].iter().all(|&octet| octet == 0));
+        assert!(rest[4 + len..4 + padded].iter().all(|&byte| byte == 0));
         options.push((code, &rest[4..4 + len]));
         rest = &rest[4 + padded..];
     }
 }
 
-fn u16_at(octets: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(octets[at..at + 2].try_into().expect("two octets"))
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
 }
 
-fn u32_at(octets: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(octets[at..at + 4].try_into().expect("four octets"))
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The octets not read yet; at its end it reads as zeros.
+/// The bytes not read yet; at its end it reads as zeros.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -176,7 +177,7 @@ impl<'a> Script<'a> {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// A few octets, or, now and then, many.
+    /// A few bytes, or, now and then, many.
     fn comment(&mut self) -> &'a [u8] {
         match self.byte() {
             255 => self.take(encode::COMMENT_MAX + 9),
@@ -185,6 +186,6 @@ impl<'a> Script<'a> {
     }
 
     fn number(&mut self) -> u64 {
-        self.take(8).iter().fold(0, |number, &octet| number << 8 | u64::from(octet))
+        self.take(8).iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 }

@@ -1,10 +1,11 @@
-//! Screening rules: what is read prints as something that reads the same, and any octets are decided about, by both alike.
+//! Screening rules: what is read prints as something that reads the same, and any bytes are decided about, by
+//! both alike.
 
 use evenkeel_apps::route::rules::{Decision, RuleSet, Tally};
 
-/// An input is rules, a zero, and packets, each behind an octet with its length.
+/// An input is rules, a zero, and packets, each behind an byte with its length.
 pub fn run(input: &[u8]) -> Vec<Decision> {
-    let (text, packets) = input.split_at(input.iter().position(|octet| *octet == 0).unwrap_or(input.len()));
+    let (text, packets) = input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
     let Ok(text) = core::str::from_utf8(text) else { return Vec::new() };
     // A file's text is its name.
     let set = match RuleSet::parse_with("rules", text, &|name| Ok((name.to_owned(), name.to_owned()))) {

@@ -1,6 +1,6 @@
 //! Reading a script. At its end it reads as zeros.
 
-/// The octets not read yet.
+/// The bytes not read yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Script<'a>(pub &'a [u8]);
 
@@ -22,7 +22,7 @@ impl<'a> Script<'a> {
         self.byte() & 1 == 1
     }
 
-    /// As many octets, or what is left.
+    /// As many bytes, or what is left.
     pub fn bytes(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;

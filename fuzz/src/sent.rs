@@ -53,7 +53,7 @@ fn check_v6(bytes: &[u8]) {
     let (next, payload) = match packet.next_header() {
         // The router alert before an MLD message.
         IpProtocol::HopByHop => {
-            (IpProtocol::from(packet.payload()[0]), packet.payload().get(8..).expect("eight octets"))
+            (IpProtocol::from(packet.payload()[0]), packet.payload().get(8..).expect("eight bytes"))
         }
         next => (next, packet.payload()),
     };

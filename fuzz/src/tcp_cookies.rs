@@ -1,7 +1,9 @@
-//! SYN cookies and Fast Open cookies: only our own are taken, and only fresh ones, whatever acknowledgments and cookies come.
+//! SYN cookies and Fast Open cookies: only our own are taken, and only fresh ones, whatever acknowledgments
+//! and cookies come.
 //!
-//! A fuzzer can find a number that is right by chance, as the key is always the same. So what may be taken is what our own function gives for the same
-//! sockets and numbers, now or an epoch ago; that it cannot be guessed is what the hash is for.
+//! A fuzzer can find a number that is right by chance, as the key is always the same. So what may be taken is
+//! what our own function gives for the same sockets and numbers, now or an epoch ago; that it cannot be
+//! guessed is what the hash is for.
 
 use std::collections::VecDeque;
 
@@ -209,7 +211,8 @@ impl World {
         self.acknowledge(peer, header);
     }
 
-    /// It is taken if our own function says so; else it is not answered, or with a reset if no cookie can be under way.
+    /// It is taken if our own function says so; else it is not answered, or with a reset if no cookie can be
+    /// under way.
     fn acknowledge(&mut self, peer: u8, header: Header) -> bool {
         let ours = self.ours(peer, header.seq - 1, header.ack - 1);
         match self.handle(peer, header, &[]) {

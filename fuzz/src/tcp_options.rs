@@ -1,4 +1,5 @@
-//! Options and headers: any octets are read, as somebody else reads them, too; and what is written is read again.
+//! Options and headers: any bytes are read, as somebody else reads them, too; and what is written is read
+//! again.
 
 use evenkeel_core::tcp::options::OPTIONS_MAX;
 use evenkeel_core::tcp::segment::HEADER_LEN;
@@ -21,7 +22,7 @@ pub struct Report {
     pub segment: Option<Header>,
 }
 
-/// The first octet says what the rest is.
+/// The first byte says what the rest is.
 pub fn run(input: &[u8]) -> Report {
     let mut script = Script(input);
     match script.byte() % 3 {
@@ -31,11 +32,11 @@ pub fn run(input: &[u8]) -> Report {
     }
 }
 
-/// Any octets, as they may stand between header and payload.
-fn any(octets: &[u8]) -> Options {
-    let octets = &octets[..octets.len().min(OPTIONS_MAX)];
-    let options = Options::parse(octets);
-    compare(octets, &options);
+/// Any bytes, as they may stand between header and payload.
+fn any(bytes: &[u8]) -> Options {
+    let bytes = &bytes[..bytes.len().min(OPTIONS_MAX)];
+    let options = Options::parse(bytes);
+    compare(bytes, &options);
     let (written, len) = options.emit();
     assert!(len <= OPTIONS_MAX && len.is_multiple_of(4) && len == options.len());
     let mut again = options;
@@ -48,16 +49,16 @@ fn any(octets: &[u8]) -> Options {
 }
 
 /// smoltcp reads the same, as far as it reads at all: it gives up at what we pass over.
-fn compare(mut octets: &[u8], options: &Options) {
+fn compare(mut bytes: &[u8], options: &Options) {
     let mut others = Options::default();
-    while !octets.is_empty() {
+    while !bytes.is_empty() {
         // Its blocks are counted by their length alone, and it takes a shift above 14 for 14.
-        match TcpOption::parse(octets) {
+        match TcpOption::parse(bytes) {
             Err(_) | Ok((_, TcpOption::EndOfList)) => break,
             Ok((rest, option)) => {
                 match option {
                     TcpOption::MaxSegmentSize(mss) => others.mss = Some(mss),
-                    TcpOption::WindowScale(_) => others.window_scale = octets.get(2).copied(),
+                    TcpOption::WindowScale(_) => others.window_scale = bytes.get(2).copied(),
                     TcpOption::SackPermitted => others.sack_permitted = true,
                     TcpOption::TimeStamp { tsval, tsecr } => {
                         others.timestamps = Some(Timestamps { value: tsval, echo: tsecr });
@@ -65,11 +66,11 @@ fn compare(mut octets: &[u8], options: &Options) {
                     TcpOption::Unknown { .. } | TcpOption::SackRange(_) | TcpOption::NoOperation => {}
                     TcpOption::EndOfList => unreachable!("handled above"),
                 }
-                octets = rest;
+                bytes = rest;
             }
         }
     }
-    if octets.is_empty() {
+    if bytes.is_empty() {
         let ours = Options { sack: SackBlocks::default(), fast_open: None, ..*options };
         assert_eq!(ours, others);
     }
@@ -117,15 +118,15 @@ fn cookie(script: &mut Script<'_>) -> Option<Cookie> {
     Cookie::new(script.bytes(len))
 }
 
-/// A whole segment, of any octets but with the right checksum: it is read, written and read again.
+/// A whole segment, of any bytes but with the right checksum: it is read, written and read again.
 fn whole(script: &mut Script<'_>) -> Option<Header> {
     let family = usize::from(script.byte() % 2);
     let (from, to) = (FROM[family], TO[family]);
-    let mut octets = script.0.to_vec();
-    if octets.len() >= HEADER_LEN {
-        super::tcp_segment::seal(&mut octets, &from, &to);
+    let mut bytes = script.0.to_vec();
+    if bytes.len() >= HEADER_LEN {
+        super::tcp_segment::seal(&mut bytes, &from, &to);
     }
-    let Ok(segment) = Segment::parse(&octets, &from, &to, Ecn::NotCapable) else { return None };
+    let Ok(segment) = Segment::parse(&bytes, &from, &to, Ecn::NotCapable) else { return None };
     assert!(segment.header.source != 0 && segment.header.destination != 0);
     let mut written = vec![0xaa; segment.len() + 4];
     let len = segment.emit(&mut written, &from, &to).expect("room for all of it");

@@ -16,7 +16,7 @@ use evenkeel_link::{Clock, Stop, cpus, pin_to_cpu};
 use serde::Serialize;
 
 use crate::blaster::{Blaster, Options, Tally};
-use crate::books::{self, Books};
+use crate::counters::{self, HostCounters};
 use crate::hosted::Hosted;
 use crate::pace::Pace;
 use crate::requests::Requests;
@@ -64,7 +64,8 @@ pub struct Receiver {
     /// The same for each second of sending.
     pub delivered_pps: f64,
     /// What its host did.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub counters: HostCounters,
 }
 
 /// Blasts from a host on a device.
@@ -262,26 +263,26 @@ impl Sink {
     /// What it did, given what the wire says: sheds of the interface are the sender's to count.
     fn receiver(&mut self, blasted: &Blasted, wire: WireCounters) -> Receiver {
         let host = self.hosted.engine.host_mut();
-        let mut books = Books::of(host, self.hosted.interface, self.elapsed);
-        books.conserved &= blasted.sent == wire.accepted + wire.shed + wire.discarded;
+        let mut counters = HostCounters::of(host, self.hosted.interface, self.elapsed);
+        counters.conserved &= blasted.sent == wire.accepted + wire.missed + wire.discarded;
         // One that was told to end leaves frames in its rings.
-        books.conserved &= wire.accepted == books.received + host.in_rings();
-        let shed = match self.architecture {
+        counters.conserved &= wire.accepted == counters.received + host.in_rings();
+        let missed = match self.architecture {
             Architecture::NiLrp => {
-                books::drop(QueueDrop::Channel.into(), "channel on the interface", wire.shed)
+                counters::drop(QueueDrop::Channel.into(), "channel on the interface", wire.missed)
             }
-            _ => books::drop(LinkDrop::RingFull.into(), books::RING, wire.shed),
+            _ => counters::drop(LinkDrop::RingFull.into(), counters::RING, wire.missed),
         };
         let discarded =
-            books::drop(UdpDrop::NoSocket.into(), "demultiplexer on the interface", wire.discarded);
-        books.drops.retain(|d| d.place != books::RING);
-        books.drops.splice(0..0, [shed, discarded].into_iter().filter(|d| d.frames > 0));
+            counters::drop(UdpDrop::NoSocket.into(), "demultiplexer on the interface", wire.discarded);
+        counters.drops.retain(|d| d.place != counters::RING);
+        counters.drops.splice(0..0, [missed, discarded].into_iter().filter(|d| d.frames > 0));
         let requests = self.tally.requests();
         Receiver {
             architecture: self.architecture.name().to_owned(),
             requests,
             delivered_pps: per_second(requests, blasted.seconds),
-            books,
+            counters,
         }
     }
 }

@@ -100,7 +100,7 @@ pub struct Blaster {
 enum Course {
     Fresh,
     Sending(Pace, Instant),
-    Lingering(Instant),
+    Draining(Instant),
 }
 
 impl Blaster {
@@ -175,11 +175,11 @@ impl Program for Blaster {
                 Err(_) => self.end(),
             },
             Course::Sending(..) => self.send(system).unwrap_or_else(|| {
-                self.course = Course::Lingering(system.now() + LINGER);
+                self.course = Course::Draining(system.now() + LINGER);
                 Step::Again
             }),
-            Course::Lingering(until) if system.now() >= until => self.end(),
-            Course::Lingering(until) => match self.sockets.first() {
+            Course::Draining(until) if system.now() >= until => self.end(),
+            Course::Draining(until) => match self.sockets.first() {
                 Some(&socket) if self.sockets.len() == 1 => Step::WaitUntil(socket, until),
                 _ => Step::Sleep(until.min(system.now() + Duration::from_millis(1))),
             },

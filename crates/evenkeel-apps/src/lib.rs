@@ -3,8 +3,8 @@
 
 pub mod blast;
 pub mod blaster;
-pub mod books;
 pub mod chart;
+pub mod counters;
 pub mod demo;
 mod hosted;
 pub mod http;

@@ -16,7 +16,7 @@ use evenkeel_core::interface::Interface as _;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::time::{Duration, Instant};
 
-use crate::books::CpuShares;
+use crate::counters::CpuShares;
 
 /// A measurement in which the host had its core for less than this share of the time is repeated.
 pub const UNDISTURBED: f64 = 0.97;
@@ -112,7 +112,7 @@ impl Working {
         self.0.load(Ordering::Acquire) || self.is_over()
     }
 
-    /// Whether the host has closed its books.
+    /// Whether the host has closed its counters.
     #[must_use]
     pub fn is_over(&self) -> bool {
         Arc::strong_count(&self.0) == 1

@@ -201,7 +201,7 @@ impl Cables {
 
     /// Frames that the router has sent, as far as the cables tell.
     pub fn came_out(&mut self) -> u64 {
-        let waiting = |end: &mut End| end.queue(0).pending() as u64 + end.queue(0).shed();
+        let waiting = |end: &mut End| end.queue(0).pending() as u64 + end.queue(0).missed();
         self.ends.iter_mut().map(waiting).sum::<u64>() + self.drained.iter().sum::<u64>()
     }
 }

@@ -110,7 +110,7 @@ fn emit_udp(shape: &Shape, udp: UdpRepr, payload: &[u8], to: &mut [u8]) {
         &from,
         &at,
         payload.len(),
-        |octets| octets.copy_from_slice(payload),
+        |bytes| bytes.copy_from_slice(payload),
         &ChecksumCapabilities::default(),
     );
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::blast::{self, Blasted};
 use crate::blaster;
-use crate::books::Books;
+use crate::counters::HostCounters;
 use crate::hosted::Hosted;
 use crate::monitor::{Inside, InsideCaptured};
 use crate::service::{self, Service as UdpService};
@@ -63,7 +63,8 @@ pub struct Served {
     #[serde(flatten)]
     streams: Place,
     /// What the host did.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub counters: HostCounters,
     /// What was captured.
     pub capture: Option<InsideCaptured>,
     /// Why no frame comes from the device any more; `None` if all is well.
@@ -104,7 +105,8 @@ pub struct Datagrams {
     /// Requests received.
     pub requests: u64,
     /// Bytes of payload in them.
-    pub octets: u64,
+    #[serde(rename = "octets")]
+    pub bytes: u64,
     /// Requests answered.
     pub answers: u64,
     /// Requests whose answer could not be sent.
@@ -129,9 +131,11 @@ pub struct Streams {
     /// Requests answered, of a service that has such.
     pub requests: u64,
     /// Bytes read.
-    pub octets_in: u64,
+    #[serde(rename = "octets_in")]
+    pub bytes_in: u64,
     /// Bytes written.
-    pub octets_out: u64,
+    #[serde(rename = "octets_out")]
+    pub bytes_out: u64,
     /// Connections, the busiest first, before the server ended: as many as were asked for.
     pub connections: Vec<ConnectionReport>,
     /// The host's TCP.
@@ -348,7 +352,7 @@ impl Services {
                 Some(streams) if self.udp.is_none() => Place::Alone(streams),
                 streams => Place::Beside { streams },
             },
-            books: Books::of(engine.host_mut(), interface, elapsed),
+            counters: HostCounters::of(engine.host_mut(), interface, elapsed),
             capture: None,
             device_failed: engine.failed_device(),
         }
@@ -365,8 +369,8 @@ impl Listener {
             failed: tally.failed(),
             timed_out: tally.timed_out(),
             requests: tally.requests(),
-            octets_in: tally.octets_in(),
-            octets_out: tally.octets_out(),
+            bytes_in: tally.bytes_in(),
+            bytes_out: tally.bytes_out(),
             connections: ConnectionReport::busiest(engine.host(), *connections),
             tcp: TcpReport::of(engine.host()),
             clients: None,
@@ -378,7 +382,7 @@ impl Datagrams {
     fn of(tally: &service::Tally) -> Self {
         Self {
             requests: tally.requests(),
-            octets: tally.octets(),
+            bytes: tally.bytes(),
             answers: tally.answers(),
             unanswered: tally.unanswered(),
             generator: None,

@@ -33,7 +33,7 @@ pub struct Options {
 #[derive(Debug, Default)]
 pub struct Tally {
     requests: AtomicU64,
-    octets: AtomicU64,
+    bytes: AtomicU64,
     answers: AtomicU64,
     unanswered: AtomicU64,
     opened: AtomicBool,
@@ -50,8 +50,8 @@ impl Tally {
 
     /// Bytes of payload received.
     #[must_use]
-    pub fn octets(&self) -> u64 {
-        self.octets.load(Ordering::Relaxed)
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Requests answered.
@@ -118,7 +118,7 @@ impl Service {
     fn serve(&mut self, socket: SocketId, system: &mut System<'_>) -> Step {
         let Some(request) = system.receive(socket) else { return Step::Wait(socket) };
         system.compute(self.options.work);
-        add(&self.tally.octets, request.len() as u64);
+        add(&self.tally.bytes, request.len() as u64);
         if self.options.echo {
             let length = request.copy_to(&mut self.buffer);
             let payload = self.buffer.get(..length).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The fuzz target of the screening rules over its seeds, on the stable toolchain and in every run of the tests.
+//! The fuzz target of the screening rules over its seeds, on the stable toolchain and in every run of the
+//! tests.
 
 use std::fs;
 use std::path::Path;

@@ -1,13 +1,15 @@
 //! `evenkeel monitor` beside `tcpdump`, on one processor, with packet generators on all others.
 //!
-//! `cargo bench -p evenkeel-cli --bench monitor` as root; `-- --rounds 5` for more rounds. They take turns, so that a noisy minute hits both,
-//! and what is shown is the median. Loads are offered in three settings: with the kernel's own work for a packet done where it is made; the
-//! same steered (RPS) to the processor of the monitor, which then can livelock; and that with a program beside the monitor that only
-//! computes, so that the monitor has half of its processor and a generator on one other is enough to flood it. Both get the same filter;
-//! `tcpdump` is run as it comes, and with a buffer as large as ours.
+//! `cargo bench -p evenkeel-cli --bench monitor` as root; `-- --rounds 5` for more rounds. They take turns,
+//! so that a noisy minute hits both, and what is shown is the median. Loads are offered in three settings:
+//! with the kernel's own work for a packet done where it is made; the same steered (RPS) to the processor of
+//! the monitor, which then can livelock; and that with a program beside the monitor that only computes, so
+//! that the monitor has half of its processor and a generator on one other is enough to flood it. Both get
+//! the same filter; `tcpdump` is run as it comes, and with a buffer as large as ours.
 //!
-//! Of what is offered, some does not reach the monitors' sockets: the kernel's own queue for steered packets was full. *Reached* is what the
-//! program says the filter let through, what was dropped behind it included; *captured* is what it wrote.
+//! Of what is offered, some does not reach the monitors' sockets: the kernel's own queue for steered packets
+//! was full. *Reached* is what the program says the filter let through, what was dropped behind it included;
+//! *captured* is what it wrote.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may fail, and prints its table")]
 
 use std::io::{Read as _, Write as _};
@@ -108,7 +110,8 @@ struct Outcome {
     offered_pps: f64,
     reached_pps: f64,
     captured_pps: f64,
-    /// CPU time of the program for a captured packet, in nanoseconds. The kernel charges it with interrupts that hit it, too.
+    /// CPU time of the program for a captured packet, in nanoseconds. The kernel charges it with interrupts
+    /// that hit it, too.
     nanos: f64,
 }
 
@@ -266,7 +269,8 @@ fn send(load: Option<u64>, processor: usize) -> (u64, f64) {
     let _ = pin_to_cpu(processor);
     let clock = Clock::start();
     let socket = UdpSocket::bind("10.77.0.2:0").unwrap();
-    // Else the generator waits when the monitor's processor does not get on: what waits there to be received counts as not sent.
+    // Else the generator waits when the monitor's processor does not get on: what waits there to be received
+    // counts as not sent.
     sockopt::set_socket_send_buffer_size_force(&socket, IN_FLIGHT_BYTES).unwrap();
     evenkeel::link::send_in_segments(&socket, PAYLOAD).unwrap();
     let payload = vec![0; usize::from(PAYLOAD) * SEGMENTS as usize];

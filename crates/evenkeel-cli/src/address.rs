@@ -43,7 +43,7 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
 
 /// The address of another host of the same network.
 pub(crate) fn neighbour(of: IpCidr) -> Result<IpCidr, String> {
-    let beside = [3, 1].into_iter().map(|bits| with_last_octet(of.address(), bits));
+    let beside = [3, 1].into_iter().map(|bits| with_last_byte(of.address(), bits));
     let is_host = |other: &IpAddress| match (of, *other) {
         (IpCidr::Ipv4(net), IpAddress::Ipv4(other)) => {
             net.contains_addr(&other) && net.network().address() != other && net.broadcast() != Some(other)
@@ -55,7 +55,7 @@ pub(crate) fn neighbour(of: IpCidr) -> Result<IpCidr, String> {
 }
 
 /// The address with `bits` of its last byte turned over.
-fn with_last_octet(address: IpAddress, bits: u8) -> IpAddress {
+fn with_last_byte(address: IpAddress, bits: u8) -> IpAddress {
     match IpAddr::from(address) {
         IpAddr::V4(v4) => IpAddr::from((u32::from(v4) ^ u32::from(bits)).to_be_bytes()).into(),
         IpAddr::V6(v6) => IpAddr::from((u128::from(v6) ^ u128::from(bits)).to_be_bytes()).into(),

@@ -25,7 +25,7 @@ impl Failure {
         Self::Machine(format!("{what}: {error}"))
     }
 
-    /// The books do not balance.
+    /// The counters do not balance.
     pub(crate) fn unbalanced() -> Self {
         Self::Machine("not every frame is accounted for: please report this as a bug".to_owned())
     }

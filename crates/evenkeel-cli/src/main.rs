@@ -33,8 +33,10 @@ struct Cli {
 }
 
 const AFTER: &str = "\
-Exit status: 0 on success, 1 if the machine or a missing privilege stood in the way or a check does not hold, 2 if the \
-arguments make no sense. Every command has --json and its own --help; what many of them share has a page of its own: evenkeel help receiving.";
+Exit status: 0 on success, 1 if the machine or a missing privilege stood in the way or a check does not \
+hold, 2 if the \
+arguments make no sense. Every command has --json and its own --help; what many of them share has a page of \
+its own: evenkeel help receiving.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

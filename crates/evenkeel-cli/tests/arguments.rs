@@ -1,4 +1,5 @@
-//! Bad arguments and missing privilege: one clear line that says what to do, and an exit status that says whose fault it is.
+//! Bad arguments and missing privilege: one clear line that says what to do, and an exit status that says
+//! whose fault it is.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -46,14 +47,14 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["echo", "cable", "--tcp", "--group", "239.1.2.3"], "--group is for UDP"),
         (&["echo", "cable", "--udp", "--tcp"], "--udp or --tcp"),
         (&["echo", "packet:lo", "--udp", "--backlog", "5"], "--backlog needs --tcp"),
-        (&["echo", "cable", "--octets", "64k"], "--tcp"),
+        (&["echo", "cable", "--bytes", "64k"], "--tcp"),
         (&["sink", "cable", "--connections"], "--connections needs --tcp"),
         (&["sink", "cable", "--clients", "3"], "--clients needs --tcp"),
         (&["sink", "cable", "--tcp", "--clients", "0"], "1..=16384"),
         (&["send"], "<LINK>"),
-        (&["send", "cable", "--octets", "0"], "above 0"),
-        (&["send", "cable", "file", "--octets", "5"], "--octets"),
-        (&["send", "cable", "--octets", "5", "--json", "--output", "-"], "--output FILE"),
+        (&["send", "cable", "--bytes", "0"], "above 0"),
+        (&["send", "cable", "file", "--bytes", "5"], "--bytes"),
+        (&["send", "cable", "--bytes", "5", "--json", "--output", "-"], "--output FILE"),
         (&["send", "cable", "--to", "10.77.0.1"], "10.77.0.1:9"),
         (&["send", "cable", "--from", "10.77.0.2/24", "--to", "[fd77::1]:9"], "different families"),
         (&["send", "cable", "--gateway", "10.77.0.1"], "packet:NAME"),

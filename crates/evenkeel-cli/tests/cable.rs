@@ -11,7 +11,8 @@ use serde_json::Value;
 
 const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"];
 
-/// Fewer than may wait for a neighbour's address: if the machine is away for long, all that were due meanwhile wait, and none is lost.
+/// Fewer than may wait for a neighbour's address: if the machine is away for long, all that were due
+/// meanwhile wait, and none is lost.
 const REQUESTS: u64 = 60;
 
 #[test]
@@ -70,8 +71,8 @@ fn blast_accounts_for_every_frame_on_every_architecture() {
     }
 }
 
-/// Some requests were received, and all others dropped for a reason. How many, is the machine's business: other work may take the core from
-/// the receiver for longer than its ring lasts.
+/// Some requests were received, and all others dropped for a reason. How many, is the machine's business:
+/// other work may take the core from the receiver for longer than its ring lasts.
 fn assert_accounted_for(result: &Value, sent: u64) {
     let receiver = &result["receiver"];
     assert_eq!(receiver["books"]["conserved"], true, "{result}");

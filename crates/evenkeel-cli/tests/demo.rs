@@ -1,4 +1,5 @@
-//! The demonstration, shortened: figures of so short a run say little, but table, page and JSON must be there, and the books right.
+//! The demonstration, shortened: figures of so short a run say little, but table, page and JSON must be
+//! there, and the counters right.
 
 mod common;
 

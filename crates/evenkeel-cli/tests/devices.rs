@@ -1,4 +1,5 @@
-//! `evenkeel echo` on devices, as a user runs it: in a network namespace, until Ctrl-C. Needs root; says aloud if it is skipped.
+//! `evenkeel echo` on devices, as a user runs it: in a network namespace, until Ctrl-C. Needs root; says
+//! aloud if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -24,7 +25,7 @@ fn converse(from: &str, to: &str) {
     assert_eq!(heard[..5], *b"hello");
 }
 
-/// Interrupts it; it must end at once, with its books balanced.
+/// Interrupts it; it must end at once, with its counters balanced.
 fn interrupt(mut child: Child, with: &str) -> serde_json::Value {
     signal(&child, with);
     let ended = (0..40).any(|_| {
@@ -95,7 +96,7 @@ fn a_device_that_is_removed_ends_a_command_with_an_error() {
             "echo packet:ek0 --tcp",
             "sink packet:ek0",
             "http packet:ek0",
-            "send packet:ek0 --octets 1G",
+            "send packet:ek0 --bytes 1G",
             "blast packet:ek0 --rate 100",
             "monitor packet:ek0",
             "echo tap:ek0",

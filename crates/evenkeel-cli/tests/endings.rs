@@ -1,4 +1,5 @@
-//! How commands end: when their time is up, at Ctrl-C whatever they are doing, and with a failure when not all could be written.
+//! How commands end: when their time is up, at Ctrl-C whatever they are doing, and with a failure when not
+//! all could be written.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -33,8 +34,8 @@ fn end(mut child: Child, seconds: u32) -> Output {
     output
 }
 
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]
@@ -48,7 +49,8 @@ fn a_run_is_over_when_its_time_is_up() {
         let output = end(start(arguments), 20);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // A tenth, half a second for connections to end, and as much again for a machine that is busy with other things.
+        // A tenth, half a second for connections to end, and as much again for a machine that is busy with
+        // other things.
         assert!(result["seconds"].as_f64().unwrap() < 4.0, "{arguments:?}: {result}");
     }
 }
@@ -90,7 +92,7 @@ fn send_says_when_what_comes_back_cannot_be_written() {
         assert!(said.contains("cannot write what came back") && said.contains(why), "{said}");
         assert!(said.contains("not complete") && !said.contains("  complete"), "{said}");
     }
-    let output = end(start(&["send", "cable", "--octets", "3M", "--output", FULL, "--json"]), 20);
+    let output = end(start(&["send", "cable", "--bytes", "3M", "--output", FULL, "--json"]), 20);
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["complete"], false, "{result}");
     assert_eq!(output.status.code(), Some(1), "{result}");
@@ -104,7 +106,7 @@ fn a_capture_that_is_not_complete_is_a_failure() {
         &["echo", "cable", "--tcp"],
         &["sink", "cable", "--rate", "5k"],
         &["http", "cable"],
-        &["send", "cable", "--octets", "1G"],
+        &["send", "cable", "--bytes", "1G"],
     ] {
         let output =
             end(start(&[arguments, &["--duration", "200ms", "--capture", FULL, "--json"]].concat()), 20);

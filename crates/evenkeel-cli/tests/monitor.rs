@@ -1,5 +1,5 @@
-//! `evenkeel monitor` on devices, as a user runs it, beside `tcpdump` and judged by `tshark` and `capinfos`. Needs root; says aloud if it is
-//! skipped. Without root: on cable, and on files.
+//! `evenkeel monitor` on devices, as a user runs it, beside `tcpdump` and judged by `tshark` and `capinfos`.
+//! Needs root; says aloud if it is skipped. Without root: on cable, and on files.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -108,7 +108,8 @@ fn monitor(arguments: &[&str]) -> Running {
     child
 }
 
-/// Sends so many datagrams of a group that needs no neighbour, at so many a second; waits until all have been sent.
+/// Sends so many datagrams of a group that needs no neighbour, at so many a second; waits until all have been
+/// sent.
 fn blast(count: u64, rate: &str) {
     let sent = json(&[
         "blast",
@@ -128,7 +129,7 @@ fn blast(count: u64, rate: &str) {
 fn frames_in(file: &Path, filter: &str) -> u64 {
     let lines = Command::new("tshark").args(["-r"]).arg(file).args(["-Y", filter]).output().unwrap();
     assert!(lines.status.success(), "{}", String::from_utf8_lossy(&lines.stderr));
-    lines.stdout.iter().filter(|&&octet| octet == b'\n').count() as u64
+    lines.stdout.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
 fn number(monitored: &Value, field: &str) -> u64 {
@@ -145,7 +146,7 @@ fn captured_and_dropped_add_up_to_sent() {
     in_namespace("captured_and_dropped_add_up_to_sent", || {
         let scratch = Scratch::new("flood");
         veth();
-        let mut shed = 0;
+        let mut missed = 0;
         for (name, ring, queue) in [("roomy", "8192", "4096"), ("tight", "32", "64")] {
             let file = scratch.file(name);
             let monitor = monitor(&["-w", &file, "--ring", ring, "--queue", queue, "--json", UDP]);
@@ -160,8 +161,8 @@ fn captured_and_dropped_add_up_to_sent() {
             }
             let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
             let captured = number(&result, "captured");
-            shed = number(&result, "shed");
-            assert_eq!(captured + shed + number(&result, "dropped"), 200_000, "{result}");
+            missed = number(&result, "shed");
+            assert_eq!(captured + missed + number(&result, "dropped"), 200_000, "{result}");
             assert_eq!(number(&result, "discarded") + number(&result, "unread"), 0, "{result}");
             assert_eq!(
                 (&result["filter_in_kernel"], &result["books"]["conserved"]),
@@ -173,7 +174,7 @@ fn captured_and_dropped_add_up_to_sent() {
             let statistics = output(&format!("tshark -r {file} -q -z io,stat,0"));
             assert!(statistics.contains(&captured.to_string()), "{statistics}");
         }
-        assert!(shed > 100_000, "{shed}: the smallest ring there is held everything");
+        assert!(missed > 100_000, "{missed}: the smallest ring there is held everything");
     });
 }
 
@@ -229,7 +230,8 @@ fn a_filter_chooses_what_tcpdump_chooses() {
             assert!(!common::succeeds("ping -c 1 -W 1 10.9.0.2"));
             monitor.stop();
             tcpdump.stop();
-            let columns = "-T fields -e frame.time_epoch -e frame.len -e eth.src -e eth.type -e vlan.id -e ip.id -e udp.srcport";
+            let columns = "-T fields -e frame.time_epoch -e frame.len -e eth.src -e eth.type -e vlan.id -e \
+                ip.id -e udp.srcport";
             let frames = |file: &str| output(&format!("tshark -n -r {file} {columns}"));
             let (ours, theirs) = (frames(&ours), frames(&theirs));
             assert!(!theirs.is_empty(), "{filter}: nothing came");
@@ -399,10 +401,10 @@ fn a_full_disk_is_survived() {
 /// Starts a monitor, and waits until it says that it listens.
 fn listening(arguments: &[&str]) -> Running {
     let mut monitor = Running::start(command(&["monitor"]).args(arguments));
-    let (mut line, mut octet) = (String::new(), [0]);
+    let (mut line, mut byte) = (String::new(), [0]);
     let stderr = monitor.0.stderr.as_mut().unwrap();
-    while !line.ends_with('\n') && stderr.read(&mut octet).unwrap() > 0 {
-        line.push(octet[0].into());
+    while !line.ends_with('\n') && stderr.read(&mut byte).unwrap() > 0 {
+        line.push(byte[0].into());
     }
     assert!(line.starts_with("evenkeel: listening on "), "{line}");
     monitor
@@ -528,11 +530,11 @@ fn frames_that_are_not_ethernets_are_told_of() {
 fn a_packet_without_a_time_stamp_gets_none_of_today() {
     let scratch = Scratch::new("unstamped");
     let file = scratch.file("simple");
-    let mut octets = pcapng(&[1]);
-    octets.truncate(28 + 20);
-    octets.extend([&3_u32.to_le_bytes()[..], &76_u32.to_le_bytes(), &60_u32.to_le_bytes()].concat());
-    octets.extend([&[7; 60][..], &76_u32.to_le_bytes()].concat());
-    fs::write(&file, octets).unwrap();
+    let mut bytes = pcapng(&[1]);
+    bytes.truncate(28 + 20);
+    bytes.extend([&3_u32.to_le_bytes()[..], &76_u32.to_le_bytes(), &60_u32.to_le_bytes()].concat());
+    bytes.extend([&[7; 60][..], &76_u32.to_le_bytes()].concat());
+    fs::write(&file, bytes).unwrap();
     let shown = evenkeel(&["monitor", &format!("pcap:{file}"), "--print"]);
     let lines = String::from_utf8(shown.stdout).unwrap();
     assert!(lines.starts_with("00:00:00.000000 "), "{lines}");
@@ -585,9 +587,9 @@ fn on_cable_every_frame_is_accounted_for() {
     let file = scratch.file("cable.pcapng");
     let result = json(&["monitor", "cable", "--rate", "200k", "--duration", "500ms", "-w", &file, "--json"]);
     let sent = result["generator"]["sent"].as_u64().unwrap();
-    let (captured, shed, dropped) =
+    let (captured, missed, dropped) =
         (number(&result, "captured"), number(&result, "shed"), number(&result, "dropped"));
-    assert!(captured > 0 && captured + shed + dropped == sent, "{result}");
+    assert!(captured > 0 && captured + missed + dropped == sent, "{result}");
     let again = json(&["monitor", &format!("pcap:{file}"), "--json"]);
     assert_eq!(number(&again, "captured"), captured, "{again}");
     assert_eq!(again["summary"]["protocols"][0]["name"], "udp");

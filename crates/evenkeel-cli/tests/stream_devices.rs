@@ -1,4 +1,5 @@
-//! TCP on devices, as a user runs it, with the kernel and its programs on the other side. Needs root; says aloud if it is skipped.
+//! TCP on devices, as a user runs it, with the kernel and its programs on the other side. Needs root; says
+//! aloud if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -24,7 +25,7 @@ impl Running {
         Self(Some(child))
     }
 
-    /// Interrupts it. It must end by itself, with its books balanced, and print JSON.
+    /// Interrupts it. It must end by itself, with its counters balanced, and print JSON.
     fn interrupt(self) -> Value {
         signal(self.0.as_ref().unwrap(), "INT");
         let (status, result, said) = self.end();
@@ -140,7 +141,7 @@ fn a_peer_that_does_not_read_is_stopped_and_others_are_not() {
         let mut written = 0;
         let stopped = loop {
             match uninterrupted(|| deaf.write(&[7; 65_536])) {
-                Ok(octets) => written += octets,
+                Ok(bytes) => written += bytes,
                 Err(error) => break error.kind(),
             }
             assert!(written < 1 << 30, "nobody stops it");
@@ -155,7 +156,7 @@ fn a_peer_that_does_not_read_is_stopped_and_others_are_not() {
             if read == 0 {
                 break;
             }
-            assert!(buffer[..read].iter().all(|octet| *octet == 7));
+            assert!(buffer[..read].iter().all(|byte| *byte == 7));
             back += read;
         }
         assert_eq!(back, written);
@@ -172,7 +173,7 @@ fn send_reaches_the_kernel_over_a_network_interface() {
             let listener = TcpListener::bind((to, 0)).unwrap();
             let target = listener.local_addr().unwrap().to_string();
             let arguments =
-                ["send", "packet:ek0", "--to", &target, "--from", from, "--octets", "5M", "--json"];
+                ["send", "packet:ek0", "--to", &target, "--from", from, "--bytes", "5M", "--json"];
             let send = Running::start(&arguments);
             let (mut peer, _) = listener.accept().unwrap();
             peer.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -196,8 +197,7 @@ fn what_stands_in_the_way_of_a_connection_is_said_in_a_line() {
         veth();
         wait_for("ip link show ek0 up");
         let complaint = |to: &str| {
-            let (status, _, said) =
-                Running::start(&["send", "packet:ek0", "--to", to, "--octets", "5"]).end();
+            let (status, _, said) = Running::start(&["send", "packet:ek0", "--to", to, "--bytes", "5"]).end();
             assert_eq!(status, Some(1), "{said}");
             said
         };
@@ -212,10 +212,10 @@ fn a_peer_that_resets_is_told_of() {
         veth();
         let listener = TcpListener::bind(("10.77.0.1", 0)).unwrap();
         let target = listener.local_addr().unwrap().to_string();
-        let send = Running::start(&["send", "packet:ek0", "--to", &target, "--octets", "1G", "--json"]);
+        let send = Running::start(&["send", "packet:ek0", "--to", &target, "--bytes", "1G", "--json"]);
         let (mut peer, _) = listener.accept().unwrap();
         peer.read_exact(&mut [0; 1_000]).unwrap();
-        // With octets unread, the kernel resets.
+        // With bytes unread, the kernel resets.
         drop(peer);
         let (status, result, said) = send.end();
         assert_eq!((status, said), (Some(1), format!("evenkeel: {target}: connection reset by peer\n")));
@@ -230,7 +230,8 @@ fn curl_fetches_a_document_again_and_again_over_one_connection() {
         wait_for("ping -c 1 -w 1 10.77.0.2");
         wait_for("ping -c 1 -w 1 fd77::2");
         let got = shell(
-            "curl -s -S http://10.77.0.2/ -w '%{size_download} %{num_connects}\\n' -o /dev/null http://10.77.0.2/ -o /dev/null",
+            "curl -s -S http://10.77.0.2/ -w '%{size_download} %{num_connects}\\n' -o /dev/null \
+             http://10.77.0.2/ -o /dev/null",
         );
         assert_eq!(got, "3000000 1\n3000000 0\n");
         let hashes = shell("for i in 1 2 3; do curl -s -S -g 'http://[fd77::2]/' | sha256sum & done; wait");
@@ -241,7 +242,8 @@ fn curl_fetches_a_document_again_and_again_over_one_connection() {
     });
 }
 
-/// Who says nothing, who says it a byte at a time, and who does not take the answer; but not who takes it slowly.
+/// Who says nothing, who says it a byte at a time, and who does not take the answer; but not who takes it
+/// slowly.
 #[test]
 fn clients_that_take_too_long_are_closed_and_slow_ones_are_not() {
     in_namespace("clients_that_take_too_long_are_closed_and_slow_ones_are_not", || {

@@ -10,12 +10,13 @@ use common::{command, evenkeel, json, signal};
 use serde_json::Value;
 
 const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"];
-/// How long a connection may take on a machine that is busy with other things: none of these tests is about speed.
+/// How long a connection may take on a machine that is busy with other things: none of these tests is about
+/// speed.
 const PATIENCE: &str = "120s";
 
 fn conserved(result: &Value, other: &str) {
-    for books in [&result["books"], &result[other]["books"]] {
-        assert_eq!(books["conserved"], true, "{result}");
+    for counters in [&result["books"], &result[other]["books"]] {
+        assert_eq!(counters["conserved"], true, "{result}");
     }
 }
 
@@ -26,7 +27,7 @@ fn what_is_sent_comes_back_over_every_architecture_and_both_families() {
             let result = json(&[
                 "send",
                 "cable",
-                "--octets",
+                "--bytes",
                 "3M",
                 "--to",
                 to,
@@ -51,10 +52,10 @@ fn what_is_sent_comes_back_over_every_architecture_and_both_families() {
 
 /// What does not fit into the SYN follows, as always.
 #[test]
-fn with_fast_open_the_first_octets_go_along_with_the_syn_of_a_second_connection() {
-    for (octets, architecture) in [("900", "soft-lrp"), ("3M", "eager"), ("3M", "ni-lrp")] {
+fn with_fast_open_the_first_bytes_go_along_with_the_syn_of_a_second_connection() {
+    for (bytes, architecture) in [("900", "soft-lrp"), ("3M", "eager"), ("3M", "ni-lrp")] {
         let fixed = ["send", "cable", "--fast-open", "--duration", PATIENCE, "--json"];
-        let result = json(&[&fixed[..], &["--octets", octets, "--architecture", architecture]].concat());
+        let result = json(&[&fixed[..], &["--bytes", bytes, "--architecture", architecture]].concat());
         assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
         assert_eq!(result["octets_in"], result["octets_out"], "{result}");
         let counters = |side: &Value, name: &str| side["tcp"]["counters"][name].as_u64().unwrap_or(0);
@@ -73,7 +74,7 @@ fn a_sink_gives_nothing_back() {
         "send",
         "cable",
         "--sink",
-        "--octets",
+        "--bytes",
         "200k",
         "--to",
         "10.77.0.1:9",
@@ -104,7 +105,7 @@ fn standard_input_goes_there_and_back_to_standard_output() {
     writing.join().unwrap();
     let report = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{report}");
-    assert!(output.stdout == said, "{} octets came back of {}", output.stdout.len(), said.len());
+    assert!(output.stdout == said, "{} bytes came back of {}", output.stdout.len(), said.len());
     assert!(report.contains("complete") && report.contains("retrans:"), "{report}");
 }
 
@@ -125,7 +126,7 @@ fn a_file_is_sent_and_what_comes_back_is_written_to_a_file() {
 /// Not all that was to be sent was, nor written: that is no success. Nobody waits for the rest.
 #[test]
 fn a_reader_that_goes_away_ends_it() {
-    let mut child = command(&["send", "cable", "--octets", "1G", "--output", "-", "--duration", PATIENCE])
+    let mut child = command(&["send", "cable", "--bytes", "1G", "--output", "-", "--duration", PATIENCE])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -150,7 +151,7 @@ fn servers_serve_many_connections_over_every_architecture() {
                 "30",
                 "--count",
                 "90",
-                "--octets",
+                "--bytes",
                 "20k",
                 "--architecture",
                 architecture,
@@ -219,7 +220,7 @@ fn ten_thousand_connections_at_a_time() {
             clients,
             "--count",
             clients,
-            "--octets",
+            "--bytes",
             "100",
             "--connections=3",
             "--duration",
@@ -248,10 +249,10 @@ fn what_nobody_can_connect_to_is_said() {
 }
 
 #[test]
-fn ctrl_c_ends_a_server_and_a_client_with_their_books_balanced() {
+fn ctrl_c_ends_a_server_and_a_client_with_their_counters_that_add_up() {
     for arguments in [
-        &["echo", "cable", "--tcp", "--octets", "10G", "--duration", "1h", "--json"][..],
-        &["send", "cable", "--octets", "1000G", "--json"],
+        &["echo", "cable", "--tcp", "--bytes", "10G", "--duration", "1h", "--json"][..],
+        &["send", "cable", "--bytes", "1000G", "--json"],
     ] {
         let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         common::pause();

@@ -1,8 +1,9 @@
 //! Classic BPF: packet filters as `tcpdump` compiles them, run without trusting them.
 //!
-//! McCanne and Jacobson, *The BSD Packet Filter* (USENIX 1993). A program is a list of instructions for a machine with an accumulator, an
-//! index register and sixteen words of memory; it returns how many octets of a frame to keep, none if the frame is not wanted. Jumps
-//! go forward only, so every program ends. What is read outside of the frame rejects it.
+//! McCanne and Jacobson, *The BSD Packet Filter* (USENIX 1993). A program is a list of instructions for a
+//! machine with an accumulator, an index register and sixteen words of memory; it returns how many bytes of a
+//! frame to keep, none if the frame is not wanted. Jumps go forward only, so every program ends. What is read
+//! outside of the frame rejects it.
 
 use core::fmt;
 
@@ -33,7 +34,8 @@ pub struct Program {
 pub enum ProgramError {
     /// None, or more than 4096.
     Length(usize),
-    /// The instruction at this place does not exist, or divides by zero, shifts too far or names a word of memory that is not there.
+    /// The instruction at this place does not exist, or divides by zero, shifts too far or names a word of
+    /// memory that is not there.
     Instruction(usize),
     /// The jump at this place leaves the program.
     Jump(usize),
@@ -68,7 +70,7 @@ const MEMORY_WORDS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Load(Size, Where),
-    /// Four times the low half of an octet: the length of an IPv4 header.
+    /// Four times the low half of an byte: the length of an IPv4 header.
     LoadHeaderLength(u32),
     Accumulator(Source),
     Index(Source),
@@ -88,7 +90,7 @@ enum Operation {
 enum Size {
     Word,
     Half,
-    Octet,
+    Byte,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,12 +174,12 @@ impl Program {
         &self.instructions
     }
 
-    /// The same program, which keeps no more than `octets` of a frame, and at least one.
+    /// The same program, which keeps no more than `bytes` of a frame, and at least one.
     #[must_use]
-    pub fn cut_to(&self, octets: u32) -> Self {
-        let octets = octets.max(1);
+    pub fn cut_to(&self, bytes: u32) -> Self {
+        let bytes = bytes.max(1);
         let cut = |&instruction| match instruction {
-            Instruction { code: RETURN, k, .. } => Instruction { k: k.min(octets), ..instruction },
+            Instruction { code: RETURN, k, .. } => Instruction { k: k.min(bytes), ..instruction },
             _ => instruction,
         };
         let instructions: Box<[Instruction]> = self.instructions.iter().map(cut).collect();
@@ -185,15 +187,15 @@ impl Program {
         Self::new(&instructions).unwrap_or_else(|_| self.clone())
     }
 
-    /// A program that keeps so many octets of every frame.
+    /// A program that keeps so many bytes of every frame.
     #[must_use]
-    pub fn everything(octets: u32) -> Self {
-        let instructions = [Instruction { code: RETURN, jt: 0, jf: 0, k: octets }].into();
-        Self { operations: [Operation::Return(octets)].into(), instructions }
+    pub fn everything(bytes: u32) -> Self {
+        let instructions = [Instruction { code: RETURN, jt: 0, jf: 0, k: bytes }].into();
+        Self { operations: [Operation::Return(bytes)].into(), instructions }
     }
 
-    /// Runs it on a frame that had `original_bytes` on the wire: the octets to keep (which may be more than there are), zero if the
-    /// frame is not wanted.
+    /// Runs it on a frame that had `original_bytes` on the wire: the bytes to keep (which may be more than
+    /// there are), zero if the frame is not wanted.
     #[must_use]
     pub fn run(&self, frame: &[u8], original_bytes: usize) -> u32 {
         // What is read outside of the frame, or divided by zero, rejects it.
@@ -213,9 +215,9 @@ impl Program {
                     let holds = condition.holds(a, operand.value(x));
                     next += usize::from(if holds { yes } else { no });
                 }
-                Operation::Return(octets) => return Some(octets),
+                Operation::Return(bytes) => return Some(bytes),
                 Operation::LoadHeaderLength(at) => {
-                    x = 4 * (load(frame, Size::Octet, Where::At(at), 0)? & 0xf);
+                    x = 4 * (load(frame, Size::Byte, Where::At(at), 0)? & 0xf);
                 }
                 Operation::Accumulator(source) => a = source.value(len, &memory),
                 Operation::Index(source) => x = source.value(len, &memory),
@@ -244,11 +246,11 @@ fn load(frame: &[u8], size: Size, place: Where, x: u32) -> Option<u32> {
         Where::At(at) => at,
         Where::FromIndex(at) => x.checked_add(at)?,
     };
-    let octets = frame.get(at as usize..)?;
+    let bytes = frame.get(at as usize..)?;
     Some(match size {
-        Size::Word => u32::from_be_bytes(*octets.first_chunk()?),
-        Size::Half => u16::from_be_bytes(*octets.first_chunk()?).into(),
-        Size::Octet => (*octets.first()?).into(),
+        Size::Word => u32::from_be_bytes(*bytes.first_chunk()?),
+        Size::Half => u16::from_be_bytes(*bytes.first_chunk()?).into(),
+        Size::Byte => (*bytes.first()?).into(),
     })
 }
 
@@ -309,7 +311,8 @@ impl Arithmetic {
     }
 }
 
-/// What an instruction means (linux/filter.h, pcap/bpf.h). `None` if it is not one, or could go wrong whatever the frame.
+/// What an instruction means (linux/filter.h, pcap/bpf.h). `None` if it is not one, or could go wrong
+/// whatever the frame.
 fn decode(Instruction { code, jt, jf, k }: Instruction) -> Option<Operation> {
     const CLASS: u16 = 0x07;
     // The eighth bit chooses between constant and index register; what is above nine bits does not exist.
@@ -347,7 +350,7 @@ fn decode_load(mode: u16, k: u32) -> Option<Operation> {
     let size = match mode & 0x18 {
         0x00 => Size::Word,
         0x08 => Size::Half,
-        0x10 => Size::Octet,
+        0x10 => Size::Byte,
         _ => return None,
     };
     Some(match (mode & !0x18, size) {

@@ -1,25 +1,26 @@
 //! The packet filter: copies of frames for packet monitors (TOCS 1997, section 9).
 //!
-//! A capture queue gets a copy of every frame that its filter wants, as far as it is to be kept. The filter runs where frames are taken from
-//! the interface. A full queue drops copies, never the frames themselves, and gives feedback as other queues do.
+//! A capture queue gets a copy of every frame that its filter wants, as far as it is to be kept. The filter
+//! runs where frames are taken from the interface. A full queue drops copies, never the frames themselves,
+//! and gives feedback as other queues do.
 //!
-//! Copies are octets, not frames: a queue keeps them close together in memory of its own, so that what is kept of a small frame costs as little
-//! as it is small.
+//! Copies are bytes, not frames: a queue keeps them close together in memory of its own, so that what is kept
+//! of a small frame costs as little as it is small.
 
 use core::fmt;
 use core::ops::Deref;
 
+use crate::byte_queue::{ByteQueue, Place};
 use crate::frame::{BUFFER_BYTES, Note};
 use crate::id::{InterfaceId, ProcessId};
-use crate::octets::{Octets, Place};
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::time::Instant;
 
 /// Decides which frames are wanted.
 pub trait Filter: fmt::Debug + Send {
-    /// How many octets of the frame, from the Ethernet header on, are to be kept; 0 if it is not wanted at all. On the wire it had
-    /// `original_bytes`.
+    /// How many bytes of the frame, from the Ethernet header on, are to be kept; 0 if it is not wanted at
+    /// all. On the wire it had `original_bytes`.
     fn keep(&mut self, frame: &[u8], original_bytes: usize) -> usize;
 }
 
@@ -28,7 +29,7 @@ pub trait Filter: fmt::Debug + Send {
 pub struct Capture {
     /// Which frames; `None` for all.
     pub filter: Option<Box<dyn Filter>>,
-    /// Octets kept of each frame at most. A frame buffer holds 1920.
+    /// ByteQueue kept of each frame at most. A frame buffer holds 1920.
     pub snaplen: usize,
     /// Frames the queue holds. The paper's has 32.
     pub limit_pkts: usize,
@@ -36,7 +37,8 @@ pub struct Capture {
     pub interface: Option<InterfaceId>,
     /// Frames that are sent, too.
     pub sent_too: bool,
-    /// Whether a queue that is nearly full holds back the rings that fill it. Not where these serve others too.
+    /// Whether a queue that is nearly full holds back the rings that fill it. Not where these serve others
+    /// too.
     pub feedback: bool,
 }
 
@@ -106,14 +108,14 @@ pub(crate) struct CaptureQueue {
     pub(crate) owner: ProcessId,
     wanted: Capture,
     queue: Queue<Seen>,
-    octets: Octets,
+    bytes: ByteQueue,
     counters: CaptureCounters,
     dropped_before: u64,
 }
 
-/// A sighting of a frame.
+/// A tapped of a frame.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sighting<'a> {
+pub(crate) struct Tapped<'a> {
     pub(crate) interface: InterfaceId,
     pub(crate) at: Instant,
     /// By this host.
@@ -122,7 +124,7 @@ pub(crate) struct Sighting<'a> {
     pub(crate) note: &'a Note,
 }
 
-/// What became of a sighting.
+/// What became of a tapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// On another interface, or in the other direction: no work for the filter.
@@ -135,16 +137,16 @@ pub(crate) enum Outcome {
 impl CaptureQueue {
     pub(crate) fn new(owner: ProcessId, wanted: Capture, gate: Gate) -> Self {
         let limit = wanted.limit_pkts.max(1);
-        let octets = Octets::new(limit, wanted.snaplen.min(BUFFER_BYTES));
+        let bytes = ByteQueue::new(limit, wanted.snaplen.min(BUFFER_BYTES));
         let counters = CaptureCounters::default();
-        Self { owner, wanted, queue: Queue::new(limit, gate), octets, counters, dropped_before: 0 }
+        Self { owner, wanted, queue: Queue::new(limit, gate), bytes, counters, dropped_before: 0 }
     }
 
     /// Shows a frame to the filter, and queues a copy if it is wanted.
     #[inline]
-    pub(crate) fn see(&mut self, sighting: &Sighting<'_>) -> Outcome {
-        let &Sighting { interface, at, bytes, note, .. } = sighting;
-        let sent = sighting.sent || note.sent;
+    pub(crate) fn see(&mut self, tapped: &Tapped<'_>) -> Outcome {
+        let &Tapped { interface, at, bytes, note, .. } = tapped;
+        let sent = tapped.sent || note.sent;
         let elsewhere = self.wanted.interface.is_some_and(|wanted| wanted != interface);
         if elsewhere || (sent && !self.wanted.sent_too) {
             return Outcome::NotShown;
@@ -158,7 +160,7 @@ impl CaptureQueue {
         }
         self.counters.accepted += 1;
         let kept = bytes.get(..keep.min(self.wanted.snaplen)).unwrap_or(bytes);
-        let place = if self.queue.has_room() { self.octets.push(kept) } else { None };
+        let place = if self.queue.has_room() { self.bytes.push(kept) } else { None };
         let Some(place) = place else {
             self.counters.dropped += 1;
             self.dropped_before += 1;
@@ -180,13 +182,14 @@ impl CaptureQueue {
     #[inline]
     pub(crate) fn front(&self) -> Option<Captured<'_>> {
         let seen = self.queue.iter().next()?;
-        Some(Captured { seen, bytes: self.octets.get(seen.place) })
+        Some(Captured { seen, bytes: self.bytes.get(seen.place) })
     }
 
-    /// The oldest frame is done with. Says whether input may resume now that it is gone; `None` if there was none.
+    /// The oldest frame is done with. Says whether input may resume now that it is gone; `None` if there was
+    /// none.
     pub(crate) fn pop(&mut self) -> Option<bool> {
         let place = self.queue.iter().next()?.place;
-        self.octets.pop(place);
+        self.bytes.pop(place);
         let resume = self.queue.drop_front();
         self.counters.delivered += 1;
         Some(resume)

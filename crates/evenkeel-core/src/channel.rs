@@ -1,7 +1,8 @@
 //! Channels: one receive queue per socket, shared by the interface and the receiver.
 //!
-//! A channel replaces the one queue that all IP traffic shares. It is bounded, and a frame that finds it full is discarded before any
-//! protocol work: overload at one socket ends at that socket. Source: NI channel, Druschel and Banga, OSDI 1996, section 3.
+//! A channel replaces the one queue that all IP traffic shares. It is bounded, and a frame that finds it full
+//! is discarded before any protocol work: overload at one socket ends at that socket. Source: NI channel,
+//! Druschel and Banga, OSDI 1996, section 3.
 
 use std::collections::VecDeque;
 
@@ -68,7 +69,7 @@ pub struct Channel {
     /// What each ring of it holds; none on any interface if 0.
     ring_pkts: usize,
     /// Whether the buffers of its queue are promised apart, to several together.
-    promised_apart: bool,
+    reserved_apart: bool,
     /// Rings of this channel on interfaces that demultiplex themselves.
     rings: Vec<(InterfaceId, Box<dyn RxQueue>)>,
     next_ring: usize,
@@ -84,7 +85,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// An empty, quiet channel that holds at most `capacity_pkts` frames. Allocates its queue here, never later.
+    /// An empty, quiet channel that holds at most `capacity_pkts` frames. Allocates its queue here, never
+    /// later.
     #[must_use]
     pub fn new(capacity_pkts: usize, gate: Gate) -> Self {
         Self {
@@ -92,7 +94,7 @@ impl Channel {
             capacity_pkts,
             armed: false,
             ring_pkts: capacity_pkts,
-            promised_apart: false,
+            reserved_apart: false,
             rings: Vec::new(),
             next_ring: 0,
             counters: Counters::default(),
@@ -103,15 +105,16 @@ impl Channel {
         }
     }
 
-    /// One whose queue takes memory as it needs it, up to that capacity, and keeps it; its buffers are promised apart. Has rings of
-    /// `ring_pkts`, or none if that is 0. Gives no feedback.
+    /// One whose queue takes memory as it needs it, up to that capacity, and keeps it; its buffers are
+    /// promised apart. Has rings of `ring_pkts`, or none if that is 0. Gives no feedback.
     pub(crate) fn growing(capacity_pkts: usize, ring_pkts: usize) -> Self {
-        Self { capacity_pkts, ring_pkts, promised_apart: true, ..Self::new(0, Gate::open()) }
+        Self { capacity_pkts, ring_pkts, reserved_apart: true, ..Self::new(0, Gate::open()) }
     }
 
-    /// One without rings, whatever interfaces there are, and whose buffers are promised apart. Gives no feedback.
+    /// One without rings, whatever interfaces there are, and whose buffers are promised apart. Gives no
+    /// feedback.
     pub(crate) fn without_rings(capacity_pkts: usize) -> Self {
-        Self { ring_pkts: 0, promised_apart: true, ..Self::new(capacity_pkts, Gate::open()) }
+        Self { ring_pkts: 0, reserved_apart: true, ..Self::new(capacity_pkts, Gate::open()) }
     }
 
     /// What each ring of it holds; 0 if it is to have none.
@@ -119,10 +122,10 @@ impl Channel {
         self.ring_pkts
     }
 
-    /// Buffers to be promised to it: every ring has its own, and so has the queue in the host's memory if there is an interface that leaves
-    /// demultiplexing to the host.
-    pub(crate) const fn promised_pkts(&self, (in_host, rings): (bool, usize)) -> usize {
-        let queue_pkts = if in_host && !self.promised_apart { self.capacity_pkts } else { 0 };
+    /// Buffers to be promised to it: every ring has its own, and so has the queue in the host's memory if
+    /// there is an interface that leaves demultiplexing to the host.
+    pub(crate) const fn reserved_pkts(&self, (in_host, rings): (bool, usize)) -> usize {
+        let queue_pkts = if in_host && !self.reserved_apart { self.capacity_pkts } else { 0 };
         queue_pkts + rings * self.ring_pkts
     }
 
@@ -156,7 +159,8 @@ impl Channel {
 
     /// Takes the oldest frame. Rings on interfaces are served round robin, after the host's own queue.
     ///
-    /// The second part says whether the frame comes from an interface's ring, and so has not been counted as received yet.
+    /// The second part says whether the frame comes from an interface's ring, and so has not been counted as
+    /// received yet.
     pub fn take(&mut self, pool: &mut Pool) -> Option<(InterfaceId, Frame, bool)> {
         if let Some((interface, frame)) = self.queue.pop_front() {
             return Some((interface, frame, false));
@@ -172,8 +176,8 @@ impl Channel {
         None
     }
 
-    /// Asks for one interrupt at the next arrival. Returns whether frames wait already: tested after arming, so that an
-    /// arrival in between is never missed.
+    /// Asks for one interrupt at the next arrival. Returns whether frames wait already: tested after arming,
+    /// so that an arrival in between is never missed.
     pub fn arm(&mut self) -> bool {
         self.armed = self.queue.is_empty();
         let waiting = self.rings.iter_mut().fold(false, |waiting, (_, ring)| ring.arm() || waiting);
@@ -222,10 +226,10 @@ impl Channel {
     /// Its counters; discards by interface rings included.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let shed: u64 = self.rings.iter().map(|(_, ring)| ring.shed()).sum();
+        let missed: u64 = self.rings.iter().map(|(_, ring)| ring.missed()).sum();
         Counters {
-            arrived: self.counters.arrived + shed,
-            discarded: self.counters.discarded + shed,
+            arrived: self.counters.arrived + missed,
+            discarded: self.counters.discarded + missed,
             ..self.counters
         }
     }
@@ -297,11 +301,11 @@ mod tests {
             false
         }
 
-        fn coming(&self) -> u64 {
+        fn buffered(&self) -> u64 {
             0
         }
 
-        fn shed(&self) -> u64 {
+        fn missed(&self) -> u64 {
             self.0
         }
     }

@@ -55,10 +55,11 @@ pub struct Config {
     pub secret: Option<Secret>,
     /// Limits of TCP, and what its connections have in common.
     pub tcp: EndpointConfig,
-    /// Segments that may wait in channels of connections, all together, under the lazy architectures. Default 4096; of use only once there are TCP
-    /// sockets. Under `soft-lrp` each connection may have half of those that are free, and no window is larger than that: 2.9 MB by default, whatever
-    /// [`tcp`](Self::tcp) says. [`Config::window_max`] says how large windows can be, [`Config::segment_pkts_for`] what it takes to have larger ones, and
-    /// [`crate::host::Host::tcp`] what is in effect.
+    /// Segments that may wait in channels of connections, all together, under the lazy architectures. Default
+    /// 4096; of use only once there are TCP sockets. Under `soft-lrp` each connection may have half of those
+    /// that are free, and no window is larger than that: 2.9 MB by default, whatever [`tcp`](Self::tcp) says.
+    /// [`Config::window_max`] says how large windows can be, [`Config::segment_pkts_for`] what it takes to
+    /// have larger ones, and [`crate::host::Host::tcp`] what is in effect.
     pub segment_pkts: usize,
     /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64.
     /// Others share that of the listener that they came by.
@@ -167,7 +168,8 @@ impl Default for Config {
 
 /// Of the buffers that are free, one in so many may be held by a connection's channel.
 pub(crate) const CHANNEL_SHARE: usize = 2;
-/// Bytes of payload in one buffer: a little less than fits Ethernet. A peer that sends smaller segments may have some dropped.
+/// Bytes of payload in one buffer: a little less than fits Ethernet. A peer that sends smaller segments may
+/// have some dropped.
 const PAYLOAD_BYTES: usize = 1_400;
 
 impl Config {
@@ -196,10 +198,12 @@ impl Config {
         }
     }
 
-    /// The largest window that TCP can promise with these settings; `None` if it is as large as [`tcp`](Self::tcp) says.
+    /// The largest window that TCP can promise with these settings; `None` if it is as large as
+    /// [`tcp`](Self::tcp) says.
     ///
-    /// Under `soft-lrp` all of a window may come before the process has its turn, and what the peer was told to send is not to be dropped: it is no larger
-    /// than what a connection's channel can hold if no other does, two segments at least.
+    /// Under `soft-lrp` all of a window may come before the process has its turn, and what the peer was told
+    /// to send is not to be dropped: it is no larger than what a connection's channel can hold if no other
+    /// does, two segments at least.
     #[must_use]
     pub fn window_max(&self) -> Option<usize> {
         let plan = self.plan();
@@ -211,7 +215,8 @@ impl Config {
         self.segment_pkts.div_ceil(CHANNEL_SHARE).max(2).saturating_mul(PAYLOAD_BYTES)
     }
 
-    /// What [`segment_pkts`](Self::segment_pkts) has to be at least for windows of so many bytes. Each is a buffer of the host's memory.
+    /// What [`segment_pkts`](Self::segment_pkts) has to be at least for windows of so many bytes. Each is a
+    /// buffer of the host's memory.
     #[must_use]
     pub const fn segment_pkts_for(window: usize) -> usize {
         window.div_ceil(PAYLOAD_BYTES).saturating_mul(CHANNEL_SHARE)

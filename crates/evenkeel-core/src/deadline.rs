@@ -52,8 +52,9 @@ deadlines! {
 
 /// All deadlines of a host.
 ///
-/// Of its parts there are few, and some say anew at the end of every unit when they have something to do: they are a list with its
-/// earliest at hand. Of sleeping processes there may be any number: they are timers in a wheel.
+/// Of its parts there are few, and some say anew at the end of every unit when they have something to do:
+/// they are a list with its earliest at hand. Of sleeping processes there may be any number: they are timers
+/// in a wheel.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     parts: [Instant; Deadline::PARTS.len()],

@@ -1,7 +1,8 @@
 //! The demultiplexing function: from a frame to a channel, before any protocol work.
 //!
-//! It is pure (the same frame and table give the same channel), self-contained, allocates nothing, and classifies every frame of the
-//! TCP/IP family, fragments included. Source: early demultiplexing, Druschel and Banga, OSDI 1996, section 3.
+//! It is pure (the same frame and table give the same channel), self-contained, allocates nothing, and
+//! classifies every frame of the TCP/IP family, fragments included. Source: early demultiplexing, Druschel
+//! and Banga, OSDI 1996, section 3.
 
 use crate::drop::{IpDrop, LinkDrop, Reason};
 use crate::id::ChannelId;
@@ -27,13 +28,15 @@ pub enum Binding {
         /// Those that want to open a connection (SYN without ACK), or all others.
         opens: bool,
     },
-    /// Segments of a connection. For adaptors only: a host that demultiplexes itself looks among its connections.
+    /// Segments of a connection. For adaptors only: a host that demultiplexes itself looks among its
+    /// connections.
     Connection(FourTuple),
     /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
     /// The price: what a neighbour says and the packet that it sends behind that may change places under the
     /// lazy architectures, like all that have different channels.
     Neighbor,
-    /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has bound.
+    /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has
+    /// bound.
     Control,
     /// The special channel of fragments whose first part has not come.
     Fragment,
@@ -65,7 +68,8 @@ pub enum Class {
     Channel(ChannelId),
     /// To this channel, and so do the later fragments of the same datagram: tell [`Table::note_fragment`].
     FirstFragment(ChannelId, FragmentKey),
-    /// A segment: to the channel of its connection, if whoever asks knows of one that the table does not, or else to this one, if there is one.
+    /// A segment: to the channel of its connection, if whoever asks knows of one that the table does not, or
+    /// else to this one, if there is one.
     Segment {
         /// Between whom; our end first.
         tuple: FourTuple,
@@ -87,12 +91,12 @@ pub struct FragmentKey {
     protocol: u8,
 }
 
-/// Datagrams in fragments that can be followed at the same time; an older one is forgotten, its later fragments then take the
-/// special channel, which is slower but not wrong.
+/// Datagrams in fragments that can be followed at the same time; an older one is forgotten, its later
+/// fragments then take the special channel, which is slower but not wrong.
 const FRAGMENT_SLOTS: usize = 1024;
 
-/// Headers behind the fixed one of IPv6 that are looked at: as many as IP input follows, eight in front of a fragment header, that header,
-/// and eight behind it; then the transport's.
+/// Headers behind the fixed one of IPv6 that are looked at: as many as IP input follows, eight in front of a
+/// fragment header, that header, and eight behind it; then the transport's.
 const HEADERS_MAX: usize = 18;
 
 /// Connections that can have a channel of their own on an adaptor.
@@ -121,7 +125,8 @@ pub struct Table {
 /// Channels by port and address.
 #[derive(Debug, Clone)]
 struct Ports {
-    /// Index into `ports` by port number, 0 for a port nobody has bound. One load for the common case, and no hashing. Empty until a port is bound.
+    /// Index into `ports` by port number, 0 for a port nobody has bound. One load for the common case, and no
+    /// hashing. Empty until a port is bound.
     by_port: Box<[u16]>,
     ports: Vec<Port>,
 }
@@ -165,13 +170,15 @@ impl Ports {
             None => entry.any = None,
             Some(address) => entry.exact.retain(|&(a, _)| a != address),
         }
-        // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of them.
+        // The slot stays with its port: ports are bound again and again, and there are at most 65 536 of
+        // them.
     }
 
     fn find(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
         let entry = self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))?;
         let exact = entry.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
-        // A socket bound to a group gets that group only; one bound to no address gets no group it has not joined.
+        // A socket bound to a group gets that group only; one bound to no address gets no group it has not
+        // joined.
         exact.or(if address.is_multicast() { None } else { entry.any })
     }
 
@@ -273,7 +280,8 @@ impl Table {
         if opens { &mut self.opening } else { &mut self.other }
     }
 
-    /// The changes that would make an empty table like this one, hardware addresses and followed fragments left out.
+    /// The changes that would make an empty table like this one, hardware addresses and followed fragments
+    /// left out.
     pub fn contents(&self) -> Vec<Change> {
         let special = [
             (Binding::Neighbor, self.neighbor),
@@ -381,7 +389,7 @@ impl Table {
         let mut addresses = [[0; 16]; 2];
         addresses[0].copy_from_slice(&header[8..24]);
         addresses[1].copy_from_slice(&header[24..40]);
-        let [source, destination] = addresses.map(|octets| IpAddress::Ipv6(Ipv6Address::from_octets(octets)));
+        let [source, destination] = addresses.map(|bytes| IpAddress::Ipv6(Ipv6Address::from_octets(bytes)));
         // What is behind the fixed header of a packet for somebody else is no business of ours (RFC 8200 4).
         if !self.addresses.contains(&destination) {
             return self.in_transit(destination);
@@ -464,7 +472,8 @@ impl Table {
         Class::Segment { tuple, opens, channel: connection.or_else(listening).or(control) }
     }
 
-    /// Remembers where the later fragments of a datagram go. Overwrites an older datagram that fell into the same slot.
+    /// Remembers where the later fragments of a datagram go. Overwrites an older datagram that fell into the
+    /// same slot.
     pub fn note_fragment(&mut self, key: FragmentKey, channel: ChannelId) {
         let slot = self.fragment_slot(&key);
         if let Some(place) = self.fragments.get_mut(slot) {
@@ -555,8 +564,9 @@ const fn fold(value: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// What receive-side scaling looks at: a hash of the destination address and, for UDP and TCP that is not in fragments, the
-/// destination port. It is what an Ethernet adaptor computes when set to hash the destination fields only.
+/// What receive-side scaling looks at: a hash of the destination address and, for UDP and TCP that is not in
+/// fragments, the destination port. It is what an Ethernet adaptor computes when set to hash the destination
+/// fields only.
 #[must_use]
 pub fn steering_hash(frame: &[u8]) -> u32 {
     let hash = match frame {
@@ -567,8 +577,9 @@ pub fn steering_hash(frame: &[u8]) -> u32 {
     hash.map_or(0, |word| (fold(word) >> 32) as u32)
 }
 
-/// What receive-side scaling looks at when its purpose is to spread load: a hash of both addresses and, for UDP and TCP that is not in
-/// fragments, both ports. All packets of a flow have the same. What is not IP has zero.
+/// What receive-side scaling looks at when its purpose is to spread load: a hash of both addresses and, for
+/// UDP and TCP that is not in fragments, both ports. All packets of a flow have the same. What is not IP has
+/// zero.
 #[must_use]
 pub fn flow_hash(frame: &[u8]) -> u32 {
     let source = match frame {
@@ -590,9 +601,9 @@ fn source_ipv4(packet: &[u8]) -> Option<u64> {
 
 fn source_ipv6(packet: &[u8]) -> Option<u64> {
     let (header, transport) = packet.split_first_chunk::<40>()?;
-    let source = header[8..24].chunks_exact(8).fold(0, |hash, half| {
-        fold(hash ^ half.iter().fold(0, |word, &octet| (word << 8) | u64::from(octet)))
-    });
+    let source = header[8..24]
+        .chunks_exact(8)
+        .fold(0, |hash, half| fold(hash ^ half.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte))));
     Some(source ^ u64::from(source_port(header[6], true, transport)))
 }
 
@@ -613,9 +624,9 @@ fn steer_ipv4(packet: &[u8]) -> Option<u64> {
 
 fn steer_ipv6(packet: &[u8]) -> Option<u64> {
     let (header, transport) = packet.split_first_chunk::<40>()?;
-    let destination = header[24..40].chunks_exact(8).fold(0, |hash, half| {
-        fold(hash ^ half.iter().fold(0, |word, &octet| (word << 8) | u64::from(octet)))
-    });
+    let destination = header[24..40]
+        .chunks_exact(8)
+        .fold(0, |hash, half| fold(hash ^ half.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte))));
     Some(destination ^ u64::from(steer_port(header[6], true, transport)))
 }
 

@@ -51,7 +51,8 @@ reasons! {
         Screen => "screen-full", "the screening queue was full: packets came faster than they were screened";
         Unscreened => "unscreened", "packets are to be screened, and nobody does";
         Capture => "capture-full", "the capture queue was full: a copy for a packet monitor";
-        Output => "output-queue-full", "the output queue of the interface was full, after all protocol work (output)";
+        Output => "output-queue-full", "the output queue of the interface was full, after all protocol work \
+            (output)";
         Closed => "closed", "the channel or socket was closed with frames in it";
     }
 }
@@ -69,15 +70,18 @@ reasons! {
         RouteDiscards => "route-discards", "its route is a blackhole, or says unreachable or prohibited";
         Refused => "refused", "to be forwarded, but screening refused it";
         UnknownProtocol => "ip-unknown-protocol", "no protocol above IP takes it";
-        FragmentOverlap => "fragment-overlap", "overlaps a fragment already held; the whole datagram is discarded (RFC 5722)";
-        FragmentEcn => "fragment-ecn", "some fragments of the datagram say that its transport knows ECN, others that it does not (RFC 3168)";
-        FragmentTooBig => "fragment-too-big", "would make a datagram of more than 65 535 octets";
+        FragmentOverlap => "fragment-overlap", "overlaps a fragment already held; the whole datagram is \
+            discarded (RFC 5722)";
+        FragmentEcn => "fragment-ecn", "some fragments of the datagram say that its transport knows ECN, \
+            others that it does not (RFC 3168)";
+        FragmentTooBig => "fragment-too-big", "would make a datagram of more than 65 535 bytes";
         FragmentTimeout => "fragment-timeout", "the rest of the datagram did not come in time";
         FragmentLimit => "fragment-limit", "reassembly holds as many datagrams or fragments as it may";
         BadIcmp => "bad-icmp", "malformed ICMP, ICMPv6, IGMP or MLD message";
         RateLimited => "icmp-rate-limited", "an ICMP error was due but over its rate limit";
         NoRoute => "no-route", "no route to the destination";
-        Unresolved => "neighbor-unresolved", "the next hop did not answer ARP or NDP, or too many packets wait for it (output)";
+        Unresolved => "neighbor-unresolved", "the next hop did not answer ARP or NDP, or too many packets \
+            wait for it (output)";
         TooBig => "too-big", "larger than the MTU of its way, and not to be fragmented";
     }
 }

@@ -5,14 +5,15 @@ use core::fmt;
 /// Room for one Ethernet frame of a 1500-byte MTU, a VLAN tag, and headers put in front of it.
 pub const BUFFER_BYTES: usize = 2048;
 
-/// Octets left free in front of a new frame's bytes, for headers that are added on the way down.
+/// Bytes left free in front of a new frame's bytes, for headers that are added on the way down.
 pub const HEADROOM: usize = 128;
 
 /// One link-layer frame in a buffer of its own, from the Ethernet header on, without FCS.
 ///
-/// A frame is moved, never copied, between the link and the socket; its buffer came from a [`Pool`] and goes back
-/// there. A frame that is merely dropped gives its memory back to the allocator, not to its pool, which then is one
-/// short: every path hands its frames on or recycles them, and the conservation check finds the one that does not.
+/// A frame is moved, never copied, between the link and the socket; its buffer came from a [`Pool`] and goes
+/// back there. A frame that is merely dropped gives its memory back to the allocator, not to its pool, which
+/// then is one short: every path hands its frames on or recycles them, and the conservation check finds the
+/// one that does not.
 pub struct Frame {
     buffer: Box<[u8]>,
     start: u32,
@@ -20,12 +21,12 @@ pub struct Frame {
     note: Note,
 }
 
-/// What a device knows of a frame beyond its octets: for packet monitors.
+/// What a device knows of a frame beyond its bytes: for packet monitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Note {
     /// When it passed, in nanoseconds since 1970; 0 if the device does not say.
     pub stamp_nanos: u64,
-    /// Octets that were cut off its end: by a snapshot length, or because no buffer is that large.
+    /// Bytes that were cut off its end: by a snapshot length, or because no buffer is that large.
     pub cut_bytes: u32,
     /// Sent by the operating system that this device is shared with, not received.
     pub sent: bool,
@@ -55,25 +56,26 @@ impl Frame {
         self.note = note;
     }
 
-    /// Octets in the frame.
+    /// Bytes in the frame.
     #[must_use]
     pub const fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Whether the frame has no octets.
+    /// Whether the frame has no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// The octets that [`Frame::resize`] could give at most.
+    /// The bytes that [`Frame::resize`] could give at most.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.buffer.len() - self.start as usize
     }
 
-    /// Sets the length to `len` octets, keeping the start. Octets that come into view keep what the buffer held.
+    /// Sets the length to `len` bytes, keeping the start. Bytes that come into view keep what the buffer
+    /// held.
     ///
     /// Returns false, and changes nothing, if the buffer has no room.
     #[must_use]
@@ -85,7 +87,7 @@ impl Frame {
         fits
     }
 
-    /// Takes `len` octets off the front (a header that has been read). Returns false if the frame is shorter.
+    /// Takes `len` bytes off the front (a header that has been read). Returns false if the frame is shorter.
     #[must_use]
     pub fn strip(&mut self, len: usize) -> bool {
         let fits = len <= self.len();
@@ -95,7 +97,7 @@ impl Frame {
         fits
     }
 
-    /// Opens `len` octets in front (a header to be written). Returns false if the headroom is used up.
+    /// Opens `len` bytes in front (a header to be written). Returns false if the headroom is used up.
     #[must_use]
     pub fn prepend(&mut self, len: usize) -> bool {
         let fits = len <= self.start as usize;
@@ -111,7 +113,8 @@ impl Frame {
         &mut self.buffer
     }
 
-    /// Declares octets `start..start + len` of the buffer to be the frame. Returns false if they are not inside it.
+    /// Declares bytes `start..start + len` of the buffer to be the frame. Returns false if they are not
+    /// inside it.
     #[must_use]
     pub fn set(&mut self, start: usize, len: usize) -> bool {
         let fits = start.checked_add(len).is_some_and(|end| end <= self.buffer.len());
@@ -131,8 +134,8 @@ impl fmt::Debug for Frame {
 
 /// Frame buffers of one host. Nothing is allocated per frame once the pool has grown to its size.
 ///
-/// The pool's size is the sum of what was promised to rings, channels and queues ([`Pool::grow`]), so memory is bounded
-/// by configuration and a full queue cannot starve another of buffers.
+/// The pool's size is the sum of what was promised to rings, channels and queues ([`Pool::grow`]), so memory
+/// is bounded by configuration and a full queue cannot starve another of buffers.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Box<[u8]>>,
@@ -179,7 +182,8 @@ impl Pool {
         pool
     }
 
-    /// Adds `pkts` buffers: the promise made when a ring, channel or queue of that size comes into being. Allocates.
+    /// Adds `pkts` buffers: the promise made when a ring, channel or queue of that size comes into being.
+    /// Allocates.
     ///
     /// # Errors
     /// [`PoolLimit`] if the limit given at the start would be passed; nothing is added then.
@@ -194,14 +198,16 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes back a promise of `pkts` buffers made by [`Pool::grow`]. Buffers now in use are freed as they come back.
+    /// Takes back a promise of `pkts` buffers made by [`Pool::grow`]. Buffers now in use are freed as they
+    /// come back.
     pub fn shrink(&mut self, pkts: usize) {
         self.capacity = self.capacity.saturating_sub(pkts);
         let surplus = self.free.len().saturating_sub(self.capacity);
         self.free.truncate(self.free.len() - surplus.min(pkts));
     }
 
-    /// Sets aside the memory of `pkts` buffers, for a queue that keeps its octets elsewhere: a promise like that of [`Pool::grow`].
+    /// Sets aside the memory of `pkts` buffers, for a queue that keeps its bytes elsewhere: a promise like
+    /// that of [`Pool::grow`].
     ///
     /// # Errors
     /// [`PoolLimit`] as there.
@@ -219,7 +225,8 @@ impl Pool {
         self.limit += pkts;
     }
 
-    /// An empty frame with [`HEADROOM`] in front, or `None` (counted) if all buffers are in use. Never allocates.
+    /// An empty frame with [`HEADROOM`] in front, or `None` (counted) if all buffers are in use. Never
+    /// allocates.
     #[must_use]
     pub fn take(&mut self) -> Option<Frame> {
         let Some(buffer) = self.free.pop() else {

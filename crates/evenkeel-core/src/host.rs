@@ -1,8 +1,9 @@
 //! A host: one core's network subsystem, and what runs next on that core.
 //!
-//! All work is cut into units. Every unit runs at a level; the highest level that has work runs first. Whoever drives the host makes time
-//! pass: a real core while the unit runs, a simulated one afterwards, as its machine model says. The order of calls is
-//! [`Host::turn`], [`Host::charge`] (in parts if need be), [`Host::finish`]; when `turn` finds nothing, [`Host::halt`].
+//! All work is cut into units. Every unit runs at a level; the highest level that has work runs first.
+//! Whoever drives the host makes time pass: a real core while the unit runs, a simulated one afterwards, as
+//! its machine model says. The order of calls is [`Host::turn`], [`Host::charge`] (in parts if need be),
+//! [`Host::finish`]; when `turn` finds nothing, [`Host::halt`].
 
 use crate::capture::CaptureCounters;
 use crate::channel;
@@ -168,16 +169,18 @@ impl Host {
         Ok(host)
     }
 
-    /// Gives it its secret, as in [`Config::secret`]; says whether it could. One that was configured stays, and so does that of a host which has had to do
-    /// with TCP: numbers and cookies it has given away depend on it.
+    /// Gives it its secret, as in [`Config::secret`]; says whether it could. One that was configured stays,
+    /// and so does that of a host which has had to do with TCP: numbers and cookies it has given away depend
+    /// on it.
     pub fn set_secret(&mut self, secret: Secret) -> bool {
         self.net.set_secret(secret)
     }
 
     /// Takes an interface, with the host's addresses on it. An IPv6 link-local address is added by itself.
     ///
-    /// Its frames are received as the host's architecture says. Of the lazy ones, which of the two it is follows from the interface: one that
-    /// demultiplexes does, for any other the host does. Both kinds may share a host.
+    /// Its frames are received as the host's architecture says. Of the lazy ones, which of the two it is
+    /// follows from the interface: one that demultiplexes does, for any other the host does. Both kinds may
+    /// share a host.
     ///
     /// # Errors
     /// [`AddInterfaceError`] says what to change.
@@ -190,7 +193,8 @@ impl Host {
         self.add_interface_as(interface, addresses, None, now)
     }
 
-    /// The same for an interface whose frames are received as `plan` says, beside interfaces that have other plans. A lazy plan needs a lazy host.
+    /// The same for an interface whose frames are received as `plan` says, beside interfaces that have other
+    /// plans. A lazy plan needs a lazy host.
     ///
     /// # Errors
     /// [`AddInterfaceError`]; nothing is changed then.
@@ -204,8 +208,8 @@ impl Host {
         self.add_interface_as(interface, addresses, Some(plan), now)
     }
 
-    /// The same for an interface whose driver knows nothing of polling: device work in the interrupt, and the shared IP queue, as in 4.2BSD,
-    /// beside interfaces that are polled. It can still livelock the host.
+    /// The same for an interface whose driver knows nothing of polling: device work in the interrupt, and the
+    /// shared IP queue, as in 4.2BSD, beside interfaces that are polled. It can still livelock the host.
     ///
     /// # Errors
     /// [`AddInterfaceError`]
@@ -231,8 +235,9 @@ impl Host {
         Ok(id)
     }
 
-    /// Puts another device in the place of an interface's, which is gone: addresses, routes, queues and limits stay. The hardware address and
-    /// the MTU are the new one's, and all addresses are announced again.
+    /// Puts another device in the place of an interface's, which is gone: addresses, routes, queues and
+    /// limits stay. The hardware address and the MTU are the new one's, and all addresses are announced
+    /// again.
     ///
     /// # Errors
     /// [`AddInterfaceError`]; the earlier one stays.
@@ -261,7 +266,8 @@ impl Host {
         self.net.stack.add_route(to, gateway, interface)
     }
 
-    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next packet on.
+    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next
+    /// packet on.
     ///
     /// # Errors
     /// [`RouteError`]; nothing is changed then.
@@ -347,7 +353,7 @@ impl Host {
         removed
     }
 
-    /// Sets the largest IP packet that leaves by an interface: 576 to 1920 octets.
+    /// Sets the largest IP packet that leaves by an interface: 576 to 1920 bytes.
     pub fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
         self.net.stack.set_mtu(interface, mtu);
     }
@@ -357,8 +363,9 @@ impl Host {
         self.admit(name, nice, Body::Program(program))
     }
 
-    /// Admits a process whose program is a thread outside: it enters the host to make its calls ([`Host::enter`]), and leaves again. It has
-    /// sockets, a share of the core for its protocol processing, and a bill, as any other. [`Host::kill`] ends it.
+    /// Admits a process whose program is a thread outside: it enters the host to make its calls
+    /// ([`Host::enter`]), and leaves again. It has sockets, a share of the core for its protocol processing,
+    /// and a bill, as any other. [`Host::kill`] ends it.
     pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
         let id = self.admit(name, nice, Body::Outside);
         self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
@@ -366,8 +373,9 @@ impl Host {
         id
     }
 
-    /// A thread outside makes calls as the process that it was [attached](Host::attach) as. Segments that have come for that process are
-    /// processed first, a unit of them; what follows from the calls leaves before this returns.
+    /// A thread outside makes calls as the process that it was [attached](Host::attach) as. Segments that
+    /// have come for that process are processed first, a unit of them; what follows from the calls leaves
+    /// before this returns.
     ///
     /// To be called between two units. The time it took is charged by [`Host::charge_process`].
     ///
@@ -385,11 +393,11 @@ impl Host {
         self.net.work.clear();
         if self.net.has_segments(process) {
             self.net.process_segments(process, now);
-            self.net.tell_programs();
+            self.net.notify_programs();
         }
         let result = call(&mut System { net: &mut self.net, process, now });
         self.net.last_read = None;
-        self.net.tell_programs();
+        self.net.notify_programs();
         self.net.send_tcp(now);
         self.net.transmit(now);
         self.wake(now);
@@ -465,8 +473,8 @@ impl Host {
         if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER }
     }
 
-    /// Sets the timers of those parts that only say when they next have something to do. To be called at the end
-    /// of every call that may have changed that.
+    /// Sets the timers of those parts that only say when they next have something to do. To be called at the
+    /// end of every call that may have changed that.
     fn note_deadlines(&mut self) {
         self.net.note_deadlines();
         self.net.deadlines.set(Deadline::Decay, self.decay_deadline());
@@ -498,7 +506,8 @@ impl Host {
         self.net.has_segments(id) && self.process(id).is_some_and(Process::prefers_protocol)
     }
 
-    /// Runs one unit of the highest level that has work. Its effects happen now; [`Host::work`] says what it did.
+    /// Runs one unit of the highest level that has work. Its effects happen now; [`Host::work`] says what it
+    /// did.
     ///
     /// `None` if there is nothing to do, or only to go on with a suspended step.
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
@@ -531,7 +540,7 @@ impl Host {
             Unit::Process(process) => self.step(process, now)?,
             Unit::Idle => self.net.idle_input(now),
         }
-        self.net.tell_programs();
+        self.net.notify_programs();
         self.send_segments(unit, now);
         self.net.transmit(now);
         self.wake(now);
@@ -547,8 +556,9 @@ impl Host {
 
     /// What TCP has to send leaves, unless it may soon leave together with more.
     ///
-    /// Protocol processing that wakes its own program is followed by that program's step, which will often answer, or close, or make room in its window:
-    /// the acknowledgment then goes with it (RFC 9293 3.8.6.3, RFC 1122 4.2.3.2). It waits for that step, if it comes within a few units.
+    /// Protocol processing that wakes its own program is followed by that program's step, which will often
+    /// answer, or close, or make room in its window: the acknowledgment then goes with it (RFC 9293 3.8.6.3,
+    /// RFC 1122 4.2.3.2). It waits for that step, if it comes within a few units.
     fn send_segments(&mut self, unit: Unit, now: Instant) {
         if self.may_be_answered_soon(unit) && self.net.may_hold_segments() {
             self.net.hold_segments();
@@ -557,7 +567,8 @@ impl Host {
         }
     }
 
-    /// Whether a process has done protocol processing that ends its own sleep, and its program has not had a step since.
+    /// Whether a process has done protocol processing that ends its own sleep, and its program has not had a
+    /// step since.
     fn may_be_answered_soon(&self, unit: Unit) -> bool {
         let held = self.net.holds_segments();
         let Unit::Process(id) = unit else { return held };
@@ -567,8 +578,8 @@ impl Host {
         held || process.sleep.is_some() && self.net.ready.is_to_be_woken(id)
     }
 
-    /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one again. [`Host::work`] then
-    /// says whether that took a switch.
+    /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one
+    /// again. [`Host::work`] then says whether that took a switch.
     pub fn resume(&mut self, process: ProcessId) {
         self.net.work.clear();
         self.switch_to(process);
@@ -674,7 +685,8 @@ impl Host {
         }
     }
 
-    /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing of.
+    /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing
+    /// of.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
         self.net.ready.wake_process(process);
         self.wake(now);
@@ -720,12 +732,14 @@ impl Host {
         }
     }
 
-    /// Charges time that was spent on the host's behalf outside of its units: to the level of processes, and to none of them.
+    /// Charges time that was spent on the host's behalf outside of its units: to the level of processes, and
+    /// to none of them.
     pub fn charge_control(&mut self, elapsed: Duration) {
         self.cpu[Level::Process as usize] += elapsed;
     }
 
-    /// What the scheduler is to count of time that a process has used: all of it, or the less the fuller the queue that it reads.
+    /// What the scheduler is to count of time that a process has used: all of it, or the less the fuller the
+    /// queue that it reads.
     fn by_queue_length(&self, process: ProcessId, elapsed: Duration) -> Duration {
         if self.net.config.feedback.is_none_or(|f| f.by != FeedbackBy::Length) {
             return elapsed;
@@ -738,7 +752,8 @@ impl Host {
         elapsed * 100 / (100 + 3 * u32::from(filled_percent))
     }
 
-    /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come meanwhile.
+    /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come
+    /// meanwhile.
     pub fn finish(&mut self, ran: &Ran, now: Instant) {
         self.end_unit(ran, now);
         self.net.note_finish();
@@ -747,7 +762,8 @@ impl Host {
 
     fn end_unit(&mut self, ran: &Ran, now: Instant) {
         if ran.level == Level::SoftInterrupt {
-            // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new dispatch.
+            // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new
+            // dispatch.
             self.in_soft_interrupt = self.net.has_ip_queue();
         }
         if ran.level == Level::PollingThread {
@@ -817,7 +833,7 @@ impl Host {
             self.net.close(socket, now);
         }
         self.net.end_processing(id);
-        self.net.tell_programs();
+        self.net.notify_programs();
         self.net.send_tcp(now);
         self.net.transmit(now);
         self.scheduler.retire(id);
@@ -847,7 +863,8 @@ impl Host {
         })
     }
 
-    /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after all.
+    /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after
+    /// all.
     pub fn halt(&mut self, now: Instant) -> bool {
         if !self.scheduler.has_runnable() {
             self.net.poller.idle();
@@ -858,7 +875,7 @@ impl Host {
         !pending && self.select(now).is_none()
     }
 
-    // --- Books and bills ---
+    // --- HostCounters and bills ---
 
     /// Where every frame went.
     #[must_use]
@@ -866,7 +883,7 @@ impl Host {
         &self.net.ledger
     }
 
-    /// Balances the books.
+    /// Balances the counters.
     ///
     /// # Errors
     /// [`Imbalance`]: a bug.
@@ -880,7 +897,8 @@ impl Host {
         self.net.queued()
     }
 
-    /// Frames on the way out: they wait for a neighbour's address or in an output queue, or have left and their buffers have not been taken back.
+    /// Frames on the way out: they wait for a neighbour's address or in an output queue, or have left and
+    /// their buffers have not been taken back.
     #[must_use]
     pub fn waiting_to_leave(&self) -> u64 {
         self.net.stack.held() + self.net.links.output_queued() + self.net.links.unreclaimed()
@@ -892,8 +910,8 @@ impl Host {
         self.net.links.traffic(interface)
     }
 
-    /// Nothing is forwarded any more that no process has screened. Without this only the first process that screens sees to it, which may have its
-    /// first turn after the first packets have passed.
+    /// Nothing is forwarded any more that no process has screened. Without this only the first process that
+    /// screens sees to it, which may have its first turn after the first packets have passed.
     pub fn require_screening(&mut self) {
         self.net.require_screening();
     }
@@ -922,10 +940,11 @@ impl Host {
         self.net.in_rings()
     }
 
-    /// Frames that receive rings have and hold back for a few milliseconds ([`crate::interface::RxQueue::coming`]).
+    /// Frames that receive rings have and hold back for a few milliseconds
+    /// ([`crate::interface::RxQueue::buffered`]).
     #[must_use]
-    pub fn coming(&self) -> u64 {
-        self.net.links.coming()
+    pub fn buffered(&self) -> u64 {
+        self.net.links.buffered()
     }
 
     /// CPU time spent at a level.

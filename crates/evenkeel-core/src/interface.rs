@@ -35,7 +35,7 @@ pub trait RxQueue: fmt::Debug + Send {
 
     /// Frames that are in the ring, but not to be seen yet: their device gathers a few before it hands them
     /// over. They come without anything else having to happen.
-    fn coming(&self) -> u64;
+    fn buffered(&self) -> u64;
 
     /// Enables the interrupt: the next arrival wakes whoever drives this host, once. To be called when about
     /// to halt.
@@ -44,7 +44,7 @@ pub trait RxQueue: fmt::Debug + Send {
     fn arm(&mut self) -> bool;
 
     /// Frames shed because this ring was full, or had no buffer.
-    fn shed(&self) -> u64;
+    fn missed(&self) -> u64;
 }
 
 /// A network interface: receive rings and a transmit side.
@@ -60,7 +60,7 @@ pub trait Interface: fmt::Debug + Send {
     /// Its hardware address.
     fn address(&self) -> EthernetAddress;
 
-    /// Largest IP packet in octets (Ethernet header not counted), as Linux counts the MTU.
+    /// Largest IP packet in bytes (Ethernet header not counted), as Linux counts the MTU.
     fn mtu(&self) -> usize;
 
     /// Called once when a host takes the interface: lets the host's pool grow by what the rings hold, and

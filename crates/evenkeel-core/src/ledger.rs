@@ -4,14 +4,16 @@ use core::fmt;
 
 use crate::drop::Reason;
 
-/// Counts of what became of frames, kept so that the books can be balanced at any moment.
+/// Counts of what became of frames, kept so that the counters can be balanced at any moment.
 ///
 /// Input: `received + duplicated = delivered + consumed + forwarded + dropped(input reasons) + queued`.
-/// Output: `originated + forwarded = transmitted + dropped(output reasons) + held`, where `held` waits for a neighbour.
+/// Output: `originated + forwarded = transmitted + dropped(output reasons) + held`, where `held` waits for a
+/// neighbour.
 ///
-/// A packet for somebody else leaves the input side and enters the output side when it has its way: what is dropped before
-/// that is dropped on input. If it then leaves in fragments, those beyond the first are originated. A datagram of several fragments counts as its frames. `queued` and `held` are not counters: they are asked of the
-/// queues themselves when the books are checked.
+/// A packet for somebody else leaves the input side and enters the output side when it has its way: what is
+/// dropped before that is dropped on input. If it then leaves in fragments, those beyond the first are
+/// originated. A datagram of several fragments counts as its frames. `queued` and `held` are not counters:
+/// they are asked of the queues themselves when the counters are checked.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     /// Frames taken from interfaces, or found in channels that an interface filled.
@@ -48,7 +50,7 @@ impl Default for Ledger {
     }
 }
 
-/// The books do not balance: a frame was lost or counted twice.
+/// The counters do not balance: a frame was lost or counted twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imbalance {
     /// Which side: `input` or `output`.
@@ -97,7 +99,7 @@ impl Ledger {
             .filter(|&(_, input, output)| input + output > 0)
     }
 
-    /// Balances the books, given the frames now queued on the way up and held on the way down.
+    /// Balances the counters, given the frames now queued on the way up and held on the way down.
     ///
     /// # Errors
     /// [`Imbalance`] of the side that does not add up: a bug in evenkeel, never the fault of input.
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forwarded_frame_is_in_both_books() {
+    fn a_forwarded_frame_is_counted_on_both_sides() {
         let mut ledger = Ledger { received: 2, forwarded: 2, transmitted: 1, ..Ledger::default() };
         assert_eq!(ledger.check(0, 1), Ok(()));
         ledger.originated = 1;

@@ -1,10 +1,12 @@
 //! evenkeel's core: one core's worth of network subsystem, sans-IO.
 //!
-//! It takes frames and the time, and gives frames, deadlines and events. It reads no clock, starts no thread, makes no
-//! system call and has no randomness of its own, so the same code runs on a real core and in virtual time.
+//! It takes frames and the time, and gives frames, deadlines and events. It reads no clock, starts no thread,
+//! makes no system call and has no randomness of its own, so the same code runs on a real core and in virtual
+//! time.
 #![forbid(unsafe_code)]
 
 pub mod bpf;
+mod byte_queue;
 pub mod cable;
 pub mod capture;
 pub mod channel;
@@ -20,7 +22,6 @@ pub mod interface;
 pub mod ledger;
 mod link;
 mod net;
-mod octets;
 pub mod poll;
 pub mod process;
 mod queue;

@@ -10,8 +10,8 @@ pub use crate::id::ProcessId;
 
 /// A program: what a process does, cut into steps.
 ///
-/// A step is what a program does between two points where it could be descheduled: typically one system call and the work that
-/// follows from it. It never blocks; it asks to.
+/// A step is what a program does between two points where it could be descheduled: typically one system call
+/// and the work that follows from it. It never blocks; it asks to.
 pub trait Program: fmt::Debug + Send {
     /// Does one step.
     fn step(&mut self, system: &mut System<'_>) -> Step;
@@ -37,10 +37,12 @@ pub enum Step {
 pub(crate) enum Body {
     /// A user's program.
     Program(Box<dyn Program>),
-    /// A proxy daemon: protocol input for traffic that has no socket, at a process's priority and on its bill.
+    /// A proxy daemon: protocol input for traffic that has no socket, at a process's priority and on its
+    /// bill.
     Daemon(ChannelId),
-    /// A thread outside of the host, which enters it to make its calls ([`Host::enter`](crate::host::Host::enter)). Its protocol processing is
-    /// scheduled like that of any process.
+    /// A thread outside of the host, which enters it to make its calls
+    /// ([`Host::enter`](crate::host::Host::enter)). Its protocol processing is scheduled like that of any
+    /// process.
     Outside,
     /// Taken out while it runs.
     Running,
@@ -76,8 +78,8 @@ pub(crate) struct Process {
     pub(crate) protocol: Protocol,
 }
 
-/// Asynchronous protocol processing: a second thread of a process, as it were, with the process's priority and on its bill (OSDI 1996, section
-/// 3.4).
+/// Asynchronous protocol processing: a second thread of a process, as it were, with the process's priority
+/// and on its bill (OSDI 1996, section 3.4).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Protocol {
     /// A step of it is done, and its time is not over yet.
@@ -87,7 +89,8 @@ pub(crate) struct Protocol {
 }
 
 impl Process {
-    /// Whether protocol processing, if there is any to do, comes before the program: because that sleeps, or has had more time of late.
+    /// Whether protocol processing, if there is any to do, comes before the program: because that sleeps, or
+    /// has had more time of late.
     pub(crate) fn prefers_protocol(&self) -> bool {
         self.sleep.is_some() || self.protocol.ahead <= 0
     }

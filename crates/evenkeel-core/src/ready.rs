@@ -1,8 +1,9 @@
 //! Readiness: what each descriptor is ready for, who waits for it, and where a process hears of it.
 //!
-//! One table serves every kind of descriptor. Whoever makes a descriptor ready raises its bits; that wakes whoever
-//! waits for it, and puts it into the event queue of its process. Bits are hints from below: a receive call that finds nothing is the last
-//! word. Source: INTERESTED, READY and hints, Banga and Mogul, USENIX 1998, section 4.
+//! One table serves every kind of descriptor. Whoever makes a descriptor ready raises its bits; that wakes
+//! whoever waits for it, and puts it into the event queue of its process. Bits are hints from below: a
+//! receive call that finds nothing is the last word. Source: INTERESTED, READY and hints, Banga and Mogul,
+//! USENIX 1998, section 4.
 
 use core::fmt;
 use core::task::Waker;
@@ -152,7 +153,8 @@ struct EventQueue {
 }
 
 impl EventQueue {
-    /// Forgets those that have been closed. Done when they are half of all, so that it costs the same for each in the long run.
+    /// Forgets those that have been closed. Done when they are half of all, so that it costs the same for
+    /// each in the long run.
     fn sweep(&mut self, entries: &mut [Entry], owner: Option<ProcessId>) {
         let mut keep = |id: &SocketId, flag: fn(&mut Entry) -> &mut bool| {
             let entry = entries.get_mut(id.0 as usize).filter(|entry| entry.owner == owner);
@@ -264,7 +266,8 @@ impl ReadyTable {
 
     // --- Waiters ---
 
-    /// Has `waiter` woken, once, when the descriptor is ready for any of `interest`. A waker that waits for it already is not put down twice.
+    /// Has `waiter` woken, once, when the descriptor is ready for any of `interest`. A waker that waits for
+    /// it already is not put down twice.
     pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter, interest: Ready) {
         if let Waiter::Outside(waker) = &waiter {
             self.forget_waker(id, waker);
@@ -368,7 +371,8 @@ impl ReadyTable {
         Some(self.events.get(process.0 as usize)?.as_ref()?.descriptor)
     }
 
-    /// Gives a process an event queue, which is the descriptor `descriptor`. Of what is ready already it hears at once.
+    /// Gives a process an event queue, which is the descriptor `descriptor`. Of what is ready already it
+    /// hears at once.
     pub(crate) fn open_events(&mut self, process: ProcessId, descriptor: SocketId) {
         let index = process.0 as usize;
         if index >= self.events.len() {
@@ -419,7 +423,8 @@ impl ReadyTable {
         }
     }
 
-    /// The next descriptor to look at before the process sleeps on its event queue: whether it is ready is to be found out anew.
+    /// The next descriptor to look at before the process sleeps on its event queue: whether it is ready is to
+    /// be found out anew.
     pub(crate) fn next_unchecked(&mut self, process: ProcessId) -> Option<SocketId> {
         loop {
             let id = self.events.get_mut(process.0 as usize)?.as_mut()?.unchecked.pop()?;

@@ -1,7 +1,8 @@
 //! The receive architectures.
 //!
-//! An architecture is nothing but a choice: which level runs which unit of work, where queues stand between them, and what happens when
-//! one is full. The choices are written down here, as data; the units themselves are in `net` and know of no architecture.
+//! An architecture is nothing but a choice: which level runs which unit of work, where queues stand between
+//! them, and what happens when one is full. The choices are written down here, as data; the units themselves
+//! are in `net` and know of no architecture.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,12 +10,14 @@ use core::str::FromStr;
 /// How received frames get to programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Architecture {
-    /// 4.2BSD: device work in the interrupt, protocol input in the software interrupt, through one shared IP queue.
+    /// 4.2BSD: device work in the interrupt, protocol input in the software interrupt, through one shared IP
+    /// queue.
     Eager,
-    /// Mogul and Ramakrishnan: interrupts only start polling; the polling thread processes each frame to completion, with a quota,
-    /// round robin, and feedback from full queues.
+    /// Mogul and Ramakrishnan: interrupts only start polling; the polling thread processes each frame to
+    /// completion, with a quota, round robin, and feedback from full queues.
     Polled,
-    /// Demultiplexing in the interrupt, early discard if the socket queue is full, protocol input still eager. A control experiment.
+    /// Demultiplexing in the interrupt, early discard if the socket queue is full, protocol input still
+    /// eager. A control experiment.
     EarlyDemux,
     /// Lazy receiver processing with demultiplexing in software.
     SoftLrp,
@@ -102,9 +105,10 @@ impl Plan {
     /// A driver that knows nothing of polling: 4.2BSD's, with the shared IP queue.
     pub const LEGACY: Self = Self { device: DeviceWork::Interrupt, then: AfterDevice::IpQueue };
 
-    /// The plan of an architecture. Two of them leave open where device work is done: `soft-lrp` (in the interrupt, as in its paper, or
-    /// polled, as both papers suggest) and `polled` (all of it at interrupt level is the paper's alternative without a polling thread).
-    /// [`DeviceWork::None`], which is `ni-lrp`'s alone, is taken for polled there.
+    /// The plan of an architecture. Two of them leave open where device work is done: `soft-lrp` (in the
+    /// interrupt, as in its paper, or polled, as both papers suggest) and `polled` (all of it at interrupt
+    /// level is the paper's alternative without a polling thread). [`DeviceWork::None`], which is `ni-lrp`'s
+    /// alone, is taken for polled there.
     #[must_use]
     pub const fn of(architecture: Architecture, device_work: DeviceWork) -> Self {
         let device_work = match device_work {

@@ -10,12 +10,13 @@ use crate::time::{Duration, Instant};
 /// Which scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// Stride scheduling: shares in proportion to weights, which follow `nice` by a factor of 1.25 a step. Exact within a
-    /// millisecond, and a process that seldom runs is served at once.
+    /// Stride scheduling: shares in proportion to weights, which follow `nice` by a factor of 1.25 a step.
+    /// Exact within a millisecond, and a process that seldom runs is served at once.
     #[default]
     Stride,
-    /// Decay-usage priorities as in 4.3BSD: recent CPU lowers priority, waiting restores it. What the papers' hosts ran. Coarse:
-    /// processes that differ by less than 160 ms of recent CPU are equals, and equals take turns of 100 ms.
+    /// Decay-usage priorities as in 4.3BSD: recent CPU lowers priority, waiting restores it. What the papers'
+    /// hosts ran. Coarse: processes that differ by less than 160 ms of recent CPU are equals, and equals take
+    /// turns of 100 ms.
     DecayUsage,
 }
 
@@ -39,8 +40,8 @@ pub(crate) struct Share {
     /// Recent CPU in nanoseconds (decay-usage), or virtual time (stride).
     usage: u64,
     runnable: bool,
-    /// Has just been woken and not run since. Decay-usage: the priority it slept at holds until it has (4.3BSD `tsleep`
-    /// priorities). Stride: it need not wait for the others' quantum.
+    /// Has just been woken and not run since. Decay-usage: the priority it slept at holds until it has
+    /// (4.3BSD `tsleep` priorities). Stride: it need not wait for the others' quantum.
     woken: bool,
     slept_at: Instant,
     used_in_quantum: Duration,
@@ -167,7 +168,8 @@ impl Scheduler {
         best
     }
 
-    /// The core turns to what [`Scheduler::pick`] gave: if that ended the quantum of `current`, it goes to the back of those with equal rank.
+    /// The core turns to what [`Scheduler::pick`] gave: if that ended the quantum of `current`, it goes to
+    /// the back of those with equal rank.
     pub(crate) fn dispatch(&mut self, current: Option<ProcessId>) {
         let Some(current) = current.filter(|c| self.ready.contains(c)) else { return };
         let Some((lowest, _)) = self.best() else { return };
@@ -181,7 +183,8 @@ impl Scheduler {
         self.ready.push_back(current);
     }
 
-    /// 4.3BSD looks for a better process only when one has been woken, when the current one sleeps, and when its quantum is over.
+    /// 4.3BSD looks for a better process only when one has been woken, when the current one sleeps, and when
+    /// its quantum is over.
     fn in_quantum(&self, current: ProcessId) -> bool {
         let share = self.shares.get(current.0 as usize).copied().flatten();
         self.policy == Policy::DecayUsage && share.is_some_and(|s| s.used_in_quantum < BSD_QUANTUM)

@@ -1,4 +1,5 @@
-//! What a program holds open: UDP sockets, TCP listeners and streams, their event queue, the screening queue, capture queues.
+//! What a program holds open: UDP sockets, TCP listeners and streams, their event queue, the screening queue,
+//! capture queues.
 
 use std::collections::VecDeque;
 

@@ -18,8 +18,8 @@ use crate::work::Work;
 
 /// A program's view of its host, for the length of one step.
 ///
-/// A program uses its own sockets only. Another's is to it as if it were closed, so that a number kept too long does no harm to whoever
-/// has it now.
+/// A program uses its own sockets only. Another's is to it as if it were closed, so that a number kept too
+/// long does no harm to whoever has it now.
 #[derive(Debug)]
 pub struct System<'a> {
     pub(crate) net: &'a mut Net,
@@ -51,8 +51,8 @@ impl System<'_> {
         self.net.bind(Some(self.process), address, port, self.now)
     }
 
-    /// Joins a multicast group on every interface: its datagrams to the socket's port are received by the socket. All sockets of a
-    /// group and port share one channel.
+    /// Joins a multicast group on every interface: its datagrams to the socket's port are received by the
+    /// socket. All sockets of a group and port share one channel.
     ///
     /// # Errors
     /// [`BindError`]; the socket is unchanged then.
@@ -66,8 +66,8 @@ impl System<'_> {
 
     /// Receives a datagram, or `None` if there is none: then [`crate::process::Step::Wait`].
     ///
-    /// Under the lazy architectures this is where protocol input happens, on the caller's bill. The datagram stays in the frames it
-    /// came in; give it back with [`System::recycle`].
+    /// Under the lazy architectures this is where protocol input happens, on the caller's bill. The datagram
+    /// stays in the frames it came in; give it back with [`System::recycle`].
     pub fn receive(&mut self, socket: SocketId) -> Option<Datagram> {
         self.net.work.add(Work::SystemCall);
         if self.owns(socket) { self.net.receive(socket, self.now) } else { None }
@@ -78,7 +78,8 @@ impl System<'_> {
         datagram.recycle(&mut self.net.pool);
     }
 
-    /// Sends a datagram from the socket's address and port. The payload is copied once, into the frame that leaves.
+    /// Sends a datagram from the socket's address and port. The payload is copied once, into the frame that
+    /// leaves.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -98,8 +99,9 @@ impl System<'_> {
         }
     }
 
-    /// Makes this process the one that screens: from now on every packet that the host is to forward waits in a queue of at most
-    /// `limit_pkts` for its verdict. If the process ends, nothing is forwarded until another one screens.
+    /// Makes this process the one that screens: from now on every packet that the host is to forward waits in
+    /// a queue of at most `limit_pkts` for its verdict. If the process ends, nothing is forwarded until
+    /// another one screens.
     ///
     /// # Errors
     /// [`BindError::InUse`] if another process screens, or [`BindError::NoMemory`].
@@ -108,8 +110,8 @@ impl System<'_> {
         self.net.open_screen(self.process, limit_pkts)
     }
 
-    /// Screens the next packet: it is forwarded, or not, as `decide` says. Returns whether there was one; if not,
-    /// [`crate::process::Step::Wait`].
+    /// Screens the next packet: it is forwarded, or not, as `decide` says. Returns whether there was one; if
+    /// not, [`crate::process::Step::Wait`].
     ///
     /// Under the lazy architectures this is where IP input happens, on the caller's bill.
     pub fn screen(&mut self, screen: SocketId, decide: impl FnOnce(&Transit) -> Verdict) -> bool {
@@ -117,10 +119,12 @@ impl System<'_> {
         self.owns(screen) && self.net.screen(screen, self.now, decide)
     }
 
-    /// Shows the next packet to be screened, and keeps it for a verdict that comes later, by [`System::judge`]. Returns whether there was one;
-    /// there is none while as many as the queue's limit are kept.
+    /// Shows the next packet to be screened, and keeps it for a verdict that comes later, by
+    /// [`System::judge`]. Returns whether there was one; there is none while as many as the queue's limit are
+    /// kept.
     ///
-    /// For those who cannot judge at once, because another thread does. What is kept when the process ends is dropped.
+    /// For those who cannot judge at once, because another thread does. What is kept when the process ends is
+    /// dropped.
     pub fn show(&mut self, screen: SocketId, see: impl FnOnce(&Transit)) -> bool {
         self.net.work.add(Work::SystemCall);
         self.owns(screen) && self.net.show_screened(screen, self.now, see)
@@ -141,7 +145,8 @@ impl System<'_> {
         self.net.open_capture(self.process, wanted)
     }
 
-    /// The oldest captured frame, or `None`: then [`crate::process::Step::Wait`]. It stays until [`System::pass_captured`].
+    /// The oldest captured frame, or `None`: then [`crate::process::Step::Wait`]. It stays until
+    /// [`System::pass_captured`].
     #[inline]
     pub fn captured(&mut self, capture: SocketId) -> Option<Captured<'_>> {
         self.net.work.add(Work::SystemCall);
@@ -162,7 +167,8 @@ impl System<'_> {
 
     // --- TCP ---
 
-    /// Listens for connections to `port` of `address`, or of all the host's addresses. With port 0 one is chosen: [`System::port`] says which.
+    /// Listens for connections to `port` of `address`, or of all the host's addresses. With port 0 one is
+    /// chosen: [`System::port`] says which.
     ///
     /// # Errors
     /// [`ListenError`]; nothing listens then.
@@ -176,14 +182,15 @@ impl System<'_> {
         self.net.listen(self.process, ListenAt { address, port }, config)
     }
 
-    /// The connection that has waited longest to be accepted, as a stream of this process, and its peer; `None` if none waits.
+    /// The connection that has waited longest to be accepted, as a stream of this process, and its peer;
+    /// `None` if none waits.
     pub fn accept(&mut self, listener: SocketId) -> Option<(SocketId, Endpoint)> {
         self.net.work.add(Work::SystemCall);
         if self.owns(listener) { self.net.accept(listener, self.process) } else { None }
     }
 
-    /// Opens a connection to `to`, from an address of ours that suits it and a port that is free. The stream can be written to at once; it is
-    /// connected when its event says so.
+    /// Opens a connection to `to`, from an address of ours that suits it and a port that is free. The stream
+    /// can be written to at once; it is connected when its event says so.
     ///
     /// # Errors
     /// [`ConnectError`]; nothing was opened.
@@ -205,10 +212,12 @@ impl System<'_> {
         self.net.connect(self.process, (address, port), to, None, self.now).map(|(stream, _)| stream)
     }
 
-    /// Opens a connection that has something to say at once; says how much of `data` was taken, the rest is to be written.
+    /// Opens a connection that has something to say at once; says how much of `data` was taken, the rest is
+    /// to be written.
     ///
-    /// Once the server has given this host a Fast Open cookie, the data go along with the SYN and save a round trip (RFC 7413). The server may then hear
-    /// them twice: let it be something that does no harm if done twice.
+    /// Once the server has given this host a Fast Open cookie, the data go along with the SYN and save a
+    /// round trip (RFC 7413). The server may then hear them twice: let it be something that does no harm if
+    /// done twice.
     ///
     /// # Errors
     /// [`ConnectError`]; nothing was opened.
@@ -217,7 +226,7 @@ impl System<'_> {
         self.net.connect(self.process, (None, 0), to, Some(data), self.now)
     }
 
-    /// Reads what has come; says how many octets. None at the end of the stream.
+    /// Reads what has come; says how many bytes. None at the end of the stream.
     ///
     /// # Errors
     /// [`Unavailable::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
@@ -226,7 +235,7 @@ impl System<'_> {
         if self.owns(stream) { self.net.read_stream(stream, to, self.now) } else { Err(Unavailable::Closed) }
     }
 
-    /// Takes octets to send, as many as there is room for; says how many.
+    /// Takes bytes to send, as many as there is room for; says how many.
     ///
     /// # Errors
     /// [`Unavailable::WouldBlock`] if there is no room: an event says when there is.
@@ -235,7 +244,8 @@ impl System<'_> {
         if self.owns(stream) { self.net.write_stream(stream, data) } else { Err(Unavailable::Closed) }
     }
 
-    /// Octets that [`System::write`] would take now, unless memory becomes scarce in between; 0 also if this direction was shut down.
+    /// Bytes that [`System::write`] would take now, unless memory becomes scarce in between; 0 also if this
+    /// direction was shut down.
     ///
     /// # Errors
     /// The connection has failed, or there is none any more.
@@ -273,7 +283,8 @@ impl System<'_> {
         self.with_own_stream(stream, tcp::Endpoint::shutdown).flatten()
     }
 
-    /// Says that nothing more will be read. What was not read, and what still comes, is acknowledged and thrown away; writing goes on.
+    /// Says that nothing more will be read. What was not read, and what still comes, is acknowledged and
+    /// thrown away; writing goes on.
     ///
     /// # Errors
     /// The connection is over.
@@ -290,7 +301,8 @@ impl System<'_> {
         if self.owns(stream) { self.net.abort_stream(stream, self.now) } else { Err(NotConnected) }
     }
 
-    /// Chooses something for one stream; at first all is as configured for the host. What is chosen in the step that opened the stream is in its SYN, too.
+    /// Chooses something for one stream; at first all is as configured for the host. What is chosen in the
+    /// step that opened the stream is in its SYN, too.
     ///
     /// # Errors
     /// The connection is over.
@@ -299,7 +311,8 @@ impl System<'_> {
         if self.owns(stream) { self.net.set_stream(stream, option, self.now) } else { Err(NotConnected) }
     }
 
-    /// How routers are to treat what a stream sends from now on: the Differentiated Services codepoint, of which six bits count. At first 0.
+    /// How routers are to treat what a stream sends from now on: the Differentiated Services codepoint, of
+    /// which six bits count. At first 0.
     ///
     /// # Errors
     /// The connection is over.
@@ -322,24 +335,26 @@ impl System<'_> {
         if self.owns(stream) { self.net.stream_info(stream) } else { None }
     }
 
-    /// The queue in which this process hears of all its descriptors, of every kind: wait for it as for a socket, and take what is in it
-    /// with [`System::next_event`].
+    /// The queue in which this process hears of all its descriptors, of every kind: wait for it as for a
+    /// socket, and take what is in it with [`System::next_event`].
     pub fn events(&mut self) -> SocketId {
         self.net.open_events(self.process)
     }
 
-    /// The event that has waited longest, or `None`: then [`crate::process::Step::Wait`]. A stream or a listener is mentioned again when it is
-    /// ready for more than it was when last seen, so read, write or accept until there is nothing more. Of datagrams, packets to be screened
-    /// and captured frames that are left where they are, one hears again with the next wait.
+    /// The event that has waited longest, or `None`: then [`crate::process::Step::Wait`]. A stream or a
+    /// listener is mentioned again when it is ready for more than it was when last seen, so read, write or
+    /// accept until there is nothing more. Of datagrams, packets to be screened and captured frames that are
+    /// left where they are, one hears again with the next wait.
     pub fn next_event(&mut self, events: SocketId) -> Option<Event> {
         self.net.work.add(Work::SystemCall);
         let own = self.net.ready.events_of(self.process) == Some(events);
         if own { self.net.ready.next_event(self.process) } else { None }
     }
 
-    /// Has `waker` woken, once, when the descriptor is ready: for threads and tasks outside, which do not sleep by
-    /// [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already; then nobody is woken. A descriptor of another
-    /// process counts as ready, and so does one that is closed: the next call says so.
+    /// Has `waker` woken, once, when the descriptor is ready: for threads and tasks outside, which do not
+    /// sleep by [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already; then nobody
+    /// is woken. A descriptor of another process counts as ready, and so does one that is closed: the next
+    /// call says so.
     pub fn wait(&mut self, socket: SocketId, waker: &Waker) -> bool {
         self.net.work.add(Work::SystemCall);
         if !self.owns(socket) || self.net.is_ready_to_wait_for(socket) {

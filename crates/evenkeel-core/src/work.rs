@@ -1,6 +1,7 @@
 //! What a unit of work consisted of.
 //!
-//! The core only counts. On a real core the counts explain where time went; in virtual time a machine model turns them into time.
+//! The core only counts. On a real core the counts explain where time went; in virtual time a machine model
+//! turns them into time.
 
 use crate::time::Duration;
 
@@ -59,7 +60,8 @@ work! {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkLog {
     counts: [u32; Work::ALL.len()],
-    /// CPU time a program asked to burn ([`crate::host::System::compute`]). The driver of the host burns it, or lets it pass.
+    /// CPU time a program asked to burn ([`crate::host::System::compute`]). The driver of the host burns it,
+    /// or lets it pass.
     pub compute: Duration,
 }
 

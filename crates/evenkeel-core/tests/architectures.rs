@@ -132,7 +132,8 @@ fn overload_every(config: Config, period: Duration) -> (u64, Bench) {
 fn eager_processing_livelocks() {
     let (received, bench) = overload(small(Architecture::Eager));
     let ledger = bench.host.ledger();
-    // A unit for each frame's device work and one for its protocol work: at one frame a microsecond nothing is left.
+    // A unit for each frame's device work and one for its protocol work: at one frame a microsecond nothing
+    // is left.
     assert!(received < 20, "{received}");
     assert!(ledger.input_drops(QueueDrop::IpQueue) > 1_000);
 }
@@ -143,7 +144,7 @@ fn polling_with_feedback_sheds_at_the_ring() {
     let ledger = bench.host.ledger();
     // 8 ms at 22 us a datagram and its share of polling.
     assert!(received > 250, "{received}");
-    assert!(bench.wire.sent().shed > 5_000);
+    assert!(bench.wire.sent().missed > 5_000);
     assert!(ledger.input_drops(QueueDrop::Socket) <= bench.host.resumes().timeout + 8, "{ledger:?}");
 }
 
@@ -177,7 +178,7 @@ fn ni_lrp_does_nothing_for_a_frame_that_is_shed() {
     assert!(received > 300, "{received}");
     let ledger = bench.host.ledger();
     assert_eq!(ledger.drops().count(), 0, "{ledger:?}");
-    assert!(bench.wire.sent().shed > 5_000);
+    assert!(bench.wire.sent().missed > 5_000);
     assert_eq!((bench.done(Work::Receive), bench.done(Work::Demultiplex)), (ledger.received, 0));
 }
 
@@ -331,7 +332,7 @@ fn closing_counts_what_was_queued() {
 }
 
 #[test]
-fn an_adaptor_keeps_up_with_sockets_that_come_and_go_and_loses_no_frame_of_the_books() {
+fn an_adaptor_keeps_up_with_sockets_that_come_and_go_and_loses_no_frame() {
     let mut bench = Bench::new(small(Architecture::NiLrp));
     let promised = bench.host.pool().1;
     for round in 0..3 {
@@ -356,7 +357,7 @@ fn an_adaptor_keeps_up_with_sockets_that_come_and_go_and_loses_no_frame_of_the_b
         bench.settle();
         let (wire, ledger) = (bench.wire.sent(), bench.host.ledger());
         assert_eq!(wire.accepted, ledger.received, "round {round}");
-        assert_eq!(wire.accepted + wire.shed + wire.discarded, 601 * (round + 1));
+        assert_eq!(wire.accepted + wire.missed + wire.discarded, 601 * (round + 1));
         assert_eq!(bench.host.pool().1, promised, "every promise is taken back");
     }
 }
@@ -589,7 +590,8 @@ proptest::proptest! {
     }
 }
 
-/// Identifications of IP come from the secret of the host, be it configured or given later; with neither they come from the seed.
+/// Identifications of IP come from the secret of the host, be it configured or given later; with neither they
+/// come from the seed.
 #[test]
 fn the_secret_of_a_host_is_that_of_its_ip_too() {
     let identification = |configured: Option<u8>, given: Option<u8>| {

@@ -1,4 +1,5 @@
-//! Packet monitors: which frames they get, what they miss, and what they do to the others (TOCS 1997, section 9).
+//! Packet monitors: which frames they get, what they miss, and what they do to the others (TOCS 1997, section
+//! 9).
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -19,7 +20,7 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 use evenkeel_core::work::Work;
 
-/// Keeps so many octets of UDP datagrams to a port.
+/// Keeps so many bytes of UDP datagrams to a port.
 #[derive(Debug)]
 struct ToPort(u16, usize);
 
@@ -160,7 +161,8 @@ fn closing_gives_every_buffer_back() {
     }
 }
 
-/// TOCS 1997, section 9: `tcpdump` keeps 68 octets, and that is why its work does not depend on the size of packets.
+/// TOCS 1997, section 9: `tcpdump` keeps 68 bytes, and that is why its work does not depend on the size of
+/// packets.
 #[test]
 fn a_large_frame_is_no_more_work_than_a_small_one() {
     for listen_only in [false, true] {
@@ -280,10 +282,10 @@ fn a_host_that_only_listens_sends_nothing_at_all() {
         assert_eq!((ledger.transmitted, seen.count()), (0, 0), "{architecture}");
         assert!(ledger.output_drops(LinkDrop::ListenOnly) > 100, "{architecture}: the test asks it to send");
         assert_eq!(reins.count(), 300, "{architecture}: the monitor sees everything");
-        let octets = |reins: &Reins| -> Vec<Vec<u8>> {
+        let bytes = |reins: &Reins| -> Vec<Vec<u8>> {
             reins.captured.lock().unwrap().iter().map(|s| s.bytes.clone()).collect()
         };
-        assert_eq!(octets(&reins), octets(&copies), "{architecture}: and so does the other");
+        assert_eq!(bytes(&reins), bytes(&copies), "{architecture}: and so does the other");
         assert!(reins.captured.lock().unwrap().iter().all(|s| !s.sent), "{architecture}");
     }
 }

@@ -65,7 +65,8 @@ fn forwarding_happens_at_the_level_that_the_architecture_says() {
     assert_eq!(level(Architecture::Polled, DeviceWork::Interrupt), Level::Interrupt);
 }
 
-/// Floods one side or the other with a frame a microsecond, and gives what the other way forwarded of one packet every 20 us.
+/// Floods one side or the other with a frame a microsecond, and gives what the other way forwarded of one
+/// packet every 20 us.
 fn beside_a_flood(legacy: [bool; 2], flooded: usize) -> usize {
     let config = Config { batch_pkts: 1, ..Config::of(Architecture::Polled) };
     let mut bench = Setup { legacy, ..Setup::new(config) }.bench();
@@ -107,7 +108,8 @@ fn a_legacy_driver_beside_a_polled_one_forwards_and_can_still_livelock_it() {
     assert!(other > 450, "and is not hurt by one that is polled: {other}");
 }
 
-/// A transit flood beside a program that computes: the shares of the core that the daemon and the program get, and packets forwarded.
+/// A transit flood beside a program that computes: the shares of the core that the daemon and the program
+/// get, and packets forwarded.
 fn transit_flood(architecture: Architecture, forward_nice: i8) -> (f64, f64, u64) {
     let mut bench = Bench::router(Config { forward_nice, batch_pkts: 1, ..Config::of(architecture) });
     let spinner = bench.host.spawn("spinner", 0, Box::new(Spinner));

@@ -1,6 +1,8 @@
-//! What protocol processing has to send waits a little for the program that it woke, and leaves with the program's answer.
+//! What protocol processing has to send waits a little for the program that it woke, and leaves with the
+//! program's answer.
 //!
-//! Every segment is acknowledged at once here: whatever waits, waits for the program, and not for the timer of delayed acknowledgments.
+//! Every segment is acknowledged at once here: whatever waits, waits for the program, and not for the timer
+//! of delayed acknowledgments.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -24,7 +26,8 @@ const PORT: u16 = 80;
 const ELSEWHERE: u16 = 7;
 /// Of another program.
 const OTHER: u16 = 9;
-/// Units that segments wait at most: the one that processed the segment, and those that come before the one at whose end they leave.
+/// Units that segments wait at most: the one that processed the segment, and those that come before the one
+/// at whose end they leave.
 const UNITS_HELD: usize = 8;
 
 fn config(architecture: Architecture, device_work: DeviceWork) -> Config {
@@ -54,7 +57,7 @@ enum Then {
     Computes,
 }
 
-/// Answers whatever has been said on any of its streams by one octet, if it looks at them.
+/// Answers whatever has been said on any of its streams by one byte, if it looks at them.
 #[derive(Debug)]
 struct Server {
     then: Then,
@@ -281,7 +284,8 @@ fn after_eight_units_without_the_program_it_leaves_alone() {
     }
 }
 
-/// Whenever a segment has been processed, the next one comes, and is processed before the program has its step.
+/// Whenever a segment has been processed, the next one comes, and is processed before the program has its
+/// step.
 #[test]
 fn so_it_does_after_eight_units_of_further_protocol_processing() {
     for config in lazy() {
@@ -307,7 +311,8 @@ fn so_it_does_after_eight_units_of_further_protocol_processing() {
     }
 }
 
-/// A datagram wakes another program, which has used less of the core, so that it comes first, and computes for long.
+/// A datagram wakes another program, which has used less of the core, so that it comes first, and computes
+/// for long.
 #[test]
 fn it_waits_for_no_other_program() {
     for config in lazy() {

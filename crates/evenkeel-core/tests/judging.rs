@@ -17,7 +17,7 @@ use evenkeel_core::wire::Ipv4Address;
 
 const LIMIT: usize = 8;
 
-/// Packets shown to the judge, by their last octet, and verdicts it has given.
+/// Packets shown to the judge, by their last byte, and verdicts it has given.
 #[derive(Debug, Default)]
 struct Court {
     shown: Vec<u8>,

@@ -1,4 +1,5 @@
-//! Nothing is allocated per frame: not on the way up, not on the way down, not for a frame that is discarded or cut in transit.
+//! Nothing is allocated per frame: not on the way up, not on the way down, not for a frame that is discarded
+//! or cut in transit.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -46,7 +47,8 @@ impl Program for Echo {
     }
 }
 
-/// Frames of every fate that needs no setting up: delivered, queue full, nobody's port, somebody else's address, wrong checksum, ARP.
+/// Frames of every fate that needs no setting up: delivered, queue full, nobody's port, somebody else's
+/// address, wrong checksum, ARP.
 fn frames() -> Vec<Vec<u8>> {
     let mut wrong = udp(ECHO, b"wrong checksum");
     UdpPacket::new_unchecked(&mut wrong[34..]).set_checksum(0x1234);
@@ -107,7 +109,8 @@ fn no_architecture_allocates_once_it_is_warm() {
     }
 }
 
-/// Packets for somebody else: by a gateway, on the link, without a route, and for a neighbour that does not answer.
+/// Packets for somebody else: by a gateway, on the link, without a route, and for a neighbour that does not
+/// answer.
 fn packets_in_transit() -> Vec<Vec<u8>> {
     let to = |a, b, c, d| udp_to(HOST_MAC, Ipv4Address::new(a, b, c, d), ECHO, b"for another host");
     let mut frames = vec![arp_request(), to(192, 0, 2, 1), to(10, 0, 0, 77)];

@@ -1,5 +1,5 @@
-//! Policies around polling: dynamic quota, cycle limit, interrupt-rate limiter, clocked interrupts, all work at the highest level
-//! (TOCS 1997, sections 6.6.2, 7 and 5).
+//! Policies around polling: dynamic quota, cycle limit, interrupt-rate limiter, clocked interrupts, all work
+//! at the highest level (TOCS 1997, sections 6.6.2, 7 and 5).
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -16,8 +16,9 @@ use evenkeel_core::work::Work;
 
 // --- Dynamic quota ---
 
-/// Floods a router whose WAN adaptor has eight descriptors and a queue of eight in front of them, for so many units; frames leave at once if
-/// the link `works`. Gives frames sent and frames that the output queue dropped.
+/// Floods a router whose WAN adaptor has eight descriptors and a queue of eight in front of them, for so many
+/// units; frames leave at once if the link `works`. Gives frames sent and frames that the output queue
+/// dropped.
 fn flood(bench: &mut Bench, units: u32, works: bool) -> (u64, u64) {
     let count = |bench: &Bench| {
         let ledger = bench.host.ledger();
@@ -59,7 +60,8 @@ fn a_dynamic_quota_settles_below_the_onset_of_loss() {
         (sent, lost) = (sent + s, lost + l);
         quotas.push(bench.host.quota_pkts());
     }
-    // A round of the thread gives back eight descriptors, and the queue evens out a little: loss begins at nine.
+    // A round of the thread gives back eight descriptors, and the queue evens out a little: loss begins at
+    // nine.
     let (least, most) = (quotas.iter().min().unwrap(), quotas.iter().max().unwrap());
     assert!((8..=10).contains(most) && *least >= 5, "from {least} to {most}");
     assert!(lost * 200 < sent, "{lost} lost, {sent} sent");
@@ -95,8 +97,8 @@ impl Program for Awakened {
 
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// CPU time that input takes in each millisecond of a flood that begins, together with a program that computes, in the middle of what
-/// was a period of the clock.
+/// CPU time that input takes in each millisecond of a flood that begins, together with a program that
+/// computes, in the middle of what was a period of the clock.
 fn input_per_ms(architecture: Architecture) -> Vec<Duration> {
     let config = Config {
         cycle_limit: Some(CycleLimit { period: PERIOD, percent: 50 }),
@@ -143,7 +145,8 @@ fn no_period_of_the_cycle_limit_gets_more_than_its_budget() {
         let used = input_per_ms(architecture);
         for (start, period) in used.windows(10).enumerate() {
             let sum: Duration = period.iter().sum();
-            // A step of the program may delay the end of a period, and the samples are as long as the steps allow.
+            // A step of the program may delay the end of a period, and the samples are as long as the steps
+            // allow.
             assert!(
                 sum <= Duration::from_micros(5_150),
                 "{architecture}: {sum:?} in the ten ms from {start}: {used:?}"
@@ -228,7 +231,8 @@ fn a_legacy_driver_knows_nothing_of_the_cycle_limit() {
 
 // --- Interrupt-rate limiter ---
 
-/// A slow service in a flood on an interrupt-driven host: datagrams it got, and frames that died in the shared IP queue.
+/// A slow service in a flood on an interrupt-driven host: datagrams it got, and frames that died in the
+/// shared IP queue.
 fn eager_flood(limit_interrupts: bool) -> (u64, u64, u64) {
     let config =
         Config { ip_queue_pkts: 16, socket_queue_pkts: 8, batch_pkts: 1, ..Config::of(Architecture::Eager) };
@@ -245,7 +249,7 @@ fn eager_flood(limit_interrupts: bool) -> (u64, u64, u64) {
     (
         seen.count(),
         ledger.input_drops(QueueDrop::IpQueue) + ledger.input_drops(QueueDrop::Socket),
-        bench.wire.sent().shed,
+        bench.wire.sent().missed,
     )
 }
 
@@ -253,9 +257,9 @@ fn eager_flood(limit_interrupts: bool) -> (u64, u64, u64) {
 fn limiting_the_interrupt_rate_ends_livelock_and_moves_the_loss_to_the_ring() {
     let (received, dropped, _) = eager_flood(false);
     assert!(received < 20 && dropped > 10_000, "{received}, {dropped}");
-    let (received, dropped, shed) = eager_flood(true);
+    let (received, dropped, missed) = eager_flood(true);
     assert!(received > 400, "{received}");
-    assert!(dropped < shed / 20, "{dropped} dropped, {shed} shed");
+    assert!(dropped < missed / 20, "{dropped} dropped, {missed} missed");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The polling thread between the receive and the transmit side of one interface (Mogul and Ramakrishnan, TOCS 1997, section 6.6).
+//! The polling thread between the receive and the transmit side of one interface (Mogul and Ramakrishnan,
+//! TOCS 1997, section 6.6).
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -19,8 +20,8 @@ use evenkeel_core::wire::{
 /// Frames the transmit ring holds until their buffers are reclaimed.
 const TRANSMIT_RING: usize = 16;
 
-/// An interface that always has another ping, and whose transmit ring is freed by nobody but the host. What it is given to send has left
-/// when the next ping has come.
+/// An interface that always has another ping, and whose transmit ring is freed by nobody but the host. What
+/// it is given to send has left when the next ping has come.
 #[derive(Debug)]
 struct Flooded {
     next: Vec<u8>,
@@ -45,11 +46,11 @@ impl RxQueue for Flooded {
         true
     }
 
-    fn shed(&self) -> u64 {
+    fn missed(&self) -> u64 {
         0
     }
 
-    fn coming(&self) -> u64 {
+    fn buffered(&self) -> u64 {
         0
     }
 }

@@ -66,7 +66,8 @@ fn each_packet_has_the_fate_that_screening_decides() {
     }
 }
 
-/// Floods a slow screening process; gives the longest queue. An interrupt-driven host gets so much less that protocol input has its turn.
+/// Floods a slow screening process; gives the longest queue. An interrupt-driven host gets so much less that
+/// protocol input has its turn.
 fn flood(bench: &mut Bench, reins: &Reins) -> usize {
     let mut longest = 0;
     let architecture = bench.host.config().architecture;
@@ -261,8 +262,8 @@ fn closing_gives_every_buffer_back() {
     }
 }
 
-/// Packets for the screening queue and every fifth for a service, while the process that screens hangs: datagrams that the service got, the
-/// longest screening queue, and the ticks that passed.
+/// Packets for the screening queue and every fifth for a service, while the process that screens hangs:
+/// datagrams that the service got, the longest screening queue, and the ticks that passed.
 fn beside_a_hung_one(quota: Quota, batch_pkts: usize, scope: FeedbackScope) -> (u64, usize, u64) {
     let timeout = Duration::from_micros(100);
     let feedback = Some(Feedback { timeout, scope, ..Feedback::default() });

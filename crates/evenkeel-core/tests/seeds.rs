@@ -1,4 +1,5 @@
-//! The fuzz targets over their seeds: what fuzzing has found stays found, on the stable toolchain and in every run of the tests.
+//! The fuzz targets over their seeds: what fuzzing has found stays found, on the stable toolchain and in
+//! every run of the tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,8 +30,8 @@ fn seeds<T>(target: &str, run: fn(&[u8]) -> T) -> Vec<T> {
         .collect()
 }
 
-fn reasons(books: &[Ledger]) -> BTreeSet<Reason> {
-    books.iter().flat_map(Ledger::drops).map(|(reason, ..)| reason).collect()
+fn reasons(counters: &[Ledger]) -> BTreeSet<Reason> {
+    counters.iter().flat_map(Ledger::drops).map(|(reason, ..)| reason).collect()
 }
 
 #[test]
@@ -38,13 +39,14 @@ fn demux() {
     assert!(seeds("demux", fuzz::demux::run).len() >= 10);
 }
 
-/// Seeds that no longer get anywhere would find nothing: they deliver, and reach nearly every way a frame can end.
+/// Seeds that no longer get anywhere would find nothing: they deliver, and reach nearly every way a frame can
+/// end.
 #[test]
 fn ip_input() {
-    let books = seeds("ip_input", fuzz::ip_input::run);
-    assert!(books.iter().map(|b| b.delivered).sum::<u64>() > 25);
+    let counters = seeds("ip_input", fuzz::ip_input::run);
+    assert!(counters.iter().map(|b| b.delivered).sum::<u64>() > 25);
     let missing: Vec<_> = Reason::all()
-        .filter(|r| matches!(r, Reason::Ip(_) | Reason::Udp(_)) && !reasons(&books).contains(r))
+        .filter(|r| matches!(r, Reason::Ip(_) | Reason::Udp(_)) && !reasons(&counters).contains(r))
         .collect();
     use IpDrop::{HopLimit, NoRoute, Refused, ReversePath, RouteDiscards, Scope, TooBig};
     // A host's own packets always have their way here, and it forwards none of others.
@@ -57,9 +59,9 @@ fn ip_input() {
 /// They forward, fragment, and reach every way in which a packet to be forwarded can end.
 #[test]
 fn forward() {
-    let books = seeds("forward", fuzz::forward::run);
-    assert!(books.iter().map(|b| b.forwarded).sum::<u64>() > 30);
-    assert!(books.iter().any(|b| b.originated > b.forwarded && b.transmitted > 8), "fragments");
+    let counters = seeds("forward", fuzz::forward::run);
+    assert!(counters.iter().map(|b| b.forwarded).sum::<u64>() > 30);
+    assert!(counters.iter().any(|b| b.originated > b.forwarded && b.transmitted > 8), "fragments");
     let ways = [
         IpDrop::Malformed,
         IpDrop::NotLocal,
@@ -75,20 +77,21 @@ fn forward() {
         IpDrop::FragmentTooBig,
         IpDrop::RateLimited,
     ];
-    let missing: Vec<_> = ways.into_iter().filter(|r| !reasons(&books).contains(&Reason::Ip(*r))).collect();
+    let missing: Vec<_> =
+        ways.into_iter().filter(|r| !reasons(&counters).contains(&Reason::Ip(*r))).collect();
     assert_eq!(missing, []);
 }
 
 #[test]
 fn host() {
-    let books = seeds("host", fuzz::host::run);
-    assert!(books.iter().map(|b| b.delivered).sum::<u64>() > 25);
+    let counters = seeds("host", fuzz::host::run);
+    assert!(counters.iter().map(|b| b.delivered).sum::<u64>() > 25);
     for queue in QueueDrop::ALL {
-        assert!(reasons(&books).contains(&Reason::Queue(*queue)), "{queue:?}");
+        assert!(reasons(&counters).contains(&Reason::Queue(*queue)), "{queue:?}");
     }
-    assert!(reasons(&books).contains(&LinkDrop::ListenOnly.into()));
-    assert!(books.iter().map(|b| b.forwarded).sum::<u64>() > 25);
-    assert!(!reasons(&books).contains(&LinkDrop::NoBuffer.into()), "every queue has its own buffers");
+    assert!(reasons(&counters).contains(&LinkDrop::ListenOnly.into()));
+    assert!(counters.iter().map(|b| b.forwarded).sum::<u64>() > 25);
+    assert!(!reasons(&counters).contains(&LinkDrop::NoBuffer.into()), "every queue has its own buffers");
 }
 
 /// They bring connections into every state, give each a segment there, and reach nearly all that TCP counts.

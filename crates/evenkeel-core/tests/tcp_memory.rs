@@ -26,12 +26,13 @@ fn an_idle_connection_takes_less_than_a_kibibyte() {
         assert_eq!((ends.client.len(), ends.server.len()), (connections, connections));
         // Client and server are here both.
         let each = allocated.bytes_current as f64 / connections as f64 / 2.0;
-        println!("{connections} connections: {each:.0} octets each");
-        assert!(each < OCTETS_MAX, "{each} octets for each of {connections}");
+        println!("{connections} connections: {each:.0} bytes each");
+        assert!(each < OCTETS_MAX, "{each} bytes for each of {connections}");
     }
 }
 
-/// One that has said and heard much, so that its windows have grown, and whose peer has lost a segment, so that its congestion control remembers a loss.
+/// One that has said and heard much, so that its windows have grown, and whose peer has lost a segment, so
+/// that its congestion control remembers a loss.
 #[test]
 fn one_that_was_busy_once_takes_less_than_a_kibibyte_and_a_quarter() {
     const CONNECTIONS: usize = 4_096;
@@ -48,19 +49,19 @@ fn one_that_was_busy_once_takes_less_than_a_kibibyte_and_a_quarter() {
         let again = ends.client.connections().filter(|(_, _, info)| info.recovery.retransmitted_segments > 0);
         assert_eq!(again.count(), if lossy { CONNECTIONS } else { 0 });
         let each = allocated.bytes_current as f64 / CONNECTIONS as f64 / 2.0;
-        println!("busy once, lossy {lossy}: {each:.0} octets each");
-        assert!(each < most, "{each} octets each");
+        println!("busy once, lossy {lossy}: {each:.0} bytes each");
+        assert!(each < most, "{each} bytes each");
     }
 }
 
-/// Each says 20 000 octets and reads all it hears. If `lossy`, the first segment of each is lost.
+/// Each says 20 000 bytes and reads all it hears. If `lossy`, the first segment of each is lost.
 fn talk(ends: &mut Ends, client: Id, server: Id, lossy: bool) {
     ends.client.write(client, &[7; 20_000]).unwrap();
     ends.server.write(server, &[7; 20_000]).unwrap();
     if lossy {
-        let mut octets = [0; 2_000];
-        assert!(ends.client.poll_transmit(ends.now, &mut octets).is_some());
-        assert!(ends.server.poll_transmit(ends.now, &mut octets).is_some());
+        let mut bytes = [0; 2_000];
+        assert!(ends.client.poll_transmit(ends.now, &mut bytes).is_some());
+        assert!(ends.server.poll_transmit(ends.now, &mut bytes).is_some());
     }
     loop {
         let now = ends.now;

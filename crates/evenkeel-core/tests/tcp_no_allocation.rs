@@ -1,4 +1,5 @@
-//! What a stranger can send again and again takes no memory beyond the tables, once those have had their full size.
+//! What a stranger can send again and again takes no memory beyond the tables, once those have had their full
+//! size.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use allocation_counter::measure;

@@ -47,8 +47,8 @@ pub struct Chart {
     pub lines: Vec<Line>,
 }
 
-/// Eight colours that people with any kind of colour vision can tell apart (Okabe and Ito), dark enough for white and light enough
-/// for dark paper.
+/// Eight colours that people with any kind of colour vision can tell apart (Okabe and Ito), dark enough for
+/// white and light enough for dark paper.
 const COLOURS: [&str; 8] =
     ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8b6f4e", "#7f7f7f"];
 
@@ -66,7 +66,8 @@ struct Frame {
 }
 
 impl Chart {
-    /// The chart as an `<svg>` element, to stand in an HTML page or, as it is, in a file. Text and axes take the page's text colour.
+    /// The chart as an `<svg>` element, to stand in an HTML page or, as it is, in a file. Text and axes take
+    /// the page's text colour.
     #[must_use]
     pub fn svg(&self) -> String {
         let x = Range::of(&self.x, self.lines.iter().flat_map(|l| l.points.iter().map(|p| p.0)));
@@ -74,7 +75,8 @@ impl Chart {
         let rows = self.lines.len().div_ceil(LEGEND_COLUMNS);
         let height = LEGEND_TOP + LEGEND_ROW * rows as f64;
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+             height=\"{height}\" \
              role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"currentColor\">\n"
         );
         let title = escape(&self.title);
@@ -132,7 +134,8 @@ fn rule(svg: &mut String, from: (f64, f64), to: (f64, f64)) {
     let ((x1, y1), (x2, y2)) = (from, to);
     let _ = writeln!(
         svg,
-        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"currentColor\" stroke-opacity=\"0.15\"/>"
+        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"currentColor\" \
+         stroke-opacity=\"0.15\"/>"
     );
 }
 
@@ -148,7 +151,8 @@ fn draw_line(svg: &mut String, line: &Line, colour: &str, x: &Range, y: &Range) 
     let dash = if line.dashed { " stroke-dasharray=\"6 4\"" } else { "" };
     let _ = writeln!(
         svg,
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash}/>",
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
+         stroke-linejoin=\"round\"{dash}/>",
         path.join(" ")
     );
     if !line.dashed {
@@ -166,7 +170,8 @@ fn draw_legend(svg: &mut String, line: &Line, colour: &str, index: usize) {
     let (right, text, below) = (left + 22.0, left + 28.0, y + 4.0);
     let _ = writeln!(
         svg,
-        "<line x1=\"{left:.1}\" y1=\"{y}\" x2=\"{right:.1}\" y2=\"{y}\" stroke=\"{colour}\" stroke-width=\"3\"{dash}/>"
+        "<line x1=\"{left:.1}\" y1=\"{y}\" x2=\"{right:.1}\" y2=\"{y}\" stroke=\"{colour}\" \
+         stroke-width=\"3\"{dash}/>"
     );
     let _ = writeln!(svg, "<text x=\"{text:.1}\" y=\"{below}\">{}</text>", escape(&line.name));
 }

@@ -72,7 +72,8 @@ fn linear(latencies: &[(u32, f64)]) -> Check {
         .within([0.95, 1.05], &off)
 }
 
-const SOONER: &str = "by the paper's own latencies a packet takes 0.25 ms of device work at most, and the third \
+const SOONER: &str = "by the paper's own latencies a packet takes 0.25 ms of device work at most, and the \
+    third \
      comes 0.216 ms after the first";
 
 /// A copy ends where the next piece of work on the packet begins.

@@ -85,7 +85,8 @@ fn checks(all: &[Measured]) -> Vec<Check> {
         predicted(Paper, "quota that the paper of 1996 recommends")
             .within(paper::BEST_1996, &[best_asymptote])
             .known_miss(
-                "the paper of 1997 measures 8 as the best on the same machine, and the transmit ring was fitted \
+                "the paper of 1997 measures 8 as the best on the same machine, and the transmit ring was \
+                 fitted \
                  to that",
             ),
         calibrated(TRANSMIT_RING, Words, "output at 12000/s of the peak, quotas up to 8: no livelock")

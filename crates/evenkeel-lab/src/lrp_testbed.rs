@@ -215,12 +215,12 @@ pub(crate) struct Lost {
 impl Lost {
     /// By `host`. What found no room in an adaptor of any host counts as its loss, too.
     pub(crate) fn by(world: &World, host: HostId) -> Self {
-        let (host, shed) = (world.host(host), world.arrivals_shed());
+        let (host, missed) = (world.host(host), world.arrivals_missed());
         let drops = |reason: Reason| host.ledger().input_drops(reason);
         // An adaptor that demultiplexes sheds what finds its channel full; any other sheds at its receive
         // ring.
         let (at_channel, at_ring) =
-            if host.config().architecture == Architecture::NiLrp { (shed, 0) } else { (0, shed) };
+            if host.config().architecture == Architecture::NiLrp { (missed, 0) } else { (0, missed) };
         Self {
             ip_queue: drops(QueueDrop::IpQueue.into()),
             socket: drops(QueueDrop::Socket.into()),

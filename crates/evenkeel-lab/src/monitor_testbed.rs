@@ -78,7 +78,7 @@ impl Monitor {
         let before = self.snapshot();
         self.world.run_until(START + warm_up + time);
         let after = self.snapshot();
-        self.world.host(self.host).check().expect("the books balance");
+        self.world.host(self.host).check().expect("the counters add up");
         let per_s = |index: usize| (after[index] - before[index]) as f64 / time.as_secs_f64();
         Captured { offered_pps: per_s(0), captured_pps: per_s(1), ring: per_s(2), queue: per_s(3) }
     }
@@ -87,7 +87,7 @@ impl Monitor {
     fn snapshot(&self) -> [u64; 4] {
         let ledger = self.world.host(self.host).ledger();
         let queue = ledger.input_drops(QueueDrop::Capture);
-        [self.world.sent(self.source), self.captured.get(), self.world.arrivals_shed(), queue]
+        [self.world.sent(self.source), self.captured.get(), self.world.arrivals_missed(), queue]
     }
 }
 

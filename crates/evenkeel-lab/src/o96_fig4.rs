@@ -209,14 +209,22 @@ fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
             bsd.hump().1 / lrp_us,
             0.10,
         ),
-        calibrated(SWITCHES, Paper, "hump of 4.4BSD (us)").near(bsd_paper, bsd.hump().1, 0.05).known_miss(HEIGHT),
+        calibrated(
+            SWITCHES,
+            Paper,
+            "hump of 4.4BSD \
+            (us)",
+        )
+        .near(bsd_paper, bsd.hump().1, 0.05)
+        .known_miss(HEIGHT),
         calibrated(SWITCHES, Paper, "hump of the LRP systems, their mean (us)")
             .near(lrp_paper, lrp_us, 0.05)
             .known_miss(HEIGHT),
         predicted(Paper, "rate at the top of the hump (packets/s)")
             .within([0.9 * paper::HUMP_AT, 1.1 * paper::HUMP_AT], &all.map(|c| c.hump().0 as f64))
             .known_miss(
-                "here blast server and ping-pong together fill the core at about 5000/s already, for a ping that \
+                "here blast server and ping-pong together fill the core at about 5000/s already, for a ping \
+                 that \
                  is answered is followed by the next",
             ),
         predicted(Words, "round trip after the hump, share of its top")
@@ -227,7 +235,8 @@ fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
 const HEIGHT: &str = "fitted was the ratio of the two; both heights are lower by a quarter to a third, and \
      the paper does not say whether its own are round trips or what is added to them";
 
-const PINGS: &str = "from 15000/s on the IP queue overflows here, too, but a ping is only sent when the last one was \
+const PINGS: &str = "from 15000/s on the IP queue overflows here, too, but a ping is only sent when the last \
+    one was \
      answered, which is when that queue had just been empty";
 
 /// Beyond the hump.

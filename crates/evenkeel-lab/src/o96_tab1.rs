@@ -114,16 +114,16 @@ fn tcp(architecture: Architecture, seed: u64) -> f64 {
     let source = StreamSource::new(to(), STREAM, copying("tcp-copy"));
     bench.world.host_mut(bench.client).spawn("source", 0, Box::new(source));
     bench.run(20);
-    let whole = arrived.take().into_iter().find(|stream| stream.octets == STREAM);
-    whole.map_or(0.0, |stream| mbit_per_s(stream.octets, stream.ended.since(stream.began)))
+    let whole = arrived.take().into_iter().find(|stream| stream.bytes == STREAM);
+    whole.map_or(0.0, |stream| mbit_per_s(stream.bytes, stream.ended.since(stream.began)))
 }
 
 fn copying(program: &str) -> Copying {
     Copying { per_kib: machine().program(program).expect("the model has it") }
 }
 
-fn mbit_per_s(octets: usize, time: Duration) -> f64 {
-    8e-6 * octets as f64 / time.as_secs_f64()
+fn mbit_per_s(bytes: usize, time: Duration) -> f64 {
+    8e-6 * bytes as f64 / time.as_secs_f64()
 }
 
 /// Round trip in microseconds, UDP and TCP in Mbit/s.

@@ -224,7 +224,8 @@ fn order(rows: &[Systems]) -> Check {
     };
     let claim = predicted(
         Paper,
-        "in all rows the worker takes longest under 4.4BSD, and least under NI-LRP, whose servers answer more \
+        "in all rows the worker takes longest under 4.4BSD, and least under NI-LRP, whose servers answer \
+         more \
          than 4.4BSD's",
     );
     claim.equal("yes", if rows.iter().all(as_in_paper) { "yes" } else { "no" })

@@ -78,9 +78,10 @@ impl Setup {
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period, percent }),
             alternatives: Alternatives {
                 limit_counts_interrupts: false,
-                // For every figure of the router. If a callback of ten might finish, which takes longer than the timeout, the queue would
-                // never be drained, and figures 6 and 9 would be livelock. The paper looks at its cycle limit after a burst of five; a limit
-                // that is kept at once is within the same bounds (figure 10).
+                // For every figure of the router. If a callback of ten might finish, which takes longer than
+                // the timeout, the queue would never be drained, and figures 6 and 9 would be livelock. The
+                // paper looks at its cycle limit after a burst of five; a limit that is kept at once is
+                // within the same bounds (figure 10).
                 inhibition: Inhibition::AtOnce,
                 transmit: self.transmit,
                 ..Alternatives::default()
@@ -121,8 +122,9 @@ impl MonitorSetup {
         Config {
             quota: SCREENING_QUOTA,
             feedback: self.feedback.then_some(feedback),
-            // Other than the router's, for in the paper "very few packets were dropped at the receiving interface", and "the kernel has no place to put the
-            // next batch" (section 9): what the ring has is taken, and dies in the filter's queue. Stopped at once it would die in the ring.
+            // Other than the router's, for in the paper "very few packets were dropped at the receiving
+            // interface", and "the kernel has no place to put the next batch" (section 9): what the ring has
+            // is taken, and dies in the filter's queue. Stopped at once it would die in the ring.
             alternatives: Alternatives { inhibition: Inhibition::AfterCallback, ..Alternatives::default() },
             listen_only: true,
             scheduler: Scheduling::DecayUsage,

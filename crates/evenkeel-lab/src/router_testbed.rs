@@ -128,7 +128,7 @@ impl Router {
         let before = self.snapshot();
         self.world.run_until(START + warm_up + time);
         let after = self.snapshot();
-        self.world.host(self.host).check().expect("the books balance");
+        self.world.host(self.host).check().expect("the counters add up");
         let per_s =
             |count: fn(&Snapshot) -> u64| (count(&after) - count(&before)) as f64 / time.as_secs_f64();
         Measured {
@@ -152,7 +152,7 @@ impl Router {
         Snapshot {
             sent: self.world.sent(self.source),
             forwarded: self.world.wires(self.out).offered,
-            ring: self.world.arrivals_shed(),
+            ring: self.world.arrivals_missed(),
             ip_queue: ledger.input_drops(QueueDrop::IpQueue),
             screening: ledger.input_drops(QueueDrop::Screen),
             output: ledger.output_drops(QueueDrop::Output),

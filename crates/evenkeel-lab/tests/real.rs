@@ -1,5 +1,5 @@
 //! The experiments in real time: so short that the figures say nothing, but every curve must be there and the
-//! books right.
+//! counters right.
 
 use std::io;
 use std::io::Write as _;
@@ -26,12 +26,12 @@ fn run_with(id: &str, options: &Options) -> io::Result<Report> {
     real::run(experiment, options, &mut |_| ()).expect("one that runs in real time")
 }
 
-/// How the check on the books is called: on devices of the kernel only a part of a frame's way is ours.
+/// How the check on the counters is called: on devices of the kernel only a part of a frame's way is ours.
 const ALL_OF_THE_WAY: &str = "every frame is accounted for";
 const OUR_PART: &str =
     "the router accounts for every frame, has no more than were sent, and no more come out than it sent";
 
-fn is_whole(report: &Report, variants: &[&str], books: &str) {
+fn is_whole(report: &Report, variants: &[&str], counters: &str) {
     assert_eq!(report.mode, Mode::Real);
     for variant in variants {
         let points: Vec<_> = report.outcome.points.iter().filter(|p| p.series == *variant).collect();
@@ -58,8 +58,8 @@ fn is_whole(report: &Report, variants: &[&str], books: &str) {
     }
     let forwarded: f64 = report.outcome.points.iter().map(|p| p.more["forwarded_pps"]).sum();
     assert!(forwarded > 0.0, "{}", report.text());
-    let books = report.outcome.checks.iter().find(|c| c.name == books);
-    assert!(books.is_some_and(|check| check.ok), "{}", report.text());
+    let counters = report.outcome.checks.iter().find(|c| c.name == counters);
+    assert!(counters.is_some_and(|check| check.ok), "{}", report.text());
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn transfers_beside_a_syn_flood_are_measured_for_every_system_and_flood() {
     }
     let sum = |of| report.outcome.points.iter().map(|p| p.more[of]).sum::<f64>();
     assert!(sum("calm_transfers_per_s") > 0.0 && sum("offered_pps") > 0.0, "{}", report.text());
-    let books = report.outcome.checks.iter().find(|c| c.name == ALL_OF_THE_WAY);
-    assert!(books.is_some_and(|check| check.ok), "{}", report.text());
+    let counters = report.outcome.checks.iter().find(|c| c.name == ALL_OF_THE_WAY);
+    assert!(counters.is_some_and(|check| check.ok), "{}", report.text());
     assert!(run("o96-fig5", Place::Tap).is_err(), "on the cable only");
 }
 

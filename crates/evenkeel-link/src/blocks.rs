@@ -4,7 +4,7 @@
 //! ```text
 //!   block 0                          block 1           block 2            one frame:
 //!  ┌────────┬───────┬───────┬──────┬─────────────────┬─────────────────   ┌────────┬─────────┬────────────┬────────┐
-//!  │ status │ frame │ frame │ room │ status: user    │ status: kernel     │ header │ address │ virtio_net │ octets │
+//!  │ status │ frame │ frame │ room │ status: user    │ status: kernel     │ header │ address │ virtio_net │ bytes │
 //!  └────────┴───────┴───────┴──────┴─────────────────┴─────────────────   └────────┴─────────┴────────────┴────────┘
 //!            next ▲                                    ▲ kernel's          0        48                     tp_mac
 //! ```
@@ -38,7 +38,7 @@ pub(crate) struct Blocks<M> {
 const STATUS_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, block_status);
 const COUNT_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, num_pkts);
 const FIRST_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, offset_to_first_pkt);
-/// What is read of a block as plain octets begins behind its status word.
+/// What is read of a block as plain bytes begins behind its status word.
 const SKIPPED: usize = STATUS_AT + size_of::<u32>();
 
 impl<M: Memory> Blocks<M> {
@@ -69,7 +69,7 @@ impl<M: Memory> Blocks<M> {
         if self.left == 0 && !self.enter() {
             return None;
         }
-        let frame = self.octets(self.at);
+        let frame = self.bytes(self.at);
         let status = word(frame, offset_of!(tpacket3_hdr, tp_status));
         Some(parse::<InBlock>(frame, status).map_or(Slot::Malformed, Slot::Frame))
     }
@@ -87,7 +87,7 @@ impl<M: Memory> Blocks<M> {
             self.give_back();
             return 1;
         }
-        let distance = word(self.octets(self.at), offset_of!(tpacket3_hdr, tp_next_offset)) as usize;
+        let distance = word(self.bytes(self.at), offset_of!(tpacket3_hdr, tp_next_offset)) as usize;
         self.at = self.at.saturating_add(distance);
         if distance > 0 && self.at < self.block_bytes {
             return 1;
@@ -100,8 +100,8 @@ impl<M: Memory> Blocks<M> {
     /// Begins with the next block, if it is ours. One without frames is given back.
     fn enter(&mut self) -> bool {
         while self.is_ours() {
-            self.left = word(self.octets(COUNT_AT), 0);
-            self.at = word(self.octets(FIRST_AT), 0) as usize;
+            self.left = word(self.bytes(COUNT_AT), 0);
+            self.at = word(self.bytes(FIRST_AT), 0) as usize;
             if self.left > 0 {
                 return true;
             }
@@ -121,12 +121,12 @@ impl<M: Memory> Blocks<M> {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// The octets of the block from `offset` on, which is counted from its beginning; none of them if they
+    /// The bytes of the block from `offset` on, which is counted from its beginning; none of them if they
     /// are not all behind its status word.
     ///
     /// To be called while the block is ours only.
     #[inline]
-    fn octets(&self, offset: usize) -> &[u8] {
+    fn bytes(&self, offset: usize) -> &[u8] {
         // SAFETY: `block` is less than `blocks`, so the block lies inside the memory (`new`), which outlives
         // the borrow of `self`. Its status has been read with acquire ordering and says that the kernel is
         // done with it, and the block goes back to the kernel by `give_back`, which takes `&mut self` and so
@@ -138,7 +138,7 @@ impl<M: Memory> Blocks<M> {
 
     #[inline]
     fn base(&self) -> *mut u8 {
-        // SAFETY: `block < blocks`, and `blocks * block_bytes` octets are inside the memory.
+        // SAFETY: `block < blocks`, and `blocks * block_bytes` bytes are inside the memory.
         unsafe { self.memory.base().add(self.block * self.block_bytes) }
     }
 
@@ -151,10 +151,10 @@ impl<M: Memory> Blocks<M> {
     }
 }
 
-/// The word at `at`; zero if there are too few octets.
+/// The word at `at`; zero if there are too few bytes.
 #[inline]
-fn word(octets: &[u8], at: usize) -> u32 {
-    octets.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |octets| u32::from_ne_bytes(*octets))
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
 #[cfg(test)]
@@ -200,23 +200,23 @@ mod tests {
     const MAC: usize = 92;
 
     /// A frame as the kernel lays it out, the distance to the next one still open.
-    fn frame(octets: &[u8], status: u32, vnet: [u8; VNET_BYTES], vlan: [u16; 2]) -> Vec<u8> {
+    fn frame(bytes: &[u8], status: u32, vnet: [u8; VNET_BYTES], vlan: [u16; 2]) -> Vec<u8> {
         let mut frame = vec![0; MAC];
         frame[4..8].copy_from_slice(&1_900_000_000_u32.to_ne_bytes());
         frame[8..12].copy_from_slice(&999_999_999_u32.to_ne_bytes());
-        frame[12..16].copy_from_slice(&(octets.len() as u32).to_ne_bytes());
-        frame[16..20].copy_from_slice(&(octets.len() as u32).to_ne_bytes());
+        frame[12..16].copy_from_slice(&(bytes.len() as u32).to_ne_bytes());
+        frame[16..20].copy_from_slice(&(bytes.len() as u32).to_ne_bytes());
         frame[20..24].copy_from_slice(&status.to_ne_bytes());
         frame[24..26].copy_from_slice(&(MAC as u16).to_ne_bytes());
         frame[32..36].copy_from_slice(&u32::from(vlan[0]).to_ne_bytes());
         frame[36..38].copy_from_slice(&vlan[1].to_ne_bytes());
         frame[MAC - VNET_BYTES..].copy_from_slice(&vnet);
-        frame.extend_from_slice(octets);
+        frame.extend_from_slice(bytes);
         frame
     }
 
-    fn plain(octets: &[u8]) -> Vec<u8> {
-        frame(octets, 0, [0; VNET_BYTES], [0; 2])
+    fn plain(bytes: &[u8]) -> Vec<u8> {
+        frame(bytes, 0, [0; VNET_BYTES], [0; 2])
     }
 
     fn block(frames: &[Vec<u8>]) -> Vec<u8> {
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Every single value of every octet of the headers, and many random blocks: an answer, and inside the
+    /// Every single value of every byte of the headers, and many random blocks: an answer, and inside the
     /// block.
     #[test]
     fn hostile_blocks_are_read_without_harm() {

@@ -13,7 +13,8 @@ use crate::device::MTU_MAX;
 pub enum LinkError {
     /// The process lacks a capability.
     #[error(
-        "no permission to {what}: run as root, give the program {capability} (setcap {capability}+ep FILE), or use the link `cable`, which needs none"
+        "no permission to {what}: run as root, give the program {capability} (setcap {capability}+ep FILE), \
+         or use the link `cable`, which needs none"
     )]
     Privilege {
         /// What was tried.
@@ -37,7 +38,8 @@ pub enum LinkError {
     },
     /// Its frames are larger than our buffers.
     #[error(
-        "`{name}` has an MTU of {mtu}, and frames of more than {MTU_MAX} bytes of IP cannot be received: ip link set {name} mtu 1500, and the same at its neighbours"
+        "`{name}` has an MTU of {mtu}, and frames of more than {MTU_MAX} bytes of IP cannot be received: ip \
+         link set {name} mtu 1500, and the same at its neighbours"
     )]
     Jumbo {
         /// The device.
@@ -47,7 +49,8 @@ pub enum LinkError {
     },
     /// Another evenkeel has this hardware address there, and would answer every frame too.
     #[error(
-        "another evenkeel is {address} on `{name}`, and both would answer: stop that one, use another device, or give this one another address (--mac random)"
+        "another evenkeel is {address} on `{name}`, and both would answer: stop that one, use another \
+         device, or give this one another address (--mac random)"
     )]
     Claimed {
         /// The device.
@@ -57,7 +60,8 @@ pub enum LinkError {
     },
     /// The kernel forwards what comes to the hardware address that we are to share with it.
     #[error(
-        "the kernel forwards what comes to the hardware address of `{name}` as well, so packets would arrive twice: sysctl -w {setting}=0"
+        "the kernel forwards what comes to the hardware address of `{name}` as well, so packets would arrive \
+         twice: sysctl -w {setting}=0"
     )]
     KernelForwards {
         /// The device.
@@ -72,7 +76,7 @@ pub enum LinkError {
         name: String,
     },
     /// The name cannot be a device's.
-    #[error("`{name}` cannot be a network device's name: 1 to 15 octets, no `/`, no space")]
+    #[error("`{name}` cannot be a network device's name: 1 to 15 bytes, no `/`, no space")]
     BadName {
         /// The name given.
         name: String,
@@ -87,7 +91,8 @@ pub enum LinkError {
     },
     /// The kernel has no TAP devices, or the container has no access to them.
     #[error(
-        "/dev/net/tun is missing: load the kernel module (modprobe tun), or give the container the device (--device /dev/net/tun)"
+        "/dev/net/tun is missing: load the kernel module (modprobe tun), or give the container the device \
+         (--device /dev/net/tun)"
     )]
     NoTun,
     /// The device was there already, so its addresses are not ours to set.

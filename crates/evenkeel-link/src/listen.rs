@@ -1,11 +1,12 @@
 //! A network device that is only listened to, as a packet monitor does.
 //!
-//! The receive ring is one of blocks, `TPACKET_V3`: many frames are handed over at once, and they can be looked at where they lie. What is
-//! left of a block when nothing more comes is handed over after [`RETIRE_MS`]: a program that writes files can wait so long, and is woken
-//! for many frames instead of each. The socket sees copies, of what the operating system sends there too.
+//! The receive ring is one of blocks, `TPACKET_V3`: many frames are handed over at once, and they can be
+//! looked at where they lie. What is left of a block when nothing more comes is handed over after
+//! [`RETIRE_MS`]: a program that writes files can wait so long, and is woken for many frames instead of each.
+//! The socket sees copies, of what the operating system sends there too.
 //!
 //! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it
-//! has not handed over among them ([`RxQueue::coming`]), and those that found no room.
+//! has not handed over among them ([`RxQueue::buffered`]), and those that found no room.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -111,8 +112,8 @@ fn open_ring(
         // What is sent there comes back at once: once is enough.
         sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
     }
-    let octets = FRAME_BYTES as u32;
-    let filter = listen.filter.as_ref().map_or_else(|| Program::everything(octets), |f| f.cut_to(octets));
+    let bytes = FRAME_BYTES as u32;
+    let filter = listen.filter.as_ref().map_or_else(|| Program::everything(bytes), |f| f.cut_to(bytes));
     sys::attach_filter(fd, &filter)?;
     let wanted = ring_pkts.saturating_mul(BUFFER_BYTES);
     let block_bytes = if wanted / BLOCK_BYTES[1] >= 4 * BLOCKS_MIN { BLOCK_BYTES[1] } else { BLOCK_BYTES[0] };
@@ -269,12 +270,12 @@ impl RxQueue for Listener {
     }
 
     /// Asks the kernel: one system call.
-    fn shed(&self) -> u64 {
+    fn missed(&self) -> u64 {
         self.counters.lost(&self.socket) + self.unusable
     }
 
     /// Asks the kernel: one system call.
-    fn coming(&self) -> u64 {
+    fn buffered(&self) -> u64 {
         self.counters.put(&self.socket).saturating_sub(self.passed)
     }
 }

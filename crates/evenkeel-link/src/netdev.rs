@@ -28,7 +28,8 @@ pub(crate) enum Framing {
     Loopback,
 }
 
-/// The devices that a packet monitor can listen to: those with Ethernet frames that are up, in the network namespace of the calling thread.
+/// The devices that a packet monitor can listen to: those with Ethernet frames that are up, in the network
+/// namespace of the calling thread.
 #[must_use]
 pub fn devices_to_listen_to() -> Vec<String> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
@@ -137,14 +138,14 @@ impl NetDevice {
     /// How its frames begin, and its address; none but those with an Ethernet header will do.
     pub(crate) fn framing(&self) -> Result<(Framing, EthernetAddress), LinkError> {
         let request = self.ask(libc::SIOCGIFHWADDR, "read the address of")?;
-        // SAFETY: SIOCGIFHWADDR filled this member of the union; any bit pattern is a family and octets.
+        // SAFETY: SIOCGIFHWADDR filled this member of the union; any bit pattern is a family and bytes.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
         let framing = match address.sa_family {
             libc::ARPHRD_ETHER => Framing::Ethernet,
             libc::ARPHRD_LOOPBACK => Framing::Loopback,
             _ => return Err(self.wrong_kind()),
         };
-        let [a, b, c, d, e, f, ..] = address.sa_data.map(|octet| octet as u8);
+        let [a, b, c, d, e, f, ..] = address.sa_data.map(|byte| byte as u8);
         Ok((framing, EthernetAddress([a, b, c, d, e, f])))
     }
 
@@ -265,10 +266,10 @@ mod tests {
 
     #[test]
     fn names_are_held_to_the_kernels_rules() {
-        for good in ["ek0", "eth0.100", "fifteen-octets-"] {
+        for good in ["ek0", "eth0.100", "fifteen-bytes-"] {
             assert!(DeviceName::new(good).is_ok(), "{good}");
         }
-        for bad in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-octets--", "nul\0"] {
+        for bad in ["", ".", "..", "a b", "a/b", "a:b", "sixteen-bytes--", "nul\0"] {
             assert!(matches!(DeviceName::new(bad), Err(LinkError::BadName { .. })), "{bad:?}");
         }
     }
@@ -286,7 +287,8 @@ mod tests {
 
     #[test]
     fn drops_are_found_in_the_kernels_table() {
-        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n  ek0: 1 2 3 4 5 6 7 8 9 10 11 12 13\n ek01: 0 0 0 0 0 0 0 0 0 0 0 99 0\n";
+        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n  ek0: 1 2 3 4 5 6 7 8 9 10 11 12 \
+            13\n ek01: 0 0 0 0 0 0 0 0 0 0 0 99 0\n";
         assert_eq!(tx_dropped(table, "ek0"), Some(12));
         assert_eq!(tx_dropped(table, "ek01"), Some(99));
         assert_eq!(tx_dropped(table, "ek"), None);

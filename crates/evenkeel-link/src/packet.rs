@@ -1,22 +1,23 @@
 //! `packet:NAME`: an existing network device, through packet sockets (`AF_PACKET`).
 //!
-//! **Receive** is a memory-mapped ring, `TPACKET_V2`. Version 3 gathers frames into blocks and hands a block over when it is full or a timer
-//! fires, at the soonest after 1 ms, which is for packet monitors (`listen.rs`). Version 2 hands over each
-//! frame at once, and its ring is a ring of frames: full means so many frames, as the drop counters and the
-//! feedback want it.
+//! **Receive** is a memory-mapped ring, `TPACKET_V2`. Version 3 gathers frames into blocks and hands a block
+//! over when it is full or a timer fires, at the soonest after 1 ms, which is for packet monitors
+//! (`listen.rs`). Version 2 hands over each frame at once, and its ring is a ring of frames: full means so
+//! many frames, as the drop counters and the feedback want it.
 //!
-//! **Transmit** gathers up to 64 frames for one `sendmmsg`, on a second socket that bypasses the queueing discipline. That
-//! was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a second). Bypassing
-//! also means that `tcpdump` on the same device does not see what we send; on the far end of a veth it does.
+//! **Transmit** gathers up to 64 frames for one `sendmmsg`, on a second socket that bypasses the queueing
+//! discipline. That was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a
+//! second). Bypassing also means that `tcpdump` on the same device does not see what we send; on the far end
+//! of a veth it does.
 //!
-//! **The device is ours.** The socket sees copies: the kernel's own stack gets every frame too. Give us a device end without IP address
-//! (one end of a veth, a spare adaptor), where that stack has nothing to say. Our hardware address is one of
-//! our own by default, for which the device is made promiscuous, so that the kernel discards unicast frames
-//! for us as somebody else's.
+//! **The device is ours.** The socket sees copies: the kernel's own stack gets every frame too. Give us a
+//! device end without IP address (one end of a veth, a spare adaptor), where that stack has nothing to say.
+//! Our hardware address is one of our own by default, for which the device is made promiscuous, so that the
+//! kernel discards unicast frames for us as somebody else's.
 //!
-//! **What senders leave to the adaptor** arrives undone when sender and receiver share a kernel, as over a veth. Unfinished checksums are
-//! completed here, and what is to be segmented is cut up (`segment.rs`): packets of up to 64 KiB, which come
-//! by the socket's queue because they do not fit into the ring.
+//! **What senders leave to the adaptor** arrives undone when sender and receiver share a kernel, as over a
+//! veth. Unfinished checksums are completed here, and what is to be segmented is cut up (`segment.rs`):
+//! packets of up to 64 KiB, which come by the socket's queue because they do not fit into the ring.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -278,11 +279,11 @@ impl RxQueue for Packet {
     }
 
     /// Asks the kernel: one system call.
-    fn shed(&self) -> u64 {
+    fn missed(&self) -> u64 {
         self.receive.counters.lost(&self.receive.socket) + self.receive.unusable
     }
 
-    fn coming(&self) -> u64 {
+    fn buffered(&self) -> u64 {
         0
     }
 }
@@ -394,7 +395,7 @@ fn load(segments: &mut Segments, received: &Received<'_>, socket: &OwnedFd, larg
         return offload.is_some_and(|offload| segments.load(received.bytes, offload));
     }
     let len = read_queued(socket, large);
-    let Some((vnet, packet)) = large.get(..len).and_then(|octets| octets.split_first_chunk::<VNET_BYTES>())
+    let Some((vnet, packet)) = large.get(..len).and_then(|bytes| bytes.split_first_chunk::<VNET_BYTES>())
     else {
         return false;
     };

@@ -10,7 +10,7 @@ use crate::segment::Offload;
 /// Memory that a ring lies in.
 ///
 /// # Safety
-/// `base` points to `len` readable and writable octets, aligned to 16, for as long as the value lives, moved
+/// `base` points to `len` readable and writable bytes, aligned to 16, for as long as the value lives, moved
 /// or not. Nobody else touches them but a kernel that keeps to the ring's protocol.
 pub(crate) unsafe trait Memory {
     fn base(&self) -> *mut u8;
@@ -31,7 +31,7 @@ pub(crate) enum Slot<'a> {
 pub(crate) struct Received<'a> {
     /// What is in the slot: all of it, unless it is larger than the slot, or was cut to a snapshot length.
     pub(crate) bytes: &'a [u8],
-    /// Octets it had, without the VLAN tag.
+    /// Bytes it had, without the VLAN tag.
     pub(crate) whole: usize,
     /// The sender left it to the adaptor to split it into several (segmentation offload).
     pub(crate) to_be_segmented: Option<Offload>,
@@ -56,7 +56,7 @@ pub(crate) struct Unfinished {
 }
 
 impl Received<'_> {
-    /// Octets it has with its VLAN tag back in its place.
+    /// Bytes it has with its VLAN tag back in its place.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + self.vlan.map_or(0, |tag| tag.len())
@@ -85,12 +85,12 @@ impl Received<'_> {
     }
 }
 
-/// Octets of `struct virtio_net_hdr`, which `PACKET_VNET_HDR` puts in front of the frame.
+/// Bytes of `struct virtio_net_hdr`, which `PACKET_VNET_HDR` puts in front of the frame.
 pub(crate) const VNET_BYTES: usize = 10;
 pub(crate) const VNET_NEEDS_CSUM: u8 = 1;
 const TPID_8021Q: u16 = 0x8100;
 
-/// Where the kernel writes what in front of a frame, in octets from where a ring begins to read.
+/// Where the kernel writes what in front of a frame, in bytes from where a ring begins to read.
 pub(crate) trait Layout {
     const WHOLE: usize;
     const CAPTURED: usize;
@@ -101,7 +101,7 @@ pub(crate) trait Layout {
     const NANOS: usize;
     /// In `struct sockaddr_ll`, behind the header (`TPACKET_ALIGN`).
     const PACKET_TYPE: usize;
-    /// Octets of the header that were passed over. The frame is found from its beginning.
+    /// Bytes of the header that were passed over. The frame is found from its beginning.
     const SKIPPED: usize;
 }
 
@@ -141,19 +141,19 @@ impl Layout for InBlock {
     const SKIPPED: usize = 0;
 }
 
-/// Header and address lie in so many octets.
+/// Header and address lie in so many bytes.
 const HEAD_BYTES: usize = 64;
 
-/// Reads what a ring holds. `None` if its lengths point outside of `octets`.
+/// Reads what a ring holds. `None` if its lengths point outside of `bytes`.
 #[inline]
-pub(crate) fn parse<L: Layout>(octets: &[u8], status: u32) -> Option<Received<'_>> {
-    let head: &[u8; HEAD_BYTES] = octets.first_chunk()?;
+pub(crate) fn parse<L: Layout>(bytes: &[u8], status: u32) -> Option<Received<'_>> {
+    let head: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
     let u16_at = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
     let u32_at = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
 
     let mac = usize::from(u16_at(L::MAC)).checked_sub(L::SKIPPED)?;
-    let vnet: &[u8; VNET_BYTES] = octets.get(mac.checked_sub(VNET_BYTES)?..)?.first_chunk()?;
-    let bytes = octets.get(mac..)?.get(..u32_at(L::CAPTURED) as usize)?;
+    let vnet: &[u8; VNET_BYTES] = bytes.get(mac.checked_sub(VNET_BYTES)?..)?.first_chunk()?;
+    let bytes = bytes.get(mac..)?.get(..u32_at(L::CAPTURED) as usize)?;
 
     let [flags, _, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
     let unfinished = (flags & VNET_NEEDS_CSUM != 0).then(|| Unfinished {
@@ -199,9 +199,9 @@ pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
     true
 }
 
-/// The ones' complement sum of 16-bit words, an odd octet at the end padded with zero.
-pub(crate) fn folded_sum(octets: &[u8]) -> u16 {
-    let (words, odd) = octets.as_chunks::<4>();
+/// The ones' complement sum of 16-bit words, an odd byte at the end padded with zero.
+pub(crate) fn folded_sum(bytes: &[u8]) -> u16 {
+    let (words, odd) = bytes.as_chunks::<4>();
     let words: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();
     let mut rest = [0; 4];
     for (to, &from) in rest.iter_mut().zip(odd) {

@@ -72,7 +72,7 @@ impl<M: Memory> Ring<M> {
     }
 
     fn slot(&self) -> *mut u8 {
-        // SAFETY: `next < slots`, and `slots * slot_bytes` octets are inside the memory.
+        // SAFETY: `next < slots`, and `slots * slot_bytes` bytes are inside the memory.
         unsafe { self.memory.base().add(self.next * self.slot_bytes) }
     }
 
@@ -227,7 +227,7 @@ pub(crate) mod tests {
         assert_eq!((received.stamp_nanos, received.sent), (2_000_000_000_999_999_999, true));
     }
 
-    /// Every single value of every octet of the header, and many random slots: an answer, and inside the
+    /// Every single value of every byte of the header, and many random slots: an answer, and inside the
     /// slot.
     #[test]
     fn hostile_slots_are_read_without_harm() {

@@ -263,9 +263,9 @@ impl KernelTables {
         header.sequence_number = self.sequence;
         let mut request = NetlinkMessage::new(header, NetlinkPayload::from(table.request()));
         request.finalize();
-        let mut octets = vec![0; request.buffer_len()];
-        request.serialize(&mut octets);
-        sendto(self.socket.as_fd(), &octets, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        sendto(self.socket.as_fd(), &bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
         self.asked = Some(self.sequence);
         Ok(())
     }
@@ -362,10 +362,10 @@ pub(crate) fn open_socket(groups: u32, room: usize) -> io::Result<OwnedFd> {
 }
 
 /// The length of the first message, if it is one and is all there.
-pub(crate) fn message_len(octets: &[u8]) -> Option<usize> {
+pub(crate) fn message_len(bytes: &[u8]) -> Option<usize> {
     const HEADER: usize = 16;
-    let len = u32::from_ne_bytes(*octets.first_chunk()?) as usize;
-    (HEADER..=octets.len()).contains(&len).then_some(len)
+    let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    (HEADER..=bytes.len()).contains(&len).then_some(len)
 }
 
 impl Table {
@@ -484,8 +484,8 @@ fn neighbor(message: &NeighbourMessage) -> Option<Entry> {
             NeighbourAttribute::Destination(NeighbourAddress::Inet6(v6)) => {
                 address = Some(IpAddress::Ipv6(*v6))
             }
-            NeighbourAttribute::LinkLayerAddress(octets) => {
-                hardware = <[u8; 6]>::try_from(octets.as_slice()).ok().map(EthernetAddress);
+            NeighbourAttribute::LinkLayerAddress(bytes) => {
+                hardware = <[u8; 6]>::try_from(bytes.as_slice()).ok().map(EthernetAddress);
             }
             _ => {}
         }

@@ -10,7 +10,7 @@ use crate::received::folded_sum;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offload {
     pub(crate) kind: u8,
-    /// Octets of payload in each segment.
+    /// Bytes of payload in each segment.
     pub(crate) size: u16,
     /// Where the transport header is.
     pub(crate) transport: u16,
@@ -30,11 +30,11 @@ const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     packet: Vec<u8>,
-    /// Octets of all headers together.
+    /// Bytes of all headers together.
     headers: usize,
     transport: usize,
     size: usize,
-    /// Octets of payload that are in segments already.
+    /// Bytes of payload that are in segments already.
     done: usize,
     number: u16,
     is_udp: bool,
@@ -48,7 +48,7 @@ impl Segments {
         self.done = 0;
         let Offload { kind, size, transport } = offload;
         let transport = usize::from(transport);
-        let (is_udp, is_v6) = match (kind & !ECN, packet.get(ETHERNET).map(|octet| octet >> 4)) {
+        let (is_udp, is_v6) = match (kind & !ECN, packet.get(ETHERNET).map(|byte| byte >> 4)) {
             (TCP_V4, Some(4)) => (false, false),
             (TCP_V6, Some(6)) => (false, true),
             (UDP, Some(4)) => (true, false),
@@ -56,11 +56,8 @@ impl Segments {
             _ => return false,
         };
         let least = if is_v6 { ETHERNET + 40 } else { ETHERNET + 20 };
-        let header = if is_udp {
-            Some(8)
-        } else {
-            packet.get(transport + 12).map(|octet| usize::from(octet >> 4) * 4)
-        };
+        let header =
+            if is_udp { Some(8) } else { packet.get(transport + 12).map(|byte| usize::from(byte >> 4) * 4) };
         let Some(header) = header.filter(|len| *len >= 8 && transport >= least && size > 0) else {
             return false;
         };
@@ -73,7 +70,7 @@ impl Segments {
         true
     }
 
-    /// Octets of the next segment; `None` if there is none.
+    /// Bytes of the next segment; `None` if there is none.
     pub(crate) fn next_len(&self) -> Option<usize> {
         let left = self.packet.len().checked_sub(self.headers + self.done).filter(|left| *left > 0)?;
         Some(self.headers + left.min(self.size))
@@ -154,12 +151,12 @@ impl Segments {
     }
 }
 
-fn get(octets: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*octets.get(at..)?.first_chunk()?))
+fn get(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn put(octets: &mut [u8], at: usize, value: u16) -> Option<()> {
-    *octets.get_mut(at..)?.first_chunk_mut()? = value.to_be_bytes();
+fn put(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
+    *bytes.get_mut(at..)?.first_chunk_mut()? = value.to_be_bytes();
     Some(())
 }
 
@@ -171,33 +168,33 @@ mod tests {
 
     /// A packet as the kernel hands it over, its checksums undone.
     fn packet(is_v6: bool, is_udp: bool, payload: usize) -> (Vec<u8>, Offload) {
-        let mut octets = vec![2; 12];
-        octets.extend(if is_v6 { [0x86, 0xdd] } else { [8, 0] });
+        let mut bytes = vec![2; 12];
+        bytes.extend(if is_v6 { [0x86, 0xdd] } else { [8, 0] });
         let protocol = if is_udp { 17 } else { 6 };
         if is_v6 {
-            octets.extend([0x60, 0, 0, 0, 0xff, 0xff, protocol, 64]);
-            octets.extend([0xfd; 32]);
+            bytes.extend([0x60, 0, 0, 0, 0xff, 0xff, protocol, 64]);
+            bytes.extend([0xfd; 32]);
         } else {
-            octets.extend([
+            bytes.extend([
                 0x45, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
             ]);
         }
-        let transport = octets.len() as u16;
+        let transport = bytes.len() as u16;
         if is_udp {
-            octets.extend([0, 1, 0, 2, 0, 0, 0xab, 0xcd]);
+            bytes.extend([0, 1, 0, 2, 0, 0, 0xab, 0xcd]);
         } else {
-            // Sequence number near its end; FIN, PSH, ACK, CWR; twelve octets of options.
-            octets
+            // Sequence number near its end; FIN, PSH, ACK, CWR; twelve bytes of options.
+            bytes
                 .extend([0, 1, 0, 2, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 0, 0x80, 0x99, 1, 0, 0xab, 0xcd, 0, 0]);
-            octets.extend([1; 12]);
+            bytes.extend([1; 12]);
         }
-        octets.extend((0..payload).map(|n| n as u8));
+        bytes.extend((0..payload).map(|n| n as u8));
         let kind = match (is_udp, is_v6) {
             (true, _) => UDP,
             (false, true) => TCP_V6 | ECN,
             (false, false) => TCP_V4,
         };
-        (octets, Offload { kind, size: 1000, transport })
+        (bytes, Offload { kind, size: 1000, transport })
     }
 
     fn segments(packet: &[u8], offload: Offload) -> Vec<Vec<u8>> {

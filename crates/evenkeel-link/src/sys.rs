@@ -91,7 +91,7 @@ pub(crate) fn ioctl<T: IoctlArgument>(
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request, ptr::from_mut(argument)) })
 }
 
-/// An `ifreq` for the device called `name`, of which at most 15 octets are used: the last one of the field
+/// An `ifreq` for the device called `name`, of which at most 15 bytes are used: the last one of the field
 /// ends the C string.
 pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {
     // SAFETY: an all-zero `ifreq` is an empty name and zeros.
@@ -104,8 +104,8 @@ pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {
 
 /// The name in an `ifreq`.
 pub(crate) fn ifreq_name(request: &libc::ifreq) -> String {
-    let octets = request.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0);
-    String::from_utf8_lossy(&octets.collect::<Vec<_>>()).into_owned()
+    let bytes = request.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0);
+    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
@@ -126,7 +126,7 @@ unsafe impl OptionValue for libc::tpacket_req {}
 unsafe impl OptionValue for libc::tpacket_req3 {}
 // SAFETY: two integers of equal size.
 unsafe impl OptionValue for libc::tpacket_stats {}
-// SAFETY: integers and octets, without padding: 4 + 2 + 2 + 8.
+// SAFETY: integers and bytes, without padding: 4 + 2 + 2 + 8.
 unsafe impl OptionValue for libc::packet_mreq {}
 
 /// Sets an option of a packet socket.
@@ -137,17 +137,17 @@ pub(crate) fn set_packet_option<T: OptionValue>(
 ) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     let value = (&raw const value).cast();
-    // SAFETY: `value` points to `len` initialised octets that live through the call.
+    // SAFETY: `value` points to `len` initialised bytes that live through the call.
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, value, len) })
 }
 
-/// Has the kernel cut what is sent through a UDP socket into datagrams of so many octets of payload each
+/// Has the kernel cut what is sent through a UDP socket into datagrams of so many bytes of payload each
 /// (udp(7), `UDP_SEGMENT`): the fastest way to make many small ones.
 ///
 /// # Errors
 /// Those of `setsockopt`: the socket is no UDP socket, or the kernel older than 4.18.
-pub fn send_in_segments(socket: &impl AsFd, octets: u16) -> io::Result<()> {
-    let value = libc::c_int::from(octets);
+pub fn send_in_segments(socket: &impl AsFd, bytes: u16) -> io::Result<()> {
+    let value = libc::c_int::from(bytes);
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the value is an integer that lives through the call.
@@ -163,7 +163,7 @@ pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &Program) -> io::Result
     let program = libc::sock_fprog { len, filter: list.as_mut_ptr() };
     let value = (&raw const program).cast();
     let bytes = size_of::<libc::sock_fprog>() as libc::socklen_t;
-    // SAFETY: the value is `bytes` initialised octets, and points to `len` instructions; both live through
+    // SAFETY: the value is `bytes` initialised bytes, and points to `len` instructions; both live through
     // the call, in which the kernel copies and checks them.
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, value, bytes) })
 }
@@ -173,7 +173,7 @@ pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<libc::tpacket_
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
     let value = (&raw mut stats).cast();
-    // SAFETY: `value` points to `len` octets that are ours; any bit pattern the kernel leaves there is valid.
+    // SAFETY: `value` points to `len` bytes that are ours; any bit pattern the kernel leaves there is valid.
     check(unsafe {
         libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &raw mut len)
     })?;
@@ -185,7 +185,7 @@ pub(crate) fn packet_fanout(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     let mut group: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
     let value = (&raw mut group).cast();
-    // SAFETY: `value` points to `len` octets that are ours; any bit pattern the kernel leaves there is valid.
+    // SAFETY: `value` points to `len` bytes that are ours; any bit pattern the kernel leaves there is valid.
     check(unsafe {
         libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, value, &raw mut len)
     })?;
@@ -205,7 +205,7 @@ pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: i32, protocol: u16) -> io::
         sll_addr: [0; 8],
     };
     let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: `address` is `len` initialised octets that live through the call.
+    // SAFETY: `address` is `len` initialised bytes that live through the call.
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
@@ -250,7 +250,7 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` octets behind `fd` for reading and writing.
+    /// Maps the first `len` bytes behind `fd` for reading and writing.
     pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
@@ -271,7 +271,7 @@ impl Drop for Mapping {
     }
 }
 
-// SAFETY: `len` octets at `base` stay mapped, page-aligned, until drop; only this owner and the kernel know
+// SAFETY: `len` bytes at `base` stay mapped, page-aligned, until drop; only this owner and the kernel know
 // them.
 unsafe impl Memory for Mapping {
     fn base(&self) -> *mut u8 {

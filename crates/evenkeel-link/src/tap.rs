@@ -271,11 +271,11 @@ impl RxQueue for TapQueue {
     }
 
     /// Reads the kernel's table of devices: for reports.
-    fn shed(&self) -> u64 {
+    fn missed(&self) -> u64 {
         self.counters.tx_dropped().saturating_sub(self.counted_before) + self.oversized
     }
 
-    fn coming(&self) -> u64 {
+    fn buffered(&self) -> u64 {
         0
     }
 }

@@ -85,8 +85,8 @@ impl Halt {
             .chain(self.watched.iter().map(|watched| watched.fd.as_fd()))
     }
 
-    /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable. Returns false if there has been one
-    /// already, so that it must not wait.
+    /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable.
+    /// Returns false if there has been one already, so that it must not wait.
     #[must_use]
     pub fn asleep(&self) -> bool {
         self.notifier.fall_asleep()

@@ -79,7 +79,7 @@ fn what_passes_an_interface_is_recorded_and_tshark_reads_it() {
         b.transmit(taken, &mut b_pool).unwrap();
     }
     b.flush();
-    assert_eq!((number, b.queue(0).shed()), (8, 2), "recording changes nothing");
+    assert_eq!((number, b.queue(0).missed()), (8, 2), "recording changes nothing");
     drop(b);
     assert_eq!(recording.frames().unwrap(), 16);
 

@@ -158,7 +158,7 @@ fn datagrams_of_the_kernel_have_a_right_checksum() {
                     (0..if to.is_ipv4() { len } else { len.min(1452) }).map(|i| i as u8).collect();
                 UdpSocket::bind(from).unwrap().send_to(&payload, to).unwrap();
                 let frame = bench.expect("datagram", |frame| is_udp(frame, to.is_ipv4()));
-                assert!(checksum_is_right(frame.bytes()), "{to}, {len} octets");
+                assert!(checksum_is_right(frame.bytes()), "{to}, {len} bytes");
                 bench.pool.recycle(frame);
             }
         }
@@ -225,7 +225,7 @@ fn a_flood_is_shed_by_the_ring_and_counted() {
         let options = PacketOptions { ring_pkts: 128, ..PacketOptions::default() };
         let mut bench = Bench::new(Packet::open("ek0", &options).unwrap());
         assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
-        let quiet = bench.device.queue(0).shed();
+        let quiet = bench.device.queue(0).missed();
         let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
         for _ in 0..1000 {
             socket.send_to(&[0; 100], "10.77.0.2:9").unwrap();
@@ -236,7 +236,7 @@ fn a_flood_is_shed_by_the_ring_and_counted() {
             bench.pool.recycle(frame);
         }
         assert_eq!(
-            (taken, bench.device.queue(0).shed() - quiet),
+            (taken, bench.device.queue(0).missed() - quiet),
             (128, 872),
             "the ring holds what was asked for, the rest is counted"
         );
@@ -251,7 +251,7 @@ fn what_is_left_to_be_segmented_is() {
     in_namespace(|| {
         let mut bench = veth_with_neighbour();
         let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
-        let quiet = bench.device.queue(0).shed();
+        let quiet = bench.device.queue(0).missed();
         set_udp_option(&socket, UDP_SEGMENT, 500);
         for total in [1_200, 12_000, 1_700] {
             let payload: Vec<u8> = (0..total).map(|n| (n / 7) as u8).collect();
@@ -269,7 +269,7 @@ fn what_is_left_to_be_segmented_is() {
         socket.send_to(&[2; 10], "10.77.0.2:9").unwrap();
         let frame = bench.expect("datagram", |frame| is_ipv4(frame, 17));
         assert_eq!(frame.len(), 14 + 20 + 8 + 10);
-        assert_eq!(bench.device.queue(0).shed(), quiet);
+        assert_eq!(bench.device.queue(0).missed(), quiet);
     });
 }
 
@@ -278,7 +278,7 @@ const UDP_SEGMENT: i32 = 103;
 fn set_udp_option(socket: &UdpSocket, option: i32, value: i32) {
     use std::os::fd::AsRawFd;
     let len = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: a live descriptor, and four octets that live through the call.
+    // SAFETY: a live descriptor, and four bytes that live through the call.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_UDP, option, (&raw const value).cast(), len)
     };
@@ -292,11 +292,11 @@ fn frames_larger_than_a_slot_are_counted_and_harmless() {
         run("ip link set kernel0 mtu 9000");
         run("ip link set ek0 mtu 9000");
         let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
-        let quiet = bench.device.queue(0).shed();
+        let quiet = bench.device.queue(0).missed();
         socket.send_to(&[7; 8000], "10.77.0.2:9").unwrap();
         socket.send_to(&[7; 1400], "10.77.0.2:9").unwrap();
         assert_eq!(bench.expect("datagram", |frame| is_ipv4(frame, 17)).len(), 14 + 20 + 8 + 1400);
-        assert_eq!(bench.device.queue(0).shed() - quiet, 1);
+        assert_eq!(bench.device.queue(0).missed() - quiet, 1);
     });
 }
 
@@ -392,7 +392,7 @@ fn what_cannot_be_opened_says_why() {
     });
 }
 
-/// Frames with this Ethertype for local experiments (IEEE 802), and 96 octets of each.
+/// Frames with this Ethertype for local experiments (IEEE 802), and 96 bytes of each.
 fn experimental() -> Program {
     let list = [(0x28, 0, 0, 12), (0x15, 0, 1, 0x88b5), (0x06, 0, 0, 96), (0x06, 0, 0, 0)];
     Program::new(&list.map(|(code, jt, jf, k)| Instruction { code, jt, jf, k })).unwrap()
@@ -416,8 +416,8 @@ fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
                 sent += 1;
             }
             let deadline = clock.now() + Duration::from_secs(60);
-            while listener.coming() > 0 {
-                assert!(clock.now() < deadline, "the kernel keeps {} frames", listener.coming());
+            while listener.buffered() > 0 {
+                assert!(clock.now() < deadline, "the kernel keeps {} frames", listener.buffered());
                 seen += listener.look(64, &mut |bytes, note| {
                     let number = u32::from_be_bytes(bytes[14..18].try_into().unwrap());
                     let whole = 60 + number as usize % 1000;
@@ -430,9 +430,9 @@ fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
                     true
                 });
             }
-            assert_eq!(seen as u64 + listener.shed(), sent.into());
+            assert_eq!(seen as u64 + listener.missed(), sent.into());
         }
-        assert!(listener.shed() > 1000, "a ring of 256 KiB held everything");
+        assert!(listener.missed() > 1000, "a ring of 256 KiB held everything");
     });
 }
 

@@ -101,7 +101,7 @@ fn a_flood_is_shed_by_the_device_and_counted() {
             taken += 1;
             bench.pool.recycle(frame);
         }
-        assert_eq!(taken + bench.device.queue(0).shed(), sent);
+        assert_eq!(taken + bench.device.queue(0).missed(), sent);
         assert!(taken >= 400, "{taken} of a queue of 500");
         assert_eq!(bench.pool.available(), bench.pool.capacity());
     });
@@ -125,7 +125,7 @@ fn larger_frames_than_a_buffer_are_counted_and_harmless() {
         socket.send_to(&[7; 1400], "10.77.0.2:9").unwrap();
         let frame = bench.expect("datagram", |frame| is_ipv4(frame, 17));
         assert_eq!(frame.len(), 14 + 20 + 8 + 1400);
-        assert_eq!(bench.device.queue(0).shed(), 1);
+        assert_eq!(bench.device.queue(0).missed(), 1);
     });
 }
 

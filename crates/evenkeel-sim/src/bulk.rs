@@ -13,13 +13,13 @@ use crate::workload::{Log, open};
 /// What copying takes, beside everything that is paid for each packet and call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copying {
-    /// CPU time for 1024 octets.
+    /// CPU time for 1024 bytes.
     pub per_kib: Duration,
 }
 
 impl Copying {
-    fn of(self, octets: usize) -> Duration {
-        Duration::from_nanos((self.per_kib.as_nanos() * octets as u128 / 1024) as u64)
+    fn of(self, bytes: usize) -> Duration {
+        Duration::from_nanos((self.per_kib.as_nanos() * bytes as u128 / 1024) as u64)
     }
 }
 
@@ -27,7 +27,7 @@ impl Copying {
 #[derive(Debug)]
 pub struct WindowSender {
     to: Endpoint,
-    octets: usize,
+    bytes: usize,
     window: u64,
     left: u64,
     sent: u64,
@@ -37,10 +37,10 @@ pub struct WindowSender {
 }
 
 impl WindowSender {
-    /// A sender of `datagrams` of `octets` each.
+    /// A sender of `datagrams` of `bytes` each.
     #[must_use]
-    pub const fn new(to: Endpoint, datagrams: u64, octets: usize, window: u64, copying: Copying) -> Self {
-        Self { to, octets, window, left: datagrams, sent: 0, acked: 0, copying, socket: None }
+    pub const fn new(to: Endpoint, datagrams: u64, bytes: usize, window: u64, copying: Copying) -> Self {
+        Self { to, bytes, window, left: datagrams, sent: 0, acked: 0, copying, socket: None }
     }
 }
 
@@ -50,12 +50,12 @@ impl Program for WindowSender {
         if self.left > 0 && self.sent < self.acked + self.window {
             self.left -= 1;
             self.sent += 1;
-            let _ = system.send(socket, self.to, &vec![0; self.octets]);
-            system.compute(self.copying.of(self.octets));
+            let _ = system.send(socket, self.to, &vec![0; self.bytes]);
+            system.compute(self.copying.of(self.bytes));
             return Step::Again;
         }
         let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
-        if let Some(&count) = datagram.as_slice().and_then(|octets| octets.first_chunk()) {
+        if let Some(&count) = datagram.as_slice().and_then(|bytes| bytes.first_chunk()) {
             self.acked = self.acked.max(u64::from_be_bytes(count));
         }
         system.recycle(datagram);
@@ -106,10 +106,10 @@ impl Program for WindowReceiver {
     }
 }
 
-/// Octets that one call of a program moves.
+/// Bytes that one call of a program moves.
 const CALL: usize = 8 << 10;
 
-/// Sends a stream of so many octets.
+/// Sends a stream of so many bytes.
 #[derive(Debug)]
 pub struct StreamSource {
     to: Endpoint,
@@ -119,10 +119,10 @@ pub struct StreamSource {
 }
 
 impl StreamSource {
-    /// A source of `octets` to `to`.
+    /// A source of `bytes` to `to`.
     #[must_use]
-    pub const fn new(to: Endpoint, octets: usize, copying: Copying) -> Self {
-        Self { to, left: octets, copying, stream: None }
+    pub const fn new(to: Endpoint, bytes: usize, copying: Copying) -> Self {
+        Self { to, left: bytes, copying, stream: None }
     }
 }
 
@@ -166,11 +166,11 @@ pub struct StreamSink {
 /// A stream that has come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived {
-    /// Octets.
-    pub octets: usize,
+    /// Bytes.
+    pub bytes: usize,
     /// When it was accepted.
     pub began: Instant,
-    /// When the last octet had been read.
+    /// When the last byte had been read.
     pub ended: Instant,
 }
 
@@ -192,12 +192,12 @@ impl Program for StreamSink {
         let Some((stream, arrived)) = &mut self.stream else {
             let Some((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
             let now = system.now();
-            self.stream = Some((stream, Arrived { octets: 0, began: now, ended: now }));
+            self.stream = Some((stream, Arrived { bytes: 0, began: now, ended: now }));
             return Step::Again;
         };
         match system.read(*stream, &mut [0; CALL]) {
             Ok(len) if len > 0 => {
-                arrived.octets += len;
+                arrived.bytes += len;
                 system.compute(self.copying.of(len));
                 return Step::Again;
             }

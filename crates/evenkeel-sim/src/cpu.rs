@@ -1,10 +1,12 @@
-//! The simulated CPU: runs a host's units with preemptive-resume priorities and lets each take the time a machine model gives it.
+//! The simulated CPU: runs a host's units with preemptive-resume priorities and lets each take the time a
+//! machine model gives it.
 //!
-//! The effects of a unit happen when it starts; then the CPU is busy for its cost; frames that the host sent go to the transmitter when it is
-//! over, or with later frames of a unit that is over sooner. The transmitter puts them on the wire one after the other.
-//! When something of a higher level becomes pending meanwhile, the rest of the unit is suspended until that is done. Equal levels do
-//! not preempt each other. A process is suspended in the middle of its step, and whenever the CPU returns from an interrupt the host's
-//! scheduler says which process goes on.
+//! The effects of a unit happen when it starts; then the CPU is busy for its cost; frames that the host sent
+//! go to the transmitter when it is over, or with later frames of a unit that is over sooner. The transmitter
+//! puts them on the wire one after the other. When something of a higher level becomes pending meanwhile, the
+//! rest of the unit is suspended until that is done. Equal levels do not preempt each other. A process is
+//! suspended in the middle of its step, and whenever the CPU returns from an interrupt the host's scheduler
+//! says which process goes on.
 
 use std::collections::VecDeque;
 
@@ -19,8 +21,8 @@ use crate::wire::Wire;
 
 /// A host on a simulated CPU, with the outside ends of its cables.
 ///
-/// Call [`Cpu::arrive`] when a frame reaches an interface and [`Cpu::run`] after that and whenever [`Cpu::deadline`] is reached, then take
-/// what the host sent with [`Cpu::poll_frame`].
+/// Call [`Cpu::arrive`] when a frame reaches an interface and [`Cpu::run`] after that and whenever
+/// [`Cpu::deadline`] is reached, then take what the host sent with [`Cpu::poll_frame`].
 #[derive(Debug)]
 pub struct Cpu {
     host: Host,
@@ -28,7 +30,8 @@ pub struct Cpu {
     wires: Vec<Wire>,
     now: Instant,
     running: Option<Busy>,
-    /// Units of interrupt handlers, the polling thread and the idle level that were preempted; the last is of the highest level.
+    /// Units of interrupt handlers, the polling thread and the idle level that were preempted; the last is of
+    /// the highest level.
     suspended: Vec<Busy>,
     /// Steps of processes that were preempted.
     steps: Vec<(ProcessId, Busy)>,
@@ -42,7 +45,8 @@ pub struct Cpu {
     clock: Option<Clock>,
 }
 
-/// A periodic interrupt: the clock of a system that has ticks. It does nothing for the host but take its time.
+/// A periodic interrupt: the clock of a system that has ticks. It does nothing for the host but take its
+/// time.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     period: Duration,
@@ -67,13 +71,14 @@ struct Busy {
     left: Duration,
     /// What it does in that time, if somebody wants to know.
     stages: Stages,
-    /// Frames that the host had sent when it had started, if it sent any itself: they leave when the unit is over.
+    /// Frames that the host had sent when it had started, if it sent any itself: they leave when the unit is
+    /// over.
     frames_up_to: Option<u64>,
 }
 
 impl Cpu {
-    /// `host` on a CPU with these costs. `wires` are the cables that the host has as interfaces, in the order in which they were added to
-    /// it.
+    /// `host` on a CPU with these costs. `wires` are the cables that the host has as interfaces, in the order
+    /// in which they were added to it.
     #[must_use]
     pub fn new(host: Host, costs: Costs, wires: Vec<Wire>) -> Self {
         Self {
@@ -161,7 +166,8 @@ impl Cpu {
         self.wires.iter().map(Wire::poll_timeout).fold(own.min(tick), Instant::min)
     }
 
-    /// Lets time pass up to `now`, which must not be later than [`Cpu::deadline`], and starts what is to run then.
+    /// Lets time pass up to `now`, which must not be later than [`Cpu::deadline`], and starts what is to run
+    /// then.
     pub fn run(&mut self, now: Instant) {
         self.pass(now);
         self.transmit();
@@ -206,8 +212,8 @@ impl Cpu {
         }
     }
 
-    /// Frames up to number `last` leave. Those of a unit that is still suspended are among them if it sent them earlier: an interface
-    /// sends in the order in which it was told to.
+    /// Frames up to number `last` leave. Those of a unit that is still suspended are among them if it sent
+    /// them earlier: an interface sends in the order in which it was told to.
     fn release(&mut self, last: u64) {
         let first = self.handed_over - self.held.len() as u64;
         let count = last.saturating_sub(first) as usize;
@@ -306,7 +312,8 @@ impl Cpu {
         self.host.peek(self.now).is_some()
     }
 
-    /// Takes what the host has put on its cables. Says how many frames it has sent in all, if there were any now.
+    /// Takes what the host has put on its cables. Says how many frames it has sent in all, if there were any
+    /// now.
     fn collect(&mut self) -> Option<u64> {
         let before = self.held.len();
         for (index, wire) in self.wires.iter_mut().enumerate() {

@@ -19,8 +19,8 @@ pub struct Screend {
 }
 
 impl Screend {
-    /// A screening process with a queue of at most `queue_pkts` that takes `rules` for each packet to find the rule that matches; and the
-    /// count of packets that passed.
+    /// A screening process with a queue of at most `queue_pkts` that takes `rules` for each packet to find
+    /// the rule that matches; and the count of packets that passed.
     #[must_use]
     pub fn new(queue_pkts: usize, rules: Duration) -> (Self, Tally) {
         let passed = Tally::default();

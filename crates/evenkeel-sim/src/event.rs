@@ -1,4 +1,5 @@
-//! What will happen, in order of time; what is due at the same time happens in the order in which it was scheduled.
+//! What will happen, in order of time; what is due at the same time happens in the order in which it was
+//! scheduled.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,8 @@
 //! Virtual time: the same [`evenkeel_core`] host, run by a simulated CPU over an emulated network.
 //!
-//! A *machine model* says what each kind of work costs, the *simulated CPU* lets that time pass with preemptive-resume priorities, the
-//! *network emulator* delays, loses and mangles frames. All dice are rolled by one seeded generator: the same seed gives the same run.
+//! A *machine model* says what each kind of work costs, the *simulated CPU* lets that time pass with
+//! preemptive-resume priorities, the *network emulator* delays, loses and mangles frames. All dice are rolled
+//! by one seeded generator: the same seed gives the same run.
 #![forbid(unsafe_code)]
 
 pub mod bulk;

@@ -1,4 +1,5 @@
-//! The network emulator: what a link does to frames, one direction at a time. Sans-IO: frames and the time go in, frames come out.
+//! The network emulator: what a link does to frames, one direction at a time. Sans-IO: frames and the time go
+//! in, frames come out.
 
 use std::collections::VecDeque;
 
@@ -83,31 +84,31 @@ pub struct Counters {
     pub reordered: u64,
 }
 
-/// What a path carries: a frame as octets, or something more.
+/// What a path carries: a frame as bytes, or something more.
 pub trait Frame: Clone {
-    /// How many octets it has, from the Ethernet header on.
-    fn octets(&self) -> usize;
+    /// How many bytes it has, from the Ethernet header on.
+    fn bytes(&self) -> usize;
 
     /// Turns over one of its bits.
     fn flip(&mut self, bit: u64);
 }
 
 impl Frame for Vec<u8> {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.len()
     }
 
     fn flip(&mut self, bit: u64) {
-        if let Some(octet) = self.get_mut((bit / 8) as usize) {
-            *octet ^= 1 << (bit % 8);
+        if let Some(byte) = self.get_mut((bit / 8) as usize) {
+            *byte ^= 1 << (bit % 8);
         }
     }
 }
 
 /// One direction of a link.
 ///
-/// Call [`Path::handle_frame`] for each frame that enters, at the time it enters; then, whenever [`Path::poll_timeout`] is reached,
-/// [`Path::poll_frame`] until it gives nothing.
+/// Call [`Path::handle_frame`] for each frame that enters, at the time it enters; then, whenever
+/// [`Path::poll_timeout`] is reached, [`Path::poll_frame`] until it gives nothing.
 #[derive(Debug)]
 pub struct Path<F = Vec<u8>> {
     conditions: Conditions,
@@ -168,7 +169,7 @@ impl<F: Frame> Path<F> {
         }
         if self.rng.chance(self.conditions.corruption) {
             self.counters.corrupted += 1;
-            frame.flip(self.rng.below(frame.octets() as u64 * 8));
+            frame.flip(self.rng.below(frame.bytes() as u64 * 8));
         }
         let copies = if self.rng.chance(self.conditions.duplication) { 2 } else { 1 };
         self.counters.duplicated += copies - 1;
@@ -179,7 +180,7 @@ impl<F: Frame> Path<F> {
     }
 
     fn send(&mut self, now: Instant, frame: F) {
-        let Some(left) = self.serialize(now, frame.octets()) else {
+        let Some(left) = self.serialize(now, frame.bytes()) else {
             self.counters.overflowed += 1;
             return;
         };
@@ -229,7 +230,8 @@ pub(crate) fn ethernet_time(len_bytes: usize, rate_bps: u64) -> Duration {
     Duration::from_nanos(bits * 1_000_000_000 / rate_bps.max(1))
 }
 
-/// Preamble, start delimiter, frame check sequence and the gap between frames (IEEE 802.3): on the wire, but not in a frame here.
+/// Preamble, start delimiter, frame check sequence and the gap between frames (IEEE 802.3): on the wire, but
+/// not in a frame here.
 const ETHERNET_OVERHEAD_BYTES: u64 = 8 + 4 + 12;
 
 #[cfg(test)]
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_frame_takes_its_time_on_the_wire_and_then_the_delay() {
-        // 126 + 24 octets at 1.2 Mbit/s: 1 ms.
+        // 126 + 24 bytes at 1.2 Mbit/s: 1 ms.
         let mut path = Path::new(Conditions::wire(1_200_000, Duration::from_millis(5), 10), Rng::new(0));
         path.handle_frame(Instant::ZERO, vec![1; 126]);
         path.handle_frame(Instant::ZERO, vec![2; 126]);

@@ -1,4 +1,5 @@
-//! Frames: UDP datagrams, which traffic sources make once and then only number, TCP segments, and ARP requests.
+//! Frames: UDP datagrams, which traffic sources make once and then only number, TCP segments, and ARP
+//! requests.
 
 use evenkeel_core::tcp::{Flags, Header, Options, Segment, SeqNumber};
 use evenkeel_core::wire::{
@@ -19,9 +20,9 @@ pub struct Station {
     pub port: u16,
 }
 
-/// Octets in front of the payload: Ethernet, IPv4 without options, UDP.
+/// Bytes in front of the payload: Ethernet, IPv4 without options, UDP.
 pub const HEADERS_BYTES: usize = IP_HEADERS_BYTES + 8;
-/// Octets in front of a segment: Ethernet, IPv4 without options.
+/// Bytes in front of a segment: Ethernet, IPv4 without options.
 pub const IP_HEADERS_BYTES: usize = 14 + 20;
 /// The shortest Ethernet frame, without frame check sequence.
 pub(crate) const FRAME_BYTES_MIN: usize = 60;
@@ -93,7 +94,7 @@ pub fn arp_request(from: Station, to: Ipv4Address) -> Vec<u8> {
     bytes
 }
 
-/// A frame with an IPv4 header, and room for `len` octets behind it.
+/// A frame with an IPv4 header, and room for `len` bytes behind it.
 fn ip_frame(from: Station, to: Station, protocol: IpProtocol, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; (IP_HEADERS_BYTES + len).max(FRAME_BYTES_MIN)];
     let mut ethernet = EthernetFrame::new_unchecked(&mut bytes[..]);

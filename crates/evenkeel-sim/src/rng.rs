@@ -51,7 +51,8 @@ impl Rng {
         Self { state: seed }
     }
 
-    /// A generator of its own for one part of the simulation, so that a change in one part leaves the others' dice alone.
+    /// A generator of its own for one part of the simulation, so that a change in one part leaves the others'
+    /// dice alone.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.next_u64())
@@ -99,7 +100,8 @@ impl Rng {
         Duration::from_nanos(self.between(0, most.as_nanos() as u64))
     }
 
-    /// An exponentially distributed duration: the gap between two events of a Poisson process with that mean gap.
+    /// An exponentially distributed duration: the gap between two events of a Poisson process with that mean
+    /// gap.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
         let nats = minus_ln(self.next_u64() | 1);
         Duration::from_nanos(((mean.as_nanos() * nats) >> FRACTION_BITS) as u64)
@@ -122,10 +124,12 @@ const FRACTION_BITS: u32 = 32;
 /// ln 2 in units of 2^-32.
 const LN_2: u128 = 2_977_044_472;
 
-/// `-ln(u / 2^64)` in units of 2^-32, for `u > 0`, by integers only: libm's logarithm may differ from machine to machine.
+/// `-ln(u / 2^64)` in units of 2^-32, for `u > 0`, by integers only: libm's logarithm may differ from machine
+/// to machine.
 fn minus_ln(u: u64) -> u128 {
     let whole = u128::from(63 - u.leading_zeros());
-    // The mantissa in [1, 2), with 63 fraction bits; each squaring yields one more bit of its binary logarithm.
+    // The mantissa in [1, 2), with 63 fraction bits; each squaring yields one more bit of its binary
+    // logarithm.
     let mut mantissa = u << u.leading_zeros();
     let mut fraction = 0_u128;
     for _ in 0..FRACTION_BITS {

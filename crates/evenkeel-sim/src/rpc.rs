@@ -1,4 +1,5 @@
-//! Remote procedure calls over UDP (W8): servers, a worker with one long call, and a client that keeps them busy.
+//! Remote procedure calls over UDP (W8): servers, a worker with one long call, and a client that keeps them
+//! busy.
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
@@ -9,7 +10,7 @@ use evenkeel_core::time::{Duration, Instant};
 use crate::rng::Ratio;
 use crate::workload::{Log, Tally, open};
 
-/// Octets of a call and of its answer.
+/// Bytes of a call and of its answer.
 const MESSAGE: usize = 32;
 
 /// Computes for a while for each call, and answers.
@@ -46,8 +47,9 @@ impl Program for RpcServer {
 
 /// Takes one call, and computes for long on memory that fills a good part of the cache.
 ///
-/// Interrupts use the cache as well. What they displaced has to be fetched again: `refill` times as long as they took, which is added to what there is to
-/// compute. The worker sees them as time that its slices took too long; what is longer than an interrupt was another process.
+/// Interrupts use the cache as well. What they displaced has to be fetched again: `refill` times as long as
+/// they took, which is added to what there is to compute. The worker sees them as time that its slices took
+/// too long; what is longer than an interrupt was another process.
 #[derive(Debug)]
 pub struct Worker {
     port: u16,
@@ -106,7 +108,8 @@ impl Program for Worker {
     }
 }
 
-/// Calls the worker once, and until it answers keeps servers busy with short calls, evenly spread over time, each with some outstanding.
+/// Calls the worker once, and until it answers keeps servers busy with short calls, evenly spread over time,
+/// each with some outstanding.
 #[derive(Debug)]
 pub struct RpcClient {
     worker: Endpoint,
@@ -134,7 +137,8 @@ struct Server {
 
 /// How many calls a server has outstanding at most.
 pub const OUTSTANDING_MAX: u64 = 4_000;
-/// And on the whole: so many that it is never without, even if the scheduler lets it run for half a second, and never has them all.
+/// And on the whole: so many that it is never without, even if the scheduler lets it run for half a second,
+/// and never has them all.
 const OUTSTANDING: f64 = 2_000.0;
 /// How often the rate of calls is adapted to that of answers. Processes take turns within that time.
 const ADAPT: Duration = Duration::from_millis(600);
@@ -142,7 +146,8 @@ const ADAPT: Duration = Duration::from_millis(600);
 const FIRST_RATE: f64 = 4_000.0;
 
 impl RpcClient {
-    /// A client that calls `worker` at `start`, and `servers` from then on; with the count of the servers' answers, and how long the worker took.
+    /// A client that calls `worker` at `start`, and `servers` from then on; with the count of the servers'
+    /// answers, and how long the worker took.
     #[must_use]
     pub fn new(worker: Endpoint, servers: &[Endpoint], start: Instant) -> (Self, Tally, Log<Duration>) {
         let (answered, worked) = (Tally::default(), Log::default());
@@ -188,7 +193,8 @@ impl Server {
         self.sent - self.answered
     }
 
-    /// As many calls as answers, and up to half as many more or less if far fewer or more are outstanding than should be.
+    /// As many calls as answers, and up to half as many more or less if far fewer or more are outstanding
+    /// than should be.
     fn adapt(&mut self, now: Instant) {
         let (since, answered) = self.adapted;
         if now < since + ADAPT {

@@ -1,6 +1,7 @@
 //! Tests over many seeds, on all cores.
 //!
-//! `EVENKEEL_SEED=n` asks for that seed alone, `EVENKEEL_SEEDS=n` for the first `n`. A long run says how far it is, and what fails when it fails.
+//! `EVENKEEL_SEED=n` asks for that seed alone, `EVENKEEL_SEEDS=n` for the first `n`. A long run says how far
+//! it is, and what fails when it fails.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +41,8 @@ const SHOWN: usize = 10;
 /// Runs the seeds from 1 to `seeds`; what each gave, in their order.
 ///
 /// # Panics
-/// If one fails, or panics. The message names the first ones, and says how to run one again, given the `test` that this is.
+/// If one fails, or panics. The message names the first ones, and says how to run one again, given the `test`
+/// that this is.
 pub fn run_all<T: Send>(
     test: &str,
     seeds: u64,
@@ -71,7 +73,8 @@ pub fn run_all<T: Send>(
         let shown: Vec<_> =
             failures.iter().take(SHOWN).map(|(seed, why)| format!("seed {seed}: {why}")).collect();
         panic!(
-            "{} of {seeds} seeds fail:\n{}\nReplay the first with\n\n    EVENKEEL_SEED={first} cargo test -p evenkeel-sim --test {test} -- --nocapture\n",
+            "{} of {seeds} seeds fail:\n{}\nReplay the first with\n\n    EVENKEEL_SEED={first} cargo test -p \
+             evenkeel-sim --test {test} -- --nocapture\n",
             failures.len(),
             shown.join("\n")
         );

@@ -1,4 +1,5 @@
-//! Programs with TCP streams, for simulated hosts: an echo server, clients that check every octet, and a listener that does nothing.
+//! Programs with TCP streams, for simulated hosts: an echo server, clients that check every byte, and a
+//! listener that does nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use evenkeel_core::time::Duration;
 
 use crate::workload::{Log, Tally};
 
-/// Octets that one call moves at most.
+/// Bytes that one call moves at most.
 const CHUNK: usize = 16 << 10;
 
 /// Sends back what comes, stream by stream, and ends a stream when its peer has.
@@ -123,7 +124,7 @@ impl Program for StreamDummy {
 /// What became of a stream of a [`StreamClient`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every octet came back, in order.
+    /// Every byte came back, in order.
     Echoed,
     /// The connection failed, and said so.
     Failed(Unavailable),
@@ -133,12 +134,13 @@ pub enum Outcome {
     Left,
     /// Something else came back than was sent.
     Wrong {
-        /// How many octets had come back rightly before.
+        /// How many bytes had come back rightly before.
         after: usize,
     },
 }
 
-/// Opens connections, one after the other or several at the same time; sends octets over each and compares what comes back.
+/// Opens connections, one after the other or several at the same time; sends bytes over each and compares
+/// what comes back.
 #[derive(Debug)]
 pub struct StreamClient {
     to: Endpoint,
@@ -146,7 +148,7 @@ pub struct StreamClient {
     left: usize,
     /// Connections at the same time.
     abreast: usize,
-    octets: usize,
+    bytes: usize,
     manners: Manners,
     pause: Duration,
     streams: BTreeMap<SocketId, Asking>,
@@ -156,9 +158,10 @@ pub struct StreamClient {
 /// How a [`StreamClient`] begins and ends its connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Manners {
-    /// Gives its first octets to the call that opens the connection (RFC 7413).
+    /// Gives its first bytes to the call that opens the connection (RFC 7413).
     pub early: bool,
-    /// Leaves every second connection once so many octets have come back, if not all have: it aborts one and closes the next.
+    /// Leaves every second connection once so many bytes have come back, if not all have: it aborts one and
+    /// closes the next.
     pub leaves_after: Option<usize>,
 }
 
@@ -170,15 +173,16 @@ struct Asking {
 }
 
 /// What a stream is to carry at a place.
-fn octet(number: usize, place: usize) -> u8 {
+fn byte(number: usize, place: usize) -> u8 {
     (place.wrapping_mul(31) ^ (place >> 8).wrapping_mul(7) ^ number.wrapping_mul(131)) as u8
 }
 
 impl StreamClient {
-    /// A client that opens `connections` of `octets` each to `to`, `abreast` at a time; and what became of each.
+    /// A client that opens `connections` of `bytes` each to `to`, `abreast` at a time; and what became of
+    /// each.
     #[must_use]
-    pub fn new(to: Endpoint, connections: usize, abreast: usize, octets: usize) -> (Self, Log<Outcome>) {
-        Self::with_manners(to, connections, abreast, octets, Manners::default())
+    pub fn new(to: Endpoint, connections: usize, abreast: usize, bytes: usize) -> (Self, Log<Outcome>) {
+        Self::with_manners(to, connections, abreast, bytes, Manners::default())
     }
 
     /// The same, in its own way.
@@ -187,7 +191,7 @@ impl StreamClient {
         to: Endpoint,
         connections: usize,
         abreast: usize,
-        octets: usize,
+        bytes: usize,
         manners: Manners,
     ) -> (Self, Log<Outcome>) {
         let outcomes = Log::default();
@@ -195,7 +199,7 @@ impl StreamClient {
             to,
             left: connections,
             abreast,
-            octets,
+            bytes,
             manners,
             pause: Duration::from_millis(10),
             streams: BTreeMap::new(),
@@ -226,9 +230,9 @@ impl StreamClient {
         if !self.manners.early {
             return system.connect(self.to).map(|stream| (stream, 0));
         }
-        let data: Vec<u8> = (0..self.octets.min(CHUNK)).map(|place| octet(number, place)).collect();
+        let data: Vec<u8> = (0..self.bytes.min(CHUNK)).map(|place| byte(number, place)).collect();
         let (stream, taken) = system.connect_with(self.to, &data)?;
-        if taken == self.octets {
+        if taken == self.bytes {
             let _ = system.shutdown(stream);
         }
         Ok((stream, taken))
@@ -241,31 +245,31 @@ impl StreamClient {
 
     /// Moves what can be moved; says what became of the stream once that is known.
     fn ask(&self, stream: SocketId, asking: &mut Asking, system: &mut System<'_>) -> Option<Outcome> {
-        while asking.sent < self.octets {
-            let end = self.octets.min(asking.sent + CHUNK);
-            let chunk: Vec<u8> = (asking.sent..end).map(|place| octet(asking.number, place)).collect();
+        while asking.sent < self.bytes {
+            let end = self.bytes.min(asking.sent + CHUNK);
+            let chunk: Vec<u8> = (asking.sent..end).map(|place| byte(asking.number, place)).collect();
             match system.write(stream, &chunk) {
                 Ok(taken) => asking.sent += taken,
                 Err(Unavailable::WouldBlock) => break,
                 Err(why) => return Some(Outcome::Failed(why)),
             }
-            if asking.sent == self.octets {
+            if asking.sent == self.bytes {
                 let _ = system.shutdown(stream);
             }
         }
         let mut chunk = [0; CHUNK];
         loop {
             match system.read(stream, &mut chunk) {
-                Ok(0) if asking.back == self.octets => return Some(Outcome::Echoed),
+                Ok(0) if asking.back == self.bytes => return Some(Outcome::Echoed),
                 Ok(0) => return Some(Outcome::Wrong { after: asking.back }),
                 Ok(len) => {
                     for &came in &chunk[..len] {
-                        if came != octet(asking.number, asking.back) || asking.back >= self.octets {
+                        if came != byte(asking.number, asking.back) || asking.back >= self.bytes {
                             return Some(Outcome::Wrong { after: asking.back });
                         }
                         asking.back += 1;
                     }
-                    if self.leaves(asking) && asking.back < self.octets {
+                    if self.leaves(asking) && asking.back < self.bytes {
                         if asking.number % 4 == 1 {
                             let _ = system.abort(stream);
                         }

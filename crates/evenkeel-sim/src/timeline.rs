@@ -43,7 +43,8 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// The pieces of a unit. A log says how often each kind was done; they are taken to follow each other as a frame goes its way.
+    /// The pieces of a unit. A log says how often each kind was done; they are taken to follow each other as
+    /// a frame goes its way.
     pub(crate) fn of(log: &WorkLog, costs: &Costs) -> Self {
         let first = FIRST.iter().copied();
         let rest = Work::ALL.iter().copied().filter(|work| !FIRST.contains(work));

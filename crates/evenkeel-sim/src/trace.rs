@@ -2,7 +2,8 @@
 
 use evenkeel_core::time::Instant;
 
-/// A running hash over everything observable, in order (64-bit FNV-1a), and the last lines in words for a failure report.
+/// A running hash over everything observable, in order (64-bit FNV-1a), and the last lines in words for a
+/// failure report.
 #[derive(Debug, Clone)]
 pub struct Trace {
     hash: u64,

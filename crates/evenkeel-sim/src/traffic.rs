@@ -1,4 +1,5 @@
-//! Traffic sources: frames on the wire at a rate, whatever becomes of them (the generators of the papers, W1 and W6).
+//! Traffic sources: frames on the wire at a rate, whatever becomes of them (the generators of the papers, W1
+//! and W6).
 
 use std::fmt;
 
@@ -21,7 +22,8 @@ pub enum Pattern {
         /// Time from one frame of a burst to the next.
         gap: Duration,
     },
-    /// A sender that wakes at every tick of a clock and then sends what is due since the last, at a random moment of the tick.
+    /// A sender that wakes at every tick of a clock and then sends what is due since the last, at a random
+    /// moment of the tick.
     Ticks {
         /// Time from one tick to the next.
         period: Duration,
@@ -44,7 +46,7 @@ pub struct Flow {
     pub from: Station,
     /// Where they go.
     pub to: Station,
-    /// Octets of payload; the first eight are a sequence number, as far as there is room.
+    /// Bytes of payload; the first eight are a sequence number, as far as there is room.
     pub payload_bytes: usize,
     /// Mean rate.
     pub rate_pps: u64,
@@ -68,7 +70,8 @@ impl fmt::Debug for Maker {
     }
 }
 
-/// A source that follows its [`Flow`]. Sans-IO: [`Source::poll_frame`] when [`Source::poll_timeout`] is reached.
+/// A source that follows its [`Flow`]. Sans-IO: [`Source::poll_frame`] when [`Source::poll_timeout`] is
+/// reached.
 #[derive(Debug)]
 pub struct Source {
     flow: Flow,
@@ -101,7 +104,8 @@ impl Source {
         source
     }
 
-    /// A source of other frames than datagrams: `make` makes each, from how many there were before and from dice.
+    /// A source of other frames than datagrams: `make` makes each, from how many there were before and from
+    /// dice.
     #[must_use]
     pub fn of_frames(
         flow: Flow,

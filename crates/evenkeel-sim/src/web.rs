@@ -37,16 +37,17 @@ pub struct WebServer {
 #[derive(Debug, Default)]
 struct Conversation {
     request: Vec<u8>,
-    /// Octets of the answer that were written; `None` as long as there is none.
+    /// Bytes of the answer that were written; `None` as long as there is none.
     written: Option<usize>,
 }
 
 impl WebServer {
-    /// A server on `port` of a document of `octets`, with `compute` of CPU time for each request; and the count of the requests answered.
+    /// A server on `port` of a document of `bytes`, with `compute` of CPU time for each request; and the
+    /// count of the requests answered.
     #[must_use]
-    pub fn new(port: u16, config: ListenerConfig, octets: usize, compute: Duration) -> (Self, Tally) {
-        let mut answer = format!("HTTP/1.0 200 OK\r\nContent-Length: {octets}\r\n\r\n").into_bytes();
-        answer.resize(answer.len() + octets, b'.');
+    pub fn new(port: u16, config: ListenerConfig, bytes: usize, compute: Duration) -> (Self, Tally) {
+        let mut answer = format!("HTTP/1.0 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
+        answer.resize(answer.len() + bytes, b'.');
         let answered = Tally::default();
         let server = Self {
             port,
@@ -135,8 +136,8 @@ impl Program for WebServer {
 #[derive(Debug)]
 pub struct WebClient {
     to: Endpoint,
-    /// Octets of a document.
-    octets: usize,
+    /// Bytes of a document.
+    bytes: usize,
     /// Between a failure and the next try.
     pause: Duration,
     /// An answer that has not come by then is given up.
@@ -158,18 +159,18 @@ pub struct WebCounts {
 struct Fetch {
     asked: bool,
     head: Vec<u8>,
-    /// Octets of the document that have come, once the head has.
+    /// Bytes of the document that have come, once the head has.
     body: Option<usize>,
     since: Instant,
 }
 
 impl WebClient {
-    /// A client of the server at `to`, whose documents have `octets`; and what becomes of its fetches.
+    /// A client of the server at `to`, whose documents have `bytes`; and what becomes of its fetches.
     #[must_use]
-    pub fn new(to: Endpoint, octets: usize) -> (Self, WebCounts) {
+    pub fn new(to: Endpoint, bytes: usize) -> (Self, WebCounts) {
         let counts = WebCounts::default();
         let (pause, patience) = (Duration::from_millis(1), Duration::from_secs(120));
-        (Self { to, octets, pause, patience, stream: None, counts: counts.clone() }, counts)
+        (Self { to, bytes, pause, patience, stream: None, counts: counts.clone() }, counts)
     }
 
     fn open(&mut self, system: &mut System<'_>) -> Step {
@@ -183,7 +184,7 @@ impl WebClient {
     }
 
     /// Goes on with a fetch; says whether it was whole once it is over.
-    fn go_on(stream: SocketId, fetch: &mut Fetch, octets: usize, system: &mut System<'_>) -> Option<bool> {
+    fn go_on(stream: SocketId, fetch: &mut Fetch, bytes: usize, system: &mut System<'_>) -> Option<bool> {
         if !fetch.asked {
             match system.write(stream, REQUEST) {
                 Ok(len) => fetch.asked = len == REQUEST.len(),
@@ -194,7 +195,7 @@ impl WebClient {
         let mut chunk = [0; CHUNK];
         loop {
             match system.read(stream, &mut chunk) {
-                Ok(0) => return Some(fetch.body == Some(octets)),
+                Ok(0) => return Some(fetch.body == Some(bytes)),
                 Ok(len) => fetch.take(chunk.get(..len).unwrap_or_default()),
                 Err(Unavailable::WouldBlock) => return None,
                 Err(_) => return Some(false),
@@ -204,12 +205,12 @@ impl WebClient {
 }
 
 impl Fetch {
-    fn take(&mut self, octets: &[u8]) {
+    fn take(&mut self, bytes: &[u8]) {
         if let Some(body) = &mut self.body {
-            *body += octets.len();
+            *body += bytes.len();
             return;
         }
-        self.head.extend(octets);
+        self.head.extend(bytes);
         let end = self.head.windows(BLANK_LINE.len()).position(|at| at == BLANK_LINE);
         self.body = end.map(|at| self.head.len() - at - BLANK_LINE.len());
     }
@@ -218,7 +219,7 @@ impl Fetch {
 impl Program for WebClient {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some((stream, mut fetch)) = self.stream.take() else { return self.open(system) };
-        let over = Self::go_on(stream, &mut fetch, self.octets, system);
+        let over = Self::go_on(stream, &mut fetch, self.bytes, system);
         let until = fetch.since + self.patience;
         match over {
             None if system.now() < until => {

@@ -1,4 +1,5 @@
-//! The outside end of a host's cable: the adaptor's transmitter, which puts one frame at a time on the wire and tells when it has left.
+//! The outside end of a host's cable: the adaptor's transmitter, which puts one frame at a time on the wire
+//! and tells when it has left.
 
 use std::collections::VecDeque;
 
@@ -14,8 +15,8 @@ const WIRE_PKTS: usize = 512;
 
 /// A host's cable from outside.
 ///
-/// A frame that the host has handed over is *taken* when it did, *sent* when the unit is over that did, and has *left* when the wire has put
-/// out its last bit. With no rate that is at once.
+/// A frame that the host has handed over is *taken* when it did, *sent* when the unit is over that did, and
+/// has *left* when the wire has put out its last bit. With no rate that is at once.
 #[derive(Debug)]
 pub struct Wire {
     end: End,

@@ -286,7 +286,8 @@ pub struct Talker {
 }
 
 impl Talker {
-    /// A talker with a `name` of its own. It sends to one of `peers` every `gap` on average until `until`; and the record of what it sent.
+    /// A talker with a `name` of its own. It sends to one of `peers` every `gap` on average until `until`;
+    /// and the record of what it sent.
     #[must_use]
     pub fn new(
         name: u64,
@@ -302,14 +303,14 @@ impl Talker {
         (talker, log)
     }
 
-    /// The same with payloads of up to `bytes` octets: above the MTU they go in fragments.
+    /// The same with payloads of up to `bytes` bytes: above the MTU they go in fragments.
     #[must_use]
     pub const fn with_payload_bytes_max(mut self, bytes: u64) -> Self {
         self.payload_bytes_max = bytes;
         self
     }
 
-    /// Name, number, and random octets after them.
+    /// Name, number, and random bytes after them.
     fn payload(&mut self) -> Vec<u8> {
         let mut payload = Vec::from(self.name.to_be_bytes());
         payload.extend(self.number.to_be_bytes());

@@ -41,8 +41,9 @@ pub struct Port {
     pub down: Conditions,
     /// Frames the interface's receive ring holds.
     pub ring_pkts: usize,
-    /// Descriptors of its transmit ring. The adaptor then sends one frame at a time, at the rate of `up`, and interrupts when it has left.
-    /// `None` is an adaptor whose frames have left at once, into whatever queue `up` has.
+    /// Descriptors of its transmit ring. The adaptor then sends one frame at a time, at the rate of `up`, and
+    /// interrupts when it has left. `None` is an adaptor whose frames have left at once, into whatever queue
+    /// `up` has.
     pub transmit_ring_pkts: Option<usize>,
     /// Its driver knows nothing of polling ([`Host::add_legacy_interface`]).
     pub legacy: bool,
@@ -142,7 +143,7 @@ pub struct World {
     hosts: Vec<Cpu>,
     sources: Vec<Source>,
     segments: Vec<Segment>,
-    arrivals_shed: u64,
+    arrivals_missed: u64,
 }
 
 impl World {
@@ -156,7 +157,7 @@ impl World {
             hosts: Vec::new(),
             sources: Vec::new(),
             segments: Vec::new(),
-            arrivals_shed: 0,
+            arrivals_missed: 0,
         }
     }
 
@@ -196,7 +197,8 @@ impl World {
         self.attach_source(segment, conditions, |rng| Source::new(flow, rng))
     }
 
-    /// The same with other frames than datagrams: `make` makes each, from how many there were before and from dice.
+    /// The same with other frames than datagrams: `make` makes each, from how many there were before and from
+    /// dice.
     pub fn add_source_of(
         &mut self,
         segment: SegmentId,
@@ -303,10 +305,11 @@ impl World {
         self.sources[id.0].sent()
     }
 
-    /// Frames that reached a host and found no room in its interface, or were nobody's for an interface that demultiplexes.
+    /// Frames that reached a host and found no room in its interface, or were nobody's for an interface that
+    /// demultiplexes.
     #[must_use]
-    pub const fn arrivals_shed(&self) -> u64 {
-        self.arrivals_shed
+    pub const fn arrivals_missed(&self) -> u64 {
+        self.arrivals_missed
     }
 
     /// What the wires of a segment did, both directions of all together.
@@ -327,8 +330,8 @@ impl World {
         })
     }
 
-    /// Changes the conditions of a host's wires from now on: to the switch and from it. Frames under way are not affected, and an adaptor with a
-    /// transmit ring goes on sending at its rate.
+    /// Changes the conditions of a host's wires from now on: to the switch and from it. Frames under way are
+    /// not affected, and an adaptor with a transmit ring goes on sending at its rate.
     ///
     /// # Panics
     /// If there is no such host, or if it has no such interface.
@@ -338,7 +341,8 @@ impl World {
         attachment.down.set_conditions(down);
     }
 
-    /// Ends all faults: from now on every wire keeps its rate and delay, and loses, changes, doubles and overtakes nothing.
+    /// Ends all faults: from now on every wire keeps its rate and delay, and loses, changes, doubles and
+    /// overtakes nothing.
     pub fn stop_faults(&mut self) {
         for attachment in self.segments.iter_mut().flat_map(|s| &mut s.attachments) {
             for path in [&mut attachment.up, &mut attachment.down] {
@@ -427,7 +431,7 @@ impl World {
         let Who::Host { host, interface } = self.segments[segment].attachments[index].who else { return };
         self.trace.note_bytes(self.now, "arrive", frame);
         if !self.hosts[host].arrive(self.now, interface, frame) {
-            self.arrivals_shed += 1;
+            self.arrivals_missed += 1;
         }
         self.run_host(host);
     }

@@ -1,5 +1,5 @@
-//! TCP under attack, in virtual time on a machine with costs, for every receive architecture: what connections keep, what memory is taken, and that
-//! nothing a stranger sends ends a connection.
+//! TCP under attack, in virtual time on a machine with costs, for every receive architecture: what
+//! connections keep, what memory is taken, and that nothing a stranger sends ends a connection.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::sync::Arc;
@@ -160,7 +160,8 @@ fn station(host: usize, address: Ipv4Address, port: u16) -> Station {
 }
 
 impl Bench {
-    /// Frames made by `make` go to the server from the attack on. Now and then the attacker says where its address is, so that answers leave.
+    /// Frames made by `make` go to the server from the attack on. Now and then the attacker says where its
+    /// address is, so that answers leave.
     fn attack(
         &mut self,
         rate_pps: u64,
@@ -189,7 +190,8 @@ impl Bench {
         self.attack(rate_pps, move |_, rng, from, to| flood_syn(from, Station { port, ..to }, rng));
     }
 
-    /// Segments with the addresses and ports of live connections, and numbers out of the air: resets, acknowledgments, SYNs, data, and any flags at all.
+    /// Segments with the addresses and ports of live connections, and numbers out of the air: resets,
+    /// acknowledgments, SYNs, data, and any flags at all.
     fn garbage(&mut self, port: u16, from_port: u16, rate_pps: u64) {
         self.attack(rate_pps, move |_, rng, _, to| {
             let flags = match rng.below(5) {
@@ -247,7 +249,8 @@ const fn is_lazy(architecture: Architecture) -> bool {
     matches!(architecture, Architecture::SoftLrp | Architecture::NiLrp)
 }
 
-/// The memory of a host has not grown: its frames are those promised at the beginning, its connections those that were opened.
+/// The memory of a host has not grown: its frames are those promised at the beginning, its connections those
+/// that were opened.
 fn bounded(host: &Host, frames: usize, connections: usize) {
     host.check().unwrap();
     assert_eq!(host.pool().1, frames, "frame buffers");
@@ -422,7 +425,8 @@ fn visit(architecture: Architecture, attack: impl FnOnce(&mut Bench)) -> Visited
     Visited { fetched, paid: host.bill(process).unwrap().used, bench }
 }
 
-/// Connections in TIME-WAIT are nobody's: not those who will have others from the same port pay for what comes for them, but the daemon.
+/// Connections in TIME-WAIT are nobody's: not those who will have others from the same port pay for what
+/// comes for them, but the daemon.
 #[test]
 fn a_flood_for_connections_in_time_wait_leaves_new_ones_alone() {
     let calm = visit(Architecture::SoftLrp, |_| {});
@@ -514,13 +518,14 @@ fn thousands_of_slow_readers_hold_bounded_memory_and_nobody_up() {
             assert!(held >= readers, "{architecture}: all are connected, {held}");
             // Two segments for each connection beyond the bound, and by what a buffer grows at a time.
             let most = BUFFERS + held * 2 * 1_460 + (64 << 10);
-            assert!(server.tcp().buffered() <= most, "{architecture}: {} octets", server.tcp().buffered());
-            println!("{readers} slow readers, {architecture}: {} octets", server.tcp().buffered());
+            assert!(server.tcp().buffered() <= most, "{architecture}: {} bytes", server.tcp().buffered());
+            println!("{readers} slow readers, {architecture}: {} bytes", server.tcp().buffered());
             assert_eq!(counts.failed.get(), 0, "{architecture}");
             ((counts.fetched.get() - before) as f64, server.pool().1)
         };
         let ((calm, frames), (fetched, frames_with)) = (run(0), run(READERS));
-        // Frames wait in no queues but those of adaptors that demultiplex, which have so many for connections.
+        // Frames wait in no queues but those of adaptors that demultiplex, which have so many for
+        // connections.
         let Config { connection_rings, channel_pkts, .. } = Config::of(architecture);
         let rings = if architecture == Architecture::NiLrp { connection_rings * channel_pkts } else { 0 };
         assert!(frames_with <= frames + rings, "{architecture}: {frames_with} frame buffers");

@@ -68,7 +68,8 @@ fn what_is_sent_comes_back_under_every_architecture() {
             assert_eq!(accepted.get(), 20);
             settled(world.host(server));
             settled(world.host(client));
-            // Where a connection gets a ring of its own after its first segments, those may come out of order.
+            // Where a connection gets a ring of its own after its first segments, those may come out of
+            // order.
             let again = world.host(client).tcp_counters().get(Counter::RetransSegs);
             assert!(
                 again <= if architecture == Architecture::NiLrp { 20 } else { 0 },
@@ -108,8 +109,9 @@ impl Program for Patient {
     }
 }
 
-/// Under the lazy architectures a process does its protocol processing itself, and so knows that its program is about to answer: the last ACK of a handshake
-/// goes with the first data, and that of a FIN with the FIN of a program that closes, too.
+/// Under the lazy architectures a process does its protocol processing itself, and so knows that its program
+/// is about to answer: the last ACK of a handshake goes with the first data, and that of a FIN with the FIN
+/// of a program that closes, too.
 #[test]
 fn acknowledgments_go_with_what_the_program_says_to_what_came() {
     for architecture in Architecture::ALL {
@@ -127,7 +129,8 @@ fn acknowledgments_go_with_what_the_program_says_to_what_came() {
     }
 }
 
-/// Asks over one connection after the other, with data from the first segment on; notes how long each answer took.
+/// Asks over one connection after the other, with data from the first segment on; notes how long each answer
+/// took.
 #[derive(Debug)]
 struct Eager {
     to: Endpoint,
@@ -179,7 +182,8 @@ fn with_a_cookie_a_connection_saves_a_round_trip() {
         world.host_mut(client).spawn("client", 0, Box::new(eager));
         world.run_until(Instant::from_millis(100_000));
         let millis: Vec<_> = took.take().into_iter().map(|took| took.as_millis()).collect();
-        // A round trip is 40 ms, two switches included. The first needs one for ARP, one for the handshake and one for the answer.
+        // A round trip is 40 ms, two switches included. The first needs one for ARP, one for the handshake
+        // and one for the answer.
         assert_eq!(millis, [120, 40, 40, 40], "{architecture}");
         let counters = world.host(client).tcp_counters();
         assert_eq!(counters.get(Counter::FastOpenActive), 3, "{architecture}");

@@ -1,4 +1,5 @@
-//! One host with a slow interface and a fast one, and streams over both: neither waits for the other's output queue.
+//! One host with a slow interface and a fast one, and streams over both: neither waits for the other's output
+//! queue.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_core::host::Config;
@@ -77,11 +78,11 @@ impl Star {
         self.world.host_mut(self.sender).spawn("source", 0, Box::new(source));
     }
 
-    /// Octets that each stream of each receiver has brought.
+    /// Bytes that each stream of each receiver has brought.
     fn received(&self) -> Vec<Vec<u64>> {
         let of = |&host| {
-            let octets = self.world.host(host).tcp().connections().map(|(_, _, info)| info.counts.octets_in);
-            octets.collect()
+            let bytes = self.world.host(host).tcp().connections().map(|(_, _, info)| info.counts.bytes_in);
+            bytes.collect()
         };
         self.receivers.iter().map(of).collect()
     }
@@ -100,7 +101,7 @@ impl Star {
     }
 }
 
-/// What a wire carries at most, of each frame of 1538 octets of its time.
+/// What a wire carries at most, of each frame of 1538 bytes of its time.
 fn payload_bps(load: Load) -> u64 {
     load.rate_bps * 1_448 / 1_538
 }
@@ -134,7 +135,8 @@ fn a_fast_interface_does_not_wait_for_a_slow_one() {
     }
 }
 
-/// Connections over the fast interface, which others open and which the host opens, while the slow one's queue is full.
+/// Connections over the fast interface, which others open and which the host opens, while the slow one's
+/// queue is full.
 #[test]
 fn new_connections_do_not_wait_for_a_slow_interface() {
     for architecture in Architecture::ALL {

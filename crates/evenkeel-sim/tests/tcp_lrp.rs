@@ -1,4 +1,5 @@
-//! TCP under the lazy architectures: who processes segments, on whose bill, and where the excess ends (OSDI 1996, sections 3.4 and 3.5).
+//! TCP under the lazy architectures: who processes segments, on whose bill, and where the excess ends (OSDI
+//! 1996, sections 3.4 and 3.5).
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_core::host::{Config, Host, System};
@@ -92,13 +93,16 @@ fn while_the_accept_queue_is_full_syns_die_in_their_channel_and_none_is_forgotte
         let host = world.host(server_host);
         let channel = host.channel_counters(listener_of(host, process)).unwrap();
         assert_eq!(host.tcp().len(), 8, "{architecture}: the backlog");
-        // Of the SYNs 64 came in one go, as many as ARP lets wait, before any handshake could end. Of those that came when the queue was full, 128 wait in
-        // the channel, and the rest died there: TCP has seen none of them.
+        // Of the SYNs 64 came in one go, as many as ARP lets wait, before any handshake could end. Of those
+        // that came when the queue was full, 128 wait in the channel, and the rest died there: TCP has seen
+        // none of them.
         assert_eq!(host.tcp_counters().get(Counter::PassiveOpens), 64, "{architecture}");
         assert_eq!(channel.discarded, 400 - 64 - 128, "{architecture}: {channel:?}");
-        // They are accepted as soon as there is room, and those that were dropped as soon as they are repeated.
+        // They are accepted as soon as there is room, and those that were dropped as soon as they are
+        // repeated.
         world.run_until(Instant::from_millis(200_000));
-        // (A handshake that found the queue full may be given up before its last ACK is repeated often enough.)
+        // (A handshake that found the queue full may be given up before its last ACK is repeated often
+        // enough.)
         assert!(accepted.get() >= 400 - 56, "{architecture}: {}", accepted.get());
         assert_eq!(outcomes.take().len(), 400);
         assert!(world.host(server_host).tcp().is_empty());
@@ -142,7 +146,8 @@ impl Program for Busy {
     }
 }
 
-/// "TCP must send acknowledgments while the application is away": receiver processing that waited for receive calls would let a window through per call.
+/// "TCP must send acknowledgments while the application is away": receiver processing that waited for receive
+/// calls would let a window through per call.
 #[test]
 fn a_transfer_goes_on_while_its_receiver_computes_and_the_receiver_pays_for_it() {
     let machine = Machine::built_in("sparcstation-20").unwrap();
@@ -160,11 +165,12 @@ fn a_transfer_goes_on_while_its_receiver_computes_and_the_receiver_pays_for_it()
         world.run_until(Instant::from_millis(2_500));
         let read = read.take();
         let total: usize = read.iter().map(|(_, len)| len).sum();
-        // The buffer holds 64 KiB. Without acknowledgments between two looks, the sender's initial window of ten segments would be all that came.
+        // The buffer holds 64 KiB. Without acknowledgments between two looks, the sender's initial window of
+        // ten segments would be all that came.
         let most = read.iter().map(|&(_, len)| len).max().unwrap();
-        assert!(most > 60_000, "{architecture}: {most} octets at a time");
+        assert!(most > 60_000, "{architecture}: {most} bytes at a time");
         // The first look finds the first segment, each of the six others nearly a whole window.
-        assert!(total > 6 * 60_000, "{architecture}: {total} octets in all");
+        assert!(total > 6 * 60_000, "{architecture}: {total} bytes in all");
         let bill = world.host(server_host).bill(receiver).unwrap();
         let computed = computes * (read.len() as u32 - 1);
         assert!(
@@ -198,7 +204,8 @@ fn connections_in_time_wait_have_no_channels_and_are_answered_all_the_same() {
     }
 }
 
-/// A connection takes a channel when its first segment comes; if that finds no buffer left, the channel is another's.
+/// A connection takes a channel when its first segment comes; if that finds no buffer left, the channel is
+/// another's.
 #[test]
 fn connections_whose_segments_found_no_room_keep_no_channel() {
     let machine = Machine::built_in("sparcstation-20").unwrap();
@@ -303,7 +310,8 @@ fn a_narrow_link_on_the_way_is_found_by_what_its_router_says() {
         spawn(&mut world, client, asks);
         world.run_until(Instant::from_millis(100_000));
         assert_eq!(outcomes.take(), [Outcome::Echoed; 3], "{architecture}");
-        // The first connection finds it out; the others begin with what it has found, and have nothing sent twice.
+        // The first connection finds it out; the others begin with what it has found, and have nothing sent
+        // twice.
         let again = world.host(client).tcp_counters().get(Counter::RetransSegs);
         assert!(again > 0, "{architecture}: {again}");
         for host in [client, server_host, router] {

@@ -20,7 +20,7 @@ const SINK: ListenAt = ListenAt { address: None, port: 9 };
 #[derive(Default)]
 struct Bulk {
     senders: Vec<Id>,
-    /// Octets read, by the client's port.
+    /// Bytes read, by the client's port.
     read: BTreeMap<u16, u64>,
     ports: BTreeMap<Id, u16>,
 }
@@ -58,11 +58,12 @@ impl User for Bulk {
 struct Bottleneck {
     rate_bps: u64,
     rtt: Duration,
-    /// The largest window that the server offers, in octets.
+    /// The largest window that the server offers, in bytes.
     window: usize,
 }
 
-/// Octets of a full segment as the network counts them: header, timestamps, and what Ethernet adds. And its payload.
+/// Bytes of a full segment as the network counts them: header, timestamps, and what Ethernet adds. And its
+/// payload.
 const ON_THE_WIRE: u64 = 1_480 + 24;
 const PAYLOAD: u64 = 1_448;
 
@@ -102,8 +103,8 @@ impl Flows {
         network.add(config.clone());
         network.add(config);
         let there = Conditions::wire(path.rate_bps, path.rtt / 2, path.product());
-        // Acknowledgments are a little late, each by another time: what is exactly periodic always hits the same flow (Floyd and Jacobson,
-        // "Traffic phase effects in packet-switched gateways", 1991).
+        // Acknowledgments are a little late, each by another time: what is exactly periodic always hits the
+        // same flow (Floyd and Jacobson, "Traffic phase effects in packet-switched gateways", 1991).
         let back = Conditions { delay: path.rtt / 2, jitter: path.segment_time() * 2, ..Conditions::PERFECT };
         network.join(CLIENT, SERVER, [there, back]);
         network.endpoint_mut(SERVER).listen(SINK, &ListenerConfig::default(), None).expect("nobody listens");
@@ -145,7 +146,8 @@ fn the_bottleneck_is_never_idle() {
     }
 }
 
-/// Slow start doubles the window with every round trip, and the receiver's has to keep ahead of it: ten segments are 500 after six of them.
+/// Slow start doubles the window with every round trip, and the receiver's has to keep ahead of it: ten
+/// segments are 500 after six of them.
 #[test]
 fn a_long_path_is_full_after_a_dozen_round_trips() {
     for (rate_bps, rtt_ms) in [(100_000_000, 60), (40_000_000, 200)] {
@@ -159,10 +161,12 @@ fn a_long_path_is_full_after_a_dozen_round_trips() {
     }
 }
 
-/// A full queue drops a segment or two, and so one flow or two reduce their windows: which, is chance. How long it takes until that evens out goes by the
-/// number of reductions. A flow that has its share reduces its window once in w / 2 round trips (Reno), w being 2 B / n of n flows that share B, the
-/// bandwidth-delay product, and the round trip twice that without a queue. In a model of that without packets the worst of 16 shares is 14 % off
-/// after 200 reductions of each flow, and 8 % after 600. Where four flows share 166 segments at 50 ms, that is 340 s (6 %); here it is less than a minute.
+/// A full queue drops a segment or two, and so one flow or two reduce their windows: which, is chance. How
+/// long it takes until that evens out goes by the number of reductions. A flow that has its share reduces its
+/// window once in w / 2 round trips (Reno), w being 2 B / n of n flows that share B, the bandwidth-delay
+/// product, and the round trip twice that without a queue. In a model of that without packets the worst of 16
+/// shares is 14 % off after 200 reductions of each flow, and 8 % after 600. Where four flows share 166
+/// segments at 50 ms, that is 340 s (6 %); here it is less than a minute.
 #[test]
 fn equal_flows_have_equal_shares() {
     for algorithm in algorithms() {
@@ -181,7 +185,8 @@ fn equal_flows_have_equal_shares() {
     }
 }
 
-/// One flow, and everything vanishes for so long, some time after the beginning. Returns the longest time in which the server could read nothing, and what its sender says.
+/// One flow, and everything vanishes for so long, some time after the beginning. Returns the longest time in
+/// which the server could read nothing, and what its sender says.
 fn longest_pause(rtt: Duration, hole: Duration, after: Duration) -> (Duration, RecoveryInfo) {
     let path = Bottleneck::new(100_000_000, rtt);
     // The server's window nearly fills the path: nothing else is lost.
@@ -205,8 +210,9 @@ fn longest_pause(rtt: Duration, hole: Duration, after: Duration) -> (Duration, R
     (longest, sender.info().recovery)
 }
 
-/// A lost segment is sent again as soon as three later ones have arrived (RFC 8985, 6.2, step 4: nothing was ever out of order), and so what the user cannot
-/// read for want of it comes a round trip later than it would have. That is so whether one segment is lost, or some, or half a window.
+/// A lost segment is sent again as soon as three later ones have arrived (RFC 8985, 6.2, step 4: nothing was
+/// ever out of order), and so what the user cannot read for want of it comes a round trip later than it would
+/// have. That is so whether one segment is lost, or some, or half a window.
 #[test]
 fn what_is_lost_comes_a_round_trip_later() {
     for rtt_ms in [20, 60] {

@@ -1,4 +1,5 @@
-//! A paced adaptor puts one frame at a time on the wire, and each that has left raises a transmit interrupt at that moment.
+//! A paced adaptor puts one frame at a time on the wire, and each that has left raises a transmit interrupt
+//! at that moment.
 
 use evenkeel_core::cable::{self, Completion, Options};
 use evenkeel_core::host::{Config, Host, System};
@@ -40,7 +41,8 @@ fn costs() -> Costs {
     Machine::parse("round.toml", text).expect("a sound model").costs(Architecture::Eager)
 }
 
-/// Three frames sent by one step, over a 10 Mbit/s Ethernet or a cable without rate: when each has left, and the CPU.
+/// Three frames sent by one step, over a 10 Mbit/s Ethernet or a cable without rate: when each has left, and
+/// the CPU.
 fn departures(rate_bps: Option<u64>) -> (Vec<u64>, Cpu) {
     let completion = Completion::ByPeer;
     let inside = Options { completion, transmit_ring_pkts: 8, ..Options::new("inside", 1) };
@@ -63,7 +65,7 @@ fn departures(rate_bps: Option<u64>) -> (Vec<u64>, Cpu) {
         }
         now = cpu.deadline();
     }
-    cpu.host().check().expect("the books balance");
+    cpu.host().check().expect("the counters add up");
     (left, cpu)
 }
 

@@ -15,7 +15,8 @@ use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
 const ADDRESS: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
 const PORT: u16 = 5001;
 
-/// Round numbers: an interrupt takes 10 us with its frame, the software interrupt 20 us and 30 us a frame, a receive call 100 us.
+/// Round numbers: an interrupt takes 10 us with its frame, the software interrupt 20 us and 30 us a frame, a
+/// receive call 100 us.
 fn costs() -> Costs {
     let cost =
         |kind: &str, us: u32| format!("{kind} = {{ ns = {us}_000, source = \"fit: a round number\" }}\n");
@@ -48,7 +49,8 @@ fn send(world: &mut World, segment: SegmentId, pkts: u32, gap_us: u64, start: In
     world.add_source(segment, flow, Conditions::PERFECT);
 }
 
-/// Microseconds after `start` at which datagrams were in the program's hands. What costs nothing takes a nanosecond, hence the rounding.
+/// Microseconds after `start` at which datagrams were in the program's hands. What costs nothing takes a
+/// nanosecond, hence the rounding.
 fn times_us(log: &Log<Delivery>, start: Instant) -> Vec<u64> {
     log.take().iter().map(|d| (d.at.since(start).as_nanos() as u64 + 500) / 1000).collect()
 }
@@ -71,7 +73,8 @@ fn a_datagram_takes_the_sum_of_its_stages() {
 fn a_process_is_interrupted_and_goes_on_where_it_was() {
     let (mut world, segment, host) = world(Architecture::Eager);
     let (_, log) = recorder(&mut world, host);
-    // The second comes at 100 us, in the middle of the first one's receive call (60 to 160): 10 + 20 + 30 us later that goes on.
+    // The second comes at 100 us, in the middle of the first one's receive call (60 to 160): 10 + 20 + 30 us
+    // later that goes on.
     send(&mut world, segment, 2, 100, START);
     world.run_until(Instant::from_millis(20));
     assert_eq!(times_us(&log, START), [220, 320]);
@@ -82,8 +85,9 @@ fn a_process_is_interrupted_and_goes_on_where_it_was() {
 fn an_interrupt_suspends_the_software_interrupt_and_dispatches_no_second() {
     let (mut world, segment, host) = world(Architecture::Eager);
     let (_, log) = recorder(&mut world, host);
-    // Arrivals at 0, 20 and 40 us: the software interrupt begins at 10, is suspended from 20 to 30 and from 40 to 50, and goes on with
-    // the two others when it is through with the first: 20 + 3 x 30 us of its own, 30 us of interrupts.
+    // Arrivals at 0, 20 and 40 us: the software interrupt begins at 10, is suspended from 20 to 30 and from
+    // 40 to 50, and goes on with the two others when it is through with the first: 20 + 3 x 30 us of its own,
+    // 30 us of interrupts.
     send(&mut world, segment, 3, 20, START);
     world.run_until(Instant::from_millis(20));
     assert_eq!(times_us(&log, START)[0], 30 + 20 + 90 + 100);
@@ -118,7 +122,8 @@ fn every_moment_is_accounted_for() {
 #[test]
 fn the_clock_takes_its_time_from_whoever_runs() {
     let (mut world, segment, host) = world(Architecture::Eager);
-    let costs = "name = \"tick\"\nabout = \"a clock\"\n[cost]\nclock = { ns = 50_000, source = \"fit: a round number\" }";
+    let costs = "name = \"tick\"\nabout = \"a clock\"\n[cost]\nclock = { ns = 50_000, source = \"fit: a \
+        round number\" }";
     let costs = Machine::parse("tick.toml", costs).expect("a sound model").costs(Architecture::Eager);
     let port = Port::new(segment, IpCidr::new(Ipv4Address::new(10, 0, 0, 2).into(), 24));
     let ticking =
@@ -133,7 +138,8 @@ fn the_clock_takes_its_time_from_whoever_runs() {
     assert!(world.host(ticking).cpu(Level::Interrupt) >= Duration::from_micros(49_900));
 }
 
-/// A quiet socket beside a flooded one, both received at leisure; how much of the quiet traffic arrived, and was sent.
+/// A quiet socket beside a flooded one, both received at leisure; how much of the quiet traffic arrived, and
+/// was sent.
 fn beside_a_flood(architecture: Architecture, seed: u64) -> (u64, u64) {
     let mut world = World::new(seed);
     let segment = world.add_segment();
@@ -170,7 +176,7 @@ fn beside_a_flood(architecture: Architecture, seed: u64) -> (u64, u64) {
     let source =
         world.add_source(segment, flow(10, PORT + 1, 200, Instant::from_millis(1_900)), Conditions::PERFECT);
     world.run_until(Instant::from_millis(2_500));
-    world.host(host).check().expect("the books balance");
+    world.host(host).check().expect("the counters add up");
     (quiet.get(), world.sent(source))
 }
 

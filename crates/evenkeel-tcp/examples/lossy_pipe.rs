@@ -1,5 +1,5 @@
-//! Two endpoints talk over a pipe in memory that loses every seventh segment: a client writes, a server sends everything back.
-//! Nothing here waits: time is a number, which goes on to the next arrival or deadline.
+//! Two endpoints talk over a pipe in memory that loses every seventh segment: a client writes, a server sends
+//! everything back. Nothing here waits: time is a number, which goes on to the next arrival or deadline.
 #![allow(
     clippy::print_stdout,
     clippy::needless_range_loop,

@@ -4,8 +4,9 @@ use crate::wire::IpAddress;
 
 /// A ones' complement sum in the making.
 ///
-/// It adds native-endian 32-bit words into 64 bits and folds once at the end (RFC 1071 2 B and C): a 64-bit sum cannot
-/// overflow on anything that fits an IP packet, and the compiler turns the loop into vector additions.
+/// It adds native-endian 32-bit words into 64 bits and folds once at the end (RFC 1071 2 B and C): a 64-bit
+/// sum cannot overflow on anything that fits an IP packet, and the compiler turns the loop into vector
+/// additions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checksum {
     sum: u64,
@@ -35,7 +36,8 @@ impl Checksum {
         Self { sum: self.sum + sum, odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
-    /// What goes into the checksum field: the complement. Zero if the sum covered data with a right checksum in it.
+    /// What goes into the checksum field: the complement. Zero if the sum covered data with a right checksum
+    /// in it.
     #[must_use]
     pub fn finish(self) -> u16 {
         u16::from_be(!fold(self.sum))

@@ -1,24 +1,28 @@
 //! SYN cookies (RFC 4987, 3.6): a handshake for which nothing is kept.
 //!
-//! What a listener would have to remember goes into the numbers of the SYN-ACK, which the last ACK of the handshake brings back:
+//! What a listener would have to remember goes into the numbers of the SYN-ACK, which the last ACK of the
+//! handshake brings back:
 //!
 //! ```text
 //!   initial sequence number = base(sockets) + irs + (epoch << 24) + (data(sockets, irs, epoch) + index of the MSS) mod 2^24
 //!   timestamp               = .......................... E S W W W W     ECN, SACK, window scale (15: none)
 //! ```
 //!
-//! Both functions are keyed hashes, so that a number is hit by chance only: in 2^32 guesses about 16 are right (two epochs, eight MSS), and only
-//! while cookies are in use. The layout is D. J. Bernstein's of 1996, and that of the timestamp Linux's.
+//! Both functions are keyed hashes, so that a number is hit by chance only: in 2^32 guesses about 16 are
+//! right (two epochs, eight MSS), and only while cookies are in use. The layout is D. J. Bernstein's of 1996,
+//! and that of the timestamp Linux's.
 //!
-//! Unlike theirs `data` depends on the peer's number. Else the ACK in a segment of data, if the one byte before it is lost, would look like a good cookie of a
-//! peer with a number one higher and the next lower MSS, and the stream would begin an byte late.
+//! Unlike theirs `data` depends on the peer's number. Else the ACK in a segment of data, if the one byte
+//! before it is lost, would look like a good cookie of a peer with a number one higher and the next lower
+//! MSS, and the stream would begin an byte late.
 
 use super::secret::{Purpose, Secret};
 use super::seq::SeqNumber;
 use super::tuple::FourTuple;
 use crate::time::{Duration, Instant};
 
-/// The MSS a cookie can tell apart, so that the one used is at most the peer's: what links and tunnels leave of their MTU.
+/// The MSS a cookie can tell apart, so that the one used is at most the peer's: what links and tunnels leave
+/// of their MTU.
 const MSS: [u16; 8] = [216, 536, 1_220, 1_300, 1_400, 1_440, 1_460, 8_940];
 
 /// How long one epoch lasts. A cookie is good in its own and the next, so for one to two of these.
@@ -42,7 +46,8 @@ impl SynCookies {
         Self(secret)
     }
 
-    /// The initial sequence number to answer a SYN with that has sequence number `irs` and came from a peer that takes `mss` bytes.
+    /// The initial sequence number to answer a SYN with that has sequence number `irs` and came from a peer
+    /// that takes `mss` bytes.
     ///
     /// `None` if `mss` is below the least a cookie can say, which no real link has.
     #[must_use]
@@ -55,8 +60,8 @@ impl SynCookies {
         Some(SeqNumber::new(number) + self.base(tuple) + irs.to_u32())
     }
 
-    /// The MSS of the peer, if `cookie` (the acknowledged number less one) was made for this connection (`irs`: the sequence number
-    /// less one), and not too long ago.
+    /// The MSS of the peer, if `cookie` (the acknowledged number less one) was made for this connection
+    /// (`irs`: the sequence number less one), and not too long ago.
     #[must_use]
     pub fn check(&self, tuple: &FourTuple, irs: SeqNumber, cookie: SeqNumber, now: Instant) -> Option<u16> {
         let number = cookie.to_u32().wrapping_sub(self.base(tuple)).wrapping_sub(irs.to_u32());
@@ -100,7 +105,8 @@ const ECN_BIT: u32 = 1 << 5;
 const OPTION_BITS: u32 = 6;
 
 impl CookieOptions {
-    /// The timestamp for the SYN-ACK: the latest that says this and is not after `clock`, so at most 63 ticks before.
+    /// The timestamp for the SYN-ACK: the latest that says this and is not after `clock`, so at most 63 ticks
+    /// before.
     #[must_use]
     pub fn encode(self, clock: u32) -> u32 {
         let scale = u32::from(self.window_scale.map_or(NO_SCALE, |shift| shift.min(NO_SCALE - 1)));
@@ -167,7 +173,8 @@ mod tests {
         }
     }
 
-    /// Every number near a good one, and many at random: of 2^22 numbers, 16 in 2^32 being right, none should be.
+    /// Every number near a good one, and many at random: of 2^22 numbers, 16 in 2^32 being right, none should
+    /// be.
     #[test]
     fn guessing_does_not_help() {
         let good = cookies().make(&tuple(1), IRS, 1_460, Instant::ZERO).unwrap();

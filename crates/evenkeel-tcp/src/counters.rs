@@ -62,10 +62,11 @@ counters! {
         PassiveOpens => "PassiveOpens", "connections that went from LISTEN to SYN-RECEIVED";
         AttemptFails => "AttemptFails", "connections that ended in SYN-SENT or SYN-RECEIVED";
         EstabResets => "EstabResets", "connections that went from ESTABLISHED or CLOSE-WAIT to CLOSED";
-        CurrEstab => "CurrEstab", "connections that are in ESTABLISHED or CLOSE-WAIT now; no count, but a level";
+        CurrEstab => "CurrEstab", "connections that are in ESTABLISHED or CLOSE-WAIT now; no count, but a \
+            level";
         InSegs => "InSegs", "segments received, those in error included";
-        OutSegs => "OutSegs", "segments sent, without those of retransmitted octets only";
-        RetransSegs => "RetransSegs", "segments sent that had octets sent before";
+        OutSegs => "OutSegs", "segments sent, without those of retransmitted bytes only";
+        RetransSegs => "RetransSegs", "segments sent that had bytes sent before";
         InErrs => "InErrs", "segments received in error: checksum, length, options";
         OutRsts => "OutRsts", "segments sent with RST";
         InCsumErrors => "InCsumErrors", "segments received with a wrong checksum (not in RFC 4022)";
@@ -73,7 +74,8 @@ counters! {
     TcpExt {
         SyncookiesSent => "SyncookiesSent", "SYN-ACKs sent with a SYN cookie";
         SyncookiesRecv => "SyncookiesRecv", "connections established from a SYN cookie";
-        SyncookiesFailed => "SyncookiesFailed", "ACKs to a listener whose number is no SYN cookie of ours, or too old a one";
+        SyncookiesFailed => "SyncookiesFailed", "ACKs to a listener whose number is no SYN cookie of ours, \
+            or too old a one";
         EmbryonicRsts => "EmbryonicRsts", "half-open connections ended by a reset";
         Tw => "TW", "TIME-WAIT ended by its timeout";
         TwRecycled => "TWRecycled", "TIME-WAIT ended by a new connection between the same sockets (RFC 6191)";
@@ -83,7 +85,8 @@ counters! {
         OutOfWindowIcmps => "OutOfWindowIcmps", "ICMP errors about segments that are not under way";
         MemoryPressures => "TCPMemoryPressures", "times that the memory for buffers became scarce";
         ListenOverflows => "ListenOverflows", "segments dropped because the accept queue was full";
-        ListenDrops => "ListenDrops", "SYNs and last ACKs of handshakes that a listener dropped, for whatever reason";
+        ListenDrops => "ListenDrops", "SYNs and last ACKs of handshakes that a listener dropped, for \
+            whatever reason";
         PureAcks => "TCPPureAcks", "segments received that did nothing but acknowledge";
         RenoRecovery => "TCPRenoRecovery", "fast recoveries without SACK (RFC 6582)";
         SackRecovery => "TCPSackRecovery", "fast recoveries with SACK";
@@ -93,34 +96,43 @@ counters! {
         Timeouts => "TCPTimeouts", "retransmission timeouts (RFC 6298)";
         SpuriousRtos => "TCPSpuriousRTOs", "retransmission timeouts that were not needed";
         LossProbes => "TCPLossProbes", "tail loss probes sent (RFC 8985, 7)";
-        DsackOldSent => "TCPDSACKOldSent", "DSACKs sent for octets already acknowledged (RFC 2883)";
-        DsackOfoSent => "TCPDSACKOfoSent", "DSACKs sent for octets out of order and already here";
+        DsackOldSent => "TCPDSACKOldSent", "DSACKs sent for bytes already acknowledged (RFC 2883)";
+        DsackOfoSent => "TCPDSACKOfoSent", "DSACKs sent for bytes out of order and already here";
         DsackRecv => "TCPDSACKRecv", "DSACKs received";
         AbortOnData => "TCPAbortOnData", "connections reset because data came that nobody will read";
         AbortOnClose => "TCPAbortOnClose", "connections reset because they were closed with data unread";
         AbortOnTimeout => "TCPAbortOnTimeout", "connections given up after too many timeouts";
-        TimeWaitOverflow => "TCPTimeWaitOverflow", "TIME-WAIT cut short because there were too many: here that of the one that had waited longest";
-        ReqQFullDoCookies => "TCPReqQFullDoCookies", "SYNs answered with a cookie because the SYN queue was full";
+        TimeWaitOverflow => "TCPTimeWaitOverflow", "TIME-WAIT cut short because there were too many: here \
+            that of the one that had waited longest";
+        ReqQFullDoCookies => "TCPReqQFullDoCookies", "SYNs answered with a cookie because the SYN queue was \
+            full";
         ReqQFullDrop => "TCPReqQFullDrop", "SYNs dropped because the SYN queue was full and cookies were off";
         OfoQueue => "TCPOFOQueue", "segments received out of order";
-        OfoPruned => "OfoPruned", "connections whose segments out of order were thrown away because memory was scarce";
+        OfoPruned => "OfoPruned", "connections whose segments out of order were thrown away because memory \
+            was scarce";
         OfoDrop => "TCPOFODrop", "segments received out of order and dropped for want of room";
         ChallengeAck => "TCPChallengeACK", "challenge ACKs sent (RFC 5961)";
         SynChallenge => "TCPSYNChallenge", "challenge ACKs sent in answer to a SYN (RFC 5961, 4)";
-        FastOpenActive => "TCPFastOpenActive", "connections whose data in the SYN was acknowledged (RFC 7413)";
+        FastOpenActive => "TCPFastOpenActive", "connections whose data in the SYN was acknowledged (RFC \
+            7413)";
         FastOpenActiveFail => "TCPFastOpenActiveFail", "connections whose data in the SYN was not";
         FastOpenPassive => "TCPFastOpenPassive", "connections accepted with data in the SYN";
-        FastOpenPassiveFail => "TCPFastOpenPassiveFail", "SYNs with a Fast Open cookie that is not ours, or whose connection failed";
-        FastOpenListenOverflow => "TCPFastOpenListenOverflow", "Fast Open refused because too many were waiting for their handshake";
+        FastOpenPassiveFail => "TCPFastOpenPassiveFail", "SYNs with a Fast Open cookie that is not ours, or \
+            whose connection failed";
+        FastOpenListenOverflow => "TCPFastOpenListenOverflow", "Fast Open refused because too many were \
+            waiting for their handshake";
         FastOpenCookieReqd => "TCPFastOpenCookieReqd", "SYNs that asked for a Fast Open cookie";
         FastOpenBlackhole => "TCPFastOpenBlackhole", "paths on which Fast Open was given up for a while";
-        FastOpenPassiveAltKey => "TCPFastOpenPassiveAltKey", "connections accepted with a Fast Open cookie of the key before";
+        FastOpenPassiveAltKey => "TCPFastOpenPassiveAltKey", "connections accepted with a Fast Open cookie \
+            of the key before";
         FromZeroWindowAdv => "TCPFromZeroWindowAdv", "windows opened again";
         ToZeroWindowAdv => "TCPToZeroWindowAdv", "windows closed";
         SynRetrans => "TCPSynRetrans", "SYNs and SYN-ACKs sent again";
-        AckSkippedSynRecv => "TCPACKSkippedSynRecv", "ACKs not sent for a half-open connection, for the rate limit";
+        AckSkippedSynRecv => "TCPACKSkippedSynRecv", "ACKs not sent for a half-open connection, for the rate \
+            limit";
         AckSkippedTimeWait => "TCPACKSkippedTimeWait", "ACKs not sent in TIME-WAIT, for the rate limit";
-        AckSkippedChallenge => "TCPACKSkippedChallenge", "challenge ACKs not sent, for the rate limit (RFC 5961, 7)";
+        AckSkippedChallenge => "TCPACKSkippedChallenge", "challenge ACKs not sent, for the rate limit (RFC \
+            5961, 7)";
         WinProbe => "TCPWinProbe", "zero-window probes sent";
         KeepAlive => "TCPKeepAlive", "keepalive probes sent";
         ZeroWindowDrop => "TCPZeroWindowDrop", "segments dropped because the window was closed";
@@ -190,7 +202,8 @@ impl Counters {
     }
 }
 
-/// What one call has to count: each of these once. A connection keeps no counters of its own, of which there would be very many.
+/// What one call has to count: each of these once. A connection keeps no counters of its own, of which there
+/// would be very many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally([u64; 2]);
 

@@ -1,4 +1,5 @@
-//! TCP Fast Open (RFC 7413): data in the SYN, for those who have shown before that they are where they say they are.
+//! TCP Fast Open (RFC 7413): data in the SYN, for those who have shown before that they are where they say
+//! they are.
 
 use std::collections::VecDeque;
 
@@ -7,8 +8,8 @@ use super::secret::{Purpose, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
 
-/// How long a connection that a reset ended counts as one that waits: else whoever stole a cookie could send SYNs and resets from
-/// elsewhere without end (RFC 7413, 5.1).
+/// How long a connection that a reset ended counts as one that waits: else whoever stole a cookie could send
+/// SYNs and resets from elsewhere without end (RFC 7413, 5.1).
 const RESET_COUNTS: Duration = Duration::from_secs(60);
 
 /// The server's side: gives cookies, knows its own again, and limits what they are good for.
@@ -36,19 +37,21 @@ pub enum Presented {
 }
 
 impl FastOpenServer {
-    /// A server that lets at most `waiting_max` connections carry data before their handshake is over (RFC 7413, 5.1,
-    /// `PendingFastOpenRequests`).
+    /// A server that lets at most `waiting_max` connections carry data before their handshake is over (RFC
+    /// 7413, 5.1, `PendingFastOpenRequests`).
     #[must_use]
     pub const fn new(secret: Secret, waiting_max: usize) -> Self {
         Self { secret, before: None, waiting: 0, waiting_max, reset: VecDeque::new() }
     }
 
-    /// A new key. Cookies of the one in use until now stay good until the next change; those of the one before it no longer are.
+    /// A new key. Cookies of the one in use until now stay good until the next change; those of the one
+    /// before it no longer are.
     pub const fn rotate(&mut self, secret: Secret) {
         self.before = Some(core::mem::replace(&mut self.secret, secret));
     }
 
-    /// The cookie for this client (RFC 7413, 4.1.2): of eight bytes, and good for the address `server` of ours only.
+    /// The cookie for this client (RFC 7413, 4.1.2): of eight bytes, and good for the address `server` of
+    /// ours only.
     #[must_use]
     pub fn cookie(&self, client: &IpAddress, server: &IpAddress) -> Cookie {
         cookie(&self.secret, client, server)
@@ -68,8 +71,8 @@ impl FastOpenServer {
         }
     }
 
-    /// Whether one more connection may carry data in its SYN; it then waits until [`finish`](Self::finish). If not, the handshake
-    /// is an ordinary one.
+    /// Whether one more connection may carry data in its SYN; it then waits until [`finish`](Self::finish).
+    /// If not, the handshake is an ordinary one.
     pub fn admit(&mut self, now: Instant) -> bool {
         while self.reset.front().is_some_and(|&until| until <= now) {
             self.reset.pop_front();
@@ -99,14 +102,15 @@ fn cookie(secret: &Secret, client: &IpAddress, server: &IpAddress) -> Cookie {
 
 /// Entries that one hash value leads to.
 const WAYS: usize = 4;
-/// The first time that a path on which data in SYNs vanishes is left alone; twice as long each time after, to a day.
+/// The first time that a path on which data in SYNs vanishes is left alone; twice as long each time after, to
+/// a day.
 const LEFT_ALONE: Duration = Duration::from_secs(3_600);
 const DOUBLINGS_MAX: u32 = 4;
 
 /// The client's side: what servers gave us, and which not to bother (RFC 7413, 4.1.3).
 ///
-/// Bounded, and never searched: an address leads to four entries, of which the one that was used longest ago gives way. A cookie that
-/// is lost costs one round trip.
+/// Bounded, and never searched: an address leads to four entries, of which the one that was used longest ago
+/// gives way. A cookie that is lost costs one round trip.
 #[derive(Debug)]
 pub struct FastOpenCache {
     secret: Secret,
@@ -141,7 +145,8 @@ impl FastOpenCache {
         Self { secret, sets: vec![[None; WAYS]; sets].into_boxed_slice() }
     }
 
-    /// What to put into a SYN from `local` to `server`; `None`: nothing at all, the path is left alone for now.
+    /// What to put into a SYN from `local` to `server`; `None`: nothing at all, the path is left alone for
+    /// now.
     pub fn offer(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) -> Option<FastOpenOffer> {
         let Some(entry) = self.find(local, server) else {
             return Some(FastOpenOffer { cookie: Cookie::REQUEST, mss: 0 });
@@ -170,8 +175,8 @@ impl FastOpenCache {
         }
     }
 
-    /// A SYN with a cookie, or the request for one, was not answered, while one without was: something on the path eats them. It is left alone
-    /// for an hour, next time for two (RFC 7413, 4.1.3.1 and 7.1).
+    /// A SYN with a cookie, or the request for one, was not answered, while one without was: something on the
+    /// path eats them. It is left alone for an hour, next time for two (RFC 7413, 4.1.3.1 and 7.1).
     pub fn vanished(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) {
         let entry = self.find_or_replace(local, server, now);
         entry.left_alone_until = now + LEFT_ALONE * (1 << u32::from(entry.failures).min(DOUBLINGS_MAX));
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_the_cache_is_at_most_96_octets() {
+    fn an_entry_of_the_cache_is_at_most_96_bytes() {
         assert!(size_of::<Option<Entry>>() <= 96, "{}", size_of::<Option<Entry>>());
     }
 
@@ -330,16 +335,17 @@ mod tests {
     }
 
     proptest! {
-        /// Of all that lead to the same set, it knows the four that were used last, with what was last said of them.
+        /// Of all that lead to the same set, it knows the four that were used last, with what was last said
+        /// of them.
         #[test]
         fn knows_the_four_of_a_set_that_were_used_last(steps in prop::collection::vec((0..24_u16, any::<[u8; 4]>(), any::<bool>()), 1..200)) {
             let mut cache = FastOpenCache::new(Secret::new([0; 16]), 8);
             let mut sets: [Vec<(u16, Cookie)>; 2] = Default::default();
-            for (at, (n, octets, says)) in (1..).zip(steps) {
+            for (at, (n, bytes, says)) in (1..).zip(steps) {
                 let set = &mut sets[cache.place(&client(n), &SERVER)];
                 let known = set.iter().position(|entry| entry.0 == n).map(|place| set.remove(place));
                 if says {
-                    let cookie = Cookie::new(&octets).unwrap();
+                    let cookie = Cookie::new(&bytes).unwrap();
                     cache.remember(&client(n), &SERVER, cookie, n, seconds(at));
                     set.push((n, cookie));
                 } else {

@@ -11,7 +11,8 @@ const TIMESTAMP_TICK_NANOS: u64 = 1_000_000;
 
 /// Gives initial sequence numbers: `ISN = M + F(local, remote, secret)` (RFC 6528, 3).
 ///
-/// Two connections between the same sockets follow each other on the clock `M`; those between other sockets say nothing about it.
+/// Two connections between the same sockets follow each other on the clock `M`; those between other sockets
+/// say nothing about it.
 #[derive(Debug, Clone, Copy)]
 pub struct InitialSequence(Secret);
 
@@ -24,8 +25,8 @@ impl InitialSequence {
 
     /// The initial sequence number of a connection that begins at `now`.
     ///
-    /// `previous` is `SND.NXT` of an incarnation that is still in TIME-WAIT: the new one then begins behind it, even if the old one sent
-    /// faster than the clock ticks (RFC 9293, 3.4.1 and 3.10.7.4; RFC 6191, 2).
+    /// `previous` is `SND.NXT` of an incarnation that is still in TIME-WAIT: the new one then begins behind
+    /// it, even if the old one sent faster than the clock ticks (RFC 9293, 3.4.1 and 3.10.7.4; RFC 6191, 2).
     #[must_use]
     pub fn next(&self, tuple: &FourTuple, now: Instant, previous: Option<SeqNumber>) -> SeqNumber {
         let ticks = now.as_nanos() / TICK_NANOS;
@@ -34,16 +35,17 @@ impl InitialSequence {
         previous.map_or(number, |previous| number.max(previous + 1))
     }
 
-    /// TSval at `now`: a clock that ticks every millisecond (RFC 7323, 5.4: 1 ms to 1 s), ahead by [`timestamp_offset`](Self::timestamp_offset).
+    /// TSval at `now`: a clock that ticks every millisecond (RFC 7323, 5.4: 1 ms to 1 s), ahead by
+    /// [`timestamp_offset`](Self::timestamp_offset).
     #[must_use]
     pub fn timestamp(&self, tuple: &FourTuple, now: Instant) -> u32 {
         let ticks = now.as_nanos() / TIMESTAMP_TICK_NANOS;
         (ticks as u32).wrapping_add(self.timestamp_offset(tuple))
     }
 
-    /// What the timestamp clock of these sockets is ahead of the host's: the same for each incarnation of a connection, so that the timestamps of
-    /// a later one are later (RFC 7323, 5.8; RFC 6191, 2); but no help to whoever wants to count our connections or the time since our start
-    /// (RFC 7323, 7.1).
+    /// What the timestamp clock of these sockets is ahead of the host's: the same for each incarnation of a
+    /// connection, so that the timestamps of a later one are later (RFC 7323, 5.8; RFC 6191, 2); but no help
+    /// to whoever wants to count our connections or the time since our start (RFC 7323, 7.1).
     #[must_use]
     pub fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
         self.0.tuple_hash(Purpose::TimestampOffset, tuple, 0) as u32

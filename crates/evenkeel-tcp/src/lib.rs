@@ -1,7 +1,8 @@
-//! TCP (RFC 9293): sans-IO, for servers with very many connections, and for whoever has a use for a TCP of his own.
+//! TCP (RFC 9293): sans-IO, for servers with very many connections, and for whoever has a use for a TCP of
+//! his own.
 //!
-//! Nothing here reads a clock, draws a random number, starts a thread or knows about packets of the layers below. Segments, the user's calls and the time go in;
-//! segments, deadlines and events come out:
+//! Nothing here reads a clock, draws a random number, starts a thread or knows about packets of the layers
+//! below. Segments, the user's calls and the time go in; segments, deadlines and events come out:
 //!
 //! | goes in | comes out |
 //! | --- | --- |
@@ -15,16 +16,19 @@
 //!
 //! - After anything has gone in, take segments and events until there are none, then ask for the deadline.
 //! - The time never goes back. It may be any time: of a clock, or of a simulation.
-//! - The [`Secret`] must be random, and nobody else may know it: initial sequence numbers (RFC 6528), ports (RFC 6056), SYN cookies and the hash of the table of
-//!   connections come from it. With the same secret, the same input gives the same output, to the byte.
-//! - Who gives segments has checked that the packet was whole and for an address of ours, no group and no broadcast. Checksum, header and options are checked
-//!   here. Whatever the bytes say, nothing panics, and no queue grows without a bound.
-//! - Who takes segments puts them into IP packets between the two ends that [`Transmit`](endpoint::Transmit) names, with the codepoints that it says. What cannot be sent is lost, as
-//!   in a network, and sent again.
-//! - Nothing is allocated for a segment, but that buffers grow; memory of all buffers together is bounded ([`EndpointConfig::buffers`]), and so are connections, those
-//!   half-open and those in TIME-WAIT.
+//! - The [`Secret`] must be random, and nobody else may know it: initial sequence numbers (RFC 6528), ports
+//!   (RFC 6056), SYN cookies and the hash of the table of connections come from it. With the same secret, the
+//!   same input gives the same output, to the byte.
+//! - Who gives segments has checked that the packet was whole and for an address of ours, no group and no
+//!   broadcast. Checksum, header and options are checked here. Whatever the bytes say, nothing panics, and no
+//!   queue grows without a bound.
+//! - Who takes segments puts them into IP packets between the two ends that [`Transmit`](endpoint::Transmit)
+//!   names, with the codepoints that it says. What cannot be sent is lost, as in a network, and sent again.
+//! - Nothing is allocated for a segment, but that buffers grow; memory of all buffers together is bounded
+//!   ([`EndpointConfig::buffers`]), and so are connections, those half-open and those in TIME-WAIT.
 //!
-//! Two endpoints that talk to each other, in 72 lines: `examples/lossy_pipe.rs`. One connection without all the others: [`Connection`].
+//! Two endpoints that talk to each other, in 72 lines: `examples/lossy_pipe.rs`. One connection without all
+//! the others: [`Connection`].
 //!
 //! What belongs to one connection is apart from what stands beside all of them:
 //!

@@ -9,8 +9,9 @@ pub const COOKIE_MAX: usize = 16;
 /// SACK blocks that fit beside nothing else (RFC 2018, 3).
 pub const SACK_BLOCKS_MAX: usize = 4;
 
-/// The least MSS that is believed of a peer: 48, as in Linux (`TCP_MIN_SND_MSS`). 40 bytes of options may come off it, and what is left must be something;
-/// a peer that could make us send an byte at a time would need very little to keep us busy (CVE-2019-11479). Not more, for small devices do say 48, and mean it.
+/// The least MSS that is believed of a peer: 48, as in Linux (`TCP_MIN_SND_MSS`). 40 bytes of options may
+/// come off it, and what is left must be something; a peer that could make us send an byte at a time would
+/// need very little to keep us busy (CVE-2019-11479). Not more, for small devices do say 48, and mean it.
 pub const MSS_MIN: u16 = 48;
 /// What a peer takes that does not say (RFC 9293, 3.7.1, MUST-15).
 pub const MSS_DEFAULT_V4: u16 = 536;
@@ -106,28 +107,29 @@ impl FromIterator<SeqRange> for SackBlocks {
 /// A Fast Open cookie; an empty one asks for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cookie {
-    octets: [u8; COOKIE_MAX],
+    bytes: [u8; COOKIE_MAX],
     len: u8,
 }
 
 impl Cookie {
     /// The request for a cookie.
-    pub const REQUEST: Self = Self { octets: [0; COOKIE_MAX], len: 0 };
+    pub const REQUEST: Self = Self { bytes: [0; COOKIE_MAX], len: 0 };
 
-    /// A cookie of 4 to 16 bytes, an even number of them (RFC 7413, 4.1.1); or the request, if there are none.
+    /// A cookie of 4 to 16 bytes, an even number of them (RFC 7413, 4.1.1); or the request, if there are
+    /// none.
     #[must_use]
-    pub fn new(octets: &[u8]) -> Option<Self> {
+    pub fn new(bytes: &[u8]) -> Option<Self> {
         let right =
-            octets.is_empty() || (4..=COOKIE_MAX).contains(&octets.len()) && octets.len().is_multiple_of(2);
-        let mut cookie = Self { len: u8::try_from(octets.len()).ok().filter(|_| right)?, ..Self::REQUEST };
-        cookie.octets.get_mut(..octets.len())?.copy_from_slice(octets);
+            bytes.is_empty() || (4..=COOKIE_MAX).contains(&bytes.len()) && bytes.len().is_multiple_of(2);
+        let mut cookie = Self { len: u8::try_from(bytes.len()).ok().filter(|_| right)?, ..Self::REQUEST };
+        cookie.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(cookie)
     }
 
     /// Its bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        self.octets.get(..usize::from(self.len)).unwrap_or_default()
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 
     /// It asks for a cookie.
@@ -140,26 +142,27 @@ impl Cookie {
 impl Options {
     /// Reads the bytes between header and payload.
     ///
-    /// It never fails: an option whose length is illegal ends the list (RFC 9293, MUST-7, asks to be prepared for it), one of a
-    /// known kind and a wrong length is passed over, and so is one of an unknown kind (MUST-6).
+    /// It never fails: an option whose length is illegal ends the list (RFC 9293, MUST-7, asks to be prepared
+    /// for it), one of a known kind and a wrong length is passed over, and so is one of an unknown kind
+    /// (MUST-6).
     #[must_use]
-    pub fn parse(mut octets: &[u8]) -> Self {
+    pub fn parse(mut bytes: &[u8]) -> Self {
         let mut options = Self::default();
         // What nearly every segment has (RFC 7323, appendix A).
-        if let &[NOP, NOP, TIMESTAMPS, 10, ref clocks @ ..] = octets
+        if let &[NOP, NOP, TIMESTAMPS, 10, ref clocks @ ..] = bytes
             && clocks.len() == 8
         {
             options.read(TIMESTAMPS, clocks);
             return options;
         }
-        while let Some((&kind, rest)) = octets.split_first() {
+        while let Some((&kind, rest)) = bytes.split_first() {
             match kind {
                 END => break,
-                NOP => octets = rest,
+                NOP => bytes = rest,
                 _ => {
                     let Some((data, after)) = split_option(rest) else { break };
                     options.read(kind, data);
-                    octets = after;
+                    bytes = after;
                 }
             }
         }
@@ -178,7 +181,7 @@ impl Options {
                 let (value, echo) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
                 self.timestamps = Some(Timestamps { value, echo });
             }
-            (FAST_OPEN, octets) => self.fast_open = Cookie::new(octets).or(self.fast_open),
+            (FAST_OPEN, bytes) => self.fast_open = Cookie::new(bytes).or(self.fast_open),
             _ => {}
         }
     }
@@ -186,14 +189,14 @@ impl Options {
     /// The bytes they take in a header: a multiple of four, at most [`OPTIONS_MAX`].
     #[must_use]
     pub fn len(&self) -> usize {
-        let len = self.octets_before_sack();
+        let len = self.bytes_before_sack();
         let blocks = self.blocks_that_fit(len).len();
         let sack = if blocks == 0 { 0 } else { 2 + 2 + 8 * blocks };
         (len + sack).next_multiple_of(4).min(OPTIONS_MAX)
     }
 
     /// What [`Options::emit`] writes before SACK: it all fits, whatever there is.
-    const fn octets_before_sack(&self) -> usize {
+    const fn bytes_before_sack(&self) -> usize {
         let mut len = if self.mss.is_some() { 4 } else { 0 };
         len += match (self.sack_permitted, self.timestamps.is_some()) {
             (false, false) => 0,
@@ -222,12 +225,13 @@ impl Options {
         *self == Self::default()
     }
 
-    /// Writes them, and says how many bytes they take. SACK blocks that find no room are left out, the last first.
+    /// Writes them, and says how many bytes they take. SACK blocks that find no room are left out, the last
+    /// first.
     ///
     /// Aligned as RFC 7323, appendix A, advises and everybody does.
     #[must_use]
     pub fn emit(&self) -> ([u8; OPTIONS_MAX], usize) {
-        let mut to = Writer { octets: [NOP; OPTIONS_MAX], len: 0 };
+        let mut to = Writer { bytes: [NOP; OPTIONS_MAX], len: 0 };
         if let Some(mss) = self.mss {
             let [a, b] = mss.to_be_bytes();
             to.write(&[MSS, 4, a, b]);
@@ -250,7 +254,7 @@ impl Options {
             to.write(&[NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
             blocks.iter().for_each(|block| to.write(&write_block(*block)));
         }
-        (to.octets, to.len.next_multiple_of(4).min(OPTIONS_MAX))
+        (to.bytes, to.len.next_multiple_of(4).min(OPTIONS_MAX))
     }
 }
 
@@ -260,9 +264,9 @@ fn split_option(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(len).checked_sub(2)?)
 }
 
-fn read_block(octets: &[u8; 8]) -> SeqRange {
-    let [a, b, c, d, e, f, g, h] = *octets;
-    let number = |octets| SeqNumber::new(u32::from_be_bytes(octets));
+fn read_block(bytes: &[u8; 8]) -> SeqRange {
+    let [a, b, c, d, e, f, g, h] = *bytes;
+    let number = |bytes| SeqNumber::new(u32::from_be_bytes(bytes));
     SeqRange::new(number([a, b, c, d]), number([e, f, g, h]))
 }
 
@@ -273,16 +277,16 @@ fn write_block(block: SeqRange) -> [u8; 8] {
 
 /// A header's room for options, full of NOPs.
 struct Writer {
-    octets: [u8; OPTIONS_MAX],
+    bytes: [u8; OPTIONS_MAX],
     len: usize,
 }
 
 impl Writer {
     /// Appends bytes; leaves them out if there is no room.
-    fn write(&mut self, octets: &[u8]) {
-        let end = self.len + octets.len();
-        if let Some(room) = self.octets.get_mut(self.len..end) {
-            room.copy_from_slice(octets);
+    fn write(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        if let Some(room) = self.bytes.get_mut(self.len..end) {
+            room.copy_from_slice(bytes);
             self.len = end;
         }
     }
@@ -304,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_says_all_it_can_in_forty_octets() {
+    fn a_syn_says_all_it_can_in_forty_bytes() {
         let options = Options {
             mss: Some(1460),
             window_scale: Some(7),
@@ -313,11 +317,11 @@ mod tests {
             fast_open: Cookie::new(&[9; 16]),
             ..Options::default()
         };
-        let (octets, len) = options.emit();
+        let (bytes, len) = options.emit();
         assert_eq!(len, 40);
-        assert_eq!(octets[..20], [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7]);
-        assert_eq!(octets[20..22], [34, 18]);
-        assert_eq!(Options::parse(&octets[..len]), options);
+        assert_eq!(bytes[..20], [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7]);
+        assert_eq!(bytes[20..22], [34, 18]);
+        assert_eq!(Options::parse(&bytes[..len]), options);
     }
 
     #[test]
@@ -345,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_has_four_to_sixteen_octets_in_pairs() {
+    fn a_cookie_has_four_to_sixteen_bytes_in_pairs() {
         assert!(Cookie::new(&[]).is_some_and(|c| c.is_request()));
         assert!([1, 2, 3, 5, 17, 18].iter().all(|len| Cookie::new(&vec![7; *len]).is_none()));
         assert!(
@@ -357,14 +361,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_options_and_what_is_written_is_read(octets in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let mut options = Options::parse(&octets);
+        fn any_bytes_are_options_and_what_is_written_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let mut options = Options::parse(&bytes);
             let (written, len) = options.emit();
             prop_assert!(len <= OPTIONS_MAX && len.is_multiple_of(4));
             prop_assert_eq!(len, options.len());
             let read = Options::parse(&written[..len]);
-            // What claimed more room than a header has may have lost blocks, and nothing else, unless it was absurd.
-            if octets.len() <= OPTIONS_MAX {
+            // What claimed more room than a header has may have lost blocks, and nothing else, unless it was
+            // absurd.
+            if bytes.len() <= OPTIONS_MAX {
                 options.sack.truncate(read.sack.as_slice().len());
                 prop_assert_eq!(read, options);
             }

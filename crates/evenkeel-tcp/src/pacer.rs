@@ -1,7 +1,8 @@
 //! Pacing: the segments of a window leave over a round trip, not all at once.
 //!
-//! The pacer has no timer. It says when the next segment may leave; whoever sends waits for that, as exactly as it can. What it is late it may make up for,
-//! within bounds, so that a coarse timer costs smoothness but not throughput.
+//! The pacer has no timer. It says when the next segment may leave; whoever sends waits for that, as exactly
+//! as it can. What it is late it may make up for, within bounds, so that a coarse timer costs smoothness but
+//! not throughput.
 
 use super::congestion::Window;
 use crate::time::{Duration, Instant};
@@ -14,7 +15,8 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// While the window is well below `ssthresh`, twice the rate, because it doubles with every round trip; in per cent, as in Linux.
+    /// While the window is well below `ssthresh`, twice the rate, because it doubles with every round trip;
+    /// in per cent, as in Linux.
     const GAIN_SLOW_START: u64 = 200;
     /// Above it enough more that pacing is never what limits.
     const GAIN_AVOIDANCE: u64 = 120;
@@ -31,18 +33,18 @@ impl Pacer {
     }
 
     /// So many bytes left.
-    pub(super) fn on_sent(&mut self, octets: u32, window: &Window, srtt: Duration, now: Instant) {
+    pub(super) fn on_sent(&mut self, bytes: u32, window: &Window, srtt: Duration, now: Instant) {
         let credit = (srtt / 8).min(Self::CREDIT_MAX);
         let earliest = Instant::ZERO + now.since(Instant::ZERO + credit);
-        self.next = self.next.max(earliest) + Self::time_for(octets, window, srtt);
+        self.next = self.next.max(earliest) + Self::time_for(bytes, window, srtt);
     }
 
     /// How long so many bytes take at the rate of now.
-    fn time_for(octets: u32, window: &Window, srtt: Duration) -> Duration {
+    fn time_for(bytes: u32, window: &Window, srtt: Duration) -> Duration {
         let gain =
             if window.cwnd < window.ssthresh / 2 { Self::GAIN_SLOW_START } else { Self::GAIN_AVOIDANCE };
         let nanos =
-            srtt.as_nanos() * u128::from(octets) * 100 / (u128::from(window.cwnd.max(1)) * u128::from(gain));
+            srtt.as_nanos() * u128::from(bytes) * 100 / (u128::from(window.cwnd.max(1)) * u128::from(gain));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

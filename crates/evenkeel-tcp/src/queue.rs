@@ -1,11 +1,13 @@
 //! Entries of a [`Table`] that all wait equally long, in the order in which they will have waited enough.
 //!
-//! Where every wait is as long as every other, a queue is all the timer that is needed: the first to come is the first to expire.
+//! Where every wait is as long as every other, a queue is all the timer that is needed: the first to come is
+//! the first to expire.
 
 use super::table::{Id, Table};
 use crate::time::{Duration, Instant};
 
-/// Where an entry stands in its queue. Part of the entry, so that leaving from the middle is as cheap as leaving from the front.
+/// Where an entry stands in its queue. Part of the entry, so that leaving from the middle is as cheap as
+/// leaving from the front.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     deadline: Instant,
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_16_octets() {
+    fn a_place_is_16_bytes() {
         assert_eq!(size_of::<Place>(), 16);
     }
 

@@ -1,14 +1,14 @@
 //! The key behind everything a stranger must not be able to guess or to steer.
 //!
-//! The hash is SipHash (Aumasson and Bernstein, 2012), which was made for this: keyed, short inputs, fast. RFC 6528 suggests MD5, which is
-//! slower and no stronger here; Linux and the BSDs went to SipHash, too.
+//! The hash is SipHash (Aumasson and Bernstein, 2012), which was made for this: keyed, short inputs, fast.
+//! RFC 6528 suggests MD5, which is slower and no stronger here; Linux and the BSDs went to SipHash, too.
 
 use core::fmt;
 use core::hash::Hasher;
 
 use siphasher::sip::{SipHasher13, SipHasher24};
 
-use super::tuple::{FourTuple, octets_of};
+use super::tuple::{FourTuple, bytes_of};
 use crate::wire::IpAddress;
 
 /// 128 random bits. Whoever makes the host draws them anew at each start, and nobody else may learn them.
@@ -36,7 +36,8 @@ impl Secret {
         Self(bits)
     }
 
-    /// A secret for those who know the seed anyway: simulations, tests, and tables that nobody outside can probe.
+    /// A secret for those who know the seed anyway: simulations, tests, and tables that nobody outside can
+    /// probe.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let (first, second) = (seed ^ 0x7463_7020_6b65_7973, seed.rotate_left(32) ^ 0x6f66_2061_2073_6565);
@@ -52,34 +53,35 @@ impl Secret {
 
     /// For tables, where a collision costs time only: SipHash-1-3.
     pub(super) fn table_hash(&self, tuple: &FourTuple) -> u64 {
-        tuple.hash_with(|octets| SipHasher13::new_with_key(&self.0).hash(octets))
+        tuple.hash_with(|bytes| SipHasher13::new_with_key(&self.0).hash(bytes))
     }
 
     /// For what travels over the network, where it must not be guessed: SipHash-2-4.
     pub(super) fn tuple_hash(&self, purpose: Purpose, tuple: &FourTuple, more: u64) -> u64 {
-        tuple.hash_with(|octets| self.hash(purpose, octets, more))
+        tuple.hash_with(|bytes| self.hash(purpose, bytes, more))
     }
 
     /// The same for a pair of addresses.
     pub(super) fn pair_hash(&self, purpose: Purpose, from: &IpAddress, to: &IpAddress) -> u64 {
         let mut buffer = [0; 32];
         let (first, second) = buffer.split_at_mut(16);
-        first.copy_from_slice(&octets_of(from));
-        second.copy_from_slice(&octets_of(to));
+        first.copy_from_slice(&bytes_of(from));
+        second.copy_from_slice(&bytes_of(to));
         self.hash(purpose, &buffer, 0)
     }
 
-    /// A hash of `bytes` for something else than TCP that the same secret protects: `label`, of 56 bits, says what.
+    /// A hash of `bytes` for something else than TCP that the same secret protects: `label`, of 56 bits, says
+    /// what.
     #[must_use]
     pub fn hash_for(&self, label: u64, bytes: &[u8]) -> u64 {
         self.hash(Purpose::Other, bytes, label)
     }
 
-    fn hash(&self, purpose: Purpose, octets: &[u8], more: u64) -> u64 {
+    fn hash(&self, purpose: Purpose, bytes: &[u8], more: u64) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         // As one word, so that what follows stays aligned.
         hasher.write_u64(more << 8 | purpose as u64);
-        hasher.write(octets);
+        hasher.write(bytes);
         hasher.finish()
     }
 }

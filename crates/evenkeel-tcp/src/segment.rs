@@ -146,7 +146,7 @@ pub struct Header {
 impl Header {
     /// Bytes of the header with its options.
     #[must_use]
-    pub fn octets(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         HEADER_LEN + self.options.len()
     }
 }
@@ -190,18 +190,19 @@ impl<'a> Segment<'a> {
         Self { header, payload: [&[], &[]] }
     }
 
-    /// Reads what an IP packet carries from `source` to `destination`; `ecn` is what the IP header says. Payload stays where it is.
+    /// Reads what an IP packet carries from `source` to `destination`; `ecn` is what the IP header says.
+    /// Payload stays where it is.
     ///
     /// # Errors
     /// The bytes are not a segment, or not the one that was sent.
     pub fn parse(
-        octets: &'a [u8],
+        bytes: &'a [u8],
         source: &IpAddress,
         destination: &IpAddress,
         ecn: Ecn,
     ) -> Result<Self, Malformed> {
-        let packet = TcpPacket::new_checked(octets).map_err(|_| Malformed::Short)?;
-        let sum = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), octets.len()).add(octets);
+        let packet = TcpPacket::new_checked(bytes).map_err(|_| Malformed::Short)?;
+        let sum = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), bytes.len()).add(bytes);
         if sum.finish() != 0 {
             return Err(Malformed::Checksum);
         }
@@ -211,7 +212,7 @@ impl<'a> Segment<'a> {
             seq: SeqNumber::new(packet.seq_number().0.cast_unsigned()),
             ack: SeqNumber::new(packet.ack_number().0.cast_unsigned()),
             // `new_checked` vouches for the whole header; the control bits are its fourteenth byte.
-            flags: Flags(octets.get(13).copied().unwrap_or_default()),
+            flags: Flags(bytes.get(13).copied().unwrap_or_default()),
             window: packet.window_len(),
             urgent: packet.urgent_at(),
             options: Options::parse(packet.options()),
@@ -245,7 +246,7 @@ impl<'a> Segment<'a> {
     /// Bytes of header and payload.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.header.octets() + self.payload_len()
+        self.header.bytes() + self.payload_len()
     }
 
     /// It has no payload.
@@ -254,7 +255,8 @@ impl<'a> Segment<'a> {
         self.payload_len() == 0
     }
 
-    /// Writes it, with its checksum, to the beginning of `to`; says how many bytes. `None` if `to` is shorter than [`Segment::len`].
+    /// Writes it, with its checksum, to the beginning of `to`; says how many bytes. `None` if `to` is shorter
+    /// than [`Segment::len`].
     pub fn emit(&self, to: &mut [u8], source: &IpAddress, destination: &IpAddress) -> Option<usize> {
         let (options, options_len) = self.header.options.emit();
         let header_len = HEADER_LEN + options_len;
@@ -322,10 +324,10 @@ mod tests {
     #[test]
     fn what_is_sent_is_what_smoltcp_reads() {
         let segment = Segment { header: header(), payload: [b"hello ", b"world"] };
-        let mut octets = [0xaa; 100];
-        let len = segment.emit(&mut octets, &A, &B).unwrap();
+        let mut bytes = [0xaa; 100];
+        let len = segment.emit(&mut bytes, &A, &B).unwrap();
         assert_eq!(len, segment.len());
-        let packet = TcpPacket::new_checked(&octets[..len]).unwrap();
+        let packet = TcpPacket::new_checked(&bytes[..len]).unwrap();
         let read = TcpRepr::parse(&packet, &A, &B, &Default::default()).unwrap();
         assert_eq!(
             (read.src_port, read.dst_port, read.window_len, read.control),
@@ -338,14 +340,14 @@ mod tests {
     #[test]
     fn a_wrong_bit_anywhere_is_noticed() {
         let segment = Segment { header: header(), payload: [b"hello", b""] };
-        let mut octets = [0; 100];
-        let len = segment.emit(&mut octets, &A6, &B6).unwrap();
-        assert_eq!(Segment::parse(&octets[..len], &A6, &B6, Ecn::Capable), Ok(segment));
-        assert_eq!(Segment::parse(&octets[..len], &A6, &A6, Ecn::Capable), Err(Malformed::Checksum));
+        let mut bytes = [0; 100];
+        let len = segment.emit(&mut bytes, &A6, &B6).unwrap();
+        assert_eq!(Segment::parse(&bytes[..len], &A6, &B6, Ecn::Capable), Ok(segment));
+        assert_eq!(Segment::parse(&bytes[..len], &A6, &A6, Ecn::Capable), Err(Malformed::Checksum));
         for bit in 0..8 * len {
-            octets[bit / 8] ^= 1 << (bit % 8);
-            assert!(Segment::parse(&octets[..len], &A6, &B6, Ecn::Capable).is_err(), "bit {bit}");
-            octets[bit / 8] ^= 1 << (bit % 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Segment::parse(&bytes[..len], &A6, &B6, Ecn::Capable).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
 
@@ -365,15 +367,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_parse_or_are_malformed(mut octets in proptest::collection::vec(any::<u8>(), 0..120), fix: bool) {
-            if fix && octets.len() >= HEADER_LEN {
-                octets[12] = (octets[12] & 0x0f) | ((5 + octets[12] / 16 % 11) << 4);
-                octets[16..18].fill(0);
-                let sum = Checksum::pseudo(&A, &B, 6, octets.len()).add(&octets).finish();
-                octets[16..18].copy_from_slice(&sum.to_be_bytes());
+        fn any_bytes_parse_or_are_malformed(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), fix: bool) {
+            if fix && bytes.len() >= HEADER_LEN {
+                bytes[12] = (bytes[12] & 0x0f) | ((5 + bytes[12] / 16 % 11) << 4);
+                bytes[16..18].fill(0);
+                let sum = Checksum::pseudo(&A, &B, 6, bytes.len()).add(&bytes).finish();
+                bytes[16..18].copy_from_slice(&sum.to_be_bytes());
             }
-            if let Ok(segment) = Segment::parse(&octets, &A, &B, Ecn::NotCapable) {
-                prop_assert!(segment.payload_len() + HEADER_LEN <= octets.len());
+            if let Ok(segment) = Segment::parse(&bytes, &A, &B, Ecn::NotCapable) {
+                prop_assert!(segment.payload_len() + HEADER_LEN <= bytes.len());
                 let mut again = [0; 200];
                 let len = segment.emit(&mut again, &A, &B).unwrap();
                 let read = Segment::parse(&again[..len], &A, &B, Ecn::NotCapable).unwrap();

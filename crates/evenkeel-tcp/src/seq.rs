@@ -1,4 +1,5 @@
-//! Sequence numbers (RFC 9293, 3.4): 32 bits that wrap, so that "before" is a matter of less than half the circle.
+//! Sequence numbers (RFC 9293, 3.4): 32 bits that wrap, so that "before" is a matter of less than half the
+//! circle.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -73,22 +74,22 @@ impl SeqNumber {
 
 impl Add<u32> for SeqNumber {
     type Output = Self;
-    fn add(self, octets: u32) -> Self {
-        Self(self.0.wrapping_add(octets))
+    fn add(self, bytes: u32) -> Self {
+        Self(self.0.wrapping_add(bytes))
     }
 }
 
 impl AddAssign<u32> for SeqNumber {
-    fn add_assign(&mut self, octets: u32) {
-        *self = *self + octets;
+    fn add_assign(&mut self, bytes: u32) {
+        *self = *self + bytes;
     }
 }
 
 /// The number so many bytes earlier. The way between two numbers is [`SeqNumber::since`].
 impl Sub<u32> for SeqNumber {
     type Output = Self;
-    fn sub(self, octets: u32) -> Self {
-        Self(self.0.wrapping_sub(octets))
+    fn sub(self, bytes: u32) -> Self {
+        Self(self.0.wrapping_sub(bytes))
     }
 }
 

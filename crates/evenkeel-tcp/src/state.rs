@@ -81,7 +81,8 @@ impl State {
             (Self::Listen | Self::SynSent, Syn) => Self::SynReceived,
             (Self::SynSent, SynAck) | (Self::SynReceived, SynAcked) => Self::Established,
             (Self::Listen | Self::SynSent, Close) => Self::Closed,
-            // In SYN-RECEIVED a close waits until our SYN is acknowledged, as RFC 9293, 3.10.4, lets it with data to send.
+            // In SYN-RECEIVED a close waits until our SYN is acknowledged, as RFC 9293, 3.10.4, lets it with
+            // data to send.
             (Self::Established, Close) => Self::FinWait1,
             (Self::CloseWait, Close) => Self::LastAck,
             (Self::Established, Fin) => Self::CloseWait,

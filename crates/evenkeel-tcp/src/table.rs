@@ -1,4 +1,5 @@
-//! From the four-tuple of a segment to what is kept for it, at a cost that does not depend on how much is kept.
+//! From the four-tuple of a segment to what is kept for it, at a cost that does not depend on how much is
+//! kept.
 
 use core::fmt;
 
@@ -14,11 +15,13 @@ const NONE: u32 = u32::MAX;
 
 /// Something for each of many four-tuples: a slab, and a hash table of places in it.
 ///
-/// The hash is keyed, so nobody outside can choose tuples that collide (Crosby and Wallach, "Denial of service via algorithmic
-/// complexity attacks", 2003). There is no scan but [`iter`](Self::iter), which is for reports, and nothing depends on the order of the hash table.
+/// The hash is keyed, so nobody outside can choose tuples that collide (Crosby and Wallach, "Denial of
+/// service via algorithmic complexity attacks", 2003). There is no scan but [`iter`](Self::iter), which is
+/// for reports, and nothing depends on the order of the hash table.
 ///
-/// Memory: the slab is as large as the table ever was; an entry costs 48 bytes and the value, and 6 to 12 for the hash table. The slab grows by pieces
-/// that never move, the hash table by doubling, up to the limit; so an insertion allocates seldom, and never for ever.
+/// Memory: the slab is as large as the table ever was; an entry costs 48 bytes and the value, and 6 to 12 for
+/// the hash table. The slab grows by pieces that never move, the hash table by doubling, up to the limit; so
+/// an insertion allocates seldom, and never for ever.
 #[derive(Clone)]
 pub struct Table<V> {
     secret: Secret,
@@ -51,7 +54,8 @@ impl TupleHash {
         Self(secret.table_hash(tuple) as u32)
     }
 
-    /// As `hashbrown` wants it: from the lowest bits on it takes the bucket, from the highest what tells entries of neighbouring buckets apart.
+    /// As `hashbrown` wants it: from the lowest bits on it takes the bucket, from the highest what tells
+    /// entries of neighbouring buckets apart.
     const fn spread(self) -> u64 {
         self.0 as u64 | (self.0 as u64) << 32
     }
@@ -65,7 +69,8 @@ pub struct Id {
 }
 
 impl Id {
-    /// The entry's place in the slab: a small number that no other entry has at the same time. For timers: see [`Wheel`](super::Wheel).
+    /// The entry's place in the slab: a small number that no other entry has at the same time. For timers:
+    /// see [`Wheel`](super::Wheel).
     #[must_use]
     pub const fn index(self) -> u32 {
         self.index
@@ -156,7 +161,8 @@ impl<V> Table<V> {
         }
     }
 
-    /// The tuple no longer leads to the entry, and may have another one; its name still does. Says whether it did before.
+    /// The tuple no longer leads to the entry, and may have another one; its name still does. Says whether it
+    /// did before.
     pub fn unhash(&mut self, id: Id) -> bool {
         let Some(hash) = self.hash_of(id) else { return false };
         let unhashed = self.remove_place(hash, id);
@@ -279,7 +285,7 @@ impl<V> fmt::Debug for Table<V> {
 
 /// Bytes that one entry takes in the slab.
 #[cfg(test)]
-pub(super) const fn slot_octets<V>() -> usize {
+pub(super) const fn slot_bytes<V>() -> usize {
     size_of::<Slot<V>>()
 }
 
@@ -297,8 +303,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_costs_48_octets_and_the_value() {
-        assert_eq!(slot_octets::<Box<u32>>(), 48 + 8);
+    fn an_entry_costs_48_bytes_and_the_value() {
+        assert_eq!(slot_bytes::<Box<u32>>(), 48 + 8);
     }
 
     #[test]
@@ -329,7 +335,8 @@ mod tests {
         assert!(table.places.capacity() <= 448, "{}", table.places.capacity());
     }
 
-    /// Tuples that collide under one secret, found by trying, are scattered under another: an attacker does not know which to send.
+    /// Tuples that collide under one secret, found by trying, are scattered under another: an attacker does
+    /// not know which to send.
     #[test]
     fn collisions_do_not_carry_over_to_another_secret() {
         let place = |secret: u8, n| Secret::new([secret; 16]).table_hash(&tuple(n)) % 256;

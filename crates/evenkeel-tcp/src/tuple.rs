@@ -32,7 +32,7 @@ impl FourTuple {
         if let (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) = (self.local.addr, self.remote.addr) {
             return hash(&joined::<4, 12>(from.octets(), local, to.octets(), remote));
         }
-        let [from, to] = [self.local, self.remote].map(|end| octets_of(&end.addr));
+        let [from, to] = [self.local, self.remote].map(|end| bytes_of(&end.addr));
         hash(&joined::<16, 36>(from, local, to, remote))
     }
 }
@@ -54,7 +54,7 @@ fn joined<const A: usize, const ALL: usize>(
 }
 
 /// Of IPv4 as mapped into IPv6 (RFC 4291, 2.5.5.2).
-pub(super) fn octets_of(address: &IpAddress) -> [u8; 16] {
+pub(super) fn bytes_of(address: &IpAddress) -> [u8; 16] {
     match address {
         IpAddress::Ipv4(address) => address.to_ipv6_mapped().octets(),
         IpAddress::Ipv6(address) => address.octets(),
@@ -96,12 +96,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn octets_tell_every_tuple_from_every_other() {
+    fn bytes_tell_every_tuple_from_every_other() {
         let mut all: Vec<_> = (0..2_000)
             .map(|n| {
-                let octets = tuple(n).hash_with(<[u8]>::to_vec);
-                assert_eq!(octets.len(), if n % 2 == 1 { 36 } else { 12 });
-                octets
+                let bytes = tuple(n).hash_with(<[u8]>::to_vec);
+                assert_eq!(bytes.len(), if n % 2 == 1 { 36 } else { 12 });
+                bytes
             })
             .collect();
         all.sort_unstable();
@@ -110,7 +110,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_tuple_is_40_octets() {
+    fn a_tuple_is_40_bytes() {
         assert_eq!(size_of::<FourTuple>(), 40);
     }
 }

@@ -1,4 +1,5 @@
-//! A bridge between two devices, in real time, through the emulator of `evenkeel-sim`: what a network does to frames, where the kernel has no `netem`.
+//! A bridge between two devices, in real time, through the emulator of `evenkeel-sim`: what a network does to
+//! frames, where the kernel has no `netem`.
 
 use std::io;
 use std::mem;
@@ -30,7 +31,8 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Every frame is somewhere: what came and what was doubled is what left, what was lost, and what is under way.
+    /// Every frame is somewhere: what came and what was doubled is what left, what was lost, and what is
+    /// under way.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
         let e = &self.emulated;
@@ -38,7 +40,8 @@ impl Traffic {
     }
 }
 
-/// Two devices, connected by a thread for as long as this lives. Then both are closed, and what was made for them goes away.
+/// Two devices, connected by a thread for as long as this lives. Then both are closed, and what was made for
+/// them goes away.
 #[derive(Debug)]
 pub struct Bridge {
     shared: Arc<Mutex<Shared>>,
@@ -54,7 +57,8 @@ struct Shared {
 }
 
 impl Bridge {
-    /// Connects two devices. The first of `conditions` are those from the first to the second. The same seed gives the same faults to the same frames.
+    /// Connects two devices. The first of `conditions` are those from the first to the second. The same seed
+    /// gives the same faults to the same frames.
     ///
     /// # Errors
     /// The thread cannot be made.
@@ -166,10 +170,10 @@ impl Forwarder {
 
     /// Frames that the network has delivered leave by the other device.
     fn give_out(&mut self, from: usize, now: Instant) {
-        while let Some(octets) = self.ports[from].path.poll_frame(now) {
+        while let Some(bytes) = self.ports[from].path.poll_frame(now) {
             let to = &mut self.ports[1 - from].device;
             to.reclaim(&mut self.pool, usize::MAX);
-            let taken = self.pool.take_copy(&octets).map(|frame| to.transmit(frame, &mut self.pool));
+            let taken = self.pool.take_copy(&bytes).map(|frame| to.transmit(frame, &mut self.pool));
             if let Some(Err(frame)) = taken {
                 self.pool.recycle(frame);
                 self.ports[from].refused += 1;

@@ -1,4 +1,5 @@
-//! Network namespaces, networks between them, and running other people's programs in them, for tests of all crates.
+//! Network namespaces, networks between them, and running other people's programs in them, for tests of all
+//! crates.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod bridge;
@@ -19,7 +20,8 @@ pub use place::Place;
 /// A program, and the Debian package that it is in.
 pub type Program = (&'static str, &'static str);
 
-/// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if the test fails.
+/// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if
+/// the test fails.
 ///
 /// Without the privilege or a program for that, says so on stderr and returns.
 ///
@@ -109,7 +111,8 @@ pub fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
     }
 }
 
-/// Calls again what was interrupted: a call with a timeout is, when the machine was stopped meanwhile (signal(7)).
+/// Calls again what was interrupted: a call with a timeout is, when the machine was stopped meanwhile
+/// (signal(7)).
 ///
 /// # Errors
 /// Those of the call.

@@ -6,7 +6,8 @@ use std::thread::{self, JoinHandle};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace with a thread in it, both of which end with this. [`in_namespace`](crate::in_namespace) makes the first of a test.
+/// A network namespace with a thread in it, both of which end with this.
+/// [`in_namespace`](crate::in_namespace) makes the first of a test.
 #[derive(Debug)]
 pub struct Place {
     jobs: Option<Sender<Job>>,

@@ -13,7 +13,8 @@ use evenkeel_testing::{
 const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("socat", "socat")];
 const DELAY: Duration = Duration::from_millis(10);
 
-/// Two namespaces, this one with 10.0.0.1 and another one with 10.0.0.2, that reach each other through `conditions`.
+/// Two namespaces, this one with 10.0.0.1 and another one with 10.0.0.2, that reach each other through
+/// `conditions`.
 fn connected(conditions: Conditions) -> (Place, Bridge) {
     let there = Place::new();
     let device = |last: u16| -> Box<dyn Device> {
@@ -38,7 +39,8 @@ fn settled(bridge: &Bridge) -> [Traffic; 2] {
     before
 }
 
-/// Frames that the kernel has received from its end of the TAP, and given to it, by the text of its /proc/net/dev.
+/// Frames that the kernel has received from its end of the TAP, and given to it, by the text of its
+/// /proc/net/dev.
 fn counted(text: &str) -> [u64; 2] {
     let row = text.lines().find_map(|line| line.trim().strip_prefix("k0:")).unwrap();
     let columns: Vec<u64> = row.split_whitespace().map(|column| column.parse().unwrap()).collect();
@@ -99,7 +101,7 @@ fn tcp_of_the_kernel_brings_everything_across_what_loses_and_confuses() {
         wait_for("a server", || there.run("ss -ltn").contains(":5000"));
         run(&format!("socat -u OPEN:{from} TCP:10.0.0.2:5000"));
         server.0.wait().unwrap();
-        assert_eq!(std::fs::read_to_string(&to).unwrap(), text, "every octet, in order");
+        assert_eq!(std::fs::read_to_string(&to).unwrap(), text, "every byte, in order");
         let traffic = check(&bridge);
         let [going, back] = traffic.map(|way| way.emulated);
         assert!(

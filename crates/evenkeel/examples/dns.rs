@@ -1,4 +1,5 @@
-//! Answers every DNS question for an IPv4 address with 192.0.2.1. As root: `cargo run --example dns -- tap:keel0 10.77.0.2/24`
+//! Answers every DNS question for an IPv4 address with 192.0.2.1. As root: `cargo run --example dns --
+//! tap:keel0 10.77.0.2/24`
 
 use std::error::Error;
 

@@ -1,4 +1,5 @@
-//! Sends back what comes on connections to port 7. As root: `cargo run --example tcp_echo -- tap:keel0 10.77.0.2/24`
+//! Sends back what comes on connections to port 7. As root: `cargo run --example tcp_echo -- tap:keel0
+//! 10.77.0.2/24`
 
 use std::error::Error;
 

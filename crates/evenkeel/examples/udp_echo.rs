@@ -1,4 +1,5 @@
-//! Answers each datagram to port 7 with its own payload. As root: `cargo run --example udp_echo -- tap:keel0 10.77.0.2/24`
+//! Answers each datagram to port 7 with its own payload. As root: `cargo run --example udp_echo -- tap:keel0
+//! 10.77.0.2/24`
 
 use std::error::Error;
 

@@ -56,7 +56,8 @@ impl fmt::Display for Notice {
         match self {
             Self::Mtu { name, mtu } if *mtu > MTU_MAX => write!(
                 f,
-                "{name}: the MTU is {mtu} now, and frames of more than {MTU_MAX} bytes of IP are lost: ip link set {name} mtu 1500"
+                "{name}: the MTU is {mtu} now, and frames of more than {MTU_MAX} bytes of IP are lost: ip \
+                 link set {name} mtu 1500"
             ),
             Self::Mtu { name, mtu } => write!(f, "{name}: the MTU is {mtu} now"),
             Self::Removed { name } => write!(f, "{name}: the device was removed"),

@@ -1,5 +1,6 @@
-//! The door for threads of one's own: a thread that is no [`Program`](evenkeel_core::process::Program) makes calls on the host, waits
-//! for descriptors, and runs the host meanwhile; or lets an event loop of its own run it, a bounded turn at a time.
+//! The door for threads of one's own: a thread that is no [`Program`](evenkeel_core::process::Program) makes
+//! calls on the host, waits for descriptors, and runs the host meanwhile; or lets an event loop of its own
+//! run it, a bounded turn at a time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,7 +22,8 @@ use crate::engine::{Ended, Engine};
 pub enum Next {
     /// There is more to do: other things, if they are due, and then at once the next turn.
     Again,
-    /// Nothing is pending. Wait until one of [`Engine::descriptors`] is readable, for so long at most; `None`: for as long as it takes.
+    /// Nothing is pending. Wait until one of [`Engine::descriptors`] is readable, for so long at most;
+    /// `None`: for as long as it takes.
     Wait(Option<Duration>),
 }
 
@@ -36,8 +38,8 @@ impl Wake for Flag {
 }
 
 impl Engine {
-    /// A host with the default settings on a device of the operating system: `tap:NAME` or `packet:NAME`, with an address such as
-    /// `10.77.0.2/24` on it.
+    /// A host with the default settings on a device of the operating system: `tap:NAME` or `packet:NAME`,
+    /// with an address such as `10.77.0.2/24` on it.
     ///
     /// # Errors
     /// What the device, the address or the process's limits have against it; nothing is left behind.
@@ -85,8 +87,9 @@ impl Engine {
         Ok(result)
     }
 
-    /// Runs the host in the calling thread until a descriptor of `process` is ready ([`Ended::Done`]), or until something ends the wait.
-    /// To wait for many, wait for the process's event queue ([`System::events`]).
+    /// Runs the host in the calling thread until a descriptor of `process` is ready ([`Ended::Done`]), or
+    /// until something ends the wait. To wait for many, wait for the process's event queue
+    /// ([`System::events`]).
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.
@@ -105,7 +108,8 @@ impl Engine {
         Ok(ended)
     }
 
-    /// Runs at most `units` units of the host's work and comes back: for event loops that have other things to do. Never sleeps.
+    /// Runs at most `units` units of the host's work and comes back: for event loops that have other things
+    /// to do. Never sleeps.
     ///
     /// # Errors
     /// If looking at the devices fails: the kernel is out of memory.
@@ -124,7 +128,8 @@ impl Engine {
     }
 
     fn next(&mut self, now: Instant) -> Next {
-        // From here on a frame on a cable makes a descriptor readable; one that came before prevents the wait.
+        // From here on a frame on a cable makes a descriptor readable; one that came before prevents the
+        // wait.
         if self.has_pieces() || !self.asleep() {
             return Next::Again;
         }
@@ -132,14 +137,15 @@ impl Engine {
         Next::Wait((deadline != Instant::NEVER).then(|| deadline.since(now)))
     }
 
-    /// Makes one of [`Engine::descriptors`] readable, or the next turn come at once: for [`System::wait`], when an event loop does the waiting.
+    /// Makes one of [`Engine::descriptors`] readable, or the next turn come at once: for [`System::wait`],
+    /// when an event loop does the waiting.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.halt().waker()
     }
 
-    /// What to wait for between two turns: each is readable when there is something to do. They stay the same until a device or a cable
-    /// is added.
+    /// What to wait for between two turns: each is readable when there is something to do. They stay the same
+    /// until a device or a cable is added.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.halt().descriptors()
     }

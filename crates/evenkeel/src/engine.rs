@@ -16,22 +16,27 @@ use evenkeel_link::{self as link, Clock, Device, DeviceChanges, Halt, Stop, Woke
 
 use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 
-/// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are readable.
+/// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are
+/// readable.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
 
-/// A core with a cable that has nothing to do looks for more work for so long before it halts: about as long as it would take to halt, be woken by the core at
-/// the other end, which has a system call to make for that, and go on. Who waits that long loses at most as much again as if it had known how long the pause
-/// would be (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991). The kernel wakes whoever
-/// waits for its devices, and may need this very core to do so: there the core halts at once.
+/// A core with a cable that has nothing to do looks for more work for so long before it halts: about as long
+/// as it would take to halt, be woken by the core at the other end, which has a system call to make for that,
+/// and go on. Who waits that long loses at most as much again as if it had known how long the pause would be
+/// (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory
+/// multiprocessor", SOSP 1991). The kernel wakes whoever waits for its devices, and may need this very core
+/// to do so: there the core halts at once.
 const LINGER: Duration = Duration::from_micros(20);
 
-/// A program that computes for longer than this is looked at in between: whoever wants to end the run need not wait for it.
+/// A program that computes for longer than this is looked at in between: whoever wants to end the run need
+/// not wait for it.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// Runs a [`Host`] in real time.
 ///
-/// The calling thread runs units in order of level as fast as it can; when nothing is pending it halts on the host's
-/// interfaces, which is what "interrupts enabled" means here; with a cable, when nothing has been for 20 µs. There is no other thread and no lock.
+/// The calling thread runs units in order of level as fast as it can; when nothing is pending it halts on the
+/// host's interfaces, which is what "interrupts enabled" means here; with a cable, when nothing has been for
+/// 20 µs. There is no other thread and no lock.
 #[derive(Debug)]
 pub struct Engine {
     host: Host,
@@ -49,9 +54,9 @@ pub struct Engine {
     look_period: Duration,
     gather: Duration,
     /// What comes is seen without a system call, so it pays to look for it before halting.
-    lingers: bool,
+    busy_polls: bool,
     /// Until then the core does not halt.
-    lingers_until: Instant,
+    busy_polls_until: Instant,
     /// Nothing was done since frames were last left to gather.
     gathered: bool,
     /// The unit that a program is computing in.
@@ -107,7 +112,8 @@ pub enum Ended {
 }
 
 impl Engine {
-    /// Puts a host on this core. Unless it has a secret already, it gets one here: what runs in real time has peers who may not guess it.
+    /// Puts a host on this core. Unless it has a secret already, it gets one here: what runs in real time has
+    /// peers who may not guess it.
     ///
     /// # Errors
     /// If the process may open no more descriptors, or there are no random bits.
@@ -128,8 +134,8 @@ impl Engine {
             next_piece: Instant::ZERO,
             look_period: LOOK_PERIOD,
             gather: Duration::ZERO,
-            lingers: false,
-            lingers_until: Instant::ZERO,
+            busy_polls: false,
+            busy_polls_until: Instant::ZERO,
             gathered: false,
             computing: None,
             halted: Duration::ZERO,
@@ -142,8 +148,9 @@ impl Engine {
         self.stop = Some(stop);
     }
 
-    /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted, within 20 µs or one unit while
-    /// it is busy. `attend` must read what is there, or it is called for ever; while it runs, nothing else does.
+    /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted,
+    /// within 20 µs or one unit while it is busy. `attend` must read what is there, or it is called for ever;
+    /// while it runs, nothing else does.
     pub fn attend(&mut self, fd: Arc<OwnedFd>, mut attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
         self.attend_in_pieces(fd, move |host, now| {
             attend(host, now);
@@ -151,8 +158,9 @@ impl Engine {
         });
     }
 
-    /// The same for work that may be long: `attend` does a small piece of it, and says whether there is more. It is then called again, at
-    /// once if the core has nothing else to do, else so that three quarters of the time are left for packets and programs.
+    /// The same for work that may be long: `attend` does a small piece of it, and says whether there is more.
+    /// It is then called again, at once if the core has nothing else to do, else so that three quarters of
+    /// the time are left for packets and programs.
     pub fn attend_in_pieces(
         &mut self,
         fd: Arc<OwnedFd>,
@@ -162,8 +170,8 @@ impl Engine {
         self.attended.push(Attended { index, attend: Box::new(attend), more: false });
     }
 
-    /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU changes, and `tell` hears of that and of
-    /// what else happens to devices and addresses.
+    /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU
+    /// changes, and `tell` hears of that and of what else happens to devices and addresses.
     ///
     /// # Errors
     /// If the kernel gives no socket for it.
@@ -177,7 +185,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Has devices replaced when they were removed: who has this opens them anew. [`Engine::run`] then goes on though all devices are gone.
+    /// Has devices replaced when they were removed: who has this opens them anew. [`Engine::run`] then goes
+    /// on though all devices are gone.
     pub fn replacer(&mut self) -> Replacer {
         let wake = self.halt.notifier();
         self.replacements.get_or_insert_with(|| Replacements::new(wake)).replacer()
@@ -214,7 +223,8 @@ impl Engine {
         }
     }
 
-    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host must keep neighbour updates.
+    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host
+    /// must keep neighbour updates.
     pub(crate) fn on_neighbor_update(&mut self, tell: impl FnMut(NeighborUpdate) + Send + 'static) {
         self.tell = Some(Tell(Box::new(tell)));
     }
@@ -227,13 +237,15 @@ impl Engine {
         }
     }
 
-    /// When everything is done that there was, lets frames gather for this long before it looks for more. Waking up costs as much as dozens of
-    /// frames do; who can wait wakes up for many. With nothing to do at all it still halts until something comes, and at once.
+    /// When everything is done that there was, lets frames gather for this long before it looks for more.
+    /// Waking up costs as much as dozens of frames do; who can wait wakes up for many. With nothing to do at
+    /// all it still halts until something comes, and at once.
     pub fn gather(&mut self, time: Duration) {
         self.gather = time;
     }
 
-    /// Looks this often, while the host is busy, at what is else looked at every 20 µs: a system call each time.
+    /// Looks this often, while the host is busy, at what is else looked at every 20 µs: a system call each
+    /// time.
     pub fn look_every(&mut self, period: Duration) {
         self.look_period = period;
     }
@@ -243,8 +255,8 @@ impl Engine {
         self.stop = None;
     }
 
-    /// Gives the host a device of the operating system. Its frames are received as suits the host and the device
-    /// ([`Host::add_interface`]).
+    /// Gives the host a device of the operating system. Its frames are received as suits the host and the
+    /// device ([`Host::add_interface`]).
     ///
     /// # Errors
     /// [`AddInterfaceError`]
@@ -288,7 +300,7 @@ impl Engine {
     /// [`AddInterfaceError`]
     pub fn add_cable(&mut self, end: End, addresses: &[IpCidr]) -> Result<InterfaceId, AddInterfaceError> {
         end.set_waker(self.halt.waker());
-        self.lingers = true;
+        self.busy_polls = true;
         self.host.add_interface(Box::new(end), addresses, self.clock.now())
     }
 
@@ -303,7 +315,8 @@ impl Engine {
         &mut self.host
     }
 
-    /// Why a device will bring no more frames, other than as foreseen: its name, and what happened. The first such device.
+    /// Why a device will bring no more frames, other than as foreseen: its name, and what happened. The first
+    /// such device.
     #[must_use]
     pub fn failed_device(&self) -> Option<String> {
         self.devices.iter().find_map(Watched::failure)
@@ -321,9 +334,10 @@ impl Engine {
         self.halted
     }
 
-    /// Runs until `until`, or until `done` holds (asked whenever the core is about to halt or look at its devices, so
-    /// at least every 20 µs, or 1 ms while a program computes), or until there is no point in going on. A unit in which a program
-    /// computes for longer than is left is interrupted, and goes on in the next call.
+    /// Runs until `until`, or until `done` holds (asked whenever the core is about to halt or look at its
+    /// devices, so at least every 20 µs, or 1 ms while a program computes), or until there is no point in
+    /// going on. A unit in which a program computes for longer than is left is interrupted, and goes on in
+    /// the next call.
     ///
     /// # Errors
     /// If halting fails: the kernel is out of memory.
@@ -347,7 +361,7 @@ impl Engine {
             }
             now = match self.turn(now) {
                 Some(end) => end,
-                None if now < self.lingers_until => {
+                None if now < self.busy_polls_until => {
                     core::hint::spin_loop();
                     self.clock.now()
                 }
@@ -398,8 +412,8 @@ impl Engine {
         }
     }
 
-    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then. The end of a unit is a
-    /// trigger state.
+    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then.
+    /// The end of a unit is a trigger state.
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if let Some(computing) = self.computing.take() {
             return Some(self.compute(computing));
@@ -427,8 +441,8 @@ impl Engine {
     fn end_unit(&mut self, ran: &Ran, uncharged: Duration, end: Instant) -> Instant {
         self.host.charge(ran, uncharged);
         self.host.finish(ran, end);
-        if self.lingers && self.gather.is_zero() {
-            self.lingers_until = end + LINGER;
+        if self.busy_polls && self.gather.is_zero() {
+            self.busy_polls_until = end + LINGER;
         }
         end
     }
@@ -498,7 +512,8 @@ impl Engine {
         }
     }
 
-    /// Does what there is to do about other descriptors, a piece of each. That is work, and charged to the host. Says when it was over.
+    /// Does what there is to do about other descriptors, a piece of each. That is work, and charged to the
+    /// host. Says when it was over.
     fn attend_once(&mut self, now: Instant) -> Instant {
         let mut worked = false;
         for Attended { index, attend, more } in &mut self.attended {
@@ -617,9 +632,9 @@ mod tests {
         let (heard, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (to, from) = (Arc::clone(&heard), Arc::clone(&seen));
         engine.attend(Arc::new(OwnedFd::from(far)), move |host, _now| {
-            let mut octet = [0];
-            read.read_exact(&mut octet).unwrap();
-            to.fetch_add(u64::from(octet[0]), Ordering::Relaxed);
+            let mut byte = [0];
+            read.read_exact(&mut byte).unwrap();
+            to.fetch_add(u64::from(byte[0]), Ordering::Relaxed);
             from.store(host.processes().count() as u64, Ordering::Relaxed);
         });
         for said in [1, 2, 4] {
@@ -705,20 +720,20 @@ mod tests {
     }
 
     #[test]
-    fn a_core_with_a_cable_lingers_for_a_while_after_every_unit() {
+    fn a_core_with_a_cable_busy_polls_for_a_while_after_every_unit() {
         let mut engine = engine();
         let _wire = plug_in(&mut engine);
         engine.add_device(Box::new(silent_device("beside-a-cable")), &[]).unwrap();
-        assert_eq!(engine.lingers_until, Instant::ZERO);
+        assert_eq!(engine.busy_polls_until, Instant::ZERO);
         engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
         for _ in 0..3 {
             let end = engine.turn(engine.clock.now()).unwrap();
-            assert_eq!(engine.lingers_until, end + LINGER);
+            assert_eq!(engine.busy_polls_until, end + LINGER);
         }
     }
 
     #[test]
-    fn a_core_without_a_cable_and_one_that_lets_frames_gather_do_not_linger() {
+    fn a_core_without_a_cable_and_one_that_lets_frames_gather_do_not_busy_poll() {
         let with_device = |engine: &mut Engine| {
             engine.add_device(Box::new(silent_device("alone")), &[]).unwrap();
         };
@@ -731,18 +746,18 @@ mod tests {
             equip(&mut engine);
             engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
             assert!(engine.turn(engine.clock.now()).is_some());
-            assert_eq!(engine.lingers_until, Instant::ZERO);
+            assert_eq!(engine.busy_polls_until, Instant::ZERO);
         }
     }
 
     /// It looks whether it is done as often as it can; at the second look a frame comes.
     #[test]
-    fn what_comes_while_a_core_lingers_is_served_without_halting() {
+    fn what_comes_while_a_core_busy_polls_is_served_without_halting() {
         let mut engine = engine();
         let mut wire = plug_in(&mut engine);
         while engine.turn(engine.clock.now()).is_some() {}
         // However long the operating system may keep this thread from its core, the while is not over.
-        engine.lingers_until = Instant::NEVER;
+        engine.busy_polls_until = Instant::NEVER;
         engine.look_every(Duration::ZERO);
         let mut asked = 0;
         let until = engine.clock().now() + Duration::from_secs(10);
@@ -758,16 +773,17 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_has_lingered_halts() {
+    fn a_core_that_has_busy_polled_halts() {
         let mut engine = engine();
         let _wire = plug_in(&mut engine);
         engine.host_mut().spawn("listens", 0, Box::new(Listens));
-        // The operating system may keep this thread from its core for all of such a time, but not again and again.
+        // The operating system may keep this thread from its core for all of such a time, but not again and
+        // again.
         let halts = (0..2_000).any(|_| {
             let until = engine.clock().now() + Duration::from_millis(1);
             assert_eq!(engine.run(until, |_| false).unwrap(), Ended::Time);
             !engine.halted().is_zero()
         });
-        assert!(halts && engine.lingers_until > Instant::ZERO);
+        assert!(halts && engine.busy_polls_until > Instant::ZERO);
     }
 }

@@ -1,17 +1,18 @@
 //! Several cores: one host on each, sharing nothing.
 //!
-//! Each host has its own receive queue of every interface, its own transmit side, its own tables, its own polling thread, quota, feedback
-//! and cycle limit. The interface spreads flows over the queues by a hash, so a flow stays on one core and in order. There is no lock
-//! on the way of a packet.
+//! Each host has its own receive queue of every interface, its own transmit side, its own tables, its own
+//! polling thread, quota, feedback and cycle limit. The interface spreads flows over the queues by a hash, so
+//! a flow stays on one core and in order. There is no lock on the way of a packet.
 //!
-//! The paper leaves open how several polling threads are to share several processors (TOCS 1997, section 10). A pool of threads that
-//! serve the same interfaces needs locks around rings and tables, puts packets of one flow out of order, and makes a cycle limit of
-//! something that has no processor of its own. Here a limit is what it says, the share of *a core*; and to keep a processor for
-//! users altogether, a group has fewer hosts than there are processors.
+//! The paper leaves open how several polling threads are to share several processors (TOCS 1997, section 10).
+//! A pool of threads that serve the same interfaces needs locks around rings and tables, puts packets of one
+//! flow out of order, and makes a cycle limit of something that has no processor of its own. Here a limit is
+//! what it says, the share of *a core*; and to keep a processor for users altogether, a group has fewer hosts
+//! than there are processors.
 //!
-//! What hosts must share is little and changes seldom: routes, addresses, neighbours. It is copied to all of them by messages, which each host
-//! takes in between two units of work. An answer of ARP or NDP reaches one host, and it may be another one that has asked: hosts pass on
-//! what neighbours say of themselves.
+//! What hosts must share is little and changes seldom: routes, addresses, neighbours. It is copied to all of
+//! them by messages, which each host takes in between two units of work. An answer of ARP or NDP reaches one
+//! host, and it may be another one that has asked: hosts pass on what neighbours say of themselves.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -28,7 +29,8 @@ use evenkeel_link::{self as link, EventFd};
 
 use crate::{Ended, Engine};
 
-/// Neighbour updates that may wait for one host. What neighbours say beyond that is lost, as a frame may be, and asked for again.
+/// Neighbour updates that may wait for one host. What neighbours say beyond that is lost, as a frame may be,
+/// and asked for again.
 const UPDATES: usize = 1024;
 
 type Change = Box<dyn FnOnce(&mut Host, Instant) + Send>;
@@ -77,8 +79,9 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// Has every host call `change` between two units of work: the same routes, the same addresses everywhere. Changes take effect in the
-    /// order of the calls, on each host in its own time, and not before [`Group::run`].
+    /// Has every host call `change` between two units of work: the same routes, the same addresses
+    /// everywhere. Changes take effect in the order of the calls, on each host in its own time, and not
+    /// before [`Group::run`].
     pub fn everywhere(&self, change: impl Fn(&mut Host, Instant) + Send + Sync + 'static) {
         let change = Arc::new(change);
         for host in 0..self.boxes.len() {
@@ -87,7 +90,8 @@ impl Remote {
         }
     }
 
-    /// Has one host, by its place in the group, call `change` between two units of work: to change it, or to see how it is getting on.
+    /// Has one host, by its place in the group, call `change` between two units of work: to change it, or to
+    /// see how it is getting on.
     pub fn on(&self, host: usize, change: impl FnOnce(&mut Host, Instant) + Send + 'static) {
         if let Some(mailbox) = self.boxes.get(host) {
             // A host that is gone needs no change.
@@ -124,8 +128,9 @@ impl Drop for Failure<'_> {
 
 /// Hosts that are one to the outside.
 ///
-/// They must have the same interfaces, added in the same order, and the same addresses; and if there are several, their
-/// [`Config::neighbor_updates`](evenkeel_core::stack::Config::neighbor_updates) must not be zero. Their engines go by the same clock.
+/// They must have the same interfaces, added in the same order, and the same addresses; and if there are
+/// several, their [`Config::neighbor_updates`](evenkeel_core::stack::Config::neighbor_updates) must not be
+/// zero. Their engines go by the same clock.
 #[derive(Debug)]
 pub struct Group {
     engines: Vec<Engine>,
@@ -168,8 +173,9 @@ impl Group {
         &mut self.engines
     }
 
-    /// Runs each host on a thread of its own, bound to the processors in `cpus` one after the other as far as there are any, until each
-    /// ends as [`Engine::run`] does. `done` is asked with the host's place in the group. If one fails, all end.
+    /// Runs each host on a thread of its own, bound to the processors in `cpus` one after the other as far as
+    /// there are any, until each ends as [`Engine::run`] does. `done` is asked with the host's place in the
+    /// group. If one fails, all end.
     ///
     /// # Errors
     /// That of the first engine that failed, after all have ended.
@@ -182,8 +188,8 @@ impl Group {
         self.run_beside(cpus, until, done, Duration::MAX, || {})
     }
 
-    /// The same, and while they run the calling thread calls `beside` again and again, with a pause of `every` before each call. No host
-    /// waits for it.
+    /// The same, and while they run the calling thread calls `beside` again and again, with a pause of
+    /// `every` before each call. No host waits for it.
     ///
     /// # Errors
     /// As [`Group::run`].

@@ -75,7 +75,8 @@ impl Bench {
         self.call(|system| system.bind(None, 0)).unwrap()
     }
 
-    /// Sends until the answer is there: nobody says when the server has begun. What was asked before may be answered twice.
+    /// Sends until the answer is there: nobody says when the server has begun. What was asked before may be
+    /// answered twice.
     fn ask(&mut self, socket: SocketId, port: u16, payload: &[u8], is: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let end = self.engine.clock().now() + PATIENCE;
         loop {

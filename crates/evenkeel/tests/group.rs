@@ -1,4 +1,5 @@
-//! Two hosts that are one router to the outside, each on a core of its own, between interfaces with two queues.
+//! Two hosts that are one router to the outside, each on a core of its own, between interfaces with two
+//! queues.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -77,8 +78,8 @@ impl<W: Wire> Outside<W> {
         self.source.send(frame, &mut self.pool);
     }
 
-    /// Takes what the hosts send. Whoever asks for the neighbour is answered, but all answers go the way of what is not of any flow: to
-    /// one of the hosts.
+    /// Takes what the hosts send. Whoever asks for the neighbour is answered, but all answers go the way of
+    /// what is not of any flow: to one of the hosts.
     fn look(&mut self) {
         while let Some((queue, frame)) = self.sink.take(&mut self.pool) {
             match frame.bytes() {

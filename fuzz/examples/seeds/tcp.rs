@@ -54,7 +54,7 @@ fn segment(peer: u8, kind: u8, seq: u8, ack: u8, len: u8) -> Bytes {
     bytes
 }
 
-/// With a window from the list: 1 is closed, 2 an octet, 3 a hundred.
+/// With a window from the list: 1 is closed, 2 an byte, 3 a hundred.
 fn with_window(peer: u8, window: u8) -> Bytes {
     vec![0, peer, ACK, 0, RIGHT, RIGHT, 0, window]
 }
@@ -109,12 +109,12 @@ fn accept(port: u8) -> Bytes {
     vec![10, port]
 }
 
-/// 100, 1, 1460, 5000 or 50 000 octets.
+/// 100, 1, 1460, 5000 or 50 000 bytes.
 fn write(held: u8, len: u8) -> Bytes {
     vec![11, held, len]
 }
 
-/// All there is, or 1, 100, 1460 octets.
+/// All there is, or 1, 100, 1460 bytes.
 fn read(held: u8, len: u8) -> Bytes {
     vec![12, held, len]
 }
@@ -701,7 +701,7 @@ pub(super) fn segment_seeds() -> Vec<(String, Bytes)> {
 // --- Options ---
 
 pub(super) fn options_seeds() -> Vec<(String, Bytes)> {
-    let any = |octets: &[u8]| [&[0], octets].concat();
+    let any = |bytes: &[u8]| [&[0], bytes].concat();
     let all = [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7, 34, 10, 1, 2, 3, 4, 5, 6, 7, 8];
     let sack = [1, 1, 5, 18, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9, 0, 0, 1, 0];
     let header = [

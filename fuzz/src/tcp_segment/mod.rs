@@ -1,8 +1,10 @@
-//! TCP's endpoint and peers that send it anything: in every state it does what RFC 9293 lets it do, and nothing else.
+//! TCP's endpoint and peers that send it anything: in every state it does what RFC 9293 lets it do, and
+//! nothing else.
 //!
 //! An input says what peers send, what the user calls and when time passes. What is checked after each step:
 //!
-//! - what is read is what was sent, in order, once; what leaves is what was written, in order, within the window;
+//! - what is read is what was sent, in order, once; what leaves is what was written, in order, within the
+//!   window;
 //! - only what was sent is acknowledged, and no more than was let in;
 //! - a reset counts only with the very number that is expected (RFC 5961), and no SYN ends anything;
 //! - buffers, connections and those in TIME-WAIT keep within their bounds;
@@ -29,7 +31,7 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpEndpoint};
 
 use super::Script;
-use peer::{Made, Peer, octet};
+use peer::{Made, Peer, byte};
 
 const US: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const THEM: IpAddress = IpAddress::v4(10, 0, 0, 2);
@@ -59,9 +61,9 @@ pub struct Report {
     pub given_in: Vec<State>,
     /// What the endpoint counted.
     pub counters: Counters,
-    /// Octets read.
+    /// Bytes read.
     pub read: u64,
-    /// Octets that left, those sent again included.
+    /// Bytes that left, those sent again included.
     pub sent: u64,
     /// Why connections failed.
     pub errors: Vec<Error>,
@@ -120,7 +122,7 @@ fn config(script: &mut Script<'_>) -> EndpointConfig {
 struct Held {
     id: Id,
     peer: usize,
-    /// The number of the octet to be read next, once the handshake is over.
+    /// The number of the byte to be read next, once the handshake is over.
     place: Option<SeqNumber>,
     written: u32,
     /// The user was told, and has not found otherwise since.
@@ -200,21 +202,23 @@ impl World {
 
     // --- What peers do ---
 
-    /// A segment arrives; `edits` are places and values of octets that change on the way, before whoever does it puts the checksum right.
+    /// A segment arrives; `edits` are places and values of bytes that change on the way, before whoever does
+    /// it puts the checksum right.
     fn give(&mut self, peer: usize, made: &Made, edits: &[u8]) {
         let tuple = self.peers[peer].tuple;
         let (source, destination) = (tuple.remote.addr, tuple.local.addr);
-        let mut octets = vec![0; 60 + made.payload.len()];
+        let mut bytes = vec![0; 60 + made.payload.len()];
         let segment = Segment { header: made.header, payload: [&made.payload, &[]] };
-        let Some(len) = segment.emit(&mut octets, &source, &destination) else { panic!("room for all") };
-        octets.truncate(len);
+        let Some(len) = segment.emit(&mut bytes, &source, &destination) else { panic!("room for all") };
+        bytes.truncate(len);
         if !edits.is_empty() {
-            spoil(&mut octets, edits, &source, &destination);
+            spoil(&mut bytes, edits, &source, &destination);
         }
-        self.input(peer, &octets, made.header.ecn);
+        self.input(peer, &bytes, made.header.ecn);
     }
 
-    /// A segment whose header is partly made up: of other lengths, flags and options than anybody writes. The payload still says which octets it is.
+    /// A segment whose header is partly made up: of other lengths, flags and options than anybody writes. The
+    /// payload still says which bytes it is.
     fn raw(&mut self, script: &mut Script<'_>) {
         let peer = self.peer(script);
         let made = self.peers[peer].make(script, self.now);
@@ -223,26 +227,26 @@ impl World {
         self.give(peer, &made, if edits.is_empty() { &[0, 0] } else { edits });
     }
 
-    fn input(&mut self, peer: usize, octets: &[u8], ecn: Ecn) {
+    fn input(&mut self, peer: usize, bytes: &[u8], ecn: Ecn) {
         let tuple = self.peers[peer].tuple;
         let (source, destination) = (tuple.remote.addr, tuple.local.addr);
         let packet = Packet { source, destination, ecn, mss: MSS, lane: Lane::default() };
-        let Ok(segment) = Segment::parse(octets, &source, &destination, ecn) else {
-            self.endpoint.input(octets, &packet, self.now);
+        let Ok(segment) = Segment::parse(bytes, &source, &destination, ecn) else {
+            self.endpoint.input(bytes, &packet, self.now);
             return;
         };
         let local = IpEndpoint::new(destination, segment.header.destination);
         let tuple = FourTuple::new(local, IpEndpoint::new(source, segment.header.source));
         let Some(peer) = self.peers.iter().position(|peer| peer.tuple == tuple) else {
             // From somebody, or for somebody, whom nobody knows.
-            self.endpoint.input(octets, &packet, self.now);
+            self.endpoint.input(bytes, &packet, self.now);
             return;
         };
         self.peers[peer].note_given(&segment);
         let before = self.stand(peer);
         let (connections, cookies) = (self.endpoint.len(), self.cookies());
         let taken = before.as_ref().and_then(|before| self.peers[peer].must_take(&segment, before.next));
-        self.endpoint.input(octets, &packet, self.now);
+        self.endpoint.input(bytes, &packet, self.now);
         let connection = &self.config.connection;
         if self.cookies() > cookies {
             let shift = connection.window_scaling.then(|| connection.window_shift());
@@ -290,7 +294,8 @@ impl World {
         Some(if first.lives() { first } else { stands.find(Stand::lives).unwrap_or(first) })
     }
 
-    /// What was let in is taken, as far as it had to be, unless the segment counts for nothing. Where memory is scarce it may be dropped.
+    /// What was let in is taken, as far as it had to be, unless the segment counts for nothing. Where memory
+    /// is scarce it may be dropped.
     fn check_taken(&self, before: &Stand, reach: Option<SeqNumber>) {
         use State::{Established, FinWait1, FinWait2};
         let Some(reach) = reach.filter(|_| self.config.buffers > BUFFERS_FEW) else { return };
@@ -348,11 +353,11 @@ impl World {
     }
 
     fn drain(&mut self) {
-        let mut octets = [0; 2_000];
+        let mut bytes = [0; 2_000];
         for _ in 0..SEGMENTS_MAX {
-            let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut octets) else { return };
+            let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut bytes) else { return };
             let (local, remote) = (transmit.tuple.local, transmit.tuple.remote);
-            let segment = Segment::parse(&octets[..transmit.len], &local.addr, &remote.addr, transmit.ecn)
+            let segment = Segment::parse(&bytes[..transmit.len], &local.addr, &remote.addr, transmit.ecn)
                 .expect("a segment with its checksum");
             assert_eq!((segment.header.source, segment.header.destination), (local.port, remote.port));
             assert!(segment.payload_len() + segment.header.options.len() <= usize::from(MSS));
@@ -364,7 +369,8 @@ impl World {
         panic!("no end of segments");
     }
 
-    /// Hears what the endpoint has to tell, and whether that is all: a user that waits for what it was not told of would wait for ever.
+    /// Hears what the endpoint has to tell, and whether that is all: a user that waits for what it was not
+    /// told of would wait for ever.
     fn hear(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             if let Event::Connection(id, ready) = event {
@@ -421,7 +427,7 @@ impl World {
     fn write(&mut self, script: &mut Script<'_>) {
         let (picked, len) = (self.pick(script), script.pick(&[100_u32, 1, 1_460, 5_000, 50_000]));
         let Some(held) = picked.and_then(|place| self.held.get_mut(place)) else { return };
-        let data: Vec<u8> = (held.written..held.written + len).map(octet).collect();
+        let data: Vec<u8> = (held.written..held.written + len).map(byte).collect();
         match self.endpoint.write(held.id, &data) {
             Ok(taken) => {
                 held.written += taken as u32;
@@ -442,8 +448,8 @@ impl World {
             Err(Unavailable::WouldBlock) => held.readable = false,
             Ok(taken) => {
                 let place = held.place.expect("nothing can be read before the handshake");
-                for (i, octet) in (0..).zip(&data[..taken]) {
-                    assert_eq!(*octet, peer::octet((place + i).to_u32()), "octet {i} of {taken}, {place:?}");
+                for (i, byte) in (0..).zip(&data[..taken]) {
+                    assert_eq!(*byte, peer::byte((place + i).to_u32()), "byte {i} of {taken}, {place:?}");
                 }
                 held.place = Some(place + taken as u32);
                 self.report.read += taken as u64;
@@ -536,7 +542,7 @@ impl World {
         let newcomer = self.peers.len() - 1;
         self.give(newcomer, &syn, &[]);
         self.drain();
-        // 100 octets.
+        // 100 bytes.
         let data = self.peers[newcomer].make(&mut Script(&[1, 0, 0, 0, 3]), self.now);
         self.give(newcomer, &data, &[]);
         self.drain();
@@ -591,47 +597,48 @@ fn first_unread(connection: &Connection) -> SeqNumber {
     connection.rcv_nxt() - (connection.readable() as u32 + u32::from(fin))
 }
 
-/// Changes octets of the header, cuts or lengthens the packet; then the payload says again which octets it is, and the checksum is right.
-fn spoil(octets: &mut Vec<u8>, edits: &[u8], source: &IpAddress, destination: &IpAddress) {
-    let header_len = |octets: &[u8]| (usize::from(octets[12] >> 4) * 4).min(octets.len());
-    let head = header_len(octets).max(20);
+/// Changes bytes of the header, cuts or lengthens the packet; then the payload says again which bytes it is,
+/// and the checksum is right.
+fn spoil(bytes: &mut Vec<u8>, edits: &[u8], source: &IpAddress, destination: &IpAddress) {
+    let header_len = |bytes: &[u8]| (usize::from(bytes[12] >> 4) * 4).min(bytes.len());
+    let head = header_len(bytes).max(20);
     for edit in edits.chunks(2) {
         let (place, value) = (usize::from(edit[0]), edit.get(1).copied().unwrap_or_default());
         match place {
-            255 => octets.truncate(octets.len().min(value.into())),
-            254 => octets.extend(core::iter::repeat_n(0, value.into())),
-            _ if octets.is_empty() => {}
+            255 => bytes.truncate(bytes.len().min(value.into())),
+            254 => bytes.extend(core::iter::repeat_n(0, value.into())),
+            _ if bytes.is_empty() => {}
             _ => {
-                let place = place % head.min(octets.len());
-                octets[place] = value;
+                let place = place % head.min(bytes.len());
+                bytes[place] = value;
             }
         }
     }
-    if octets.len() < 20 {
+    if bytes.len() < 20 {
         return;
     }
-    let start = header_len(octets);
-    let seq = u32::from_be_bytes([octets[4], octets[5], octets[6], octets[7]]);
-    let first = seq.wrapping_add(u32::from(octets[13] >> 1 & 1));
-    for (i, place) in (0..).zip(&mut octets[start.clamp(20, 64)..]) {
-        *place = octet(first.wrapping_add(i));
+    let start = header_len(bytes);
+    let seq = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+    let first = seq.wrapping_add(u32::from(bytes[13] >> 1 & 1));
+    for (i, place) in (0..).zip(&mut bytes[start.clamp(20, 64)..]) {
+        *place = byte(first.wrapping_add(i));
     }
-    seal(octets, source, destination);
+    seal(bytes, source, destination);
 }
 
 /// Puts the checksum right, by the book (RFC 9293, 3.1).
-pub(super) fn seal(octets: &mut [u8], source: &IpAddress, destination: &IpAddress) {
-    octets[16..18].fill(0);
-    let len = (octets.len() as u32).to_be_bytes();
+pub(super) fn seal(bytes: &mut [u8], source: &IpAddress, destination: &IpAddress) {
+    bytes[16..18].fill(0);
+    let len = (bytes.len() as u32).to_be_bytes();
     let pseudo = [&address(source)[..], &address(destination), &len, &[0, 0, 0, 6]].concat();
-    let words = |octets: &[u8]| -> u32 {
-        octets.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
+    let words = |bytes: &[u8]| -> u32 {
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
     };
-    let mut sum = words(&pseudo) + words(octets);
+    let mut sum = words(&pseudo) + words(bytes);
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    octets[16..18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    bytes[16..18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
 fn address(address: &IpAddress) -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! A peer: what it makes up to send, and what it may conclude from what it is sent, without looking into the endpoint.
+//! A peer: what it makes up to send, and what it may conclude from what it is sent, without looking into the
+//! endpoint.
 
 use evenkeel_core::tcp::{
     Cookie, Ecn, Flags, FourTuple, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, Timestamps,
@@ -33,8 +34,8 @@ const MSS: [Option<u16>; 8] =
     [Some(1_460), None, Some(0), Some(47), Some(48), Some(536), Some(9_000), Some(65_535)];
 const SCALES: [Option<u8>; 8] = [Some(2), None, Some(0), Some(7), Some(13), Some(14), Some(15), Some(255)];
 
-/// The octet that has this number, in either direction: never zero, as what was never sent could be.
-pub(super) const fn octet(number: u32) -> u8 {
+/// The byte that has this number, in either direction: never zero, as what was never sent could be.
+pub(super) const fn byte(number: u32) -> u8 {
     (number.wrapping_mul(7) % 251) as u8 + 1
 }
 
@@ -142,7 +143,7 @@ impl Peer {
             [Ecn::NotCapable, Ecn::Capable, Ecn::Experienced, Ecn::Capable1][usize::from(extra >> 4 & 3)];
         let header = Header { seq, ack, flags, window, options, ecn, urgent: window, ..self.plain() };
         let first = seq.to_u32().wrapping_add(u32::from(flags.contains(Flags::SYN)));
-        Made { header, payload: (0..u32::from(len)).map(|i| octet(first.wrapping_add(i))).collect() }
+        Made { header, payload: (0..u32::from(len)).map(|i| byte(first.wrapping_add(i))).collect() }
     }
 
     fn plain(&self) -> Header {
@@ -224,14 +225,16 @@ impl Peer {
         }
     }
 
-    /// The endpoint has taken an acknowledgment for the end of a handshake that it remembered: that of its last SYN-ACK, which has said how far we may send. The segment itself
-    /// may begin anywhere in the window, or before it.
+    /// The endpoint has taken an acknowledgment for the end of a handshake that it remembered: that of its
+    /// last SYN-ACK, which has said how far we may send. The segment itself may begin anywhere in the window,
+    /// or before it.
     pub(super) fn note_established(&self, header: &Header) {
         assert_eq!(self.iss, Some(header.ack - 1), "{header:?} acknowledges no SYN of the endpoint's");
     }
 
-    /// The endpoint has taken an acknowledgment for a cookie's: perhaps one that it never gave, and with options made up. All it knows of the connection is what this says;
-    /// `syn_window` and `shift` are what it does in every such case.
+    /// The endpoint has taken an acknowledgment for a cookie's: perhaps one that it never gave, and with
+    /// options made up. All it knows of the connection is what this says; `syn_window` and `shift` are what
+    /// it does in every such case.
     pub(super) fn note_cookie(&mut self, header: &Header, syn_window: u16, shift: Option<u8>) {
         (self.iss, self.sent) = (Some(header.ack - 1), header.ack);
         self.given.push(SeqRange::at(header.seq - 1, 1));
@@ -240,14 +243,16 @@ impl Peer {
         self.offered = Some(header.ack + (u32::from(header.window) << self.shift_max));
     }
 
-    /// The endpoint has opened the connection, and has taken our SYN. Its own has said how much room there is behind it.
+    /// The endpoint has opened the connection, and has taken our SYN. Its own has said how much room there is
+    /// behind it.
     pub(super) fn note_answered(&mut self, header: &Header, syn_window: u16) {
         self.edge = Some(header.seq + 1 + u32::from(syn_window));
         self.exact = self.iss.is_some_and(|iss| self.sent == iss + 1);
         self.shift = self.shift.filter(|_| header.options.window_scale.is_some());
     }
 
-    /// How far a segment reaches that the endpoint has to take, as it has let it in, and expects what is in it next: `None` if it need not.
+    /// How far a segment reaches that the endpoint has to take, as it has let it in, and expects what is in
+    /// it next: `None` if it need not.
     pub(super) fn must_take(&self, segment: &Segment<'_>, next: SeqNumber) -> Option<SeqNumber> {
         let (header, plain) = (&segment.header, [Flags::ACK, Flags::ACK | Flags::PSH]);
         let known = self.exact && !self.fin && plain.contains(&header.flags) && header.seq == next;
@@ -280,7 +285,8 @@ impl Peer {
         let header = &segment.header;
         assert!(segment.is_empty() && !header.flags.contains(Flags::FIN));
         let greeted = header.flags.contains(Flags::ACK).then_some(header.ack);
-        // At the same time, another connection can have the same number, and then what was let in may be less than before.
+        // At the same time, another connection can have the same number, and then what was let in may be less
+        // than before.
         let known = self.iss == Some(header.seq);
         let again = known && greeted.is_some() && self.greeted == greeted;
         let edge = header.ack + u32::from(header.window);
@@ -302,7 +308,7 @@ impl Peer {
         let first = header.seq.to_u32().wrapping_sub(iss.to_u32() + 1);
         for (i, sent) in (0..).zip(segment.payload[0]) {
             let place = first.wrapping_add(i);
-            assert_eq!(*sent, octet(place), "octet {place} is not what was written");
+            assert_eq!(*sent, byte(place), "byte {place} is not what was written");
         }
         if !range.is_empty() {
             let Some(offered) = self.offered else { panic!("data without a window") };
@@ -311,7 +317,8 @@ impl Peer {
         }
     }
 
-    /// Only what was sent is acknowledged, and no more than was let in. What was let in stays so, but for what a window cannot say (RFC 7323, 2.4).
+    /// Only what was sent is acknowledged, and no more than was let in. What was let in stays so, but for
+    /// what a window cannot say (RFC 7323, 2.4).
     fn hear_ack(&mut self, header: &Header) {
         let ack = header.ack;
         let last = ack - 1;
@@ -323,7 +330,7 @@ impl Peer {
         let shift = self.shift.filter(|_| !syn).unwrap_or_default();
         let edge = ack + (u32::from(header.window) << shift);
         if let Some(before) = self.edge {
-            // A FIN takes room like an octet.
+            // A FIN takes room like an byte.
             assert!(ack.at_or_before(before), "{ack:?} is beyond what was let in, {before:?}");
             let kept = syn || !self.exact || (edge + (1 << shift)).after(before);
             assert!(kept, "what was let in, {before:?}, no longer is: {edge:?}");

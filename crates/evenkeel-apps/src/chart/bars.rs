@@ -102,14 +102,16 @@ impl BarChart {
             let percent = crate::quantity::percent(share);
             let _ = writeln!(
                 svg,
-                "<rect class=\"segment f{fill}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\" rx=\"2\"><title>{}: {}, {percent} %</title></rect>",
+                "<rect class=\"segment f{fill}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+                 height=\"{BAR}\" rx=\"2\"><title>{}: {}, {percent} %</title></rect>",
                 escape(&bar.name),
                 escape(part)
             );
             if width > 34.0 {
                 let _ = writeln!(
                     svg,
-                    "<text class=\"inside on{fill}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.0} %</text>",
+                    "<text class=\"inside on{fill}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.0} \
+                     %</text>",
                     x + width / 2.0,
                     y + BAR / 2.0 + 4.5,
                     share * 100.0

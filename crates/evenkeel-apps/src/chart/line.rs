@@ -97,7 +97,8 @@ impl LineChart {
         let middle = f64::midpoint(TOP, bottom);
         let _ = writeln!(
             svg,
-            "<text class=\"name\" transform=\"translate(14 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"name\" transform=\"translate(14 {middle:.1}) rotate(-90)\" \
+             text-anchor=\"middle\">{}</text>",
             escape(&self.y.label)
         );
     }

@@ -38,7 +38,8 @@ pub fn escape(text: &str) -> String {
 /// Opens an `<svg>` that says in words what it shows.
 fn open(width: f64, height: f64, title: &str, description: &str) -> String {
     format!(
-        "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{0}. {1}\">\n<title>{0}</title>\n<desc>{1}</desc>\n",
+        "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{0}. \
+         {1}\">\n<title>{0}</title>\n<desc>{1}</desc>\n",
         escape(title),
         escape(description)
     )

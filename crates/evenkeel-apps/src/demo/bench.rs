@@ -22,7 +22,7 @@ use evenkeel_core::wire::{
 };
 
 use super::results::{Drop, Point};
-use crate::books;
+use crate::counters;
 use crate::latency::Histogram;
 use crate::measure::{CoreTime, Neighbour, drain, per_second, settle_on, undisturbed};
 use crate::pace::Pace;
@@ -308,8 +308,8 @@ fn run_host(
     };
     let window = (at(schedule.window.0)?, at(schedule.window.1)?);
     at(schedule.end)?;
-    // A machine that took the generator's core away may have it send later than that. Books are closed over
-    // all it sent.
+    // A machine that took the generator's core away may have it send later than that. HostCounters are closed
+    // over all it sent.
     let _ = sent.recv();
     let in_rings = engine.host_mut().in_rings();
     let ledger = engine.host().ledger();
@@ -335,10 +335,10 @@ fn snapshot(engine: &Engine, tally: &Tally, neighbour: ProcessId) -> Snapshot {
 fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
     let (from, until) = observed.window;
     let seen = observed.latency.count();
-    // Each frame sent is in the host's books, in a ring, shed by a ring, or turned away by the adaptor.
+    // Each frame sent is in the host's counters, in a ring, shed by a ring, or turned away by the adaptor.
     let wire = offered.wire;
     let conserved = observed.conserved
-        && offered.frames == wire.accepted + wire.shed + wire.discarded
+        && offered.frames == wire.accepted + wire.missed + wire.discarded
         && wire.accepted == observed.received;
     Point {
         target_pps: target as f64,
@@ -361,10 +361,11 @@ fn lost(sent: u64, seen: u64) -> f64 {
 }
 
 fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {
-    let shed = (wire.shed > 0).then(|| books::drop(LinkDrop::RingFull.into(), "interface ring", wire.shed));
-    let nobodys =
-        (wire.discarded > 0).then(|| books::drop(LinkDrop::NotForUs.into(), "adaptor", wire.discarded));
+    let missed =
+        (wire.missed > 0).then(|| counters::drop(LinkDrop::RingFull.into(), "interface ring", wire.missed));
+    let unmatched =
+        (wire.discarded > 0).then(|| counters::drop(LinkDrop::NotForUs.into(), "adaptor", wire.discarded));
     let inside =
-        observed.drops.iter().flat_map(|&(reason, input, output)| books::drops_of(reason, input, output));
-    shed.into_iter().chain(nobodys).chain(inside).collect()
+        observed.drops.iter().flat_map(|&(reason, input, output)| counters::drops_of(reason, input, output));
+    missed.into_iter().chain(unmatched).chain(inside).collect()
 }

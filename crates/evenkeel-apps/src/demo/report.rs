@@ -19,7 +19,8 @@ pub fn render(results: &Demonstration) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>evenkeel: what a flood does to a service</title>\n<style>\n{}\n{}</style>\n</head>\n<body>\n<main>\n",
+         <title>evenkeel: what a flood does to a \
+         service</title>\n<style>\n{}\n{}</style>\n</head>\n<body>\n<main>\n",
         chart::STYLE,
         include_str!("report/report.css")
     );
@@ -39,7 +40,8 @@ pub fn render(results: &Demonstration) -> String {
 fn header(page: &mut String, results: &Demonstration) {
     let _ = write!(
         page,
-        "<header>\n<p class=\"eyebrow\">evenkeel demonstration</p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n</header>\n",
+        "<header>\n<p class=\"eyebrow\">evenkeel demonstration</p>\n<h1>{}</h1>\n<p \
+         class=\"lead\">{}</p>\n</header>\n",
         escape(&words::headline(results)),
         escape(&words::lead(results))
     );
@@ -54,7 +56,10 @@ fn header(page: &mut String, results: &Demonstration) {
             verdict::Course::of(architecture.retention).words()
         );
     }
-    page.push_str("</ul>\n<p class=\"note\">Share of its own peak that each architecture still delivers at the highest load.</p>\n");
+    page.push_str(
+        "</ul>\n<p class=\"note\">Share of its own peak that each architecture still delivers at \
+        the highest load.</p>\n",
+    );
 }
 
 fn figures(page: &mut String, results: &Demonstration) {
@@ -62,20 +67,24 @@ fn figures(page: &mut String, results: &Demonstration) {
         page,
         "wide",
         &pictures::delivered(results),
-        "Requests the service received, against requests offered. The dotted line is what would be received if nothing were lost. A curve that falls to the right does work for packets that it then throws away.",
+        "Requests the service received, against requests offered. The dotted line is what would be received \
+         if nothing were lost. A curve that falls to the right does work for packets that it then throws \
+         away.",
     );
     page.push_str("<div class=\"grid\">\n");
     figure(
         page,
         "",
         &pictures::victim_loss(results),
-        "A second socket on the same host gets a few requests and no flood. These are the requests it never saw.",
+        "A second socket on the same host gets a few requests and no flood. These are the requests it never \
+         saw.",
     );
     figure(
         page,
         "",
         &pictures::victim_latency(results),
-        "How long the second socket's requests were under way: 99 of 100 were faster. A curve ends where no request arrived at all.",
+        "How long the second socket's requests were under way: 99 of 100 were faster. A curve ends where no \
+         request arrived at all.",
     );
     figure(
         page,
@@ -87,14 +96,17 @@ fn figures(page: &mut String, results: &Demonstration) {
         page,
         "",
         &pictures::cpu(results),
-        "Where the core's time went at the highest load. Work at interrupt level is done before any program runs.",
+        "Where the core's time went at the highest load. Work at interrupt level is done before any program \
+         runs.",
     );
     page.push_str("</div>\n");
     figure(
         page,
         "wide",
         &pictures::fate(results),
-        "What became of the packets at the highest load. The reasons are listed from the cheapest on: nothing is wasted on a packet that never left the ring, all of the work on one that found its socket full.",
+        "What became of the packets at the highest load. The reasons are listed from the cheapest on: \
+         nothing is wasted on a packet that never left the ring, all of the work on one that found its \
+         socket full.",
     );
 }
 
@@ -111,9 +123,12 @@ fn figure(page: &mut String, class: &str, picture: &pictures::Picture, caption: 
 fn figures_table(page: &mut String, results: &Demonstration) {
     page.push_str(
         "<section>\n<h2>The figures</h2>\n<div class=\"scroll\"><table>\n<thead>\n\
-         <tr><th rowspan=\"2\" scope=\"col\">architecture</th><th scope=\"col\">loss-free up to</th><th scope=\"col\">peak</th>\
-         <th scope=\"col\">offered</th><th scope=\"col\">delivered</th><th scope=\"col\">of peak</th><th scope=\"col\">neighbour</th>\
-         <th scope=\"col\">2nd socket lost</th><th scope=\"col\">99 % within</th><th scope=\"col\">frames add up</th></tr>\n\
+         <tr><th rowspan=\"2\" scope=\"col\">architecture</th><th scope=\"col\">loss-free up to</th><th \
+         scope=\"col\">peak</th>\
+         <th scope=\"col\">offered</th><th scope=\"col\">delivered</th><th scope=\"col\">of peak</th><th \
+         scope=\"col\">neighbour</th>\
+         <th scope=\"col\">2nd socket lost</th><th scope=\"col\">99 % within</th><th scope=\"col\">frames \
+         add up</th></tr>\n\
          <tr class=\"unit\"><th>packets/s</th><th>packets/s</th><th>packets/s</th><th>packets/s</th><th>%</th><th>% of core</th>\
          <th>%</th><th>µs</th><th></th></tr>\n</thead>\n<tbody>\n",
     );
@@ -123,7 +138,10 @@ fn figures_table(page: &mut String, results: &Demonstration) {
     if let Some(kernel) = &results.kernel {
         kernel_row(page, kernel);
     }
-    page.push_str("</tbody>\n</table></div>\n<p class=\"note\">All columns from &ldquo;offered&rdquo; on are taken at the highest load.</p>\n</section>\n");
+    page.push_str(
+        "</tbody>\n</table></div>\n<p class=\"note\">All columns from &ldquo;offered&rdquo; on are \
+        taken at the highest load.</p>\n</section>\n",
+    );
 }
 
 fn row(page: &mut String, a: &Architecture) {

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::books::{CpuShares, Drop};
+pub use crate::counters::{CpuShares, Drop};
 
 /// Share of the offered frames that may be missing at a load that still counts as loss-free.
 ///

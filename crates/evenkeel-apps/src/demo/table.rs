@@ -31,14 +31,16 @@ pub fn render(results: &Demonstration) -> String {
         let course = verdict::Course::of(kernel.retention).words();
         let _ = writeln!(
             text,
-            "  {:<12} Linux {}, its own UDP socket on a veth pair, protocol input on its core (RPS): {course}",
+            "  {:<12} Linux {}, its own UDP socket on a veth pair, protocol input on its core (RPS): \
+             {course}",
             "kernel", kernel.release
         );
     }
     if let Some(share) = results.disturbed() {
         let _ = writeln!(
             text,
-            "\nThe machine was busy with other things: at one load the host had only {} % of its core. Figures are low and uneven.",
+            "\nThe machine was busy with other things: at one load the host had only {} % of its core. \
+             Figures are low and uneven.",
             percent(share)
         );
     }
@@ -52,7 +54,8 @@ pub fn render(results: &Demonstration) -> String {
 #[must_use]
 pub fn conditions(setup: &Setup) -> String {
     format!(
-        "One UDP service, {} of work for each request; {} receive queue{}, {} cores, {} s at each load, seed {}.",
+        "One UDP service, {} of work for each request; {} receive queue{}, {} cores, {} s at each load, seed \
+         {}.",
         time(setup.work_ns),
         setup.queues,
         if setup.queues == 1 { "" } else { "s" },
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn books_that_do_not_balance_are_shouted() {
+    fn counters_that_do_not_add_up_are_shouted() {
         let mut results = fixture::demonstration();
         assert!(!render(&results).contains(" NO\n"));
         results.architectures[0].conserved = false;

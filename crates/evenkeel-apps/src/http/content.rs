@@ -32,15 +32,15 @@ impl Content {
         }
     }
 
-    /// Reads what of `octets` belongs to it; says how many those are.
-    pub(super) fn pass(&mut self, octets: &[u8]) -> Result<usize, Unreadable> {
+    /// Reads what of `bytes` belongs to it; says how many those are.
+    pub(super) fn pass(&mut self, bytes: &[u8]) -> Result<usize, Unreadable> {
         match self {
             Self::Length(left) => {
-                let passed = octets.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                let passed = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= passed as u64;
                 Ok(passed)
             }
-            Self::Chunked(chunked) => chunked.pass(octets),
+            Self::Chunked(chunked) => chunked.pass(bytes),
         }
     }
 }
@@ -83,18 +83,18 @@ impl Chunked {
         Self { at: At::Size, left: 0, content: 0, line: 0 }
     }
 
-    fn pass(&mut self, octets: &[u8]) -> Result<usize, Unreadable> {
+    fn pass(&mut self, bytes: &[u8]) -> Result<usize, Unreadable> {
         let mut passed = 0;
-        while let Some(&octet) = octets.get(passed).filter(|_| self.at != At::End) {
+        while let Some(&byte) = bytes.get(passed).filter(|_| self.at != At::End) {
             if self.at == At::Data {
-                let run = (octets.len() - passed).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                let run = (bytes.len() - passed).min(usize::try_from(self.left).unwrap_or(usize::MAX));
                 self.left -= run as u64;
                 passed += run;
                 if self.left == 0 {
                     self.at = At::DataCr;
                 }
             } else {
-                self.at = self.step(octet).ok_or(Unreadable)?;
+                self.at = self.step(byte).ok_or(Unreadable)?;
                 passed += 1;
             }
         }
@@ -102,13 +102,13 @@ impl Chunked {
     }
 
     /// What follows a byte that is none of the content; `None` if it cannot stand here.
-    fn step(&mut self, octet: u8) -> Option<At> {
+    fn step(&mut self, byte: u8) -> Option<At> {
         self.line += 1;
         let trailing = matches!(self.at, At::Trailer | At::Field | At::FieldLf | At::LastLf);
         if self.line > if trailing { TRAILER_BYTES_MAX } else { LINE_BYTES_MAX } {
             return None;
         }
-        match (self.at, octet) {
+        match (self.at, byte) {
             (At::Size | At::Digits, digit) if digit.is_ascii_hexdigit() => self.digit(digit),
             (At::Digits | At::Extension, b'\r') => Some(At::SizeLf),
             (At::Digits, b';' | b' ' | b'\t') => Some(At::Extension),
@@ -144,8 +144,8 @@ impl Chunked {
 
 /// What may stand in a line (RFC 9110, 5.5: field values; there and in quoted extensions bytes above 127,
 /// too).
-fn is_text(octet: u8) -> bool {
-    octet == b'\t' || octet >= b' ' && octet != 0x7f
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || byte >= b' ' && byte != 0x7f
 }
 
 #[cfg(test)]
@@ -153,11 +153,11 @@ mod tests {
     use super::*;
 
     /// How many bytes a chunked content has; `None` if it is not all there.
-    fn len(octets: &[u8], piece: usize) -> Result<Option<usize>, Unreadable> {
+    fn len(bytes: &[u8], piece: usize) -> Result<Option<usize>, Unreadable> {
         let (mut content, mut passed) = (Content::Chunked(Chunked::new()), 0);
-        while passed < octets.len() && !content.is_over() {
-            let end = octets.len().min(passed.saturating_add(piece));
-            passed += content.pass(&octets[passed..end])?;
+        while passed < bytes.len() && !content.is_over() {
+            let end = bytes.len().min(passed.saturating_add(piece));
+            passed += content.pass(&bytes[passed..end])?;
         }
         Ok(content.is_over().then_some(passed))
     }

@@ -33,18 +33,18 @@ impl Document {
         // Up to the beginning of a word, whole words, and the rest.
         let odd = (place.wrapping_neg() as usize % WORD).min(to.len());
         let (first, rest) = to.split_at_mut(odd);
-        first.iter_mut().zip(place..).for_each(|(octet, place)| *octet = octet_at(place));
+        first.iter_mut().zip(place..).for_each(|(byte, place)| *byte = byte_at(place));
         let mut place = place + odd as u64;
         let (words, last) = rest.as_chunks_mut::<WORD>();
-        for octets in words {
-            *octets = word(place / WORD as u64).to_le_bytes();
+        for bytes in words {
+            *bytes = word(place / WORD as u64).to_le_bytes();
             place += WORD as u64;
         }
-        last.iter_mut().zip(place..).for_each(|(octet, place)| *octet = octet_at(place));
+        last.iter_mut().zip(place..).for_each(|(byte, place)| *byte = byte_at(place));
     }
 }
 
-fn octet_at(place: u64) -> u8 {
+fn byte_at(place: u64) -> u8 {
     word(place / WORD as u64).to_le_bytes()[place as usize % WORD]
 }
 

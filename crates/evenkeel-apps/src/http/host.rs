@@ -7,14 +7,14 @@ use std::net::Ipv6Addr;
 pub(super) fn is_valid(value: &[u8]) -> bool {
     let (host, rest) = match value.strip_prefix(b"[") {
         Some(literal) => {
-            let Some(end) = literal.iter().position(|octet| *octet == b']') else { return false };
+            let Some(end) = literal.iter().position(|byte| *byte == b']') else { return false };
             let (literal, rest) = literal.split_at(end);
             if !is_literal(literal) {
                 return false;
             }
             (&[][..], rest.get(1..).unwrap_or_default())
         }
-        None => value.split_at(value.iter().position(|octet| *octet == b':').unwrap_or(value.len())),
+        None => value.split_at(value.iter().position(|byte| *byte == b':').unwrap_or(value.len())),
     };
     let port = rest.strip_prefix(b":").map_or(rest.is_empty(), |port| port.iter().all(u8::is_ascii_digit));
     port && is_name(host)
@@ -23,10 +23,10 @@ pub(super) fn is_valid(value: &[u8]) -> bool {
 /// An IPv6 address, or one of a version to come.
 fn is_literal(text: &[u8]) -> bool {
     if let [b'v' | b'V', future @ ..] = text {
-        let mut parts = future.splitn(2, |octet| *octet == b'.');
+        let mut parts = future.splitn(2, |byte| *byte == b'.');
         let version = parts.next().unwrap_or_default();
         let address = parts.next().unwrap_or_default();
-        let plain = |octet: &u8| is_plain(*octet) || *octet == b':';
+        let plain = |byte: &u8| is_plain(*byte) || *byte == b':';
         return !version.is_empty()
             && version.iter().all(u8::is_ascii_hexdigit)
             && !address.is_empty()
@@ -41,15 +41,15 @@ fn is_name(mut text: &[u8]) -> bool {
         text = match text {
             [] => return true,
             [b'%', a, b, rest @ ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => rest,
-            [octet, rest @ ..] if is_plain(*octet) => rest,
+            [byte, rest @ ..] if is_plain(*byte) => rest,
             _ => return false,
         }
     }
 }
 
 /// Unreserved characters, and those that delimit parts of names.
-fn is_plain(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&octet)
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
 
 #[cfg(test)]

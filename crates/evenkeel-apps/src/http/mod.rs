@@ -26,8 +26,8 @@ use request::{Head, Request};
 /// One connection of a server.
 ///
 /// Give it what comes ([`Responder::receive`], [`Responder::end`]) and send what it has to say
-/// ([`Responder::fill`], [`Responder::sent`]); when it
-/// [is over](Responder::is_over), close. Its memory is bounded: it takes no more while an answer waits to be sent.
+/// ([`Responder::fill`], [`Responder::sent`]); when it [is over](Responder::is_over), close. Its memory is
+/// bounded: it takes no more while an answer waits to be sent.
 #[derive(Debug)]
 pub struct Responder {
     document: Document,
@@ -85,19 +85,19 @@ impl Responder {
 
     /// Takes bytes that came from the client; says how many. The rest has to wait until answers are sent.
     /// Once the connection is to be closed it takes everything, and forgets it.
-    pub fn receive(&mut self, octets: &[u8]) -> usize {
+    pub fn receive(&mut self, bytes: &[u8]) -> usize {
         if self.last {
-            return octets.len();
+            return bytes.len();
         }
         let mut taken = 0;
-        while self.answer.is_none() && !self.last && taken < octets.len() {
+        while self.answer.is_none() && !self.last && taken < bytes.len() {
             if !self.content.is_over() {
-                taken += self.pass_content(octets.get(taken..).unwrap_or_default());
+                taken += self.pass_content(bytes.get(taken..).unwrap_or_default());
                 continue;
             }
             let room = HEAD_BYTES_MAX - self.input.len();
-            let some = octets.len().min(taken + room);
-            self.input.extend(octets.get(taken..some).unwrap_or_default());
+            let some = bytes.len().min(taken + room);
+            self.input.extend(bytes.get(taken..some).unwrap_or_default());
             taken = some;
             self.advance();
         }
@@ -182,10 +182,10 @@ impl Responder {
 
     /// Takes what belongs to a request's content; says how much that is. If that cannot be told, the
     /// connection is closed: the request itself has its answer.
-    fn pass_content(&mut self, octets: &[u8]) -> usize {
-        self.content.pass(octets).unwrap_or_else(|_| {
+    fn pass_content(&mut self, bytes: &[u8]) -> usize {
+        self.content.pass(bytes).unwrap_or_else(|_| {
             self.last = true;
-            octets.len()
+            bytes.len()
         })
     }
 
@@ -210,21 +210,22 @@ impl Responder {
             (false, true) => "Connection: keep-alive\r\n",
             (false, false) => "",
         };
-        let kind = if found { "application/octet-stream" } else { "text/plain" };
+        let kind = if found { "application/byte-stream" } else { "text/plain" };
         let allow = if status == Status::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
         let date = self.date.map(|date| format!("Date: {date}\r\n")).unwrap_or_default();
-        let mut octets = format!(
-            "HTTP/1.1 {} {}\r\n{date}Server: evenkeel\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{allow}{connection}\r\n",
+        let mut bytes = format!(
+            "HTTP/1.1 {} {}\r\n{date}Server: evenkeel\r\nContent-Type: {kind}\r\nContent-Length: \
+             {len}\r\n{allow}{connection}\r\n",
             status.code(),
             status.text(),
         )
         .into_bytes();
         let whole = head == Head::Whole;
         if whole && !found {
-            octets.extend(status.text().as_bytes());
+            bytes.extend(status.text().as_bytes());
         }
         self.answer =
-            Some(Answer { head: octets, head_sent: 0, body: 0..if whole && found { len } else { 0 } });
+            Some(Answer { head: bytes, head_sent: 0, body: 0..if whole && found { len } else { 0 } });
         self.answers += 1;
     }
 }

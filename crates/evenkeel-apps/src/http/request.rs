@@ -93,13 +93,13 @@ pub(super) struct Request {
 ///
 /// # Errors
 /// It cannot be understood, so nobody knows where the next one would begin.
-pub(super) fn parse(octets: &[u8]) -> Result<Option<(Request, usize)>, Status> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Status> {
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    let len = match request.parse(octets) {
+    let len = match request.parse(bytes) {
         Ok(httparse::Status::Complete(len)) => len,
-        Ok(httparse::Status::Partial) if octets.len() < HEAD_BYTES_MAX => return Ok(None),
-        Ok(httparse::Status::Partial) if octets.contains(&b'\n') => return Err(Status::HeaderFieldsTooLarge),
+        Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Ok(None),
+        Ok(httparse::Status::Partial) if bytes.contains(&b'\n') => return Err(Status::HeaderFieldsTooLarge),
         Ok(httparse::Status::Partial) => return Err(Status::UriTooLong),
         Err(Error::TooManyHeaders) => return Err(Status::HeaderFieldsTooLarge),
         Err(Error::Version) => return Err(Status::VersionNotSupported),
@@ -143,7 +143,7 @@ impl<'h, 'b> Fields<'h, 'b> {
 
     /// One of the words of `Connection` (RFC 9110, 7.6.1).
     fn asks_for(&self, option: &'static str) -> bool {
-        let mut words = self.all("connection").flat_map(|value| value.split(|octet| *octet == b','));
+        let mut words = self.all("connection").flat_map(|value| value.split(|byte| *byte == b','));
         words.any(|word| word.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
     }
 
@@ -166,7 +166,7 @@ impl<'h, 'b> Fields<'h, 'b> {
             if old || lengths.next().is_some() {
                 return Err(Status::BadRequest);
             }
-            return chunked(codings.flat_map(|value| value.split(|octet| *octet == b',')));
+            return chunked(codings.flat_map(|value| value.split(|byte| *byte == b',')));
         }
         let Some(first) = lengths.next() else { return Ok(Content::NONE) };
         if lengths.next().is_some() || first.is_empty() || !first.iter().all(u8::is_ascii_digit) {

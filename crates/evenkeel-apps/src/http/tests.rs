@@ -11,20 +11,20 @@ fn responder() -> Responder {
     Responder::new(Document::new(LEN))
 }
 
-/// What it has to say to `octets`, which come in pieces of `piece`, and its answers leave in pieces of
+/// What it has to say to `bytes`, which come in pieces of `piece`, and its answers leave in pieces of
 /// `room`.
-fn converse(responder: &mut Responder, mut octets: &[u8], piece: usize, room: usize) -> Vec<u8> {
+fn converse(responder: &mut Responder, mut bytes: &[u8], piece: usize, room: usize) -> Vec<u8> {
     let mut said = Vec::new();
     let mut to = vec![0; room];
     loop {
-        let taken = responder.receive(&octets[..piece.min(octets.len())]);
-        octets = &octets[taken..];
+        let taken = responder.receive(&bytes[..piece.min(bytes.len())]);
+        bytes = &bytes[taken..];
         let len = responder.fill(&mut to);
         // Not all that was filled need be sent.
         let sent = len.div_ceil(2);
         said.extend(&to[..sent]);
         responder.sent(sent);
-        if len == 0 && (octets.is_empty() || taken == 0) {
+        if len == 0 && (bytes.is_empty() || taken == 0) {
             return said;
         }
     }
@@ -59,7 +59,8 @@ fn gives_the_document_and_keeps_the_connection() {
     let [(head, content)] = &answers(&said, false)[..] else { panic!() };
     assert_eq!(
         head,
-        "HTTP/1.1 200 OK\r\nServer: evenkeel\r\nContent-Type: application/octet-stream\r\nContent-Length: 1000\r\n\r\n"
+        "HTTP/1.1 200 OK\r\nServer: evenkeel\r\nContent-Type: application/byte-stream\r\nContent-Length: \
+         1000\r\n\r\n"
     );
     let mut document = vec![0; 1_000];
     Document::new(LEN).read(0, &mut document);
@@ -184,8 +185,8 @@ fn content_is_read_and_forgotten() {
 }
 
 /// The status codes of the answers to what comes in pieces.
-fn codes(responder: &mut Responder, octets: &[u8], piece: usize) -> Vec<String> {
-    let said = converse(responder, octets, piece, 100);
+fn codes(responder: &mut Responder, bytes: &[u8], piece: usize) -> Vec<String> {
+    let said = converse(responder, bytes, piece, 100);
     answers(&said, false).iter().map(|(head, _)| head[9..12].to_owned()).collect()
 }
 
@@ -272,10 +273,10 @@ proptest! {
 
     /// Any bytes: it keeps its bounds, says whole answers, and closes or waits.
     #[test]
-    fn any_octets_do_no_harm(octets in proptest::collection::vec(any::<u8>(), 0..500), cut in 0usize..40, piece in 1usize..100) {
+    fn any_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..500), cut in 0usize..40, piece in 1usize..100) {
         let mut responder = responder();
-        let octets = [&GET[..cut.min(GET.len())], &octets].concat();
-        let said = converse(&mut responder, &octets, piece, 64);
+        let bytes = [&GET[..cut.min(GET.len())], &bytes].concat();
+        let said = converse(&mut responder, &bytes, piece, 64);
         prop_assert!(responder.input.len() <= HEAD_BYTES_MAX);
         prop_assert_eq!(answers(&said, false).len() as u64, responder.answers());
     }

@@ -31,7 +31,7 @@ struct Interface {
     id: InterfaceId,
     delivered: u64,
     received: Option<u64>,
-    shed: u64,
+    missed: u64,
 }
 
 /// What is known of the capture beyond the frames themselves, as of the last look.
@@ -56,7 +56,7 @@ impl CaptureFile {
         encode::begin(&mut header, &encode::operating_system(), &described);
         let output = Output::open(target, header, now)?;
         let interfaces =
-            ids.into_iter().map(|id| Interface { id, delivered: 0, received: None, shed: 0 }).collect();
+            ids.into_iter().map(|id| Interface { id, delivered: 0, received: None, missed: 0 }).collect();
         Ok(Self { output, begin: now, interfaces, known: Known::default(), given_up: 0, unwritten: 0 })
     }
 
@@ -72,9 +72,9 @@ impl CaptureFile {
     }
 
     /// Notes what an interface has received, if that is known, and of that shed.
-    pub fn note_interface(&mut self, id: InterfaceId, received: Option<u64>, shed: u64) {
+    pub fn note_interface(&mut self, id: InterfaceId, received: Option<u64>, missed: u64) {
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) {
-            (interface.received, interface.shed) = (received, shed);
+            (interface.received, interface.missed) = (received, missed);
         }
     }
 
@@ -147,7 +147,7 @@ fn add_statistics(file: &mut Vec<u8>, interfaces: &[Interface], begin: u64, know
             begin,
             end: known.now,
             received: interface.received,
-            shed: Some(interface.shed),
+            missed: Some(interface.missed),
             accepted: alone.then_some(accepted),
             dropped: alone.then_some(dropped + unwritten),
             delivered: Some(interface.delivered),

@@ -71,7 +71,8 @@ impl Inside {
     /// Starts capturing on interfaces that the host has.
     ///
     /// # Errors
-    /// [`SiteError`] if the file cannot be created. That the host's memory does not allow it shows when the capture ends.
+    /// [`SiteError`] if the file cannot be created. That the host's memory does not allow it shows when the
+    /// capture ends.
     pub fn start(&self, engine: &mut Engine, interfaces: &[InterfaceId]) -> Result<Capturing, SiteError> {
         let clock = *engine.clock();
         let snaplen = self.snaplen.min(FRAME_BYTES) as u32;
@@ -119,8 +120,8 @@ impl Capturing {
             file.note(self.counters, now);
             for &id in &self.interfaces {
                 let Some(interface) = host.interface_mut(id) else { continue };
-                let shed = (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum();
-                file.note_interface(id, None, shed);
+                let missed = (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum();
+                file.note_interface(id, None, missed);
             }
         }
     }

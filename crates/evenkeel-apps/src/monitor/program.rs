@@ -62,7 +62,7 @@ pub struct Options {
 #[derive(Debug, Default)]
 pub struct Tally {
     taken: AtomicU64,
-    octets: AtomicU64,
+    bytes: AtomicU64,
     cut: AtomicU64,
     discarded: AtomicU64,
     ended: AtomicBool,
@@ -86,8 +86,8 @@ impl Tally {
 
     /// Bytes that these had on the wire.
     #[must_use]
-    pub fn octets(&self) -> u64 {
-        self.octets.load(Ordering::Relaxed)
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Frames taken of which more was wanted than a buffer holds.
@@ -210,7 +210,7 @@ impl<S: Sink> Monitor<S> {
             };
             if sink.take(&captured, time) {
                 add(&self.tally.taken, 1);
-                add(&self.tally.octets, captured.original_bytes as u64);
+                add(&self.tally.bytes, captured.original_bytes as u64);
                 add(&self.tally.cut, u64::from(is_cut(&captured, self.snaplen)));
             } else if sink.is_over() {
                 return self.end();

@@ -23,7 +23,7 @@ use super::product::Product;
 use super::program::{Monitor, Options, Sink as _, Tally, shared};
 use super::summary::Summarized;
 use crate::blast::{self, Blasted, Flood, Generator};
-use crate::books::{self, Books};
+use crate::counters::{self, HostCounters};
 use crate::requests::Requests;
 use crate::site::{Limits, Site, SiteError, drive};
 
@@ -73,7 +73,8 @@ pub struct Monitored {
     /// Frames that came to the interface, or that the kernel's filter wanted.
     pub received: u64,
     /// Of these, dropped because the interface's ring was full.
-    pub shed: u64,
+    #[serde(rename = "shed")]
+    pub missed: u64,
     /// Shown to the filter.
     pub seen: u64,
     /// Wanted by it.
@@ -91,11 +92,13 @@ pub struct Monitored {
     /// Frames of a capture that are not Ethernet's: they were passed over, and count nowhere else.
     pub passed_over: u64,
     /// Bytes that the captured ones had on the wire.
-    pub octets: u64,
+    #[serde(rename = "octets")]
+    pub bytes: u64,
     /// What was counted, if nothing was written or shown.
     pub summary: Option<Summarized>,
     /// What the host did.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub counters: HostCounters,
     /// On a cable: what the other end did.
     pub generator: Option<Blasted>,
     /// Why no frame comes from the device any more; `None` if all is well.
@@ -128,7 +131,7 @@ pub struct Glance {
     /// Captured so far.
     pub captured: u64,
     /// Dropped so far because the interface's ring was full.
-    pub shed: u64,
+    pub missed: u64,
     /// Dropped so far because the capture queue was full.
     pub dropped: u64,
     /// Not written so far.
@@ -227,11 +230,11 @@ fn site(config: &Config) -> Site {
 impl Setup {
     /// The filter that the kernel can run for us: the earliest drop there is.
     fn kernel_filter(&self, device: &DeviceSpec) -> Option<Program> {
-        let octets = u32::try_from(self.snaplen).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(self.snaplen).unwrap_or(u32::MAX);
         match (device, &self.filter) {
-            (DeviceSpec::Packet(_), None) => Some(Program::everything(octets)),
+            (DeviceSpec::Packet(_), None) => Some(Program::everything(bytes)),
             (DeviceSpec::Packet(_), Some(filter)) if filter.suits_kernel() => {
-                Some(filter.program().cut_to(octets))
+                Some(filter.program().cut_to(bytes))
             }
             _ => None,
         }
@@ -366,7 +369,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             let tally = Arc::clone(&self.tally);
             let ended = self.engine.run(until, |_| tally.ended())?;
             let host = self.engine.host_mut();
-            let empty = host.in_rings() == 0 && host.coming() == 0 && host.queued() == 0;
+            let empty = host.in_rings() == 0 && host.buffered() == 0 && host.queued() == 0;
             let idle = empty && self.handled() == taken;
             if idle || ended == Ended::Done || self.engine.clock().now() >= end {
                 return Ok(());
@@ -381,22 +384,22 @@ impl<N: FnMut(News)> Monitoring<N> {
     /// Ends the product, and draws up the account.
     fn finish(mut self, sent: Option<(Blasted, WireCounters)>) -> Result<Monitored, SiteError> {
         let interfaces = ids(&self.names);
-        let mut books = Books::of_all(self.engine.host_mut(), &interfaces, self.elapsed);
+        let mut counters = HostCounters::of_all(self.engine.host_mut(), &interfaces, self.elapsed);
         note(&mut self.engine, &interfaces, &self.tally, &self.product);
         watch(&self.product, &self.tally, &mut self.failing, &mut self.news);
-        let (mut shed, taken) = (shed(&mut self.engine, &interfaces), books.received);
+        let (mut missed, taken) = (missed(&mut self.engine, &interfaces), counters.received);
         if let Some((_, wire)) = &sent {
-            shed = wire.shed;
+            missed = wire.missed;
             // One that ends at a count leaves frames in the ring.
-            books.conserved &= wire.accepted == taken + self.engine.host_mut().in_rings();
+            counters.conserved &= wire.accepted == taken + self.engine.host_mut().in_rings();
         }
         let CaptureCounters { seen, accepted, dropped, .. } = self.tally.counters(self.engine.host());
         let (mut captured, mut discarded) = (self.tally.taken(), self.tally.discarded());
         let unread = accepted.saturating_sub(dropped + captured + discarded);
-        books.conserved &= (self.tally.ended() || seen == taken)
+        counters.conserved &= (self.tally.ended() || seen == taken)
             && accepted <= seen
             && dropped + captured + discarded <= accepted;
-        books.conserved &= self.tally.ended() || unread == 0;
+        counters.conserved &= self.tally.ended() || unread == 0;
         let seconds = self.elapsed.as_secs_f64();
         let device_failed = self.engine.failed_device();
         // With the host the program goes, and leaves the product to us.
@@ -415,8 +418,8 @@ impl<N: FnMut(News)> Monitoring<N> {
             seconds,
             filter: self.filter,
             filter_in_kernel: self.filter_in_kernel,
-            received: taken + shed,
-            shed,
+            received: taken + missed,
+            missed,
             seen,
             accepted,
             dropped,
@@ -425,9 +428,9 @@ impl<N: FnMut(News)> Monitoring<N> {
             captured,
             cut: self.tally.cut(),
             passed_over: 0,
-            octets: self.tally.octets(),
+            bytes: self.tally.bytes(),
             summary,
-            books,
+            counters,
             generator: sent.map(|(blasted, _)| blasted),
             device_failed,
             incomplete,
@@ -444,8 +447,8 @@ fn ids(names: &[String]) -> Vec<InterfaceId> {
     numbers().take(names.len()).collect()
 }
 
-fn shed(engine: &mut Engine, interfaces: &[InterfaceId]) -> u64 {
-    interfaces.iter().map(|&interface| books::shed(engine.host_mut(), interface)).sum()
+fn missed(engine: &mut Engine, interfaces: &[InterfaceId]) -> u64 {
+    interfaces.iter().map(|&interface| counters::missed(engine.host_mut(), interface)).sum()
 }
 
 /// Notes in the product what the end of its file is to say.
@@ -454,10 +457,10 @@ fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product:
         let now = engine.clock().wall_nanos(engine.clock().now());
         file.note(tally.counters(engine.host()), now);
         for &interface in interfaces {
-            let shed = books::shed(engine.host_mut(), interface);
+            let missed = counters::missed(engine.host_mut(), interface);
             // What each of several has received the host does not count.
-            let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + shed);
-            file.note_interface(interface, received, shed);
+            let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + missed);
+            file.note_interface(interface, received, missed);
         }
     }
 }
@@ -496,7 +499,7 @@ fn glance(
         elapsed: Duration::ZERO,
         interval: Duration::ZERO,
         captured: tally.taken(),
-        shed: shed(engine, interfaces),
+        missed: missed(engine, interfaces),
         dropped: tally.counters(engine.host()).dropped,
         discarded: tally.discarded(),
         summary,

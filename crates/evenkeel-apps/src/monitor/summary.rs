@@ -11,7 +11,7 @@ use super::program::Sink;
 #[derive(Debug, Default)]
 pub struct Summary {
     frames: u64,
-    octets: u64,
+    bytes: u64,
     protocols: Frequent<Protocol>,
     talkers: Frequent<(Address, Address)>,
 }
@@ -22,7 +22,8 @@ pub struct Summarized {
     /// Frames.
     pub frames: u64,
     /// Bytes they had on the wire.
-    pub octets: u64,
+    #[serde(rename = "octets")]
+    pub bytes: u64,
     /// Protocols, the most frequent first.
     pub protocols: Vec<Count>,
     /// Who sends to whom, the most frequent first.
@@ -43,13 +44,13 @@ impl Summary {
     /// The counts so far; then counts from zero.
     #[must_use]
     pub fn take_counts(&mut self) -> Summarized {
-        let Self { frames, octets, protocols, talkers } = core::mem::take(self);
+        let Self { frames, bytes, protocols, talkers } = core::mem::take(self);
         let list = |counts: Vec<(String, u64)>| {
             counts.into_iter().map(|(name, frames)| Count { name, frames }).collect()
         };
         let talkers = talkers.counts(TALKERS_SHOWN, |(from, to)| format!("{from} > {to}"));
         let protocols = protocols.counts(PROTOCOLS_SHOWN, ToString::to_string);
-        Summarized { frames, octets, protocols: list(protocols), talkers: list(talkers) }
+        Summarized { frames, bytes, protocols: list(protocols), talkers: list(talkers) }
     }
 }
 
@@ -72,7 +73,7 @@ impl Summarized {
             )
         };
         let mut line =
-            format!("{}packets/s, {}bit/s", si(per_second(self.frames)), si(per_second(self.octets * 8)));
+            format!("{}packets/s, {}bit/s", si(per_second(self.frames)), si(per_second(self.bytes * 8)));
         for (lead, counts, shown) in [("  ", &self.protocols, 3), ("  ", &self.talkers, 2)] {
             let shown: Vec<String> = counts.iter().take(shown).map(share).collect();
             if !shown.is_empty() {
@@ -88,7 +89,7 @@ impl Sink for Summary {
     fn take(&mut self, captured: &Captured<'_>, _time: u64) -> bool {
         let Headers { from, to, protocol, .. } = Headers::of(captured.bytes);
         self.frames += 1;
-        self.octets += captured.original_bytes as u64;
+        self.bytes += captured.original_bytes as u64;
         self.protocols.count(protocol);
         self.talkers.count((from.address, to.address));
         true
@@ -168,7 +169,7 @@ mod tests {
         let count = |name: &str, frames| Count { name: name.into(), frames };
         let summarized = Summarized {
             frames: 1_000,
-            octets: 60_000,
+            bytes: 60_000,
             protocols: vec![count("udp", 990), count("arp", 10)],
             talkers: vec![count("10.0.0.1 > 10.0.0.2", 990)],
         };

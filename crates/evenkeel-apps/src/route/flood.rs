@@ -13,10 +13,10 @@ use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 use evenkeel_link::{Clock, Stop};
 use serde::Serialize;
 
+use super::active_rules::{ActiveRules, RuleCount, Text};
 use super::error::RouterError;
-use super::rulebook::{RuleCount, Rulebook, Text};
 use super::screen::{Report, Screening};
-use crate::books::Books;
+use crate::counters::HostCounters;
 use crate::measure::{CoreTime, Generator, Schedule, drive, opposite, undisturbed};
 use crate::outside::{self, Cables, Offered, Rings};
 use crate::requests::{Requests, Shape};
@@ -64,7 +64,8 @@ pub struct Step {
     /// What each rule did.
     pub rules: Vec<RuleCount>,
     /// What the host did.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub counters: HostCounters,
 }
 
 /// Numbers of the adaptors: those of the router, and of what is at the other ends of its cables.
@@ -98,7 +99,7 @@ pub fn flood(flood: &Flood, mut watch: impl FnMut(&Step)) -> Result<Flooded, Rou
     }
     let peak_pps = steps.iter().map(|step| step.forwarded_pps).fold(0.0, f64::max);
     let last = steps.last().map_or(0.0, |step| step.forwarded_pps);
-    let conserved = steps.iter().all(|step| step.books.conserved);
+    let conserved = steps.iter().all(|step| step.counters.conserved);
     Ok(Flooded { steps, peak_pps, retention: if peak_pps > 0.0 { last / peak_pps } else { 0.0 }, conserved })
 }
 
@@ -106,7 +107,7 @@ pub fn flood(flood: &Flood, mut watch: impl FnMut(&Step)) -> Result<Flooded, Rou
 struct Routed {
     core_share: f64,
     rules: Vec<RuleCount>,
-    books: Books,
+    counters: HostCounters,
     in_rings: u64,
 }
 
@@ -137,15 +138,15 @@ impl Flood {
         clock: Clock,
         generator: &Generator,
     ) -> Result<Routed, RouterError> {
-        let (mut engine, book) = self.router(ends, target, clock)?;
+        let (mut engine, active) = self.router(ends, target, clock)?;
         let begin = clock.now();
         let start = CoreTime::of(&engine);
         let [_, until] = drive(&mut engine, generator, CoreTime::of)?;
         let interfaces = [0, 1].map(InterfaceId);
         Ok(Routed {
             core_share: until.core_share_since(&start),
-            rules: book.as_ref().map(Rulebook::counts).unwrap_or_default(),
-            books: Books::of_all(engine.host_mut(), &interfaces, clock.now().since(begin)),
+            rules: active.as_ref().map(ActiveRules::counts).unwrap_or_default(),
+            counters: HostCounters::of_all(engine.host_mut(), &interfaces, clock.now().since(begin)),
             in_rings: engine.host_mut().in_rings(),
         })
     }
@@ -155,25 +156,25 @@ impl Flood {
         [lan, wan]: [End; 2],
         target: EthernetAddress,
         clock: Clock,
-    ) -> Result<(Engine, Option<Rulebook>), RouterError> {
+    ) -> Result<(Engine, Option<ActiveRules>), RouterError> {
         let mut config = self.config.clone();
         config.stack.forwarding = true;
         let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
         engine.stop_on(Stop::on_signals()?);
-        let book = self.rules.as_ref().map(|rules| self.screen(&mut engine, rules)).transpose()?;
+        let active = self.rules.as_ref().map(|rules| self.screen(&mut engine, rules)).transpose()?;
         engine.add_cable(lan, &[IpCidr::new(IpAddress::v4(10, 77, 1, 1), 24)]).map_err(SiteError::from)?;
         let wan = engine.add_cable(wan, &[IpCidr::new(TARGET_NET, 24)]).map_err(SiteError::from)?;
         // Nobody there answers questions.
         let known = engine.host_mut().set_neighbor(wan, TARGET, target, clock.now());
         known.map_err(|error| RouterError::Entry(error.to_string()))?;
-        Ok((engine, book))
+        Ok((engine, active))
     }
 
     /// Opens the screening queue of a router whose links are still to be added, so that every packet is
     /// screened and none is lost for want of it.
-    fn screen(&self, engine: &mut Engine, rules: &Text) -> Result<Rulebook, RouterError> {
-        let book = Rulebook::open(rules, vec!["lan".to_owned(), "wan".to_owned()], 1)?;
-        for screener in book.screeners(None) {
+    fn screen(&self, engine: &mut Engine, rules: &Text) -> Result<ActiveRules, RouterError> {
+        let active = ActiveRules::open(rules, vec!["lan".to_owned(), "wan".to_owned()], 1)?;
+        for screener in active.screeners(None) {
             let report = Arc::new(Report::default());
             let screening = Screening::new(screener, self.screen_queue_pkts, Arc::clone(&report));
             engine.host_mut().require_screening();
@@ -181,23 +182,24 @@ impl Flood {
             let until = engine.clock().now() + PATIENCE;
             engine.run(until, |_| report.opened())?;
         }
-        Ok(book)
+        Ok(active)
     }
 }
 
 fn describe(target_pps: Option<u64>, routed: Routed, offered: &Offered, cables: &mut Cables) -> Step {
-    let Routed { core_share, rules, mut books, in_rings } = routed;
+    let Routed { core_share, rules, mut counters, in_rings } = routed;
     // What the network put in and got out, the host must have counted.
     let sent = cables.sent();
-    books.conserved &= offered.frames == sent.accepted + sent.shed + sent.discarded;
-    books.conserved &= sent.accepted == books.received + in_rings && books.transmitted == cables.came_out();
+    counters.conserved &= offered.frames == sent.accepted + sent.missed + sent.discarded;
+    counters.conserved &=
+        sent.accepted == counters.received + in_rings && counters.transmitted == cables.came_out();
     Step {
         target_pps,
         offered_pps: offered.offered_pps,
         forwarded_pps: offered.forwarded_pps,
         core_share: core_share.min(offered.core_share),
         rules,
-        books,
+        counters,
     }
 }
 

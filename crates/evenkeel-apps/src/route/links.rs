@@ -73,7 +73,8 @@ fn networks_apart(one: &Link, other: &Link, warnings: &mut Vec<String>) -> Resul
                 let (of_a, of_b) = (&one.name, &other.name);
                 let names = if inner == a { (of_a, of_b) } else { (of_b, of_a) };
                 warnings.push(format!(
-                    "{inner} of `{}` is part of {outer} of `{}`, whose hosts will look for it on their own link",
+                    "{inner} of `{}` is part of {outer} of `{}`, whose hosts will look for it on their own \
+                     link",
                     names.0, names.1
                 ));
             }
@@ -130,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_network_within_another_is_warned_of() {
-        let said = "10.0.1.64/26 of `b` is part of 10.0.0.0/16 of `a`, whose hosts will look for it on their own link";
+        let said = "10.0.1.64/26 of `b` is part of 10.0.0.0/16 of `a`, whose hosts will look for it on their \
+            own link";
         for links in [
             ["packet:a,10.0.0.1/16", "packet:b,10.0.1.65/26"],
             ["packet:b,10.0.1.65/26", "packet:a,10.0.0.1/16"],

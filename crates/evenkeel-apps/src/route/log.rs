@@ -11,7 +11,7 @@ use evenkeel_link::capture::{self, Described, Direction, Output, Packet, Target,
 use evenkeel_link::{Clock, LinkError};
 use serde::Serialize;
 
-/// Octets kept of each packet: headers, and a little of what they carry.
+/// Bytes kept of each packet: headers, and a little of what they carry.
 const SNAPLEN: usize = 160;
 
 /// How long the end waits for a disk that takes nothing.
@@ -32,7 +32,7 @@ pub struct Log {
 /// A log that the screening processes of several hosts write to; copies are the same. It ends with the last
 /// of them.
 ///
-/// Who writes holds it for as long as a packet's first octets are copied.
+/// Who writes holds it for as long as a packet's first bytes are copied.
 #[derive(Debug, Clone)]
 pub struct SharedLog(Arc<Mutex<Log>>);
 

@@ -1,5 +1,6 @@
 //! A router: forwards between links, with packets screened by rules or by a function of the user's.
 
+pub mod active_rules;
 pub mod error;
 pub mod flood;
 mod kernel;
@@ -11,7 +12,6 @@ pub mod report;
 mod reports;
 mod returning;
 pub mod router;
-pub mod rulebook;
 pub mod rules;
 pub mod running;
 pub mod screen;

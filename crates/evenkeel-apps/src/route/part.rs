@@ -10,7 +10,7 @@ use evenkeel_link::Clock;
 
 use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall, lock};
 use super::screen::Report;
-use crate::books::Books;
+use crate::counters::HostCounters;
 use crate::monitor::Capturing;
 
 /// Screening looks hung when packets have waited for so long and none was judged.
@@ -43,7 +43,7 @@ impl Part {
             capturing.attend(host, clock.wall_nanos(now));
         }
         let interfaces: Vec<_> = self.lines.iter().map(|line| line.interface).collect();
-        let books = Books::of_all(host, &interfaces, elapsed);
+        let counters = HostCounters::of_all(host, &interfaces, elapsed);
         let screening = self.screened.as_mut().map(|screened| {
             let report = &screened.report;
             let stalled = screened.stall.look(report.judged(), host.waiting_for_verdict() > 0, now);
@@ -59,13 +59,13 @@ impl Part {
         let kernel = self.kernel.as_ref();
         Routed {
             seconds: elapsed.as_secs_f64(),
-            forwarded: books.forwarded,
+            forwarded: counters.forwarded,
             links: self.lines.iter().map(|line| line.report(host)).collect(),
             screening,
             routes: host.route_count() as u64,
             neighbors: host.neighbors(now).count() as u64,
             kernel: kernel.map(|report| lock(report).clone()),
-            books,
+            counters,
             ..Routed::default()
         }
     }

@@ -78,7 +78,8 @@ impl FromStr for Link {
             Ok(LinkSpec::Device(device @ (DeviceSpec::Tap(_) | DeviceSpec::Packet(_)))) => device,
             Ok(_) | Err(SpecError::Unknown(_)) => {
                 return Err(format!(
-                    "`{device}` names no link that a router can stand between: expected tap:NAME or packet:NAME"
+                    "`{device}` names no link that a router can stand between: expected tap:NAME or \
+                     packet:NAME"
                 ));
             }
             Err(error) => return Err(error.to_string()),
@@ -119,7 +120,8 @@ impl FromStr for StaticRoute {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const EXPECTED: &str = "expected PREFIX,via=GATEWAY[,link=NAME][,metric=N], PREFIX,link=NAME, or PREFIX,blackhole (or unreachable, prohibit)";
+        const EXPECTED: &str = "expected PREFIX,via=GATEWAY[,link=NAME][,metric=N], PREFIX,link=NAME, or \
+            PREFIX,blackhole (or unreachable, prohibit)";
         let mut parts = text.split(',').map(str::trim);
         let to = parts.next().unwrap_or_default();
         let (mut way, mut link, mut metric) = (None, None, 0);
@@ -247,8 +249,8 @@ impl fmt::Display for StaticRoute {
 
 impl fmt::Display for StaticNeighbor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let octets: Vec<_> = self.hardware.0.iter().map(|octet| format!("{octet:02x}")).collect();
-        write!(f, "{},{}", self.address, octets.join(":"))?;
+        let bytes: Vec<_> = self.hardware.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        write!(f, "{},{}", self.address, bytes.join(":"))?;
         self.link.as_ref().map_or(Ok(()), |link| write!(f, ",link={link}"))
     }
 }

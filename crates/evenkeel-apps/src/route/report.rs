@@ -8,9 +8,9 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Status;
 use serde::Serialize;
 
+use super::active_rules::RuleCount;
 use super::log::Logged;
-use super::rulebook::RuleCount;
-use crate::books::{self, Books};
+use crate::counters::{self, HostCounters};
 use crate::monitor::InsideCaptured;
 
 /// What a router has done.
@@ -35,7 +35,8 @@ pub struct Routed {
     /// How often that failed, so that all stayed as it was.
     pub reloads_failed: u64,
     /// What the host did, or all of them together.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub counters: HostCounters,
     /// What the host on each core did; empty if it was told none.
     pub cores: Vec<CoreReport>,
     /// What was captured; `None` while it runs, and if nothing was to be.
@@ -48,7 +49,8 @@ pub struct CoreReport {
     /// The processor.
     pub core: usize,
     /// Of this host.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub counters: HostCounters,
 }
 
 /// What passed through a link.
@@ -63,7 +65,8 @@ pub struct LinkReport {
     /// Frames taken from it.
     pub received: u64,
     /// Frames that found its receive ring full, or were unusable.
-    pub shed: u64,
+    #[serde(rename = "shed")]
+    pub missed: u64,
     /// Frames handed to it.
     pub transmitted: u64,
     /// Of these, frames that the operating system did not take.
@@ -117,9 +120,9 @@ pub struct KernelReport {
 impl Routed {
     /// Several hosts' reports as one.
     pub(super) fn together(each: Vec<Self>) -> Self {
-        let books = Books::together(each.iter().map(|routed| &routed.books));
+        let counters = HostCounters::together(each.iter().map(|routed| &routed.counters));
         let whole = each.into_iter().reduce(Self::with).unwrap_or_default();
-        Self { books, ..whole }
+        Self { counters, ..whole }
     }
 
     /// What each host has seen a part of is added; what all of them have is the same.
@@ -145,7 +148,7 @@ impl Routed {
 impl LinkReport {
     fn add(&mut self, other: Self) {
         self.received += other.received;
-        self.shed += other.shed;
+        self.missed += other.missed;
         self.transmitted += other.transmitted;
         self.refused += other.refused;
         self.output_full += other.output_full;
@@ -198,7 +201,7 @@ impl Line {
             device: self.device.clone(),
             addresses: self.addresses.clone(),
             received: traffic.received,
-            shed: books::shed(host, self.interface),
+            missed: counters::missed(host, self.interface),
             transmitted: traffic.transmitted,
             refused: status.refused(),
             output_full: traffic.dropped,

@@ -12,10 +12,10 @@ use evenkeel_link::{
 };
 use serde::Serialize;
 
+use super::active_rules::{ActiveRules, Text};
 use super::error::RouterError;
 use super::links;
 use super::plan::Link;
-use super::rulebook::{Rulebook, Text};
 use super::tables::{Place, Tables, Written};
 use super::text_error::alternatives;
 use crate::monitor::Inside;
@@ -45,7 +45,8 @@ pub struct Router {
     pub capture: Option<Inside>,
 }
 
-/// Neighbour updates that a host keeps until it passes them on to the others: before it halts or within 20 µs.
+/// Neighbour updates that a host keeps until it passes them on to the others: before it halts or within 20
+/// µs.
 const NEIGHBOR_UPDATES: usize = 256;
 
 /// What a router reads again when it is asked to.
@@ -105,7 +106,7 @@ impl Router {
         Tables::of(&self.changing.tables, &places)?;
         let warnings = links::check(&self.links)?;
         let names = places.into_iter().map(|place| place.name).collect();
-        let rules = self.changing.rules.as_ref().map(|text| Rulebook::open(text, names, 1)).transpose()?;
+        let rules = self.changing.rules.as_ref().map(|text| ActiveRules::open(text, names, 1)).transpose()?;
         Ok(Plan {
             links: self.links.iter().map(ToString::to_string).collect(),
             routes: self.changing.tables.routes.iter().map(ToString::to_string).collect(),
@@ -128,7 +129,8 @@ impl Router {
                     return Err(RouterError::Links(format!("{link}: {what}")));
                 }
                 if link.mac.is_some_and(|mac| mac != Address::Device) {
-                    let what = "who asks for the kernel's addresses is told the device's hardware address: mac=device";
+                    let what = "who asks for the kernel's addresses is told the device's hardware address: \
+                        mac=device";
                     return Err(RouterError::Links(format!("{link}: {what}")));
                 }
             }

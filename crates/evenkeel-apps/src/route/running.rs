@@ -9,6 +9,7 @@ use evenkeel::{Engine, Group, Remote};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Address, Clock, DeviceSpec, hangup_events};
 
+use super::active_rules::{ActiveRules, RuleScreener};
 use super::error::RouterError;
 use super::kernel::{self, Arrivals};
 use super::log::{Log, LogHandle, SharedLog};
@@ -18,7 +19,6 @@ use super::report::{CoreReport, KernelReport, Line, Routed, Stall, lock};
 use super::reports::Reports;
 use super::returning::{self, Returning};
 use super::router::{Reread, Router, Say};
-use super::rulebook::{RuleScreener, Rulebook};
 use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
 use crate::site::{Limits, SiteError};
@@ -55,7 +55,7 @@ struct Running {
 
 /// What is told of all hosts together.
 struct Telling {
-    book: Option<Rulebook>,
+    active: Option<ActiveRules>,
     log: Option<LogHandle>,
     reloads: Arc<Reloads>,
 }
@@ -73,7 +73,7 @@ impl Running {
         let places = router.places()?;
         let names: Vec<String> = places.iter().map(|place| place.name.clone()).collect();
         let rules = router.changing.rules.as_ref();
-        let book = rules.map(|text| Rulebook::open(text, names.clone(), router.hosts())).transpose()?;
+        let active = rules.map(|text| ActiveRules::open(text, names.clone(), router.hosts())).transpose()?;
         let tables = Tables::of(&router.changing.tables, &places)?;
         let clock = Clock::start();
         let engines: Result<Vec<_>, _> =
@@ -83,11 +83,11 @@ impl Running {
         let statuses = lines.iter().map(|lines| lines.iter().map(|line| Arc::clone(&line.status)).collect());
         let statuses = statuses.collect();
         // A log is there only if there are rules that write to it.
-        let path = router.log.as_ref().filter(|_| book.is_some());
+        let path = router.log.as_ref().filter(|_| active.is_some());
         let log = path.map(|path| Log::open(path, &names, clock)).transpose()?;
         let handle = log.as_ref().map(Log::handle);
         let log = log.map(SharedLog::new);
-        let mut screeners = book.iter().flat_map(|book| book.screeners(log.clone()));
+        let mut screeners = active.iter().flat_map(|active| active.screeners(log.clone()));
         let (mut parts, mut arrivals) = (Vec::new(), Vec::new());
         for (engine, lines) in group.engines_mut().iter_mut().zip(lines) {
             let kernel = if router.kernel_routes { Some(follow_kernel(engine, &router)?) } else { None };
@@ -103,9 +103,9 @@ impl Running {
         drop(screeners);
         returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals, statuses), &say)?;
         let reloads = Arc::new(Reloads::default());
-        let reloader = Reloader { places, book: book.clone(), reread, say, current: Arc::new(tables) };
+        let reloader = Reloader { places, active: active.clone(), reread, say, current: Arc::new(tables) };
         follow_hangups(&mut group, reloader, &reloads)?;
-        Ok(Self { group, cores: router.cores, parts, telling: Telling { book, log: handle, reloads } })
+        Ok(Self { group, cores: router.cores, parts, telling: Telling { active, log: handle, reloads } })
     }
 
     fn run(mut self, limits: Limits, mut watch: impl FnMut(&Routed)) -> Result<Routed, RouterError> {
@@ -163,14 +163,15 @@ impl Running {
 impl Telling {
     /// What all hosts together have done.
     fn together(&self, cores: &[usize], each: Vec<Routed>) -> Routed {
-        let books = each.iter().map(|routed| routed.books.clone());
-        let cores = cores.iter().zip(books).map(|(&core, books)| CoreReport { core, books }).collect();
+        let counters = each.iter().map(|routed| routed.counters.clone());
+        let cores =
+            cores.iter().zip(counters).map(|(&core, counters)| CoreReport { core, counters }).collect();
         let mut routed = Routed { cores, ..Routed::together(each) };
         routed.reloads = self.reloads.done.load(Ordering::Relaxed);
         routed.reloads_failed = self.reloads.failed.load(Ordering::Relaxed);
-        if let (Some(screening), Some(book)) = (&mut routed.screening, &self.book) {
-            (screening.unmatched, screening.malformed) = book.others();
-            screening.rules = book.counts();
+        if let (Some(screening), Some(active)) = (&mut routed.screening, &self.active) {
+            (screening.unmatched, screening.malformed) = active.others();
+            screening.rules = active.counts();
             screening.log = self.log.as_ref().map(LogHandle::state);
         }
         routed
@@ -237,7 +238,7 @@ fn screen(engine: &mut Engine, router: &Router, screener: RuleScreener) -> Scree
 /// Reads again what may have changed, on a thread of its own: a large table must not hold up packets.
 struct Reloader {
     places: Vec<Place>,
-    book: Option<Rulebook>,
+    active: Option<ActiveRules>,
     reread: Reread,
     say: Say,
     /// What the hosts have, or will have when they have read their messages.
@@ -284,8 +285,8 @@ impl Reloader {
         let tables = Tables::of(&changing.tables, &self.places).map_err(|error| error.to_string())?;
         let (routes, neighbors) = tables.len();
         let mut summary = format!("read again: {routes} routes, {neighbors} neighbours");
-        if let (Some(book), Some(text)) = (&self.book, &changing.rules) {
-            let rules = book.replace(text).map_err(|error| error.to_string())?;
+        if let (Some(active), Some(text)) = (&self.active, &changing.rules) {
+            let rules = active.replace(text).map_err(|error| error.to_string())?;
             summary.push_str(&format!(", {rules} rules"));
         }
         Ok((tables, summary))

@@ -186,7 +186,8 @@ mod tests {
         let said = |routes: &[&str]| tables(routes, &[]).unwrap_err().to_string();
         assert_eq!(
             said(&["10.9.0.0/16,via=10.7.7.7"]),
-            "`10.9.0.0/16,via=10.7.7.7`: 10.7.7.7 is on no link's network: add link=NAME, or give a link an address there"
+            "`10.9.0.0/16,via=10.7.7.7`: 10.7.7.7 is on no link's network: add link=NAME, or give a link an \
+             address there"
         );
         assert_eq!(
             said(&[
@@ -194,7 +195,8 @@ mod tests {
                 "10.9.0.0/16,via=10.0.2.3,metric=1",
                 "10.9.0.0/16,via=10.0.2.4"
             ]),
-            "`10.9.0.0/16,via=10.0.2.4`: there is another route to this prefix, by the same link and with the same metric"
+            "`10.9.0.0/16,via=10.0.2.4`: there is another route to this prefix, by the same link and with \
+             the same metric"
         );
         assert!(said(&["10.9.0.0/16,link=x"]).contains("no link is called `x`: there is lan or wan"));
     }

@@ -16,7 +16,7 @@ pub struct TextError {
 }
 
 impl TextError {
-    /// An error at octet `at` of `text`, which is what `file` contains.
+    /// An error at byte `at` of `text`, which is what `file` contains.
     #[must_use]
     pub fn at(file: &str, text: &str, at: usize, what: impl Into<String>) -> Self {
         let before = text.get(..at).unwrap_or(text);

@@ -47,9 +47,9 @@ pub struct Load {
 #[derive(Debug, Clone)]
 pub enum Ask {
     /// Sends so many bytes, and reads to the end.
-    Octets {
+    Bytes {
         /// How many.
-        octets: u64,
+        bytes: u64,
         /// They are to come back.
         echoed: bool,
     },
@@ -63,9 +63,9 @@ pub enum Ask {
 }
 
 impl Ask {
-    fn octets(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         match self {
-            Self::Octets { octets, .. } => *octets,
+            Self::Bytes { bytes, .. } => *bytes,
             Self::Request { text, .. } => text.len() as u64,
         }
     }
@@ -79,8 +79,8 @@ pub struct Tally {
     failed: Count,
     wrong: Count,
     unopened: Count,
-    octets_out: Count,
-    octets_in: Count,
+    bytes_out: Count,
+    bytes_in: Count,
     ended: AtomicBool,
 }
 
@@ -100,8 +100,8 @@ impl Tally {
             failed: self.failed.get(),
             wrong: self.wrong.get(),
             unopened: self.unopened.get(),
-            octets_out: self.octets_out.get(),
-            octets_in: self.octets_in.get(),
+            bytes_out: self.bytes_out.get(),
+            bytes_in: self.bytes_in.get(),
         }
     }
 }
@@ -120,9 +120,11 @@ pub struct Asked {
     /// Attempts for which the host had no port or no room.
     pub unopened: u64,
     /// Bytes written.
-    pub octets_out: u64,
+    #[serde(rename = "octets_out")]
+    pub bytes_out: u64,
     /// Bytes read.
-    pub octets_in: u64,
+    #[serde(rename = "octets_in")]
+    pub bytes_in: u64,
 }
 
 /// What a connection is about.
@@ -306,22 +308,22 @@ impl Turn<'_, '_> {
     /// Writes what there is room for, up to a turn; false if there was room for all of that, and there is
     /// more.
     fn write(&mut self, asking: &mut Asking) -> Result<bool, Unavailable> {
-        let octets = self.load.ask.octets();
-        let end = octets.min(asking.sent + TURN);
+        let bytes = self.load.ask.bytes();
+        let end = bytes.min(asking.sent + TURN);
         while asking.sent < end {
             let data = match &self.load.ask {
-                Ask::Octets { .. } => self.pattern.from(asking.sent),
+                Ask::Bytes { .. } => self.pattern.from(asking.sent),
                 Ask::Request { text, .. } => text.get(asking.sent as usize..).unwrap_or_default(),
             };
             let length = data.len().min((end - asking.sent) as usize);
             let Some(taken) = now(self.system.write(self.socket, &data[..length]))? else { return Ok(true) };
             asking.sent += taken as u64;
-            self.tally.octets_out.add(taken as u64);
+            self.tally.bytes_out.add(taken as u64);
         }
-        if asking.sent == octets && !core::mem::replace(&mut asking.shut, true) {
+        if asking.sent == bytes && !core::mem::replace(&mut asking.shut, true) {
             let _ = self.system.shutdown(self.socket);
         }
-        Ok(asking.sent == octets)
+        Ok(asking.sent == bytes)
     }
 
     /// Reads what has come, up to a turn.
@@ -333,18 +335,18 @@ impl Turn<'_, '_> {
                 return Ok(if self.has_all(asking) { Next::Completed } else { Next::Wrong });
             }
             let came = self.buffer.get(..len).unwrap_or_default();
-            if matches!(self.load.ask, Ask::Octets { .. }) && !self.pattern.is(asking.back, came) {
+            if matches!(self.load.ask, Ask::Bytes { .. }) && !self.pattern.is(asking.back, came) {
                 return Ok(Next::Wrong);
             }
             asking.back += len as u64;
-            self.tally.octets_in.add(len as u64);
+            self.tally.bytes_in.add(len as u64);
         }
         Ok(Next::More)
     }
 
     fn has_all(&self, asking: &Asking) -> bool {
         match self.load.ask {
-            Ask::Octets { octets, echoed } => asking.back == if echoed { octets } else { 0 },
+            Ask::Bytes { bytes, echoed } => asking.back == if echoed { bytes } else { 0 },
             Ask::Request { answer, .. } => asking.back >= answer,
         }
     }

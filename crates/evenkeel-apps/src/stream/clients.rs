@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::client::{Asked, Client, Load, Tally};
 use super::report::TcpReport;
-use crate::books::Books;
+use crate::counters::HostCounters;
 use crate::hosted::Hosted;
 use crate::site::{Limits, Site, SiteError, run_dry};
 
@@ -27,7 +27,8 @@ pub struct Clients {
     /// Their host's TCP.
     pub tcp: TcpReport,
     /// What their host did.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub counters: HostCounters,
 }
 
 /// Runs clients on one end of a cable until they have ended, or `done`.
@@ -52,6 +53,6 @@ pub(crate) fn ask(
         seconds: elapsed.as_secs_f64(),
         asked: tally.asked(),
         tcp: TcpReport::of(engine.host()),
-        books: Books::of(engine.host_mut(), interface, elapsed),
+        counters: HostCounters::of(engine.host_mut(), interface, elapsed),
     })
 }

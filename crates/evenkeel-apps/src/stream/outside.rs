@@ -39,7 +39,8 @@ impl Outside {
         let (give, pieces) = sync_channel(PIECES);
         let event = self.event.clone();
         thread::Builder::new().name("input".to_owned()).spawn(move || {
-            // Notified after the sending end is gone, too (locals go in reverse): that is the end of the input.
+            // Notified after the sending end is gone, too (locals go in reverse): that is the end of the
+            // input.
             let event = NotifyAtEnd(event);
             let give: SyncSender<io::Result<Vec<u8>>> = give;
             loop {

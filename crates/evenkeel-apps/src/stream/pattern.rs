@@ -9,7 +9,7 @@ const RUN: usize = 16 << 10;
 /// An endless row of bytes that look random, and that a seed tells.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
 }
 
 impl Pattern {
@@ -24,24 +24,24 @@ impl Pattern {
             bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             bits ^ (bits >> 31)
         };
-        let mut octets: Vec<u8> =
+        let mut bytes: Vec<u8> =
             core::iter::repeat_with(|| next().to_le_bytes()).flatten().take(PERIOD).collect();
         // So that a run may begin anywhere.
-        octets.extend_from_within(..RUN);
-        Self { octets: octets.into_boxed_slice() }
+        bytes.extend_from_within(..RUN);
+        Self { bytes: bytes.into_boxed_slice() }
     }
 
     /// The bytes from a place on: 16 KiB at least.
     #[must_use]
     pub fn from(&self, place: u64) -> &[u8] {
         let place = (place % PERIOD as u64) as usize;
-        self.octets.get(place..).unwrap_or_default()
+        self.bytes.get(place..).unwrap_or_default()
     }
 
-    /// Whether `octets` are those from a place on.
+    /// Whether `bytes` are those from a place on.
     #[must_use]
-    pub fn is(&self, mut place: u64, octets: &[u8]) -> bool {
-        octets.chunks(RUN).all(|run| {
+    pub fn is(&self, mut place: u64, bytes: &[u8]) -> bool {
+        bytes.chunks(RUN).all(|run| {
             let expected = self.from(place).get(..run.len());
             place += run.len() as u64;
             expected == Some(run)

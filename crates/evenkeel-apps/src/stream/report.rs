@@ -90,11 +90,14 @@ pub struct ConnectionReport {
     /// Why it failed, if it did.
     pub error: Option<String>,
     /// Bytes of payload that came in order.
-    pub octets_in: u64,
+    #[serde(rename = "octets_in")]
+    pub bytes_in: u64,
     /// Bytes of payload that left, those sent again included.
-    pub octets_out: u64,
+    #[serde(rename = "octets_out")]
+    pub bytes_out: u64,
     /// Bytes of payload that the peer has acknowledged.
-    pub octets_acked: u64,
+    #[serde(rename = "octets_acked")]
+    pub bytes_acked: u64,
     /// Segments that came.
     pub segments_in: u64,
     /// Segments that left.
@@ -130,9 +133,11 @@ pub struct ConnectionReport {
     /// Segments sent again.
     pub retransmits: u64,
     /// Bytes in them.
-    pub retransmitted_octets: u64,
+    #[serde(rename = "retransmitted_octets")]
+    pub retransmitted_bytes: u64,
     /// Bytes thought lost.
-    pub lost_octets: u64,
+    #[serde(rename = "lost_octets")]
+    pub lost_bytes: u64,
     /// Expirations of the retransmission timer.
     pub timeouts: u32,
     /// Segments that came out of order.
@@ -158,9 +163,9 @@ impl ConnectionReport {
             peer: SocketAddr::from(tuple.remote).to_string(),
             state: info.state.to_string(),
             error: info.error.map(|error| error.to_string()),
-            octets_in: counts.octets_in,
-            octets_out: counts.octets_out,
-            octets_acked: counts.octets_acked,
+            bytes_in: counts.bytes_in,
+            bytes_out: counts.bytes_out,
+            bytes_acked: counts.bytes_acked,
             segments_in: counts.segments_in,
             segments_out: counts.segments_out,
             receive_queue: info.receive_queue,
@@ -178,8 +183,8 @@ impl ConnectionReport {
             min_rtt_us: recovery.min_rtt.map(micros),
             rto_us: micros(recovery.rto),
             retransmits: recovery.retransmitted_segments,
-            retransmitted_octets: recovery.retransmitted_octets,
-            lost_octets: recovery.lost_octets,
+            retransmitted_bytes: recovery.retransmitted_bytes,
+            lost_bytes: recovery.lost_bytes,
             timeouts: recovery.timeouts,
             out_of_order: counts.out_of_order,
             duplicates: counts.duplicates,
@@ -199,7 +204,7 @@ impl ConnectionReport {
         let mut all: Vec<_> = host.tcp().connections().map(|(_, tuple, info)| (*tuple, info)).collect();
         all.sort_by_cached_key(|(tuple, info)| {
             let Info { counts, .. } = info;
-            (Reverse(counts.octets_in + counts.octets_out), SocketAddr::from(tuple.remote))
+            (Reverse(counts.bytes_in + counts.bytes_out), SocketAddr::from(tuple.remote))
         });
         all.iter().take(most).map(|(tuple, info)| Self::new(tuple, info)).collect()
     }

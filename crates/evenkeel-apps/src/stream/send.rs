@@ -34,7 +34,7 @@ pub enum Source {
         /// What they are.
         pattern: Pattern,
         /// How many.
-        octets: u64,
+        bytes: u64,
     },
 }
 
@@ -222,17 +222,17 @@ impl Send {
     fn unwritten(&self) -> &[u8] {
         match &self.source {
             Source::Outside(_) => self.piece.0.get(self.piece.1..).unwrap_or_default(),
-            Source::Pattern { pattern, octets } => {
-                let (from, rest) = (self.tally.written(), octets - self.tally.written());
+            Source::Pattern { pattern, bytes } => {
+                let (from, rest) = (self.tally.written(), bytes - self.tally.written());
                 let run = pattern.from(from);
                 &run[..run.len().min(usize::try_from(rest).unwrap_or(usize::MAX))]
             }
         }
     }
 
-    fn wrote(&mut self, octets: usize) {
-        self.piece.1 += octets;
-        self.tally.written.add(octets as u64);
+    fn wrote(&mut self, bytes: usize) {
+        self.piece.1 += bytes;
+        self.tally.written.add(bytes as u64);
     }
 
     /// Writes what there is room for, up to a turn.

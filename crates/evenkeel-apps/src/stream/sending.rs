@@ -16,7 +16,7 @@ use super::outside::Outside;
 use super::report::{ConnectionReport, TcpReport};
 use super::send::{Drain, Outcome, Send, Source, Tally};
 use super::{Echo, Options, Sink};
-use crate::books::Books;
+use crate::counters::HostCounters;
 use crate::hosted::Hosted;
 use crate::monitor::{Inside, InsideCaptured};
 use crate::serve::{Listening, Running, Served, pair};
@@ -34,9 +34,11 @@ pub struct Sent {
     /// Why not, if the connection was not opened or has failed, or what came back could not be written.
     pub error: Option<String>,
     /// Bytes written.
-    pub octets_out: u64,
+    #[serde(rename = "octets_out")]
+    pub bytes_out: u64,
     /// Bytes read.
-    pub octets_in: u64,
+    #[serde(rename = "octets_in")]
+    pub bytes_in: u64,
     /// Of made-up bytes: whether nothing came back but what was sent.
     pub as_sent: Option<bool>,
     /// The connection, as it was last seen.
@@ -44,7 +46,8 @@ pub struct Sent {
     /// The host's TCP.
     pub tcp: TcpReport,
     /// What the host did.
-    pub books: Books,
+    #[serde(rename = "books")]
+    pub counters: HostCounters,
     /// On a cable: what the other end did.
     pub server: Option<Box<Served>>,
     /// What was captured.
@@ -171,14 +174,14 @@ fn run(
     let last = report(&mut hosted.engine, elapsed);
     elapsed += hosted.farewell(process, tally.ended())?;
     hosted.drain()?;
-    let Sent { tcp, books, .. } = report(&mut hosted.engine, elapsed);
+    let Sent { tcp, counters, .. } = report(&mut hosted.engine, elapsed);
     let Outcome { input, output, .. } = core::mem::take(&mut *tally.outcome());
     let capture = hosted.finish()?;
     let input = input.map(|error| (Way::In, Arc::new(error)));
     let written = output.map(super::Output::finish).unwrap_or(Ok(()));
     let outside = input.or(written.err().map(|error| (Way::Out, Arc::new(error))));
     // What is written last may fail when the connection is over already.
-    Ok(Sent { complete: last.complete && outside.is_none(), tcp, books, capture, outside, ..last })
+    Ok(Sent { complete: last.complete && outside.is_none(), tcp, counters, capture, outside, ..last })
 }
 
 fn sent(
@@ -198,12 +201,12 @@ fn sent(
         connected: tally.connected(),
         complete: tally.ended() && error.is_none(),
         error,
-        octets_out: tally.written(),
-        octets_in: tally.read(),
+        bytes_out: tally.written(),
+        bytes_in: tally.read(),
         as_sent: compares.then(|| !tally.differs()),
         connection,
         tcp: TcpReport::of(engine.host()),
-        books: Books::of(engine.host_mut(), interface, elapsed),
+        counters: HostCounters::of(engine.host_mut(), interface, elapsed),
         server: None,
         capture: None,
         device_failed: engine.failed_device(),

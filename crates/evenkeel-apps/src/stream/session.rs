@@ -103,7 +103,7 @@ impl<'a, 's> Stream<'a, 's> {
     pub fn read(&mut self, to: &mut [u8]) -> Result<Option<usize>, Unavailable> {
         let Some(len) = now(self.system.read(self.socket, to))? else { return Ok(None) };
         self.left = self.left.saturating_sub(len);
-        self.tally.octets_in.add(len as u64);
+        self.tally.bytes_in.add(len as u64);
         self.system.compute(self.work);
         Ok(Some(len))
     }
@@ -115,7 +115,7 @@ impl<'a, 's> Stream<'a, 's> {
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Unavailable> {
         let taken = now(self.system.write(self.socket, data))?.unwrap_or(0);
         self.left = self.left.saturating_sub(taken);
-        self.tally.octets_out.add(taken as u64);
+        self.tally.bytes_out.add(taken as u64);
         Ok(taken)
     }
 

@@ -33,8 +33,8 @@ pub struct Tally {
     pub(super) failed: Count,
     pub(super) timed_out: Count,
     pub(super) requests: Count,
-    pub(super) octets_in: Count,
-    pub(super) octets_out: Count,
+    pub(super) bytes_in: Count,
+    pub(super) bytes_out: Count,
     listening: AtomicBool,
     ended: AtomicBool,
     refused: Mutex<Option<ListenError>>,
@@ -79,14 +79,14 @@ impl Tally {
 
     /// Bytes read.
     #[must_use]
-    pub fn octets_in(&self) -> u64 {
-        self.octets_in.get()
+    pub fn bytes_in(&self) -> u64 {
+        self.bytes_in.get()
     }
 
     /// Bytes written.
     #[must_use]
-    pub fn octets_out(&self) -> u64 {
-        self.octets_out.get()
+    pub fn bytes_out(&self) -> u64 {
+        self.bytes_out.get()
     }
 
     /// Whether it listens.

@@ -37,14 +37,14 @@ impl Attacker {
     /// Sends frames as they are, as fast as the host takes them and no faster, so that every one is taken.
     pub(crate) fn send(&mut self, stand: &Stand, frames: &[Vec<u8>]) {
         for some in frames.chunks(64) {
-            let before = stand.books().ledger.received;
+            let before = stand.counters().ledger.received;
             for frame in some {
                 let frame = self.pool.take_copy(frame).unwrap();
                 self.packet.transmit(frame, &mut self.pool).unwrap();
             }
             self.packet.flush();
             self.packet.reclaim(&mut self.pool, usize::MAX);
-            wait_for("frames", || stand.books().ledger.received >= before + some.len() as u64);
+            wait_for("frames", || stand.counters().ledger.received >= before + some.len() as u64);
         }
     }
 
@@ -82,8 +82,8 @@ pub(crate) fn frame(to: [u8; 6], ethertype: u16, payload: &[u8]) -> Vec<u8> {
 
 /// The checksum of RFC 1071.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
-    let octets = parts.concat();
-    let words = octets.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w.get(1).copied().unwrap_or(0)));
+    let bytes = parts.concat();
+    let words = bytes.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w.get(1).copied().unwrap_or(0)));
     let mut sum: u32 = words.sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -163,7 +163,7 @@ pub(crate) fn echo_request() -> Vec<u8> {
     message
 }
 
-/// Spoils an octet.
+/// Spoils an byte.
 pub(crate) fn spoil(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
     bytes[at] ^= 0x55;
     bytes

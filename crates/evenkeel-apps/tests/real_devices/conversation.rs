@@ -107,7 +107,7 @@ fn ping(stand: &Stand, count: u32, options: &str, target: &str) {
     let before = report.split(" received,").next().unwrap();
     let received: u32 = before.rsplit(' ').next().unwrap().parse().unwrap_or(0);
     // It sends more while it waits for a late one, and may get them as well.
-    assert!(received >= count, "{report}{:?}", stand.books());
+    assert!(received >= count, "{report}{:?}", stand.counters());
     // What ping says of an answer that is not its own data, or comes twice.
     let complaints = ["wrong data byte", "DIFFERENT", "truncated", "DUP!"];
     assert!(!complaints.iter().any(|complaint| report.contains(complaint)), "{report}");
@@ -156,7 +156,7 @@ fn netcat_hears_itself() {
     }
 }
 
-/// Contents that differ from octet to octet and from datagram to datagram.
+/// Contents that differ from byte to byte and from datagram to datagram.
 fn payload(len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(167) ^ (at >> 8) ^ salt) as u8).collect()
 }
@@ -166,7 +166,7 @@ fn datagrams_of_every_kind_of_length_come_back() {
     for (from, to, longest) in [(KERNEL_V4, US_V4, LONGEST_V4), (KERNEL_V6, US_V6, LONGEST_V6)] {
         let socket = client(from);
         let around = |len: usize| len - 2..=len + 2;
-        // The shortest frame, one fragment and two, 8 octets more or less, the longest.
+        // The shortest frame, one fragment and two, 8 bytes more or less, the longest.
         let lengths =
             (0..=20).chain(around(1452)).chain(around(1472)).chain(around(2928)).chain(around(2960));
         let lengths = lengths.chain((4000..longest).step_by(3331)).chain(longest - 9..=longest);
@@ -176,7 +176,7 @@ fn datagrams_of_every_kind_of_length_come_back() {
             let (got, sender) =
                 uninterrupted(|| socket.recv_from(&mut heard)).unwrap_or_else(|e| panic!("{to}, {len}: {e}"));
             assert_eq!(got, len, "{to}");
-            assert!(heard[..got] == sent, "{to}: {len} octets came back changed");
+            assert!(heard[..got] == sent, "{to}: {len} bytes came back changed");
             assert_eq!(sender, SocketAddr::new(to.parse().unwrap(), ECHO));
         }
     }
@@ -210,7 +210,7 @@ fn groups_are_heard(device: &str) {
             let mut heard = vec![0; 1 << 16];
             let (got, sender) =
                 uninterrupted(|| socket.recv_from(&mut heard)).unwrap_or_else(|e| panic!("{to}, {len}: {e}"));
-            assert!(heard[..got] == sent, "{to}, {len} octets");
+            assert!(heard[..got] == sent, "{to}, {len} bytes");
             assert_eq!(sender, SocketAddr::new(us.parse().unwrap(), ECHO), "an answer comes from no group");
         }
     }

@@ -26,9 +26,9 @@ fn engine(link: Link, architecture: Architecture) -> Engine {
 
 /// An idle host sleeps.
 ///
-/// A spinning one would use all of a processor. The bound is generous because a new device is not quite silent (the kernel solicits
-/// routers and reports its groups), because this is a debug build, and because a machine that does other things makes every wake-up
-/// cost more.
+/// A spinning one would use all of a processor. The bound is generous because a new device is not quite
+/// silent (the kernel solicits routers and reports its groups), because this is a debug build, and because a
+/// machine that does other things makes every wake-up cost more.
 pub(crate) fn idle_costs_nothing(link: Link, architecture: Architecture) {
     let mut engine = engine(link, architecture);
     let mut run_for = |time: Duration| {
@@ -47,7 +47,8 @@ fn nothing_is_left_behind(link: Link) {
     let until = engine.clock().now() + Duration::from_millis(100);
     engine.run(until, |_| false).unwrap();
     drop(engine);
-    // Programs that other tests start hold copies of this process's descriptors until they execute: wait for the last of them.
+    // Programs that other tests start hold copies of this process's descriptors until they execute: wait for
+    // the last of them.
     wait_for("no packet socket to be left", || !run("cat /proc/thread-self/net/packet").contains("0003"));
     match link {
         Link::Tap => wait_for("the TAP to be gone", || !attempt("ip link show ek0").0),

@@ -12,7 +12,7 @@ use crate::attacker::{
     sealed_v6, spoil, v6,
 };
 use crate::conversation::echo;
-use crate::stand::{self, Books, Link, Stand, config, wait_for};
+use crate::stand::{self, HostCounters, Link, Stand, config, wait_for};
 use crate::support::{pause, run};
 
 const ECHO: u16 = 7;
@@ -32,8 +32,13 @@ fn still_answers() {
 }
 
 /// Received frames dropped, by reason.
-fn drops(books: &Books) -> BTreeMap<Reason, u64> {
-    books.ledger.drops().map(|(reason, input, _)| (reason, input)).filter(|&(_, input)| input > 0).collect()
+fn drops(counters: &HostCounters) -> BTreeMap<Reason, u64> {
+    counters
+        .ledger
+        .drops()
+        .map(|(reason, input, _)| (reason, input))
+        .filter(|&(_, input)| input > 0)
+        .collect()
 }
 
 /// One kind of attack: its frames, and what each of them ends as.
@@ -45,13 +50,13 @@ pub(crate) fn every_frame_ends_in_a_counted_drop(link: Link, architecture: Archi
     still_answers();
     let mut attacker = Attacker::new(&stand);
     for Attack(what, reason, frames) in attacks(&attacker) {
-        let before = drops(&stand.books()).get(&reason).copied().unwrap_or(0);
+        let before = drops(&stand.counters()).get(&reason).copied().unwrap_or(0);
         attacker.send(&stand, &frames);
-        let count = |books: &Books| drops(books).get(&reason).copied().unwrap_or(0) - before;
+        let count = |counters: &HostCounters| drops(counters).get(&reason).copied().unwrap_or(0) - before;
         // Lazy protocol input may still be under way, and fragments wait a second for their rest.
         let mut now = 0;
         for _ in 0..2500 {
-            now = count(&stand.books());
+            now = count(&stand.counters());
             if now >= frames.len() as u64 {
                 break;
             }
@@ -60,7 +65,7 @@ pub(crate) fn every_frame_ends_in_a_counted_drop(link: Link, architecture: Archi
         // The kernel's own reports of its groups, to routers, are not for us either.
         let chatter = reason == IpDrop::NotLocal.into();
         let all = now == frames.len() as u64 || chatter && now > frames.len() as u64;
-        assert!(all, "{what}, {now} of {}: {:?}", frames.len(), drops(&stand.books()));
+        assert!(all, "{what}, {now} of {}: {:?}", frames.len(), drops(&stand.counters()));
     }
     still_answers();
     let engine = stand.stop();
@@ -222,26 +227,27 @@ fn fragment_attacks(attacker: &Attacker) -> Vec<Attack> {
 pub(crate) fn floods_leave_memory_bounded(link: Link, architecture: Architecture) {
     let stand = Stand::start(link, impatient(architecture), vec![echo(None)], None);
     still_answers();
-    let promised = stand.books().pool.1;
+    let promised = stand.counters().pool.1;
     let mut attacker = Attacker::new(&stand);
     for flood in [fragments(&attacker), askers(&attacker), noise(&attacker)] {
         attacker.send(&stand, &flood);
-        let books = stand.books();
-        assert_eq!(books.pool.1, promised, "no more buffers than before");
+        let counters = stand.counters();
+        assert_eq!(counters.pool.1, promised, "no more buffers than before");
         still_answers();
     }
-    assert!(drops(&stand.books())[&IpDrop::FragmentLimit.into()] > 0);
+    assert!(drops(&stand.counters())[&IpDrop::FragmentLimit.into()] > 0);
     let requests =
         [b"answer me".repeat(100), Vec::new()].map(|text| attacker.v4(&V4::new(UDP).udp(ECHO, &text)));
     for request in requests {
-        let before = stand.books().ledger.delivered;
+        let before = stand.counters().ledger.delivered;
         attacker.flood(&request, 20_000);
         still_answers();
-        let books = stand.books();
-        assert!(books.ledger.delivered > before && books.pool.1 == promised, "{books:?}");
+        let counters = stand.counters();
+        assert!(counters.ledger.delivered > before && counters.pool.1 == promised, "{counters:?}");
     }
-    // What waits in reassembly is given up after a second; what waits for a neighbour that does not exist, after a few.
-    wait_for("every buffer", || stand.books().pool == (promised, promised));
+    // What waits in reassembly is given up after a second; what waits for a neighbour that does not exist,
+    // after a few.
+    wait_for("every buffer", || stand.counters().pool == (promised, promised));
     stand.stop();
 }
 
@@ -273,7 +279,7 @@ fn askers(attacker: &Attacker) -> Vec<Vec<u8>> {
     (0..2000).map(|number| arp(256 + number)).chain((0..500).map(request)).collect()
 }
 
-/// Random octets behind a header that gets them in, or none; repeatable.
+/// Random bytes behind a header that gets them in, or none; repeatable.
 fn noise(attacker: &Attacker) -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move || {

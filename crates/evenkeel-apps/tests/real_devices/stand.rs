@@ -82,19 +82,19 @@ struct Shared {
     stop: AtomicBool,
     /// Set by the test, cleared by the host's thread when it has put down its state.
     asked: AtomicBool,
-    books: Mutex<Option<Books>>,
+    counters: Mutex<Option<HostCounters>>,
 }
 
 /// The state of a running host.
 #[derive(Debug, Clone)]
-pub(crate) struct Books {
+pub(crate) struct HostCounters {
     pub(crate) ledger: Ledger,
     /// Frame buffers free, and promised in all.
     pub(crate) pool: (usize, usize),
 }
 
-impl Books {
-    /// The state of `host`, whose books must balance.
+impl HostCounters {
+    /// The state of `host`, whose counters must balance.
     fn of(host: &Host) -> Self {
         host.check().unwrap();
         Self { ledger: host.ledger().clone(), pool: host.pool() }
@@ -105,7 +105,7 @@ impl Shared {
     /// Whether to stop; puts down the host's state if asked to.
     fn attend(&self, host: &Host) -> bool {
         if self.asked.load(Ordering::Acquire) {
-            *self.books.lock().unwrap() = Some(Books::of(host));
+            *self.counters.lock().unwrap() = Some(HostCounters::of(host));
             self.asked.store(false, Ordering::Release);
         }
         self.stop.load(Ordering::Relaxed)
@@ -166,13 +166,13 @@ impl Stand {
     }
 
     /// The host's state at this moment.
-    pub(crate) fn books(&self) -> Books {
+    pub(crate) fn counters(&self) -> HostCounters {
         self.shared.asked.store(true, Ordering::Release);
         wait_for("the host's state", || {
             assert!(!self.has_ended(), "the host's run has ended");
             !self.shared.asked.load(Ordering::Acquire)
         });
-        self.shared.books.lock().unwrap().take().unwrap()
+        self.shared.counters.lock().unwrap().take().unwrap()
     }
 
     /// Whether the host's run has ended by itself.
@@ -180,7 +180,7 @@ impl Stand {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops the host; gives it as it was then, its books balanced.
+    /// Stops the host; gives it as it was then, its counters balanced.
     pub(crate) fn stop(mut self) -> Engine {
         self.shared.stop.store(true, Ordering::Relaxed);
         let engine = self.thread.take().unwrap().join().unwrap();

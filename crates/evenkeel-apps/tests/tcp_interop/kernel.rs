@@ -5,8 +5,8 @@ use std::path::Path;
 
 use evenkeel_testing::run;
 
-/// Counters of the kernel that must stay zero, whatever the network loses: each counts a segment that should not have been sent, or a connection that
-/// ended as none should.
+/// Counters of the kernel that must stay zero, whatever the network loses: each counts a segment that should
+/// not have been sent, or a connection that ended as none should.
 const NEVER: [&str; 22] = [
     "Tcp.InErrs",
     "Tcp.InCsumErrors",
@@ -50,7 +50,8 @@ pub(crate) fn counters() -> BTreeMap<String, u64> {
 pub(crate) struct Network {
     /// Frames to the kernel that were held back, so that later ones overtook them.
     pub(crate) held_back: u64,
-    /// SYN-ACKs that we sent again because no answer came: if it was the answer that was lost, the kernel has two.
+    /// SYN-ACKs that we sent again because no answer came: if it was the answer that was lost, the kernel has
+    /// two.
     pub(crate) syn_acks_again: u64,
 }
 
@@ -79,12 +80,13 @@ pub(crate) fn check_counters(network: &Network) {
     assert!(counters["Tcp.InSegs"] > 10, "there was something to find");
 }
 
-/// What tshark's experts say of what we sent: no error, and no warning but those that nobody is to blame for, or that [`trace`](crate::trace) has found
-/// to be right.
+/// What tshark's experts say of what we sent: no error, and no warning but those that nobody is to blame for,
+/// or that [`trace`](crate::trace) has found to be right.
 pub(crate) fn check_capture(capture: &Path, loses: bool) {
     let capture = capture.display();
     for source in ["ip.src == 10.77.0.2", "ipv6.src == fd77::2"] {
-        // TCP's own business, not that of putting requests together from segments, which mislikes those sent again with another length.
+        // TCP's own business, not that of putting requests together from segments, which mislikes those sent
+        // again with another length.
         let options = "-o tcp.desegment_tcp_streams:false -q -z";
         let said = tshark(&format!("-r {capture} {options}"), &format!("expert,warn,{source}"));
         let lines = said.lines().filter(|line| !line.contains("====") && !line.trim().is_empty());
@@ -96,7 +98,8 @@ pub(crate) fn check_capture(capture: &Path, loses: bool) {
     }
 }
 
-/// Of a full window nobody is to blame; D-SACKs and resets have been looked at one by one; and of what seems to be out of order, all was sent again.
+/// Of a full window nobody is to blame; D-SACKs and resets have been looked at one by one; and of what seems
+/// to be out of order, all was sent again.
 fn is_fair(line: &str, loses: bool) -> bool {
     let always = [
         "window specified by the receiver is now completely full",
@@ -109,7 +112,8 @@ fn is_fair(line: &str, loses: bool) -> bool {
     always.iter().any(|fair| line.contains(fair)) || loses && line.contains(late)
 }
 
-/// The last argument has blanks. On a machine without a free core tshark may give up for reasons of its own: it is asked three times.
+/// The last argument has blanks. On a machine without a free core tshark may give up for reasons of its own:
+/// it is asked three times.
 pub(crate) fn tshark(arguments: &str, last: &str) -> String {
     let mut said = String::new();
     for _ in 0..3 {

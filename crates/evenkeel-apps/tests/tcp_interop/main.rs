@@ -1,5 +1,5 @@
-//! Our TCP and the kernel's: other people's clients and servers against ours, over devices, without and with loss. Needs root; says aloud if it is
-//! skipped.
+//! Our TCP and the kernel's: other people's clients and servers against ours, over devices, without and with
+//! loss. Needs root; says aloud if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::print_stdout, reason = "what TCP counted is for people")]
 
@@ -19,13 +19,13 @@ use stand::{Stand, Way, in_namespace, lossy, lossy_nearby};
 
 const MIB: u64 = 1 << 20;
 
-/// Octets of a file for transfers.
-fn made_up(path: &Path, octets: u64) {
+/// Bytes of a file for transfers.
+fn made_up(path: &Path, bytes: u64) {
     let mut file = fs::File::create(path).unwrap();
-    let document = Document::new(octets);
+    let document = Document::new(bytes);
     let mut piece = vec![0; 1 << 20];
-    for start in (0..octets).step_by(piece.len()) {
-        let len = (octets - start).min(piece.len() as u64) as usize;
+    for start in (0..bytes).step_by(piece.len()) {
+        let len = (bytes - start).min(piece.len() as u64) as usize;
         document.read(start, &mut piece[..len]);
         std::io::Write::write_all(&mut file, &piece[..len]).unwrap();
     }
@@ -41,14 +41,14 @@ fn same(one: &Path, other: &Path) {
 }
 
 /// curl gets the document, twice over one connection, its head, and the errors.
-fn curl(way: Way, octets: u64) {
+fn curl(way: Way, bytes: u64) {
     in_namespace(move || {
         let files = Scratch::new();
         let (wanted, got) = (files.file("wanted"), files.file("got"));
-        made_up(&wanted, octets);
+        made_up(&wanted, bytes);
         let mut stand = Stand::new(way, &files);
         // A connection for each run of curl.
-        let server = stand.serve(Web::new(Document::new(octets)), 80, 8);
+        let server = stand.serve(Web::new(Document::new(bytes)), 80, 8);
         for host in ["10.77.0.2", "[fd77::2]"] {
             let curl = |more: &str| run(&format!("curl -sS -g --max-time 120 {more}"));
             let got = got.display();
@@ -56,7 +56,7 @@ fn curl(way: Way, octets: u64) {
             same(&wanted, &files.file("got"));
             same(&wanted, &files.file("got.2"));
             let head = curl(&format!("-I http://{host}/"));
-            assert!(head.contains(&format!("Content-Length: {octets}\r\n")), "{head}");
+            assert!(head.contains(&format!("Content-Length: {bytes}\r\n")), "{head}");
             assert!(curl(&format!("-i http://{host}/missing")).starts_with("HTTP/1.1 404"));
             assert!(curl(&format!("-0 -i -o {got} -w %{{http_code}} http://{host}/")).ends_with("200"));
         }
@@ -81,11 +81,11 @@ fn curl_over_a_way_that_loses() {
 }
 
 /// What is sent comes back, by socat and by nc.
-fn echo(way: Way, octets: u64) {
+fn echo(way: Way, bytes: u64) {
     in_namespace(move || {
         let files = Scratch::new();
         let (from, back) = (files.file("from"), files.file("back"));
-        made_up(&from, octets);
+        made_up(&from, bytes);
         let mut stand = Stand::new(way, &files);
         let server = stand.serve(Echo::default(), 7, 4);
         let shell = |line: String| run_shell(&files, &line);
@@ -99,7 +99,7 @@ fn echo(way: Way, octets: u64) {
         }
         let served = stand.ended(server);
         assert_eq!((served.accepted, served.failed), (4, 0));
-        assert_eq!((served.octets_in, served.octets_out), (4 * octets, 4 * octets));
+        assert_eq!((served.bytes_in, served.bytes_out), (4 * bytes, 4 * bytes));
     });
 }
 
@@ -123,23 +123,23 @@ fn echo_over_a_way_that_loses() {
     echo(Way::Emulated(lossy()), MIB);
 }
 
-/// Octets to us, by nc, and from us, to a server of socat's.
-fn bulk(way: Way, octets: u64) {
+/// Bytes to us, by nc, and from us, to a server of socat's.
+fn bulk(way: Way, bytes: u64) {
     in_namespace(move || {
         let files = Scratch::new();
         let (from, back) = (files.file("from"), files.file("back"));
-        made_up(&from, octets);
+        made_up(&from, bytes);
         let mut stand = Stand::new(way, &files);
         let server = stand.serve(Sink::default(), 9, 2);
         for host in ["10.77.0.2", "fd77::2"] {
             run_shell(&files, &format!("nc -N {host} 9 < {}", from.display()));
         }
         let served = stand.ended(server);
-        assert_eq!((served.accepted, served.failed, served.octets_in), (2, 0, 2 * octets));
+        assert_eq!((served.accepted, served.failed, served.bytes_in), (2, 0, 2 * bytes));
         println!("{:?}", served.tcp);
         for host in ["10.77.0.1", "fd77::1"] {
             let sent = stand.send(&from, host, &back, false);
-            assert!(sent.complete && sent.octets_out == octets, "{sent:?}");
+            assert!(sent.complete && sent.bytes_out == bytes, "{sent:?}");
             println!("{:?}", sent.tcp);
             same(&from, &back);
             assert_eq!(sent.tcp.count(Counter::InErrs), 0);
@@ -162,14 +162,16 @@ fn bulk_over_a_way_that_loses() {
     bulk(Way::Emulated(lossy()), 4 * MIB);
 }
 
-/// Fast Open with curl and with the kernel's server: the first connection brings the cookie, the second has data in its SYN.
+/// Fast Open with curl and with the kernel's server: the first connection brings the cookie, the second has
+/// data in its SYN.
 fn fast_open(way: Way) {
     in_namespace(move || {
         let files = Scratch::new();
         let (from, back) = (files.file("from"), files.file("back"));
         made_up(&from, 100_000);
         let mut stand = Stand::new(way, &files);
-        // For clients and for servers, also for those that have not asked for it (the kernel's ip-sysctl.rst).
+        // For clients and for servers, also for those that have not asked for it (the kernel's
+        // ip-sysctl.rst).
         run("sysctl -qw net.ipv4.tcp_fastopen=0x403");
         let server = stand.serve(Web::new(Document::new(100_000)), 80, 4);
         for host in ["10.77.0.2", "[fd77::2]"] {
@@ -188,7 +190,7 @@ fn fast_open(way: Way) {
         assert_eq!(kernel::counters()["TcpExt.TCPFastOpenActive"], 2);
         for host in ["10.77.0.1", "fd77::1"] {
             let sent = stand.send(&from, host, &back, true);
-            assert!(sent.complete && sent.octets_out == 100_000, "{sent:?}");
+            assert!(sent.complete && sent.bytes_out == 100_000, "{sent:?}");
             same(&from, &back);
             assert_eq!(sent.tcp.count(Counter::FastOpenActive), 1, "{sent:?}");
         }

@@ -59,8 +59,9 @@ pub(crate) const fn lossy() -> Conditions {
     }
 }
 
-/// The same on a shorter way, for long transfers: at this loss a window is nine segments, whoever sends (sqrt(3/2p), "The macroscopic behavior of the
-/// TCP congestion avoidance algorithm", Mathis et al., 1997), and a gigabyte takes 80 000 round trips.
+/// The same on a shorter way, for long transfers: at this loss a window is nine segments, whoever sends
+/// (sqrt(3/2p), "The macroscopic behavior of the TCP congestion avoidance algorithm", Mathis et al., 1997),
+/// and a gigabyte takes 80 000 round trips.
 pub(crate) const fn lossy_nearby() -> Conditions {
     Conditions { delay: Duration::from_micros(200), reordering_delay: Duration::from_micros(100), ..lossy() }
 }
@@ -177,13 +178,14 @@ impl Stand {
     /// What was served, when all connections are over; nobody has found anything wrong with it.
     pub(crate) fn ended(&mut self, server: JoinHandle<Served>) -> Streams {
         let served = server.join().unwrap();
-        assert!(served.books.conserved, "{:?}", served.books);
+        assert!(served.counters.conserved, "{:?}", served.counters);
         let streams = served.streams().unwrap().clone();
         self.check(streams.tcp.count(Counter::RetransSegs));
         streams
     }
 
-    /// Sends a file to the kernel's `host`, where it becomes the file `to`. With `fast_open` over a second connection, the first octets in its SYN.
+    /// Sends a file to the kernel's `host`, where it becomes the file `to`. With `fast_open` over a second
+    /// connection, the first bytes in its SYN.
     pub(crate) fn send(&mut self, from: &Path, host: &'static str, to: &Path, fast_open: bool) -> Sent {
         let family = if host.contains(':') { "TCP6-LISTEN" } else { "TCP4-LISTEN" };
         std::fs::write(to, "").unwrap();
@@ -216,7 +218,8 @@ impl Stand {
         sent
     }
 
-    /// Nobody has found anything wrong with what we sent, of which we say that so many segments were sent again.
+    /// Nobody has found anything wrong with what we sent, of which we say that so many segments were sent
+    /// again.
     fn check(&mut self, sent_again: u64) {
         let traffic = self.bridge.as_ref().map(Bridge::traffic);
         if let Some(traffic) = &traffic {

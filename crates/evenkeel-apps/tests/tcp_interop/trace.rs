@@ -74,7 +74,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Where its octets begin: a SYN may have some (RFC 7413).
+    /// Where its bytes begin: a SYN may have some (RFC 7413).
     fn start(&self) -> u64 {
         self.seq + u64::from(self.has(SYN))
     }
@@ -88,7 +88,8 @@ impl<'a> Segment<'a> {
         self.has(FIN).then_some(self.start() + self.len)
     }
 
-    /// The octets that it says have come twice: the first block, if it is acknowledged already or within the second (RFC 2883, 4).
+    /// The bytes that it says have come twice: the first block, if it is acknowledged already or within the
+    /// second (RFC 2883, 4).
     fn dsack(&self) -> Option<(u64, u64)> {
         let &(start, end) = self.sack.first()?;
         let within_second = self.sack.get(1).is_some_and(|&(from, to)| from <= start && end <= to);
@@ -96,7 +97,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Octets of a stream.
+/// Bytes of a stream.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
@@ -191,10 +192,11 @@ impl Conversation {
     }
 }
 
-/// Goes through a capture of our end: timestamps never go back, D-SACKs are true, and resets are for connections that are over.
+/// Goes through a capture of our end: timestamps never go back, D-SACKs are true, and resets are for
+/// connections that are over.
 pub(crate) fn read(capture: &Path) -> Findings {
     let fields = FIELDS.map(|field| format!("-e {field}")).join(" ");
-    // Only TCP: to guess what its octets might mean takes minutes.
+    // Only TCP: to guess what its bytes might mean takes minutes.
     let options = format!("-o tcp.desegment_tcp_streams:false -T fields {fields} -Y");
     let said = tshark(&format!("-r {} {options}", capture.display()), "tcp");
     let (mut conversations, mut findings) = (BTreeMap::<&str, Conversation>::new(), Findings::default());

@@ -53,7 +53,8 @@ pub(crate) struct Arguments {
     /// Router for everything that is not on the link.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Option<IpAddress>,
-    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09 [default: own].
+    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09
+    /// [default: own].
     #[arg(long, value_name = "ADDRESS")]
     mac: Option<Address>,
     /// Bytes of payload in each request.
@@ -116,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     Failure::of_device(flooded.device_failed.as_ref())?;
     match &flooded.receiver {
-        Some(receiver) if !receiver.books.conserved => Err(Failure::unbalanced()),
+        Some(receiver) if !receiver.counters.conserved => Err(Failure::unbalanced()),
         _ => Ok(()),
     }
 }
@@ -226,9 +227,9 @@ fn describe(flooded: &Flooded) -> String {
             receiver.architecture,
             receiver.requests,
             si(receiver.delivered_pps),
-            percent(receiver.books.cpu.idle)
+            percent(receiver.counters.cpu.idle)
         ));
-        for drop in &receiver.books.drops {
+        for drop in &receiver.counters.drops {
             text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
         }
     }

@@ -33,8 +33,8 @@ pub(crate) struct HostArguments {
     /// Router for everything that is not on the link; one for IPv4 and one for IPv6.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Vec<IpAddress>,
-    /// Our hardware address: own (derived from the machine and the name), device (that of packet:NAME, where the network accepts no other), random,
-    /// or one such as 02:00:00:00:00:09 [default: own].
+    /// Our hardware address: own (derived from the machine and the name), device (that of packet:NAME, where
+    /// the network accepts no other), random, or one such as 02:00:00:00:00:09 [default: own].
     #[arg(long, value_name = "ADDRESS")]
     mac: Option<Address>,
     /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].

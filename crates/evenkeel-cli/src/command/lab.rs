@@ -14,9 +14,10 @@ use crate::terminal;
 
 /// Repeat the measurements of the papers that evenkeel is built on.
 ///
-/// Every experiment is a figure or a table of a paper. Most run in virtual time, on a simulated CPU with the costs of the
-/// paper's machine, with each of twenty seeds: the same seeds give the same figures on any machine. Each ends with checks against what the paper
-/// reports, those that something was fitted to apart from those that are predictions.
+/// Every experiment is a figure or a table of a paper. Most run in virtual time, on a simulated CPU with the
+/// costs of the paper's machine, with each of twenty seeds: the same seeds give the same figures on any
+/// machine. Each ends with checks against what the paper reports, those that something was fitted to apart
+/// from those that are predictions.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -57,7 +58,8 @@ struct RunArguments {
     /// Experiments, as `evenkeel lab list` names them; `all` for all of them.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// Run with each of so many seeds, from 1 on. The median counts; spread and share of the seeds with which a check holds are told.
+    /// Run with each of so many seeds, from 1 on. The median counts; spread and share of the seeds with which
+    /// a check holds are told.
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with_all = ["seed", "real"],
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,

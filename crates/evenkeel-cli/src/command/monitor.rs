@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(what) => Err(Failure::Machine(what.clone())),
         None => {
             Failure::of_device(monitored.device_failed.as_ref())?;
-            if monitored.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+            if monitored.counters.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
         }
     }
 }
@@ -222,7 +222,8 @@ impl Arguments {
             None => Ok(None),
             Some(_) if self.writes_to_stdout() && row => usage("standard output is one file"),
             Some(_) if self.writes_to_stdout() && !stdout_takes_a_capture() => usage(
-                "standard output is a terminal, which cannot show a capture; give a file, or a pipe: -w - | tshark -r -",
+                "standard output is a terminal, which cannot show a capture; give a file, or a pipe: -w - | \
+                 tshark -r -",
             ),
             Some(_) if self.writes_to_stdout() => Ok(Some(Target::Stdout)),
             Some(file) if row => {
@@ -301,13 +302,13 @@ impl Reporter {
 
 /// How it goes, in one line.
 fn line(glance: &Glance) -> String {
-    let Glance { elapsed, interval, captured, shed, dropped, discarded, summary } = glance;
+    let Glance { elapsed, interval, captured, missed, dropped, discarded, summary } = glance;
     let mut line = format!("{:>6.1} s  ", elapsed.as_secs_f64());
     line.push_str(&match summary {
         Some(summary) => summary.line(*interval),
         None => format!("{captured} packets captured"),
     });
-    for (frames, what) in [(shed, "by interface"), (dropped, "by queue"), (discarded, "not written")] {
+    for (frames, what) in [(missed, "by interface"), (dropped, "by queue"), (discarded, "not written")] {
         if *frames > 0 {
             line.push_str(&format!("; {frames} dropped {what}"));
         }
@@ -318,13 +319,13 @@ fn line(glance: &Glance) -> String {
 /// The final counters for people, worded as tcpdump words them.
 fn describe(monitored: &Monitored) -> String {
     let wanted = if monitored.filter_in_kernel || monitored.filter.is_none() {
-        monitored.accepted + monitored.shed
+        monitored.accepted + monitored.missed
     } else {
         monitored.accepted
     };
     let mut text = format!("{} packets captured\n{wanted} packets received by filter\n", monitored.captured);
     text.push_str(&format!("{} packets dropped by queue\n", monitored.dropped));
-    text.push_str(&format!("{} packets dropped by interface\n", monitored.shed));
+    text.push_str(&format!("{} packets dropped by interface\n", monitored.missed));
     for (frames, what) in [(monitored.discarded, "not written"), (monitored.unread, "left in the queue")] {
         if frames > 0 {
             text.push_str(&format!("{frames} packets {what}\n"));
@@ -347,7 +348,7 @@ fn describe(monitored: &Monitored) -> String {
             generator.sent,
             si(generator.offered_pps),
             three_digits(monitored.seconds),
-            percent(monitored.books.cpu.idle)
+            percent(monitored.counters.cpu.idle)
         ));
     }
     text

@@ -40,8 +40,8 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     tcp: bool,
     /// With --tcp on cable: bytes that the other end sends over each connection, such as 64k.
-    #[arg(long, value_name = "N", default_value = "64k", value_parser = quantity::count, requires = "tcp", help_heading = "TCP")]
-    octets: u64,
+    #[arg(long, alias = "octets", value_name = "N", default_value = "64k", value_parser = quantity::count, requires = "tcp", help_heading = "TCP")]
+    bytes: u64,
     #[command(flatten)]
     streams: TcpArguments,
     #[command(flatten)]
@@ -63,7 +63,7 @@ Over TCP a peer that sends and does not read is stopped by the window, and costs
 
 Examples:
   evenkeel echo cable --rate 200k --duration 3s
-  evenkeel echo cable --tcp --clients 1000 --octets 1M
+  evenkeel echo cable --tcp --clients 1000 --bytes 1M
 as root, in two terminals:
   evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 --stats-interval 1s --connections
   ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7; echo hello | nc -N 10.77.0.2 7")]
@@ -82,7 +82,7 @@ Links are those of `evenkeel echo --help`.
 
 Examples:
   evenkeel sink cable --rate max
-  evenkeel sink cable --tcp --clients 1 --octets 1G --count 1
+  evenkeel sink cable --tcp --clients 1 --bytes 1G --count 1
   evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --stats-interval 1s
   evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --tcp --connections=100
   evenkeel sink tap:keel0 --group 239.1.2.3 --port 5004
@@ -109,7 +109,7 @@ impl ServeArguments {
         let options =
             service::Options { port, groups: self.group.clone(), work: self.work, echo, count: self.count };
         let load = self.load(&options);
-        let ask = Ask::Octets { octets: self.octets, echoed: echo };
+        let ask = Ask::Bytes { bytes: self.bytes, echoed: echo };
         let task = Task { port, work: self.work, count: self.count, ask };
         let run = Run {
             host: &self.host,

@@ -77,7 +77,8 @@ pub fn wait_for(line: &str) {
     );
 }
 
-/// Sends SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell starts in the background ignores SIGINT at first.
+/// Sends SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell starts in
+/// the background ignores SIGINT at first.
 pub fn signal(child: &Child, signal: &str) {
     // signal(7): of SIGINT, which is 2, the mask has the bit 1.
     let bit = match signal {

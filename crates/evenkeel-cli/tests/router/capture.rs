@@ -50,7 +50,7 @@ fn a_full_disk_does_not_stop_traffic_and_every_frame_is_counted() {
         let capture = &done["capture"];
         let count = |what: &str| capture[what].as_u64().unwrap();
         assert_eq!(count("captured") + count("dropped") + count("discarded"), 4 * 10_000, "{capture}");
-        // A frame of 542 octets takes 576 in the file.
+        // A frame of 542 bytes takes 576 in the file.
         assert!(count("discarded") > 0 && (50..=65_536 / 576).contains(&count("captured")), "{capture}");
         assert_eq!(done["books"]["conserved"], true, "{done}");
     });

@@ -97,7 +97,7 @@ fn two_cores_forward_as_one_router_and_take_over_what_is_read_again() {
     });
 }
 
-/// The books of both hosts, and what is told of them together.
+/// The counters of both hosts, and what is told of them together.
 fn check(done: &Value, cores: &str, reloads: u64) {
     assert_eq!((&done["reloads"], &done["reloads_failed"]), (&reloads.into(), &0.into()), "{done}");
     let each = done["cores"].as_array().unwrap();

@@ -25,7 +25,7 @@ fn pings_of_every_size_come_through() {
     });
 }
 
-/// A link of 1400 octets behind one of 1500.
+/// A link of 1400 bytes behind one of 1500.
 #[test]
 fn a_smaller_mtu_behind_it_is_told_or_cut_to() {
     in_namespace(&[], || {
@@ -121,7 +121,8 @@ fn routes_lead_further_and_nowhere() {
         let (a, b) = hosts();
         b.run("ip addr add 10.9.9.9/32 dev lo");
         let router = Router::start(&format!(
-            "{LINKS} --route 10.9.0.0/16,via=10.0.2.2 --route 10.8.0.0/16,prohibit --route 10.7.0.0/16,blackhole"
+            "{LINKS} --route 10.9.0.0/16,via=10.0.2.2 --route 10.8.0.0/16,prohibit --route \
+             10.7.0.0/16,blackhole"
         ));
         a.run("ping -c 1 -W 5 10.9.9.9");
         for (to, answer) in [("10.8.0.1", "Packet filtered"), ("10.6.0.1", "Net Unreachable")] {

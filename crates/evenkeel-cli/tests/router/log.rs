@@ -11,7 +11,8 @@ fn what_rules_log_is_in_the_file() {
         scratch.write("servers.txt", "# not for us\n10.0.2.2\n");
         let rules = scratch.write(
             "rules.conf",
-            "table <servers> file \"servers.txt\"\nblock log in on lan proto icmp to <servers>\n\npass log in proto icmp6\n",
+            "table <servers> file \"servers.txt\"\nblock log in on lan proto icmp to <servers>\n\npass log \
+             in proto icmp6\n",
         );
         let log = scratch.write("refused.pcapng", "");
         let router = Router::start(&format!("{LINKS} --rules {rules} --log {log}"));

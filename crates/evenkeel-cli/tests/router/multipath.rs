@@ -86,9 +86,8 @@ fn ipv4_goes_by_the_ipv6_gateways_that_the_kernel_says() {
         for to in ["10.9.0.1", "10.9.7.7"] {
             flows_by(&a, &b, to, "h3", "h2");
         }
-        run(
-            "ip route replace 10.9.0.0/16 nexthop via inet6 fd00:3::2 dev r3 weight 1 nexthop via 10.0.2.2 weight 1",
-        );
+        run("ip route replace 10.9.0.0/16 nexthop via inet6 fd00:3::2 dev r3 weight 1 nexthop via 10.0.2.2 \
+             weight 1");
         assert!((0..20).any(|_| spread(&a, &b, "10.9.0.").iter().all(|&packets| packets >= 8)), "both ways");
         let done = router.stop();
         assert_eq!(done["kernel"]["skipped"], 0, "{done}");

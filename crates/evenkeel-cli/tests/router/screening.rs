@@ -13,7 +13,8 @@ fn rules_refuse_what_they_should() {
         let scratch = Scratch::new();
         let rules = scratch.write(
             "rules.conf",
-            "table <b> { 10.0.2.0/24, !10.0.2.77 }\nblock return in on lan proto icmp to <b> icmp-type echoreq\n\
+            "table <b> { 10.0.2.0/24, !10.0.2.77 }\nblock return in on lan proto icmp to <b> icmp-type \
+             echoreq\n\
              block in on lan proto icmp6 to fd00:2::2 label \"quiet\"\n",
         );
         b.run("ip addr add 10.0.2.77/24 dev b1");

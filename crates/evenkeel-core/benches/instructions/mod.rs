@@ -1,8 +1,9 @@
 //! Counting instructions under callgrind, and comparing them with figures that are kept in the tree.
 //!
-//! Instructions are the same whatever else the machine is doing. So that they are also the same in every directory and for every user, the
-//! program is started with an environment of its own, by its name in its own directory. They do depend on the compiler and on which string
-//! functions the C library picks for the processor.
+//! Instructions are the same whatever else the machine is doing. So that they are also the same in every
+//! directory and for every user, the program is started with an environment of its own, by its name in its
+//! own directory. They do depend on the compiler and on which string functions the C library picks for the
+//! processor.
 
 pub(crate) mod kept;
 
@@ -29,8 +30,8 @@ impl Uncounted {
     }
 }
 
-/// Runs this program again, under callgrind, and counts inside the functions whose name has `function` in it: for
-/// one thing of those that the program then says it has handled.
+/// Runs this program again, under callgrind, and counts inside the functions whose name has `function` in it:
+/// for one thing of those that the program then says it has handled.
 pub(crate) fn count(function: &str, arguments: &[&str]) -> Result<f64, Uncounted> {
     let program = env::current_exe().map_err(|_| Uncounted::Failed)?;
     let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {
@@ -43,7 +44,8 @@ pub(crate) fn count(function: &str, arguments: &[&str]) -> Result<f64, Uncounted
         .arg(COUNT_FLAG)
         .args(arguments)
         .current_dir(directory)
-        // Where variables end on the stack, and so how things on it are aligned, depends on how many there are.
+        // Where variables end on the stack, and so how things on it are aligned, depends on how many there
+        // are.
         .env_clear()
         // A string instruction would count once for each byte that it moves.
         .env(

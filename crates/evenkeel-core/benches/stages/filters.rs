@@ -1,4 +1,5 @@
-//! The classic BPF interpreter: five usual filters, as `tcpdump -y EN10MB -dd` compiles them, on UDP frames to port 9.
+//! The classic BPF interpreter: five usual filters, as `tcpdump -y EN10MB -dd` compiles them, on UDP frames
+//! to port 9.
 
 use std::hint::black_box;
 

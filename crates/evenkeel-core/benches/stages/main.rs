@@ -1,12 +1,12 @@
 //! What each stage costs per frame on a real core: nanoseconds, and instructions.
 //!
-//! `cargo bench -p evenkeel-core --bench stages` prints the table; `-- WORD` only the stages with that word in
-//! their names; `-- --check` and `-- --renew` compare instructions with the figures in `benches/instructions`,
-//! and write them.
+//! `cargo bench -p evenkeel-core --bench stages` prints the table; `-- WORD` only the stages with that word
+//! in their names; `-- --check` and `-- --renew` compare instructions with the figures in
+//! `benches/instructions`, and write them.
 //!
-//! Time is the median of many batches, in rounds in which the stages take turns: a noisy minute hits all of them. Instructions are counted by
-//! valgrind; they are the same whatever else the machine is doing, so a change shows in them first. Both are for one frame, with an empty
-//! loop subtracted.
+//! Time is the median of many batches, in rounds in which the stages take turns: a noisy minute hits all of
+//! them. Instructions are counted by valgrind; they are the same whatever else the machine is doing, so a
+//! change shows in them first. Both are for one frame, with an empty loop subtracted.
 #![allow(clippy::unwrap_used, reason = "a benchmark may fail")]
 
 #[path = "../../tests/common/mod.rs"]

@@ -23,7 +23,8 @@ fn run(batch: &mut dyn Batch) {
     batch.run();
 }
 
-/// Nanoseconds per frame of each stage: the median of all its batches, so that those do not count in which the machine did something else.
+/// Nanoseconds per frame of each stage: the median of all its batches, so that those do not count in which
+/// the machine did something else.
 pub(crate) fn time(stages: &mut [Stage]) -> Vec<f64> {
     let mut batches: Vec<Vec<u64>> = vec![Vec::with_capacity(ROUNDS * BATCHES_PER_ROUND); stages.len()];
     for _ in 0..ROUNDS {

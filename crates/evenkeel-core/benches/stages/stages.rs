@@ -24,7 +24,7 @@ use crate::router::Forward;
 
 /// Frames that are measured together.
 pub(crate) const BATCH: usize = 64;
-/// Octets of payload of a datagram: an Ethernet frame of 60 octets over IPv4, the smallest there is.
+/// Bytes of payload of a datagram: an Ethernet frame of 60 bytes over IPv4, the smallest there is.
 pub(crate) const PAYLOAD: usize = 18;
 
 /// The loop around a stage that handles one frame after the other.
@@ -102,8 +102,8 @@ pub(crate) fn all() -> Vec<Stage> {
         Stage::new("receive path: soft-lrp", || Receive::of(Architecture::SoftLrp)).within(200.0),
         Stage::new("receive path: ni-lrp", || Receive::of(Architecture::NiLrp)).within(200.0),
         Stage::new("send path, the cable's copy included", Send::new),
-        Stage::new("capture: 60 octets, 68 kept", || Captures::of(PAYLOAD)),
-        Stage::new("capture: 1514 octets, 68 kept", || Captures::of(1472)),
+        Stage::new("capture: 60 bytes, 68 kept", || Captures::of(PAYLOAD)),
+        Stage::new("capture: 1514 bytes, 68 kept", || Captures::of(1472)),
     ];
     stages.extend(filters::all());
     stages.extend(crate::tcp::stages());

@@ -1,5 +1,6 @@
-//! What stands beside TCP's connections: each stage among few and among many that are idle. The two are to cost the same, in instructions;
-//! in time, what is touched once in a while may have left the processor's caches.
+//! What stands beside TCP's connections: each stage among few and among many that are idle. The two are to
+//! cost the same, in instructions; in time, what is touched once in a while may have left the processor's
+//! caches.
 
 use std::hint::black_box;
 

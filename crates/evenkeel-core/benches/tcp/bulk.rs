@@ -10,7 +10,7 @@ use crate::meter::{Meter, Scenario};
 
 /// Segments that are on their way at most.
 const CABLE: usize = 64;
-/// Octets that the programs write and read at a time.
+/// Bytes that the programs write and read at a time.
 const CHUNK: usize = 16 << 10;
 
 pub(crate) struct Bulk {

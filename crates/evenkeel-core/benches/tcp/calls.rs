@@ -1,4 +1,5 @@
-//! Many short conversations: a request and its response, on connections that are there, or each on one made for it.
+//! Many short conversations: a request and its response, on connections that are there, or each on one made
+//! for it.
 
 use std::hint::black_box;
 

@@ -10,9 +10,9 @@ use evenkeel_core::tcp::{
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{IpAddress, IpEndpoint, Ipv4Address};
 
-/// What Ethernet frames of 1500 octets leave for TCP's header options and data.
+/// What Ethernet frames of 1500 bytes leave for TCP's header options and data.
 pub(crate) const MSS: u16 = 1_460;
-/// Octets of data in a full segment, which has timestamps.
+/// Bytes of data in a full segment, which has timestamps.
 pub(crate) const PAYLOAD: usize = 1_448;
 const ROOM: usize = 2_048;
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
@@ -21,7 +21,8 @@ const HTTP: ListenAt = ListenAt { address: None, port: PORT };
 /// As an ordinary host may have before anything waits for TIME-WAIT to end.
 const PORTS: u32 = 50_000;
 
-/// Who is at each end of a connection: the client's address differs from one to the next when it has no more ports.
+/// Who is at each end of a connection: the client's address differs from one to the next when it has no more
+/// ports.
 fn client(n: u32) -> IpEndpoint {
     let address = Ipv4Address::from_bits(0x0a01_0000 + n / PORTS);
     IpEndpoint::new(address.into(), (10_000 + n % PORTS) as u16)
@@ -33,14 +34,14 @@ fn server() -> IpEndpoint {
 
 /// Segments on their way, each in a frame's place.
 pub(crate) struct Cable {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Between whom, and how long.
     segments: Vec<(FourTuple, usize)>,
 }
 
 impl Cable {
     fn new(segments: usize) -> Self {
-        Self { octets: vec![0; segments * ROOM], segments: Vec::with_capacity(segments) }
+        Self { bytes: vec![0; segments * ROOM], segments: Vec::with_capacity(segments) }
     }
 
     fn is_full(&self) -> bool {
@@ -56,7 +57,7 @@ impl Cable {
     pub(crate) fn fill(&mut self, endpoint: &mut Endpoint, now: Instant) {
         while !self.is_full() {
             let start = self.segments.len() * ROOM;
-            let Some(sent) = endpoint.poll_transmit(now, &mut self.octets[start..start + ROOM]) else {
+            let Some(sent) = endpoint.poll_transmit(now, &mut self.bytes[start..start + ROOM]) else {
                 return;
             };
             self.segments.push((sent.tuple, sent.len));
@@ -78,7 +79,7 @@ impl Cable {
                 mss: MSS,
                 lane: Lane::default(),
             };
-            endpoint.input(&self.octets[n * ROOM..][..len], &packet, now);
+            endpoint.input(&self.bytes[n * ROOM..][..len], &packet, now);
             after(endpoint);
         }
     }

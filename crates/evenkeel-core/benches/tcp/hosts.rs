@@ -1,4 +1,5 @@
-//! Many short conversations between the programs of two hosts on a cable: the same as [`calls`](crate::calls), and all that a host does for it.
+//! Many short conversations between the programs of two hosts on a cable: the same as
+//! [`calls`](crate::calls), and all that a host does for it.
 
 use core::fmt;
 

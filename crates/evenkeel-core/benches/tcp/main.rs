@@ -1,12 +1,14 @@
-//! What TCP costs on a real core: alone, as two endpoints with memory between them, without IP, links or a scheduler; and as part of two hosts on a cable.
+//! What TCP costs on a real core: alone, as two endpoints with memory between them, without IP, links or a
+//! scheduler; and as part of two hosts on a cable.
 //!
-//! `cargo bench -p evenkeel-core --bench tcp` prints the table; `-- WORD` only the scenarios with that word in
-//! their names; `-- --profile NAME` just runs one, for a profiler; `-- --check` and `-- --renew` compare
+//! `cargo bench -p evenkeel-core --bench tcp` prints the table; `-- WORD` only the scenarios with that word
+//! in their names; `-- --profile NAME` just runs one, for a profiler; `-- --check` and `-- --renew` compare
 //! instructions with the figures in `benches/instructions`, and write them.
 //!
-//! Both ends are in one thread and take turns, so each is measured apart: what a core could do that had only this end to run. Time is the median of
-//! many turns, in rounds in which the scenarios alternate: a noisy minute hits all of them. Instructions are counted by valgrind; they are the
-//! same whatever else the machine is doing.
+//! Both ends are in one thread and take turns, so each is measured apart: what a core could do that had only
+//! this end to run. Time is the median of many turns, in rounds in which the scenarios alternate: a noisy
+//! minute hits all of them. Instructions are counted by valgrind; they are the same whatever else the machine
+//! is doing.
 #![allow(clippy::unwrap_used, reason = "a benchmark may fail")]
 
 mod bulk;

@@ -1,4 +1,5 @@
-//! The network adaptor in front of an end: steering or demultiplexing on the one side, the rings of its host on the other.
+//! The network adaptor in front of an end: steering or demultiplexing on the one side, the rings of its host
+//! on the other.
 
 use core::sync::atomic::{Ordering, fence};
 use core::task::Waker;
@@ -7,20 +8,21 @@ use std::sync::{Arc, OnceLock, mpsc};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::options::Options;
-use super::ring::{Inlet, Outlet, ring};
+use super::ring::{RingConsumer, RingProducer, ring};
 use super::transmit::{Completion, Left, TransmitRing};
 use crate::demux::{Change, Class, Table, steering_hash};
 use crate::frame::Pool;
 use crate::id::ChannelId;
 use crate::interface::{Demultiplexer, RxQueue};
 
-/// Channels that an adaptor which demultiplexes can have. Each rings its bell once per arming, so the bell has room for all.
+/// Channels that an adaptor which demultiplexes can have. Each rings its bell once per arming, so the bell
+/// has room for all.
 const CHANNELS_MAX: usize = 1 << 16;
 
 /// What a host tells the adaptor that demultiplexes for it.
 #[derive(Debug)]
 enum Command {
-    Open(ChannelId, Inlet),
+    Open(ChannelId, RingProducer),
     Close(ChannelId),
     Update(Change),
 }
@@ -29,7 +31,7 @@ enum Command {
 #[derive(Debug)]
 pub(super) struct Demux {
     table: Table,
-    pub(super) channels: Vec<Option<Inlet>>,
+    pub(super) channels: Vec<Option<RingProducer>>,
     control: mpsc::Receiver<Command>,
     doorbell: Producer<ChannelId>,
     pub(super) closed: Closed,
@@ -38,7 +40,7 @@ pub(super) struct Demux {
 /// What is known of channels that are no more.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
-    pub(super) shed: u64,
+    pub(super) missed: u64,
     /// Put into the ring, but closed before the host took them.
     pub(super) unread: u64,
 }
@@ -56,7 +58,7 @@ impl Demux {
                 }
                 Command::Close(ChannelId(id)) => {
                     if let Some(inlet) = self.channels.get_mut(id as usize).and_then(Option::take) {
-                        self.closed.shed += inlet.shared.shed.0.load(Ordering::Relaxed);
+                        self.closed.missed += inlet.shared.missed.0.load(Ordering::Relaxed);
                         self.closed.unread += inlet.unread();
                     }
                 }
@@ -65,7 +67,7 @@ impl Demux {
         }
     }
 
-    fn channel(&mut self, bytes: &[u8]) -> Option<(u32, &mut Inlet)> {
+    fn channel(&mut self, bytes: &[u8]) -> Option<(u32, &mut RingProducer)> {
         let id = match self.table.classify(bytes) {
             Class::Channel(id) => id,
             Class::FirstFragment(id, key) => {
@@ -83,7 +85,7 @@ impl Demux {
 #[derive(Debug)]
 pub(super) struct Adaptor {
     pub(super) mtu: usize,
-    pub(super) queues: Vec<Inlet>,
+    pub(super) queues: Vec<RingProducer>,
     /// Rings that got frames since the doorbells were last rung; channels are counted after the queues.
     touched: Vec<u32>,
     pub(super) demultiplexer: Option<Demux>,
@@ -122,7 +124,8 @@ impl Adaptor {
     pub(super) fn complete(&self, count: u64) {
         self.left.0.fetch_add(count, Ordering::Release);
         fence(Ordering::SeqCst);
-        // A host asks for the interrupts of all its rings when it halts; one whose adaptor demultiplexes asks by channel.
+        // A host asks for the interrupts of all its rings when it halts; one whose adaptor demultiplexes asks
+        // by channel.
         let asked =
             self.demultiplexer.is_some() | self.queues.iter().fold(false, |any, q| any | q.interrupt());
         if let (true, Some(waker)) = (asked, self.waker.get()) {
@@ -149,7 +152,8 @@ impl Adaptor {
             if inlet.interrupt() {
                 wake = true;
                 if let Some(demultiplexer) = &mut self.demultiplexer {
-                    // A channel rings once per arming and the host arms only what it has answered, so there is room.
+                    // A channel rings once per arming and the host arms only what it has answered, so there
+                    // is room.
                     let _ = demultiplexer.doorbell.push(ChannelId(number));
                 }
             }
@@ -163,7 +167,7 @@ impl Adaptor {
 /// The host's side of its adaptor.
 #[derive(Debug)]
 pub(super) struct Rings {
-    pub(super) queues: Vec<Outlet>,
+    pub(super) queues: Vec<RingConsumer>,
     pub(super) control: Option<Control>,
     pub(super) waker: Arc<OnceLock<Waker>>,
     pub(super) transmit: Option<TransmitRing>,

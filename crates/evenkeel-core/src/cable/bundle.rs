@@ -12,8 +12,8 @@ pub struct Bundle {
     ends: Vec<End>,
 }
 
-/// An interface with `queues` queues, one at least: its outside end as `outside` says, and for each host the end with its own queues,
-/// receive and transmit, as `inside` says.
+/// An interface with `queues` queues, one at least: its outside end as `outside` says, and for each host the
+/// end with its own queues, receive and transmit, as `inside` says.
 #[must_use]
 pub fn bundle(outside: &Options, inside: &Options, queues: usize) -> (Bundle, Vec<End>) {
     let (ends, hosts) = (0..queues.max(1)).map(|_| pair(outside.clone(), inside.clone())).unzip();
@@ -35,7 +35,8 @@ impl Bundle {
         self.ends.get_mut(queue).is_some_and(|end| end.send(frame))
     }
 
-    /// Sends a frame to a queue, whatever its flow: no promise is made where traffic arrives that is not of any flow.
+    /// Sends a frame to a queue, whatever its flow: no promise is made where traffic arrives that is not of
+    /// any flow.
     pub fn send_to(&mut self, queue: usize, frame: &[u8]) -> bool {
         self.ends.get_mut(queue).is_some_and(|end| end.send(frame))
     }

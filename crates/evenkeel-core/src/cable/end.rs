@@ -17,7 +17,7 @@ pub struct WireCounters {
     /// Put into a ring, and taken from it or still there.
     pub accepted: u64,
     /// Shed because the ring was full, or left in a channel's ring when that was closed.
-    pub shed: u64,
+    pub missed: u64,
     /// Classified by the adaptor as nobody's.
     pub discarded: u64,
 }
@@ -57,8 +57,8 @@ impl End {
         self.peer.deliver(frame)
     }
 
-    /// Says that `count` further frames that were received here have left the other end, if that was opened with [`Completion::ByPeer`](super::Completion::ByPeer).
-    /// Its host is woken to reclaim them if it halts.
+    /// Says that `count` further frames that were received here have left the other end, if that was opened
+    /// with [`Completion::ByPeer`](super::Completion::ByPeer). Its host is woken to reclaim them if it halts.
     pub fn complete(&mut self, count: u64) {
         self.peer.complete(count);
     }
@@ -73,11 +73,12 @@ impl End {
     pub fn sent(&self) -> WireCounters {
         let queues = self.peer.queues.iter();
         let channels = self.peer.demultiplexer.iter().flat_map(|d| d.channels.iter().flatten());
-        let shed: u64 = queues.chain(channels).map(|inlet| inlet.shared.shed.0.load(Ordering::Relaxed)).sum();
-        let closed = self.peer.demultiplexer.as_ref().map_or((0, 0), |d| (d.closed.shed, d.closed.unread));
+        let missed: u64 =
+            queues.chain(channels).map(|inlet| inlet.shared.missed.0.load(Ordering::Relaxed)).sum();
+        let closed = self.peer.demultiplexer.as_ref().map_or((0, 0), |d| (d.closed.missed, d.closed.unread));
         WireCounters {
             accepted: self.peer.accepted - closed.1,
-            shed: shed + closed.0 + closed.1,
+            missed: missed + closed.0 + closed.1,
             discarded: self.peer.discarded,
         }
     }
@@ -230,8 +231,8 @@ mod tests {
         let mut pool = Pool::with_limit(16);
         b.attach(&mut pool).unwrap();
         assert_eq!((0..6).filter(|_| a.send(&frame_to(7))).count(), 4);
-        assert_eq!(a.sent(), WireCounters { accepted: 4, shed: 2, discarded: 0 });
-        assert_eq!(b.queue(0).shed(), 2);
+        assert_eq!(a.sent(), WireCounters { accepted: 4, missed: 2, discarded: 0 });
+        assert_eq!(b.queue(0).missed(), 2);
         let frame = b.queue_mut(0).take(&mut pool).unwrap();
         assert_eq!(frame.bytes(), frame_to(7));
         assert!(!a.send(&frame_to(7)), "the buffer has not come back");

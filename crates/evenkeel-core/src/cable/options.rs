@@ -10,7 +10,7 @@ pub struct Options {
     pub name: String,
     /// Hardware address.
     pub address: EthernetAddress,
-    /// Largest IP packet in octets. Default 1500.
+    /// Largest IP packet in bytes. Default 1500.
     pub mtu: usize,
     /// Receive rings. Default 1.
     pub queues: usize,

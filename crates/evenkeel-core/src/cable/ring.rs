@@ -13,12 +13,12 @@ const REFILL_BATCH_MAX: usize = 32;
 
 /// What the two halves of a ring share besides frames.
 ///
-/// Each field has cache lines of its own: the sender counts what it sheds millions of times a second, and must not take from the
-/// host's core a line that the host needs.
+/// Each field has cache lines of its own: the sender counts what it sheds millions of times a second, and
+/// must not take from the host's core a line that the host needs.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) armed: OwnLine<AtomicBool>,
-    pub(super) shed: OwnLine<AtomicU64>,
+    pub(super) missed: OwnLine<AtomicU64>,
 }
 
 /// Two lines, because processors fetch them in pairs.
@@ -28,7 +28,7 @@ pub(super) struct OwnLine<T>(pub(super) T);
 
 /// The sender's half of a receive ring.
 #[derive(Debug)]
-pub(super) struct Inlet {
+pub(super) struct RingProducer {
     ring: Producer<Frame>,
     fill: Consumer<Frame>,
     pub(super) shared: Arc<Shared>,
@@ -37,7 +37,7 @@ pub(super) struct Inlet {
 
 /// The host's half of a receive ring.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct RingConsumer {
     ring: Consumer<Frame>,
     fill: Producer<Frame>,
     pub(super) shared: Arc<Shared>,
@@ -45,17 +45,18 @@ pub(super) struct Outlet {
     fetched: usize,
     /// Buffers not given back yet.
     pub(super) missing: usize,
-    /// How many are given back at a time. Each time costs a cache line that the sender's core has, so it pays to do it seldom.
+    /// How many are given back at a time. Each time costs a cache line that the sender's core has, so it pays
+    /// to do it seldom.
     refill_batch: usize,
 }
 
-pub(super) fn ring(pkts: usize) -> (Inlet, Outlet) {
+pub(super) fn ring(pkts: usize) -> (RingProducer, RingConsumer) {
     let (frames_in, frames_out) = RingBuffer::new(pkts);
     let (fill_in, fill_out) = RingBuffer::new(pkts);
     let shared = Arc::new(Shared::default());
     (
-        Inlet { ring: frames_in, fill: fill_out, shared: Arc::clone(&shared), touched: false },
-        Outlet {
+        RingProducer { ring: frames_in, fill: fill_out, shared: Arc::clone(&shared), touched: false },
+        RingConsumer {
             ring: frames_out,
             fill: fill_in,
             shared,
@@ -66,12 +67,12 @@ pub(super) fn ring(pkts: usize) -> (Inlet, Outlet) {
     )
 }
 
-impl Inlet {
+impl RingProducer {
     /// Copies a frame into one of the receiver's buffers. Returns whether there was one.
     pub(super) fn put(&mut self, bytes: &[u8]) -> bool {
         let Ok(mut frame) = self.fill.pop() else {
             // Only this side writes the counter.
-            self.shared.shed.0.store(self.shared.shed.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            self.shared.missed.0.store(self.shared.missed.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return false;
         };
         // A frame too long for a buffer arrives as an empty one, and is dropped as truncated.
@@ -86,18 +87,20 @@ impl Inlet {
         (self.ring.buffer().capacity() - self.ring.slots()) as u64
     }
 
-    /// Whether the receiver asked for an interrupt, and frames are there. Clears the request. To be called after a fence.
+    /// Whether the receiver asked for an interrupt, and frames are there. Clears the request. To be called
+    /// after a fence.
     pub(super) fn interrupt(&self) -> bool {
         self.shared.armed.0.load(Ordering::Relaxed) && self.shared.armed.0.swap(false, Ordering::Relaxed)
     }
 }
 
-impl Outlet {
+impl RingConsumer {
     pub(super) fn capacity_pkts(&self) -> usize {
         self.ring.buffer().capacity()
     }
 
-    /// Gives the adaptor buffers for those that have come up as frames: all that are missing, or as many as `pool` has.
+    /// Gives the adaptor buffers for those that have come up as frames: all that are missing, or as many as
+    /// `pool` has.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
         let give = self.missing.min(pool.available());
         // There is room: the ring and its buffers are as many as this ring is long.
@@ -109,11 +112,12 @@ impl Outlet {
 
 /// Frames whose headers are fetched at a time: a processor waits for no more lines at once.
 const FETCH_PKTS: usize = 8;
-/// Where the second of the cache lines that hold a frame's headers has begun: those of Ethernet, IPv4 and TCP with timestamps are 66 octets.
+/// Where the second of the cache lines that hold a frame's headers has begun: those of Ethernet, IPv4 and TCP
+/// with timestamps are 66 bytes.
 const HEADERS: usize = 64;
 
-/// Loads octets of frames that the other core has written, and does nothing with them: their cache lines come over side by side, instead of one after the
-/// other as each frame is handled.
+/// Loads bytes of frames that the other core has written, and does nothing with them: their cache lines come
+/// over side by side, instead of one after the other as each frame is handled.
 fn begin_to_fetch(frames: &[Frame]) {
     for frame in frames {
         let bytes = frame.bytes();
@@ -121,7 +125,7 @@ fn begin_to_fetch(frames: &[Frame]) {
     }
 }
 
-impl RxQueue for Outlet {
+impl RxQueue for RingConsumer {
     fn pending(&self) -> usize {
         self.ring.slots()
     }
@@ -146,7 +150,8 @@ impl RxQueue for Outlet {
 
     fn arm(&mut self) -> bool {
         self.shared.armed.0.store(true, Ordering::Relaxed);
-        // Pairs with the fence of `Adaptor::ring_doorbells`: either this side sees the frame or the other sees the flag.
+        // Pairs with the fence of `Adaptor::ring_doorbells`: either this side sees the frame or the other
+        // sees the flag.
         fence(Ordering::SeqCst);
         let waiting = !self.ring.is_empty();
         if waiting {
@@ -155,11 +160,11 @@ impl RxQueue for Outlet {
         waiting
     }
 
-    fn coming(&self) -> u64 {
+    fn buffered(&self) -> u64 {
         0
     }
 
-    fn shed(&self) -> u64 {
-        self.shared.shed.0.load(Ordering::Relaxed)
+    fn missed(&self) -> u64 {
+        self.shared.missed.0.load(Ordering::Relaxed)
     }
 }

@@ -13,8 +13,8 @@ pub enum Completion {
     /// At once: there is neither a transmit ring nor a transmit interrupt.
     #[default]
     AtOnce,
-    /// When the other end says so ([`End::complete`](super::End::complete)). Until then, and until the host has reclaimed it, the frame's
-    /// buffer occupies a descriptor of the transmit ring.
+    /// When the other end says so ([`End::complete`](super::End::complete)). Until then, and until the host
+    /// has reclaimed it, the frame's buffer occupies a descriptor of the transmit ring.
     ByPeer,
 }
 

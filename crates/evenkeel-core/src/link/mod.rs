@@ -268,8 +268,8 @@ impl Links {
     }
 
     /// Frames that receive rings hold back for the moment.
-    pub(crate) fn coming(&self) -> u64 {
-        self.rings().map(RxQueue::coming).sum()
+    pub(crate) fn buffered(&self) -> u64 {
+        self.rings().map(RxQueue::buffered).sum()
     }
 
     fn rings(&self) -> impl Iterator<Item = &dyn RxQueue> {
@@ -346,9 +346,9 @@ impl Links {
     }
 
     /// Frames that its ring had no room for.
-    fn shed(&self, port: Port) -> u64 {
+    fn missed(&self, port: Port) -> u64 {
         match (port.side, self.link(port.interface)) {
-            (Side::Receive(queue), Some(link)) => link.interface.queue(queue).shed(),
+            (Side::Receive(queue), Some(link)) => link.interface.queue(queue).missed(),
             _ => 0,
         }
     }
@@ -364,7 +364,7 @@ impl Links {
     /// What has come to a port and not been taken from it: what waits, and what its ring had no room for.
     /// Both are reasons to interrupt.
     fn come(&self, port: Port) -> u64 {
-        self.waiting(port) as u64 + self.shed(port)
+        self.waiting(port) as u64 + self.missed(port)
     }
 
     /// If the handler of the port only sets a flag.
@@ -499,8 +499,8 @@ impl Links {
         // Asking what the ring had no room for may take a system call.
         if !more && self.flags(port).is_some() {
             // The flag is cleared: what has come since it was looked at interrupts again.
-            let shed = self.shed(port);
-            self.flags_mut().into_iter().for_each(|flags| flags.note(port.source, shed));
+            let missed = self.missed(port);
+            self.flags_mut().into_iter().for_each(|flags| flags.note(port.source, missed));
         }
         poller.served(port.source, done, more, now);
     }
@@ -572,8 +572,8 @@ impl Links {
         cx.poller.enqueued(QueueId::Output(id), link.output.gate(), waiting, Sources::ALL, cx.now);
     }
 
-    /// Hands over to every interface what it has descriptors for. Those that cannot send, and will not say when they
-    /// can, are tried again after a while.
+    /// Hands over to every interface what it has descriptors for. Those that cannot send, and will not say
+    /// when they can, are tried again after a while.
     pub(crate) fn start_all(&mut self, cx: &mut Cx<'_>) {
         for (link, number) in self.links.iter_mut().zip(0..) {
             link.start(InterfaceId(number), cx);

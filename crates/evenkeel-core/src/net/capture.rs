@@ -1,7 +1,7 @@
 //! Capture queues: sightings on the way in and out, and the calls that read them.
 
 use super::state::Net;
-use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Sighting};
+use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Tapped};
 use crate::config::Config;
 use crate::drop::QueueDrop;
 use crate::frame::Frame;
@@ -14,7 +14,8 @@ use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
 
-/// The packet monitors, with all that a sighting changes: apart from the interfaces, in one of which the frame may lie.
+/// The packet monitors, with all that a tapped changes: apart from the interfaces, in one of which the frame
+/// may lie.
 pub(super) struct Monitors<'a> {
     queues: &'a [SocketId],
     sockets: &'a mut [Option<Descriptor>],
@@ -28,17 +29,17 @@ pub(super) struct Monitors<'a> {
 impl Monitors<'_> {
     /// Shows a frame to all of them. What is sent is fed by nothing that could be held back.
     #[inline]
-    pub(super) fn see(&mut self, sighting: &Sighting<'_>, fed_by: Sources) {
+    pub(super) fn see(&mut self, tapped: &Tapped<'_>, fed_by: Sources) {
         let queues = self.queues;
         for &id in queues {
-            self.show(id, sighting, fed_by);
+            self.show(id, tapped, fed_by);
         }
     }
 
     #[inline]
-    fn show(&mut self, id: SocketId, sighting: &Sighting<'_>, fed_by: Sources) {
+    fn show(&mut self, id: SocketId, tapped: &Tapped<'_>, fed_by: Sources) {
         let Some(Some(Descriptor::Capture(capture))) = self.sockets.get_mut(id.0 as usize) else { return };
-        let outcome = capture.see(sighting);
+        let outcome = capture.see(tapped);
         if outcome == Outcome::NotShown {
             return;
         }
@@ -47,7 +48,7 @@ impl Monitors<'_> {
             return;
         }
         let (gate, waiting) = capture.gate();
-        self.poller.enqueued(QueueId::Socket(id), gate, waiting, self.config.scope(fed_by), sighting.at);
+        self.poller.enqueued(QueueId::Socket(id), gate, waiting, self.config.scope(fed_by), tapped.at);
         self.ledger.duplicated += 1;
         match outcome {
             Outcome::NotShown | Outcome::NotWanted => {}
@@ -78,21 +79,21 @@ impl Net {
     }
 
     /// Shows a received frame to all packet monitors.
-    pub(super) fn sight_received(
+    pub(super) fn tap_received(
         &mut self,
         interface: InterfaceId,
         frame: &Frame,
         fed_by: Sources,
         at: Instant,
     ) {
-        let sighting = Sighting { interface, at, sent: false, bytes: frame.bytes(), note: &frame.noted() };
-        self.monitors().1.see(&sighting, fed_by);
+        let tapped = Tapped { interface, at, sent: false, bytes: frame.bytes(), note: &frame.noted() };
+        self.monitors().1.see(&tapped, fed_by);
     }
 
     /// Shows a frame that is sent to all packet monitors.
-    pub(super) fn sight_sent(&mut self, interface: InterfaceId, frame: &Frame, at: Instant) {
-        let sighting = Sighting { interface, at, sent: true, bytes: frame.bytes(), note: &frame.noted() };
-        self.monitors().1.see(&sighting, Sources::NONE);
+    pub(super) fn tap_sent(&mut self, interface: InterfaceId, frame: &Frame, at: Instant) {
+        let tapped = Tapped { interface, at, sent: true, bytes: frame.bytes(), note: &frame.noted() };
+        self.monitors().1.see(&tapped, Sources::NONE);
     }
 
     fn capture_of(&mut self, id: SocketId, owner: ProcessId) -> Option<&mut CaptureQueue> {

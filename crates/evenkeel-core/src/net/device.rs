@@ -1,7 +1,7 @@
 //! Units of device work: interrupts, the polling thread, demultiplexing into channels.
 
 use super::state::Net;
-use crate::capture::Sighting;
+use crate::capture::Tapped;
 use crate::channel::SegmentKind;
 use crate::demux::Class;
 use crate::drop::{QueueDrop, TcpDrop, UdpDrop};
@@ -24,8 +24,8 @@ impl Net {
         links.interrupt_served(port, &mut cx);
     }
 
-    /// One turn of the polling thread: part of the callback of one source, at most its quota. Interfaces take turns, and so do
-    /// the receive and transmit sides of each.
+    /// One turn of the polling thread: part of the callback of one source, at most its quota. Interfaces take
+    /// turns, and so do the receive and transmit sides of each.
     pub(crate) fn poll(&mut self, now: Instant) {
         let (links, mut cx) = self.links(now);
         let Some((port, left)) = links.begin_poll(&mut cx) else { return };
@@ -67,14 +67,15 @@ impl Net {
         let (links, mut cx) = self.links(now);
         let Some(frame) = links.take(port.interface, queue, &mut cx) else { return false };
         if !self.captures.is_empty() {
-            self.sight_received(port.interface, &frame, Sources::one(port.source), now);
+            self.tap_received(port.interface, &frame, Sources::one(port.source), now);
         }
         self.after_device(port, frame, now);
         true
     }
 
-    /// Shows at most `limit` frames of a ring to the packet monitors where they lie, and drops them: all there is to do for a host that only
-    /// listens. Says how many there were; none, also, if the ring shows nothing.
+    /// Shows at most `limit` frames of a ring to the packet monitors where they lie, and drops them: all
+    /// there is to do for a host that only listens. Says how many there were; none, also, if the ring shows
+    /// nothing.
     fn tap_ring(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> usize {
         let fed_by = Sources::one(port.source);
         let held_back = self.links.held_back(port);
@@ -82,8 +83,8 @@ impl Net {
         let Some(ring) = links.ring_mut(port.interface, queue) else { return 0 };
         let seen = ring.look(limit, &mut |bytes, note| {
             monitors.work.add(Work::Receive);
-            let sighting = Sighting { interface: port.interface, at: now, sent: false, bytes, note };
-            monitors.see(&sighting, fed_by);
+            let tapped = Tapped { interface: port.interface, at: now, sent: false, bytes, note };
+            monitors.see(&tapped, fed_by);
             held_back.is_empty() || !monitors.poller.stops(port.source)
         });
         self.links.count_received(port.interface, seen as u64, &mut self.ledger);
@@ -223,13 +224,13 @@ impl Net {
 
     /// Whether a channel on an interface interrupts.
     pub(crate) fn has_channel_interrupt(&self) -> bool {
-        !self.rung.is_empty() || self.links.has_channel_interrupt()
+        !self.pending_interrupts.is_empty() || self.links.has_channel_interrupt()
     }
 
     /// The interrupt of a channel on an interface: wakes its receiver, nothing more.
     pub(crate) fn channel_interrupt(&mut self) {
         self.work.add(Work::Interrupt);
-        let next = self.rung.pop_front().or_else(|| self.links.next_channel_interrupt());
+        let next = self.pending_interrupts.pop_front().or_else(|| self.links.next_channel_interrupt());
         let Some(id) = next else { return };
         if let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
             return self.activate(id, feed);

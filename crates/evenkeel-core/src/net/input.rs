@@ -1,4 +1,5 @@
-//! Units of protocol input, wherever the architecture does it: software interrupt, polling thread, receive call, daemon, idle level.
+//! Units of protocol input, wherever the architecture does it: software interrupt, polling thread, receive
+//! call, daemon, idle level.
 
 use super::state::Net;
 use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
@@ -11,7 +12,8 @@ use crate::stack::{Datagram, Endpoint, Received};
 use crate::time::Instant;
 use crate::work::Work;
 
-/// Frames of a channel that one receive call looks at, at most: a flood of frames that deliver nothing must not make it endless.
+/// Frames of a channel that one receive call looks at, at most: a flood of frames that deliver nothing must
+/// not make it endless.
 const FRAMES_PER_RECEIVE: usize = 64;
 
 impl Net {
@@ -173,7 +175,7 @@ impl Net {
         } else {
             self.links.count_received(interface, 1, &mut self.ledger);
             self.work.add(Work::Receive);
-            self.sight_received(interface, &frame, Sources::NONE, now);
+            self.tap_received(interface, &frame, Sources::NONE, now);
         }
         Some((interface, frame))
     }
@@ -202,7 +204,8 @@ impl Net {
         !self.active.is_empty()
     }
 
-    /// Idle-level processing: protocol input for one frame, so that laziness adds no delay when the core has nothing else to do.
+    /// Idle-level processing: protocol input for one frame, so that laziness adds no delay when the core has
+    /// nothing else to do.
     pub(crate) fn idle_input(&mut self, now: Instant) {
         let Some(id) = self.active.pop_front() else { return };
         let room = self

@@ -24,11 +24,11 @@ impl Net {
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let plan = self.plan_for(&mut *interface, plan)?;
-        let promised_pkts = self.pool.capacity();
-        let rings = match self.promise_rings(&mut *interface, plan) {
+        let reserved_pkts = self.pool.capacity();
+        let rings = match self.reserve_rings(&mut *interface, plan) {
             Ok(rings) => rings,
             Err(error) => {
-                self.pool.shrink(self.pool.capacity() - promised_pkts);
+                self.pool.shrink(self.pool.capacity() - reserved_pkts);
                 return Err(error);
             }
         };
@@ -95,14 +95,14 @@ impl Net {
     /// Promises the buffers that another interface needs: its own, those of its transmit queue, and for each
     /// channel those of one more ring, or of the queue in the host's memory if this is the first interface
     /// that leaves demultiplexing to the host. Opens its rings.
-    fn promise_rings(
+    fn reserve_rings(
         &mut self,
         interface: &mut dyn Interface,
         plan: Plan,
     ) -> Result<Rings, AddInterfaceError> {
         let (before, after) = (self.links.places(), self.links.places_with(plan));
         let channels = self.channels.iter().flatten();
-        let more = channels.map(|channel| channel.promised_pkts(after) - channel.promised_pkts(before)).sum();
+        let more = channels.map(|channel| channel.reserved_pkts(after) - channel.reserved_pkts(before)).sum();
         self.pool.grow(self.config.transmit_queue_pkts()).map_err(AddInterfaceError::NoMemory)?;
         self.pool.grow(more).map_err(AddInterfaceError::NoMemory)?;
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
@@ -110,7 +110,7 @@ impl Net {
             return self.open_rings_on(interface);
         }
         if plan.is_lazy() && self.tcp.is_used() {
-            self.promise_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
+            self.reserve_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
         }
         Ok(Rings::new())
     }
@@ -142,7 +142,7 @@ impl Net {
             if channel.feed.is_none() {
                 self.disarmed.push(id);
             } else if channel.arm() {
-                self.rung.push_back(id);
+                self.pending_interrupts.push_back(id);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Everything of a host but its processes: interfaces, channels, sockets, protocol state, and the units of work on them.
+//! Everything of a host but its processes: interfaces, channels, sockets, protocol state, and the units of
+//! work on them.
 
 mod capture;
 mod device;

@@ -29,8 +29,8 @@ impl Net {
         Ok(())
     }
 
-    /// Puts frames that protocol work has produced into the transmit queues, and hands them to the interfaces. To be called at the end of
-    /// every unit.
+    /// Puts frames that protocol work has produced into the transmit queues, and hands them to the
+    /// interfaces. To be called at the end of every unit.
     pub(crate) fn transmit(&mut self, now: Instant) {
         if self.links.out().is_empty() {
             return;
@@ -49,7 +49,7 @@ impl Net {
         }
         let (links, mut cx) = self.links(now);
         if links.make_room(id, &mut cx) && !self.captures.is_empty() {
-            self.sight_sent(id, &frame, now);
+            self.tap_sent(id, &frame, now);
         }
         let (links, mut cx) = self.links(now);
         links.enqueue(id, frame, &mut cx);

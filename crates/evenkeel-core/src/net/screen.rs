@@ -62,7 +62,8 @@ impl Net {
         self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
     }
 
-    /// Whether a process reads the channel to screen what is in it, and so does the IP input of that. The forwarding daemon rests meanwhile.
+    /// Whether a process reads the channel to screen what is in it, and so does the IP input of that. The
+    /// forwarding daemon rests meanwhile.
     pub(super) fn is_screened(&self, channel: ChannelId) -> bool {
         self.screen.is_some() && self.forward_channel == Some(channel)
     }
@@ -99,7 +100,8 @@ impl Net {
         self.with_stack(now, |stack, io| stack.forward(transit, io));
     }
 
-    /// Takes a packet from the screening queue and does with it as `decide` says. Returns whether there was one.
+    /// Takes a packet from the screening queue and does with it as `decide` says. Returns whether there was
+    /// one.
     pub(crate) fn screen(
         &mut self,
         id: SocketId,
@@ -124,7 +126,8 @@ impl Net {
         }
     }
 
-    /// Takes a packet from the screening queue to be judged later, and shows it. Returns whether there was one, and room for it.
+    /// Takes a packet from the screening queue to be judged later, and shows it. Returns whether there was
+    /// one, and room for it.
     pub(crate) fn show_screened(&mut self, id: SocketId, now: Instant, see: impl FnOnce(&Transit)) -> bool {
         let room =
             matches!(self.descriptor(id), Some(Descriptor::Screen(s)) if s.judging.len() < s.queue.limit());

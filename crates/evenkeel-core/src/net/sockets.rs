@@ -36,13 +36,13 @@ impl Net {
         mut channel: Channel,
         binding: Binding,
     ) -> Result<ChannelId, BindError> {
-        let promised_pkts = channel.promised_pkts(self.links.places());
-        self.pool.grow(promised_pkts).map_err(BindError::NoMemory)?;
+        let reserved_pkts = channel.reserved_pkts(self.links.places());
+        self.pool.grow(reserved_pkts).map_err(BindError::NoMemory)?;
         let id = self.free_channel_id();
         if self.links.has_demultiplexer() {
             if !self.open_rings(id, &mut channel) {
                 self.close_rings(id);
-                self.pool.shrink(promised_pkts);
+                self.pool.shrink(reserved_pkts);
                 return Err(BindError::NoRing);
             }
             self.disarmed.push(id);
@@ -87,7 +87,8 @@ impl Net {
         self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.close(id));
     }
 
-    /// The gate of a queue that device work fills: it gives feedback if that is configured, and if there is input to be held back.
+    /// The gate of a queue that device work fills: it gives feedback if that is configured, and if there is
+    /// input to be held back.
     pub(super) fn gate(&self, limit_pkts: usize) -> Gate {
         let held_back = self.config.plan_for(false).device == DeviceWork::Polled
             || self.config.alternatives.limit_interrupts;
@@ -97,7 +98,8 @@ impl Net {
         }
     }
 
-    /// How full the queue is that a process reads, or the channel in front of it: in percent. One that gives no feedback counts as empty.
+    /// How full the queue is that a process reads, or the channel in front of it: in percent. One that gives
+    /// no feedback counts as empty.
     pub(crate) fn filled_percent(&self, id: SocketId) -> u8 {
         let Some(descriptor) = self.descriptor(id) else { return 0 };
         let channel = match descriptor {
@@ -135,7 +137,8 @@ impl Net {
         Some(descriptor)
     }
 
-    /// Opens a socket. Bound to a multicast group it joins the group, and shares the channel of the sockets that have.
+    /// Opens a socket. Bound to a multicast group it joins the group, and shares the channel of the sockets
+    /// that have.
     pub(crate) fn bind(
         &mut self,
         owner: Option<ProcessId>,
@@ -176,7 +179,8 @@ impl Net {
         Ok(id)
     }
 
-    /// Lets the socket receive from the channel of `address` and its port, which is opened if there is none yet.
+    /// Lets the socket receive from the channel of `address` and its port, which is opened if there is none
+    /// yet.
     pub(super) fn receive_at(
         &mut self,
         id: SocketId,
@@ -222,7 +226,8 @@ impl Net {
         self.receive_at(id, Some(group), Some(group))?;
         self.each_interface(
             |stack, interface, io| {
-                // A group that an interface cannot join (no address of that family) is simply not received there.
+                // A group that an interface cannot join (no address of that family) is simply not received
+                // there.
                 let _ = stack.join(group, interface, io);
             },
             now,
@@ -294,7 +299,7 @@ impl Net {
         if channel.has_rings() {
             self.close_rings(id);
         }
-        self.pool.shrink(channel.promised_pkts(self.links.places()));
+        self.pool.shrink(channel.reserved_pkts(self.links.places()));
         self.poller.forget(QueueId::Channel(id));
         self.active.retain(|&c| c != id);
         self.disarmed.retain(|&c| c != id);
@@ -337,7 +342,8 @@ impl Net {
         self.channels.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// A process goes to sleep on a descriptor: its channels are armed. Returns whether it is ready after all.
+    /// A process goes to sleep on a descriptor: its channels are armed. Returns whether it is ready after
+    /// all.
     pub(crate) fn arm_socket(&mut self, id: SocketId, process: ProcessId) -> bool {
         let Some(owner) = self.descriptor(id).map(Descriptor::owner) else { return true };
         if owner != Some(process) || self.is_ready_to_wait_for(id) {
@@ -347,7 +353,8 @@ impl Net {
         false
     }
 
-    /// Whether there is something to be had from a descriptor. If not, what comes from now on will raise its bits.
+    /// Whether there is something to be had from a descriptor. If not, what comes from now on will raise its
+    /// bits.
     pub(crate) fn is_ready_to_wait_for(&mut self, id: SocketId) -> bool {
         match self.descriptor(id) {
             None => true,
@@ -361,7 +368,8 @@ impl Net {
         }
     }
 
-    /// Whether a process has events. If not, each of its descriptors that was heard of since is looked at again, and will be heard of.
+    /// Whether a process has events. If not, each of its descriptors that was heard of since is looked at
+    /// again, and will be heard of.
     fn has_events(&mut self, process: ProcessId) -> bool {
         while self.ready.events_len(process) == 0 {
             let Some(id) = self.ready.next_unchecked(process) else { return false };
@@ -379,7 +387,8 @@ impl Net {
         true
     }
 
-    /// Arms the channels that a descriptor is read from, under the lazy architectures. Returns whether frames wait.
+    /// Arms the channels that a descriptor is read from, under the lazy architectures. Returns whether frames
+    /// wait.
     fn arm_channels_of(&mut self, id: SocketId) -> bool {
         if !self.plan.is_lazy() {
             return false;

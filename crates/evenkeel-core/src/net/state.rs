@@ -61,7 +61,7 @@ pub(crate) struct Net {
     /// Channels on interfaces whose interrupt is not enabled.
     pub(super) disarmed: Vec<ChannelId>,
     /// Channels that raised their interrupt.
-    pub(super) rung: VecDeque<ChannelId>,
+    pub(super) pending_interrupts: VecDeque<ChannelId>,
     pub(super) neighbor_channel: Option<ChannelId>,
     pub(super) control_channel: Option<ChannelId>,
     pub(super) fragment_channel: Option<ChannelId>,
@@ -101,7 +101,7 @@ impl Net {
             ip_queue_gate: Gate::open(),
             active: VecDeque::new(),
             disarmed: Vec::new(),
-            rung: VecDeque::new(),
+            pending_interrupts: VecDeque::new(),
             neighbor_channel: None,
             control_channel: None,
             fragment_channel: None,
@@ -138,7 +138,7 @@ impl Net {
     /// A channel of traffic without sockets, before there is any interface.
     pub(super) fn open_daemon_channel(&mut self, binding: Binding) -> Result<ChannelId, PoolLimit> {
         let channel = self.new_channel();
-        self.pool.grow(channel.promised_pkts(self.links.places()))?;
+        self.pool.grow(channel.reserved_pkts(self.links.places()))?;
         let id = self.free_channel_id();
         self.install(id, channel, binding);
         Ok(id)
@@ -173,7 +173,7 @@ impl Net {
         (links, Cx { now, pool, ledger, work, poller, deadlines })
     }
 
-    // --- Time and books ---
+    // --- Time and counters ---
 
     /// Sets the timers of the parts that only say when they next have something to do.
     pub(crate) fn note_deadlines(&mut self) {
@@ -189,15 +189,15 @@ impl Net {
         self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
     }
 
-    /// Sets the timers that may change when time is charged: those of the limits of input, and that of the fragments,
-    /// which come to a ring on an adaptor while a unit runs.
+    /// Sets the timers that may change when time is charged: those of the limits of input, and that of the
+    /// fragments, which come to a ring on an adaptor while a unit runs.
     pub(crate) fn note_charge(&mut self) {
         self.deadlines.set(Deadline::Limit, self.poller.limit_deadline());
         self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
     }
 
-    /// Whether all of them are set as they should be. Rings on an adaptor fill by themselves: of those nobody knows
-    /// between two calls.
+    /// Whether all of them are set as they should be. Rings on an adaptor fill by themselves: of those nobody
+    /// knows between two calls.
     pub(crate) fn has_noted_deadlines(&self) -> bool {
         let poller = [
             (Deadline::Feedback, self.poller.feedback_deadline()),
@@ -209,8 +209,8 @@ impl Net {
         fragments && parts.into_iter().all(|(who, deadline)| self.deadlines.of(who) == deadline)
     }
 
-    /// When to look at the special fragment channel, if there is anything in it, though the core is too busy for
-    /// the idle level to look.
+    /// When to look at the special fragment channel, if there is anything in it, though the core is too busy
+    /// for the idle level to look.
     fn fragments_deadline(&self) -> Instant {
         let waiting = self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(|c| !c.is_empty());
         if waiting { self.next_fragment_look } else { Instant::NEVER }
@@ -260,7 +260,8 @@ impl Net {
         }
     }
 
-    /// Enables every interrupt. Returns whether something is pending after all, so that the core must not halt.
+    /// Enables every interrupt. Returns whether something is pending after all, so that the core must not
+    /// halt.
     pub(crate) fn arm(&mut self) -> bool {
         let mut pending = self.links.arm(&self.poller);
         let mut disarmed = core::mem::take(&mut self.disarmed);
@@ -271,7 +272,8 @@ impl Net {
                 pending = true;
                 return false;
             }
-            // Not listed while the idle level could not take anything: the core would go round and round instead of halting.
+            // Not listed while the idle level could not take anything: the core would go round and round
+            // instead of halting.
             if waiting && self.idle_could_take(id) {
                 self.list(id);
                 pending = true;

@@ -13,8 +13,8 @@ struct Closed<Q> {
 
 /// The queues whose gates are closed, and what is inhibited for them.
 ///
-/// The timeout of an inhibition does not run during a `slice`: a callback that goes on though inhibited, and the sources it is of. Until it is
-/// over the consumer has no time of the core to show that it is not hung.
+/// The timeout of an inhibition does not run during a `slice`: a callback that goes on though inhibited, and
+/// the sources it is of. Until it is over the consumer has no time of the core to show that it is not hung.
 #[derive(Debug)]
 pub(super) struct Inhibitions<Q> {
     timeout: Duration,

@@ -8,7 +8,8 @@ use crate::time::{Duration, Instant};
 pub struct CycleLimit {
     /// Accounting period. The paper has 10 ms.
     pub period: Duration,
-    /// Share of the period, in percent, after which input is inhibited until the period ends or the core is idle.
+    /// Share of the period, in percent, after which input is inhibited until the period ends or the core is
+    /// idle.
     pub percent: u8,
 }
 
@@ -46,7 +47,8 @@ impl Budget {
         over
     }
 
-    /// The next period begins with the next work, so that none gets what is left of one period and all of another.
+    /// The next period begins with the next work, so that none gets what is left of one period and all of
+    /// another.
     pub(super) fn reset(&mut self) {
         self.used = Duration::ZERO;
         self.period_ends = Instant::ZERO;

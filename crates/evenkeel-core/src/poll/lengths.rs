@@ -1,12 +1,14 @@
-//! Scheduling by the length of queues (Massalin and Pu's Synthesis kernel; TOCS 1997, section 10): the fuller the queues that a thread fills,
-//! the less of the core it gets. Marks and a timeout are the cruder form of it.
+//! Scheduling by the length of queues (Massalin and Pu's Synthesis kernel; TOCS 1997, section 10): the fuller
+//! the queues that a thread fills, the less of the core it gets. Marks and a timeout are the cruder form of
+//! it.
 
 use super::cycle::{Budget, CycleLimit};
 use super::limit::Limit;
 use crate::time::{Duration, Instant};
 
-/// Leaves the taking in of packets that share of each period that the fullest queue it fills leaves: nothing but one unit of work if that is
-/// full, so that a hung consumer does not stop input for longer than a period.
+/// Leaves the taking in of packets that share of each period that the fullest queue it fills leaves: nothing
+/// but one unit of work if that is full, so that a hung consumer does not stop input for longer than a
+/// period.
 ///
 /// What a period finds of older packets shows when the first new one joins them.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! The polling thread's policies: round robin with quota, feedback from full queues, the cycle limit; and what the paper names beside them.
+//! The polling thread's policies: round robin with quota, feedback from full queues, the cycle limit; and
+//! what the paper names beside them.
 //!
 //! Source: Mogul and Ramakrishnan, *Eliminating receive livelock*, TOCS 1997, sections 5.1, 6.4 to 7 and 10.
 

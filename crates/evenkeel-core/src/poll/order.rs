@@ -3,24 +3,28 @@
 use super::sources::{SourceId, Sources};
 use crate::time::Duration;
 
-/// Weights of the real-time tasks that serve devices, as in Calaveras (TOCS 1997, section 10): each receive ring has one, and so has each
-/// transmit side. While several of them want the core it is theirs in proportion to these.
+/// Weights of the real-time tasks that serve devices, as in Calaveras (TOCS 1997, section 10): each receive
+/// ring has one, and so has each transmit side. While several of them want the core it is theirs in
+/// proportion to these.
 ///
-/// Interrupt handlers only set a flag then, and their interrupts stay enabled. So every frame may interrupt, also one that the ring sheds: there
-/// is no livelock *as long as* frames are further apart than one handler takes.
+/// Interrupt handlers only set a flag then, and their interrupts stay enabled. So every frame may interrupt,
+/// also one that the ring sheds: there is no livelock *as long as* frames are further apart than one handler
+/// takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskWeights {
     /// Of a receive ring, at least 1.
     pub receive: u16,
-    /// Of the transmit side of an interface, at least 1. Too small a weight lets frames die in the output queue.
+    /// Of the transmit side of an interface, at least 1. Too small a weight lets frames die in the output
+    /// queue.
     pub transmit: u16,
 }
 
 /// The order in which sources are served.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Receive and transmit sides take turns, and so do the sources of each side among themselves. Where the one side has got to does not
-    /// depend on the other: else, of two rings that an inhibition stops, the one behind the transmit side that went on would always be next.
+    /// Receive and transmit sides take turns, and so do the sources of each side among themselves. Where the
+    /// one side has got to does not depend on the other: else, of two rings that an inhibition stops, the one
+    /// behind the transmit side that went on would always be next.
     RoundRobin {
         /// The side served last, 0 for receive rings.
         side: usize,
@@ -63,7 +67,8 @@ pub(super) struct Tasks {
     weights: TaskWeights,
     /// CPU time, in nanoseconds by weight, of each source.
     had: Box<[u64; Sources::MAX]>,
-    /// What the task that was served last had had. One that has had less for want of work makes no claim to the rest.
+    /// What the task that was served last had had. One that has had less for want of work makes no claim to
+    /// the rest.
     virtual_time: u64,
 }
 

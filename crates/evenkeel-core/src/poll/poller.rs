@@ -11,8 +11,8 @@ use super::sources::{SourceId, Sources};
 use super::ticks::{Sampler, TickSampling};
 use crate::time::{Duration, Instant};
 
-/// Frames of a callback that takes no heed of a full queue: enough that the others' packets among them get on, few enough that these find the
-/// time to read them.
+/// Frames of a callback that takes no heed of a full queue: enough that the others' packets among them get
+/// on, few enough that these find the time to read them.
 const SLICE_PKTS: usize = 8;
 
 /// A callback that has begun and may go on.
@@ -86,22 +86,26 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self
     }
 
-    /// The same with input also limited by the length of queues, in periods of so long ([`FeedbackBy::Length`](super::FeedbackBy::Length)).
+    /// The same with input also limited by the length of queues, in periods of so long
+    /// ([`FeedbackBy::Length`](super::FeedbackBy::Length)).
     #[must_use]
     pub fn with_queue_lengths(mut self, period: Duration) -> Self {
         self.limits.push(Box::new(QueueShare::new(period)));
         self
     }
 
-    /// The same with sources served by weight instead of round robin, and interrupts that stay enabled while they are.
+    /// The same with sources served by weight instead of round robin, and interrupts that stay enabled while
+    /// they are.
     #[must_use]
     pub fn with_tasks(self, weights: TaskWeights) -> Self {
         Self { order: Order::Weighted(Tasks::new(weights)), ..self }
     }
 
-    /// Registers a source; its interrupt is enabled. Sources are numbered from 0. `None` when there are [`Sources::MAX`] already.
+    /// Registers a source; its interrupt is enabled. Sources are numbered from 0. `None` when there are
+    /// [`Sources::MAX`] already.
     ///
-    /// Feedback and the cycle limit hold back `input` only: the transmit side goes on, or buffers would never come back.
+    /// Feedback and the cycle limit hold back `input` only: the transmit side goes on, or buffers would never
+    /// come back.
     pub fn register(&mut self, input: bool) -> Option<SourceId> {
         if usize::from(self.registered) >= Sources::MAX {
             return None;
@@ -134,8 +138,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.enabled.without(self.held_back())
     }
 
-    /// The interrupt handler: notes that the source wants service and disables its interrupt. At most once per polling episode; the handlers
-    /// of real-time tasks leave it enabled.
+    /// The interrupt handler: notes that the source wants service and disables its interrupt. At most once
+    /// per polling episode; the handlers of real-time tasks leave it enabled.
     pub fn interrupt(&mut self, source: SourceId) {
         if !matches!(self.order, Order::Weighted(_)) {
             self.enabled = self.enabled.without(Sources::one(source));
@@ -149,7 +153,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         !self.servable().is_empty()
     }
 
-    /// The same if the core has nothing else to do: then limits have nobody to protect, and only queues hold sources back.
+    /// The same if the core has nothing else to do: then limits have nobody to protect, and only queues hold
+    /// sources back.
     #[must_use]
     pub fn is_runnable_when_idle(&self) -> bool {
         !self.wants.without(self.inputs.and(self.queues.sources())).is_empty() || self.is_runnable()
@@ -171,8 +176,9 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         !self.may_finish(source) && self.held_back().contains(source)
     }
 
-    /// Lets the next callback of each of `sources` finish, of eight frames at most, whatever it fills: what came behind packets for a
-    /// hung consumer gets its turn, and not one frame of all traffic for each timeout.
+    /// Lets the next callback of each of `sources` finish, of eight frames at most, whatever it fills: what
+    /// came behind packets for a hung consumer gets its turn, and not one frame of all traffic for each
+    /// timeout.
     pub fn grant(&mut self, sources: Sources) {
         self.granted = self.granted.union(sources);
         // One that an inhibition stopped does not go on: the next one begins.
@@ -184,7 +190,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.granted = self.granted.without(Sources::one(source));
     }
 
-    /// The source to serve now, how many frames it may still give in this callback, and whether the callback begins here.
+    /// The source to serve now, how many frames it may still give in this callback, and whether the callback
+    /// begins here.
     pub fn turn(&mut self, now: Instant) -> Option<(SourceId, usize, bool)> {
         self.roll(now);
         let servable = self.servable();
@@ -199,7 +206,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         Some((source, left_pkts, true))
     }
 
-    /// The callback took `pkts` frames, and says whether the source has `more`. A source with no more gets its interrupt back.
+    /// The callback took `pkts` frames, and says whether the source has `more`. A source with no more gets
+    /// its interrupt back.
     pub fn served(&mut self, source: SourceId, pkts: usize, more: bool, now: Instant) {
         let left_pkts = self.callback.map_or(0, |callback| callback.left_pkts.saturating_sub(pkts));
         if !more {
@@ -217,7 +225,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.callback_over(source);
     }
 
-    /// A frame that this thread took in died on its way out, all its work for nothing: what a dynamic quota goes by.
+    /// A frame that this thread took in died on its way out, all its work for nothing: what a dynamic quota
+    /// goes by.
     pub fn wasted(&mut self) {
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.wasted();
@@ -269,8 +278,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.queues.end(queue);
     }
 
-    /// Ends the inhibitions whose timeout has passed, one call each, and the cycle limit's period. Returns a queue whose gate to reopen,
-    /// and the sources that were inhibited for it.
+    /// Ends the inhibitions whose timeout has passed, one call each, and the cycle limit's period. Returns a
+    /// queue whose gate to reopen, and the sources that were inhibited for it.
     pub fn expire(&mut self, now: Instant) -> Option<(Q, Sources)> {
         self.roll(now);
         let expired = self.queues.expire(self.slice(), now);
@@ -310,7 +319,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.limits.iter().map(|limit| limit.next_deadline()).fold(Instant::NEVER, Instant::min)
     }
 
-    /// Charges time that has passed; `takes_in` says whether packets were taken in meanwhile. Past a limit, input is inhibited at once.
+    /// Charges time that has passed; `takes_in` says whether packets were taken in meanwhile. Past a limit,
+    /// input is inhibited at once.
     pub fn charge(&mut self, elapsed: Duration, takes_in: bool) {
         for limit in &mut self.limits {
             limit.charge(elapsed, takes_in);

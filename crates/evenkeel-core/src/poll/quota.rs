@@ -5,7 +5,8 @@
 pub enum Quota {
     /// So many frames. The paper finds 8 the best.
     Fixed(usize),
-    /// No quota: a callback returns when its ring is empty. Under overload the transmit side then never gets its turn: for experiments.
+    /// No quota: a callback returns when its ring is empty. Under overload the transmit side then never gets
+    /// its turn: for experiments.
     Unlimited,
     /// Set by feedback, just below the onset of livelock, from 2 to 64. The paper leaves this as future work.
     Dynamic,
@@ -19,9 +20,10 @@ impl Default for Quota {
 
 /// The controller of [`Quota::Dynamic`].
 ///
-/// A quota is too large when frames die *after* their input work was done, because the transmit side gets its turn too seldom: that is the
-/// one unequivocal sign, and it is the onset of livelock. It is too small when callbacks use all of it and nothing of that kind happens: then
-/// each frame pays more of the round's overhead than it must. So: additive increase by one frame after [`Dynamic::PATIENCE`] full callbacks
+/// A quota is too large when frames die *after* their input work was done, because the transmit side gets its
+/// turn too seldom: that is the one unequivocal sign, and it is the onset of livelock. It is too small when
+/// callbacks use all of it and nothing of that kind happens: then each frame pays more of the round's
+/// overhead than it must. So: additive increase by one frame after [`Dynamic::PATIENCE`] full callbacks
 /// without waste, and a quarter less as soon as there is any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dynamic {

@@ -1,6 +1,7 @@
 //! What a polling thread serves.
 
-/// What a polling thread serves: the receive ring of one queue of one interface, or the transmit side of an interface.
+/// What a polling thread serves: the receive ring of one queue of one interface, or the transmit side of an
+/// interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u16);
 
@@ -46,7 +47,8 @@ impl Sources {
         Self(self.0 & other.0)
     }
 
-    /// The first source of the set whose number is at least `from`, or else the first of all: whose turn it is.
+    /// The first source of the set whose number is at least `from`, or else the first of all: whose turn it
+    /// is.
     #[must_use]
     pub const fn next(self, from: u16) -> Option<SourceId> {
         let later = if from < Self::MAX as u16 { self.0 >> from << from } else { 0 };

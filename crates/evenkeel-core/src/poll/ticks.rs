@@ -1,10 +1,12 @@
-//! A limit for those without a cycle counter (TOCS 1997, section 5.1): look at each clock tick what the core is at.
+//! A limit for those without a cycle counter (TOCS 1997, section 5.1): look at each clock tick what the core
+//! is at.
 
 use super::limit::Limit;
 use crate::time::{Duration, Instant};
 
-/// Inhibits input when several clock ticks in a row find the core taking packets in. Cruder than [`super::CycleLimit`]: it does not see what
-/// fits between two ticks, and what runs in step with the clock it sees always or never.
+/// Inhibits input when several clock ticks in a row find the core taking packets in. Cruder than
+/// [`super::CycleLimit`]: it does not see what fits between two ticks, and what runs in step with the clock
+/// it sees always or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TickSampling {
     /// Time from one tick to the next.

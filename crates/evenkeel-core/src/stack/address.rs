@@ -55,8 +55,8 @@ impl Attachment {
 /// The interface identifier of a hardware address (RFC 4291 appendix A), behind fe80::/64.
 pub(crate) fn link_local_of(hardware: EthernetAddress) -> Ipv6Cidr {
     let [a, b, c, d, e, f] = hardware.0;
-    let octets = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
-    Ipv6Cidr::new(Ipv6Address::from(octets), 64)
+    let bytes = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+    Ipv6Cidr::new(Ipv6Address::from(bytes), 64)
 }
 
 /// The group that neighbours ask for `address` (RFC 4291 2.7.1).
@@ -90,8 +90,8 @@ pub(super) fn is_martian_v6(source: Ipv6Address) -> bool {
     source.is_multicast() || source.is_loopback() || source.to_ipv4_mapped().is_some()
 }
 
-/// Whether no packet that a router forwards bears `address`, as source or destination (RFC 1812 4.2.2.11 and 5.3.7,
-/// RFC 4291 2.5.2, 2.5.3, 2.5.5.2).
+/// Whether no packet that a router forwards bears `address`, as source or destination (RFC 1812 4.2.2.11 and
+/// 5.3.7, RFC 4291 2.5.2, 2.5.3, 2.5.5.2).
 pub(crate) fn is_reserved(address: &IpAddress) -> bool {
     match *address {
         IpAddress::Ipv4(address) => address.is_unspecified() || is_martian_v4(address),

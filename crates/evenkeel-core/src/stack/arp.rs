@@ -35,7 +35,8 @@ impl Stack {
             return io.drop_frame(frame, LinkDrop::BadArp);
         }
         if !ours {
-            // Gratuitous or for others: it may correct what we know (RFC 826), and is otherwise no business of ours.
+            // Gratuitous or for others: it may correct what we know (RFC 826), and is otherwise no business
+            // of ours.
             self.arp_heard_of(interface, sender, hardware, false, io);
             return io.drop_frame(frame, LinkDrop::BadArp);
         }

@@ -4,38 +4,40 @@ use core::time::Duration;
 
 /// Limits and habits of a [`Stack`](super::Stack).
 ///
-/// Frames that reassembly and the neighbour cache hold come from the host's pool: whoever sizes the pool grows it by
-/// [`Stack::frames_held_max`](super::Stack::frames_held_max).
+/// Frames that reassembly and the neighbour cache hold come from the host's pool: whoever sizes the pool
+/// grows it by [`Stack::frames_held_max`](super::Stack::frames_held_max).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Whether packets for somebody else are forwarded: whether this is a router. False (RFC 1122 3.1).
     pub forwarding: bool,
-    /// Whether a packet is forwarded only if it came by the interface that leads back to its source (RFC 1812 5.3.8, BCP 38). False:
-    /// where ways differ there and back it would cut them.
+    /// Whether a packet is forwarded only if it came by the interface that leads back to its source (RFC 1812
+    /// 5.3.8, BCP 38). False: where ways differ there and back it would cut them.
     pub reverse_path: bool,
-    /// Whether a neighbour that sends through us what it could send to another on its own link is told so (RFC 1812 5.2.7.2, RFC 4861
-    /// 8.2). True. The packet is forwarded all the same.
+    /// Whether a neighbour that sends through us what it could send to another on its own link is told so
+    /// (RFC 1812 5.2.7.2, RFC 4861 8.2). True. The packet is forwarded all the same.
     pub redirects: bool,
-    /// Whether the addresses are somebody else's, who answers to them: the kernel's, when its tables are followed. What is addressed to them is
-    /// then left alone: neither ARP nor NDP nor echo is answered, nothing is delivered, no group reported. False.
+    /// Whether the addresses are somebody else's, who answers to them: the kernel's, when its tables are
+    /// followed. What is addressed to them is then left alone: neither ARP nor NDP nor echo is answered,
+    /// nothing is delivered, no group reported. False.
     pub forward_only: bool,
-    /// Whether new addresses are probed for and announced, and defended against others who claim them (RFC 5227, RFC 4861 7.2.6). False: on
-    /// links whose hosts are all known nobody has to be told. Conflicts are reported in any case
-    /// ([`Stack::next_conflict`](super::Stack::next_conflict)).
+    /// Whether new addresses are probed for and announced, and defended against others who claim them (RFC
+    /// 5227, RFC 4861 7.2.6). False: on links whose hosts are all known nobody has to be told. Conflicts are
+    /// reported in any case ([`Stack::next_conflict`](super::Stack::next_conflict)).
     pub announce: bool,
-    /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at about 100 octets each.
+    /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at
+    /// about 100 bytes each.
     pub neighbors: usize,
     /// Neighbour updates kept until [`Stack::next_neighbor_update`](super::Stack::next_neighbor_update) takes
     /// them for other hosts. 0: there are no others.
     pub neighbor_updates: usize,
-    /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames of a
-    /// 1500-octet MTU. RFC 1122 2.3.2.2 asks for at least one, the latest.
+    /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames
+    /// of a 1500-byte MTU. RFC 1122 2.3.2.2 asks for at least one, the latest.
     pub pending_per_neighbor_pkts: usize,
     /// Frames that may wait for all neighbours together. 256.
     pub pending_pkts: usize,
     /// Packets in reassembly at once. 64; the oldest makes room for a new one.
     pub reassembly_packets: usize,
-    /// Fragments one packet may come in. 64, enough for 65 535 octets over an MTU of 1280 or more.
+    /// Fragments one packet may come in. 64, enough for 65 535 bytes over an MTU of 1280 or more.
     pub fragments_per_packet: usize,
     /// Fragments held in reassembly altogether, hence frames. 256; the oldest packet makes room.
     pub fragment_pkts: usize,
@@ -52,12 +54,14 @@ pub struct Config {
     pub echo_reply: bool,
     /// TTL or hop limit of unicast packets. 64.
     pub hop_limit: u8,
-    /// Multicast groups joined at once on all interfaces, the solicited-node groups of our addresses not counted. 64.
+    /// Multicast groups joined at once on all interfaces, the solicited-node groups of our addresses not
+    /// counted. 64.
     pub groups: usize,
-    /// Whether group membership is reported by IGMP and MLD. True; off for links that no router or switch listens on.
+    /// Whether group membership is reported by IGMP and MLD. True; off for links that no router or switch
+    /// listens on.
     pub report_groups: bool,
-    /// Routes at most, of both families. 1 000 000, about the Internet's; memory is used as far as there are routes, some
-    /// 100 octets each.
+    /// Routes at most, of both families. 1 000 000, about the Internet's; memory is used as far as there are
+    /// routes, some 100 bytes each.
     pub routes: usize,
     /// Destinations whose path MTU is remembered after "packet too big". 1024, at some 50 bytes each; the
     /// oldest makes room.

@@ -25,7 +25,8 @@ impl Stack {
         }
     }
 
-    /// The oldest conflict that has not been reported. Of the same address there is one in ten seconds at most.
+    /// The oldest conflict that has not been reported. Of the same address there is one in ten seconds at
+    /// most.
     pub fn next_conflict(&mut self) -> Option<AddressConflict> {
         self.claims.waiting.pop_front()
     }

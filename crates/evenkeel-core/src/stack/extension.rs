@@ -5,7 +5,8 @@ use crate::wire::IpProtocol;
 
 /// The fixed header.
 pub(super) const FIXED: usize = 40;
-/// Extension headers followed in one packet. RFC 8504 5.3 lets a host limit them; honest packets have two or three.
+/// Extension headers followed in one packet. RFC 8504 5.3 lets a host limit them; honest packets have two or
+/// three.
 const EXTENSIONS_MAX: usize = 8;
 
 /// Where a walk along extension headers ended.
@@ -34,7 +35,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn octet(&self, at: usize) -> Result<u8, Refusal> {
+    fn byte(&self, at: usize) -> Result<u8, Refusal> {
         self.packet.get(at).copied().ok_or(Refusal::Silent)
     }
 
@@ -49,20 +50,21 @@ impl Walk<'_> {
                 IpProtocol::Ipv6Frag => return Ok(Found::Fragment { at }),
                 _ => return Ok(Found::Upper { protocol: next, at, field }),
             }
-            next = self.octet(at)?;
+            next = self.byte(at)?;
             field = at;
             at += self.header_len(at)?;
         }
         Err(Refusal::Silent)
     }
 
-    /// Octets of an extension header, which must be there whole.
+    /// Bytes of an extension header, which must be there whole.
     fn header_len(&self, at: usize) -> Result<usize, Refusal> {
-        let len = (usize::from(self.octet(at + 1)?) + 1) * 8;
+        let len = (usize::from(self.byte(at + 1)?) + 1) * 8;
         if at + len <= self.packet.len() { Ok(len) } else { Err(Refusal::Silent) }
     }
 
-    /// Options of a hop-by-hop or destination options header: unknown ones by their two top bits (RFC 8200 4.2).
+    /// Options of a hop-by-hop or destination options header: unknown ones by their two top bits (RFC 8200
+    /// 4.2).
     fn check_options(&self, header: usize) -> Result<(), Refusal> {
         const PAD_ONE: u8 = 0;
         const PAD: u8 = 1;
@@ -70,12 +72,12 @@ impl Walk<'_> {
         let end = header + self.header_len(header)?;
         let mut at = header + 2;
         while at < end {
-            let kind = self.octet(at)?;
+            let kind = self.byte(at)?;
             if kind == PAD_ONE {
                 at += 1;
                 continue;
             }
-            let len = usize::from(self.octet(at + 1)?) + 2;
+            let len = usize::from(self.byte(at + 1)?) + 2;
             if at + len > end {
                 return Err(Refusal::Silent);
             }
@@ -97,17 +99,18 @@ impl Walk<'_> {
         }
     }
 
-    /// We are no hop of any source route. Type 0 is treated as any type unknown to us (RFC 5095 3): it is passed over if
-    /// nothing of the route is left, and refused otherwise.
+    /// We are no hop of any source route. Type 0 is treated as any type unknown to us (RFC 5095 3): it is
+    /// passed over if nothing of the route is left, and refused otherwise.
     fn check_routing(&self, at: usize) -> Result<(), Refusal> {
-        if self.octet(at + 3)? == 0 {
+        if self.byte(at + 3)? == 0 {
             return Ok(());
         }
         Err(Refusal::Report(Problem::Header { pointer: at as u32 + 2 }))
     }
 }
 
-/// What a packet about which an error may be sent carries, and where it begins; `None` for what is no first fragment.
+/// What a packet about which an error may be sent carries, and where it begins; `None` for what is no first
+/// fragment.
 pub(super) fn upper_of(packet: &[u8]) -> Option<(u8, usize)> {
     let mut walk = (*packet.get(6)?, FIXED);
     for _ in 0..=EXTENSIONS_MAX {

@@ -1,7 +1,8 @@
 //! Packets for somebody else: which may be forwarded, and forwarding them (RFC 1812 5, RFC 8200 3).
 //!
-//! It happens in two steps, so that whoever screens packets can stand between them. [`Stack::input`] looks at the packet alone
-//! and gives a [`Transit`]; [`Stack::forward`] finds its way and sends it there, in the frame it came in.
+//! It happens in two steps, so that whoever screens packets can stand between them. [`Stack::input`] looks at
+//! the packet alone and gives a [`Transit`]; [`Stack::forward`] finds its way and sends it there, in the
+//! frame it came in.
 
 use super::address::{Cast, is_link_local, is_reserved};
 use super::fragment::Cutter;
@@ -87,9 +88,9 @@ impl Obstacle {
 impl Stack {
     /// Whether a packet that is not for us is one to forward, as far as its addresses say.
     ///
-    /// Not forwarded are what came by link-layer broadcast or multicast (RFC 1812 5.3.4), multicasts (there is no multicast
-    /// routing) and broadcasts, directed ones included (RFC 2644), addresses that nobody can have (RFC 1812 5.3.7), and those
-    /// that mean something on one link only (RFC 3927 7, RFC 4291 2.5.6).
+    /// Not forwarded are what came by link-layer broadcast or multicast (RFC 1812 5.3.4), multicasts (there
+    /// is no multicast routing) and broadcasts, directed ones included (RFC 2644), addresses that nobody can
+    /// have (RFC 1812 5.3.7), and those that mean something on one link only (RFC 3927 7, RFC 4291 2.5.6).
     pub(super) fn admit_transit(
         &self,
         source: &IpAddress,
@@ -114,8 +115,8 @@ impl Stack {
         Received::Transit(Transit::new(interface, frame, len))
     }
 
-    /// Sends a packet on its way: TTL, route, MTU, neighbour. It ends in [`Io::out`], held for a neighbour, or dropped; its
-    /// sender is told as RFC 1812 5.2.7 and RFC 4443 want it.
+    /// Sends a packet on its way: TTL, route, MTU, neighbour. It ends in [`Io::out`], held for a neighbour,
+    /// or dropped; its sender is told as RFC 1812 5.2.7 and RFC 4443 want it.
     pub fn forward(&mut self, transit: Transit, io: &mut Io<'_>) {
         let Some(header) = Header::of(transit.packet()) else {
             return io.drop_frame(transit.frame, IpDrop::Malformed);
@@ -136,7 +137,8 @@ impl Stack {
         }
     }
 
-    /// Drops a packet that screening refuses; tells its sender that it was refused if `report` (RFC 1812 5.2.7.1, RFC 4443 3.1).
+    /// Drops a packet that screening refuses; tells its sender that it was refused if `report` (RFC 1812
+    /// 5.2.7.1, RFC 4443 3.1).
     pub fn refuse_transit(&mut self, transit: Transit, report: bool, io: &mut Io<'_>) {
         if report {
             self.report(transit.interface, Some(&transit.frame), Problem::Prohibited, io);
@@ -162,7 +164,8 @@ impl Stack {
         }
     }
 
-    /// Whether packets to `source` would, or with several next hops could, leave by the interface that its packet came by (RFC 3704 2.2, strict).
+    /// Whether packets to `source` would, or with several next hops could, leave by the interface that its
+    /// packet came by (RFC 3704 2.2, strict).
     fn leads_back(&self, source: &IpAddress, came_by: InterfaceId) -> bool {
         self.routes.lookup(source).is_some_and(|via| via.leads_by(came_by))
     }

@@ -13,16 +13,17 @@ const COPIED: u8 = 0x80;
 /// The options of fragments other than the first.
 #[derive(Debug)]
 struct Options {
-    octets: [u8; OPTIONS_MAX],
+    bytes: [u8; OPTIONS_MAX],
     len: usize,
 }
 
 impl Options {
-    /// Those of `options` that say so of themselves, padded with "end of options". The list has been checked on input.
+    /// Those of `options` that say so of themselves, padded with "end of options". The list has been checked
+    /// on input.
     fn copied_from(mut options: &[u8]) -> Self {
         const END: u8 = 0;
         const NOTHING: u8 = 1;
-        let mut copied = Self { octets: [END; OPTIONS_MAX], len: 0 };
+        let mut copied = Self { bytes: [END; OPTIONS_MAX], len: 0 };
         while let [kind, rest @ ..] = options {
             let len = match (*kind, rest) {
                 (END, _) | (_, []) => break,
@@ -40,14 +41,14 @@ impl Options {
     }
 
     fn push(&mut self, option: &[u8]) {
-        if let Some(place) = self.octets.get_mut(self.len..self.len + option.len()) {
+        if let Some(place) = self.bytes.get_mut(self.len..self.len + option.len()) {
             place.copy_from_slice(option);
             self.len += option.len();
         }
     }
 
     fn as_slice(&self) -> &[u8] {
-        self.octets.get(..self.len).unwrap_or_default()
+        self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
@@ -100,7 +101,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// One fragment, `offset` octets into the payload of the packet with the header `fixed`.
+/// One fragment, `offset` bytes into the payload of the packet with the header `fixed`.
 fn emit(
     fixed: &[u8; FIXED],
     options: &[u8],
@@ -176,13 +177,13 @@ mod tests {
         assert_eq!(header_lens, [36, 28]);
         assert_eq!(fragments[0][20..36], options);
         assert_eq!(fragments[1][20..28], [&alert[..], &security, &[0]].concat());
-        // 540 octets are room for 67 times eight; the last fragment has the rest.
+        // 540 bytes are room for 67 times eight; the last fragment has the rest.
         assert_eq!(fragments.iter().map(Vec::len).collect::<Vec<_>>(), [36 + 536, 28 + 464]);
     }
 
     #[test]
     fn a_fragment_is_cut_into_fragments_of_the_same_packet() {
-        // Flags and offset: more to come, 1480 octets in.
+        // Flags and offset: more to come, 1480 bytes in.
         let fragments = cut(&packet(MORE | 185, &[], &[7; 1480]), 1006);
         let fields: Vec<_> = fragments.iter().map(|bytes| u16::from_be_bytes([bytes[6], bytes[7]])).collect();
         assert_eq!(fields, [MORE | 185, MORE | (185 + 123)]);

@@ -55,7 +55,8 @@ pub(super) fn is_everybody(group: &IpAddress) -> bool {
     }
 }
 
-/// Whether membership of the group is anybody else's business: scopes 0 and 1 do not leave the host (RFC 3810 6).
+/// Whether membership of the group is anybody else's business: scopes 0 and 1 do not leave the host (RFC 3810
+/// 6).
 pub(super) fn is_reported(group: &IpAddress) -> bool {
     match *group {
         IpAddress::Ipv4(_) => !is_everybody(group),
@@ -102,7 +103,8 @@ impl Groups {
         }
     }
 
-    /// Undoes [`Groups::pin`]; nobody is told: reports of a solicited-node group only teach switches, whose memory fades.
+    /// Undoes [`Groups::pin`]; nobody is told: reports of a solicited-node group only teach switches, whose
+    /// memory fades.
     pub(crate) fn unpin(&mut self, group: IpAddress, interface: InterfaceId) {
         if let Some(place) = self.members.iter().position(|m| m.group == group && m.interface == interface) {
             let Some(member) = self.members.get_mut(place) else { return };

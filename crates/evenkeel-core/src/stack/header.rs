@@ -6,7 +6,8 @@ use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv4Packet, Ipv6Address, I
 pub(super) const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 pub(super) const IPV6: usize = 40;
-/// Router alert: an IPv4 option (RFC 2113), or a whole IPv6 hop-by-hop header (RFC 2711) before its "next header".
+/// Router alert: an IPv4 option (RFC 2113), or a whole IPv6 hop-by-hop header (RFC 2711) before its "next
+/// header".
 const ALERT_V4: [u8; 4] = [0x94, 4, 0, 0];
 const ALERT_V6: [u8; 7] = [0, 5, 2, 0, 0, 1, 0];
 /// The fragment header of IPv6 (RFC 8200 4.5).
@@ -27,7 +28,8 @@ pub(super) struct Header {
     pub(super) dscp: u8,
     /// What it says about congestion.
     pub(super) ecn: Ecn,
-    /// Routers are to say that it is too big rather than fragment it. Of IPv4; IPv6 packets never are fragmented by routers.
+    /// Routers are to say that it is too big rather than fragment it. Of IPv4; IPv6 packets never are
+    /// fragmented by routers.
     pub(super) dont_fragment: bool,
 }
 
@@ -70,7 +72,7 @@ impl Header {
         }
     }
 
-    /// Octets of header in front of each fragment.
+    /// Bytes of header in front of each fragment.
     pub(super) const fn fragment_len(&self) -> usize {
         match self.source {
             IpAddress::Ipv4(_) => self.len(),

@@ -15,7 +15,7 @@ use crate::id::InterfaceId;
 use crate::tcp::Checksum;
 use crate::wire::{Icmpv4Message, Icmpv6Message, IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
-/// Octets of the offending packet quoted over IPv4: the message stays within 576 octets (RFC 1812 4.3.2.3).
+/// Bytes of the offending packet quoted over IPv4: the message stays within 576 bytes (RFC 1812 4.3.2.3).
 const QUOTE_V4: usize = 576 - 20 - 8;
 /// Over IPv6: within the minimum MTU (RFC 4443 2.4 c).
 const QUOTE_V6: usize = 1280 - 40 - 8;
@@ -30,13 +30,13 @@ pub(super) struct Offender<'a> {
 }
 
 fn address_v4(packet: &[u8], at: usize) -> Option<IpAddress> {
-    let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
-    Some(IpAddress::Ipv4(Ipv4Address::from(octets)))
+    let bytes: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
+    Some(IpAddress::Ipv4(Ipv4Address::from(bytes)))
 }
 
 fn address_v6(packet: &[u8], at: usize) -> Option<IpAddress> {
-    let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
-    Some(IpAddress::Ipv6(Ipv6Address::from(octets)))
+    let bytes: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+    Some(IpAddress::Ipv6(Ipv6Address::from(bytes)))
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
@@ -99,7 +99,7 @@ impl Stack {
         let Some((link, packet)) = frame.and_then(|frame| frame.bytes().split_at_checked(ETHERNET)) else {
             return;
         };
-        let to_group = link.first().is_none_or(|octet| octet & 1 == 1);
+        let to_group = link.first().is_none_or(|byte| byte & 1 == 1);
         if !to_group || problem.may_answer_group() {
             self.report_packet(interface, packet, problem, io);
         }
@@ -173,8 +173,8 @@ impl Stack {
         Some((Header::new(source, to, protocol, hop_limit), path))
     }
 
-    /// An address of the interface by which an error leaves (RFC 1812 4.3.2.4), or of another one if that has none that means anything
-    /// where the error goes.
+    /// An address of the interface by which an error leaves (RFC 1812 4.3.2.4), or of another one if that has
+    /// none that means anything where the error goes.
     fn source_of_error(&self, to: &IpAddress, path: Path) -> Option<IpAddress> {
         let next = if let Next::Neighbor(neighbor) = path.next { neighbor } else { *to };
         let suits = |source: &IpAddress| is_link_local(to) || !is_link_local(source);

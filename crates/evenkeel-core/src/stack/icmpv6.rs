@@ -45,7 +45,8 @@ impl Stack {
         match message {
             message if self.config.forward_only && !message.is_ndisc() => io.consume(packet.payload),
             Icmpv6Message::EchoRequest => {
-                // RFC 4443 4.2 wants groups answered too: within the limit, so that one packet does not start a storm.
+                // RFC 4443 4.2 wants groups answered too: within the limit, so that one packet does not start
+                // a storm.
                 if packet.cast != Cast::Unicast && !self.within_rate(io) {
                     io.consume(packet.payload);
                     return None;

@@ -14,7 +14,8 @@ use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol};
 impl Stack {
     /// Takes a received frame through everything below sockets. The frame has been counted as received.
     ///
-    /// Gives a datagram when one is complete, or a packet to forward. Everything else ends inside: consumed, dropped, or held in reassembly.
+    /// Gives a datagram when one is complete, or a packet to forward. Everything else ends inside: consumed,
+    /// dropped, or held in reassembly.
     pub fn input(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) -> Option<Received> {
         let Ok(ethernet) = EthernetFrame::new_checked(frame.bytes()) else {
             io.drop_frame(frame, LinkDrop::Truncated);
@@ -46,7 +47,8 @@ impl Stack {
     }
 
     /// Says "port unreachable" to the sender of a datagram that no socket takes, unless the rules forbid it
-    /// (RFC 1122 3.2.2, RFC 4443 2.4 e) or the rate limit is reached. The caller drops the datagram afterwards.
+    /// (RFC 1122 3.2.2, RFC 4443 2.4 e) or the rate limit is reached. The caller drops the datagram
+    /// afterwards.
     pub fn port_unreachable(&mut self, datagram: &Datagram, io: &mut Io<'_>) {
         self.report(datagram.interface, datagram.payload.first_frame(), Problem::Port, io);
     }

@@ -8,16 +8,17 @@ use crate::id::InterfaceId;
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
-/// Frames larger than a pool's buffers cannot be held, so no MTU is larger; the least is what IPv4 hosts must take.
+/// Frames larger than a pool's buffers cannot be held, so no MTU is larger; the least is what IPv4 hosts must
+/// take.
 const MTU_MAX: usize = BUFFER_BYTES - HEADROOM;
 const MTU_MIN: usize = 576;
 
 impl Stack {
-    /// Adds an interface with the hardware address `mac` whose IP packets are of `mtu` octets at most, and gives it the
-    /// IPv6 link-local address of its hardware address (RFC 4291 appendix A).
+    /// Adds an interface with the hardware address `mac` whose IP packets are of `mtu` bytes at most, and
+    /// gives it the IPv6 link-local address of its hardware address (RFC 4291 appendix A).
     ///
-    /// The MTU is taken as 576 at least and 1920 at most (what a frame buffer holds). Of the 256 interfaces that can be
-    /// named, more are not added: the last one's name is given again.
+    /// The MTU is taken as 576 at least and 1920 at most (what a frame buffer holds). Of the 256 interfaces
+    /// that can be named, more are not added: the last one's name is given again.
     pub fn add_interface(&mut self, mac: EthernetAddress, mtu: usize) -> InterfaceId {
         let Ok(number) = u8::try_from(self.attachments.len()) else { return InterfaceId(u8::MAX) };
         let mtu = mtu.clamp(MTU_MIN, MTU_MAX);
@@ -37,8 +38,8 @@ impl Stack {
         self.tick_claims(io);
     }
 
-    /// Takes an address away from an interface, and its prefix off the link unless another address has the same. Says whether it was
-    /// there. Routes by gateways of that prefix stay.
+    /// Takes an address away from an interface, and its prefix off the link unless another address has the
+    /// same. Says whether it was there. Routes by gateways of that prefix stay.
     pub fn remove_address(&mut self, interface: InterfaceId, cidr: IpCidr) -> bool {
         let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return false };
         let removed = match cidr {
@@ -68,7 +69,8 @@ impl Stack {
         }
     }
 
-    /// Gives an interface another hardware address, and in place of the link-local address that came with the earlier one its own.
+    /// Gives an interface another hardware address, and in place of the link-local address that came with the
+    /// earlier one its own.
     pub fn set_hardware(&mut self, interface: InterfaceId, mac: EthernetAddress, io: &mut Io<'_>) {
         let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return };
         let earlier = core::mem::replace(&mut attachment.hardware, mac);

@@ -11,8 +11,8 @@ use crate::time::Instant;
 
 /// What protocol work needs from the host around it.
 ///
-/// Every frame put into `out` counts in [`Ledger::originated`] or [`Ledger::forwarded`] already; the host counts [`Ledger::transmitted`] when an
-/// interface has taken it.
+/// Every frame put into `out` counts in [`Ledger::originated`] or [`Ledger::forwarded`] already; the host
+/// counts [`Ledger::transmitted`] when an interface has taken it.
 #[derive(Debug)]
 pub struct Io<'a> {
     /// The time of this piece of work.

@@ -114,10 +114,12 @@ impl Stack {
         self.deliver_v4(next_header, packet, io)
     }
 
-    /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded (then `None`).
+    /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded
+    /// (then `None`).
     fn admit_v4(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Option<Cast>, IpDrop> {
         if header.source.is_unspecified() {
-            // "This host" as a source: hosts that have no address yet, and IGMP from switches (RFC 4541 2.1.1).
+            // "This host" as a source: hosts that have no address yet, and IGMP from switches (RFC 4541
+            // 2.1.1).
             if header.protocol != u8::from(IpProtocol::Igmp) {
                 return Err(IpDrop::Martian);
             }

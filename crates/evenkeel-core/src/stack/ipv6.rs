@@ -102,7 +102,8 @@ impl Stack {
         }
     }
 
-    /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded (then `None`).
+    /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded
+    /// (then `None`).
     fn admit_v6(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Option<Cast>, IpDrop> {
         // The unspecified address is a source in NDP and MLD only; `deliver_v6` sees to that.
         if !header.source.is_unspecified() && self.is_martian(&header.source, interface) {
@@ -204,8 +205,8 @@ impl Stack {
     fn deliver_behind_fragment(&mut self, next: u8, mut packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         let payload = &packet.payload;
         let head = payload.head();
-        // The walk's offsets are those in the first fragment's packet; a first fragment may have had other headers in
-        // front than the one that came last, so they are reckoned from its own start.
+        // The walk's offsets are those in the first fragment's packet; a first fragment may have had other
+        // headers in front than the one that came last, so they are reckoned from its own start.
         let bytes = payload.first_frame().map(Frame::bytes).unwrap_or_default();
         let start = payload.head_start();
         let headers = bytes.get(ETHERNET..start + head.len()).unwrap_or_default();

@@ -14,7 +14,8 @@ impl Stack {
         self.attachments.iter().any(|attachment| attachment.owns_v4(address))
     }
 
-    /// Whether `address` is ours, as seen from `interface`: link-local addresses count on their own link only.
+    /// Whether `address` is ours, as seen from `interface`: link-local addresses count on their own link
+    /// only.
     pub(super) fn owns_v6(&self, address: Ipv6Address, interface: InterfaceId) -> bool {
         if address.is_unicast_link_local() {
             return self.attachment(interface).is_some_and(|attachment| attachment.owns_v6(address));
@@ -34,8 +35,8 @@ impl Stack {
         }
     }
 
-    /// Whether `address` is the limited broadcast, or a directed one of any prefix of ours, be it in the old form with zeros (RFC 1812
-    /// 4.2.3.1).
+    /// Whether `address` is the limited broadcast, or a directed one of any prefix of ours, be it in the old
+    /// form with zeros (RFC 1812 4.2.3.1).
     pub(super) fn is_broadcast(&self, address: &IpAddress) -> bool {
         match *address {
             IpAddress::Ipv4(address) => {
@@ -94,7 +95,8 @@ impl Stack {
         }
     }
 
-    /// Whether a packet to `address` ends here: a unicast address of ours, a broadcast of ours, or a joined group.
+    /// Whether a packet to `address` ends here: a unicast address of ours, a broadcast of ours, or a joined
+    /// group.
     #[must_use]
     pub fn is_local(&self, address: &IpAddress) -> bool {
         if address.is_multicast() {
@@ -103,8 +105,8 @@ impl Stack {
         (0..self.attachments.len()).any(|i| self.cast(address, InterfaceId(i as u8)).is_some())
     }
 
-    /// Every address that packets to this host may bear: its own on all interfaces, the directed broadcasts of its
-    /// prefixes, the limited broadcast, and the groups it is in. Some may come twice.
+    /// Every address that packets to this host may bear: its own on all interfaces, the directed broadcasts
+    /// of its prefixes, the limited broadcast, and the groups it is in. Some may come twice.
     pub fn local_addresses(&self) -> impl Iterator<Item = IpAddress> {
         let v4 = self.attachments.iter().flat_map(|attachment| &attachment.v4);
         let v6 = self.attachments.iter().flat_map(|attachment| &attachment.v6);

@@ -1,8 +1,9 @@
-//! Everything of IP below sockets: Ethernet, ARP, NDP, IPv4, IPv6, ICMP, group membership, routes, reassembly, UDP.
+//! Everything of IP below sockets: Ethernet, ARP, NDP, IPv4, IPv6, ICMP, group membership, routes,
+//! reassembly, UDP.
 //!
-//! [`Stack`] takes one received frame at a time and gives UDP datagrams, and packets to forward; it takes datagrams and
-//! gives frames. Time comes in, deadlines go out. It holds frames in two places only, both bounded: fragments in reassembly, and frames that wait
-//! for a neighbour's hardware address.
+//! [`Stack`] takes one received frame at a time and gives UDP datagrams, and packets to forward; it takes
+//! datagrams and gives frames. Time comes in, deadlines go out. It holds frames in two places only, both
+//! bounded: fragments in reassembly, and frames that wait for a neighbour's hardware address.
 
 mod address;
 mod arp;

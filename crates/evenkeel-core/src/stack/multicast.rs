@@ -1,7 +1,7 @@
 //! Membership in multicast groups, reported by IGMP (RFC 2236, RFC 3376) and MLD (RFC 2710, RFC 3810).
 //!
-//! Reports are of version 3 (MLD: 2) unless an older querier was heard not long ago. Sources are not filtered: a member
-//! wants a group from everybody.
+//! Reports are of version 3 (MLD: 2) unless an older querier was heard not long ago. Sources are not
+//! filtered: a member wants a group from everybody.
 
 use core::time::Duration;
 
@@ -48,7 +48,8 @@ struct Query {
     old: bool,
 }
 
-/// The "floating-point" times of RFC 3376 4.1.1 and RFC 3810 5.1.3: a bit that says so, exponent of 3, mantissa.
+/// The "floating-point" times of RFC 3376 4.1.1 and RFC 3810 5.1.3: a bit that says so, exponent of 3,
+/// mantissa.
 const fn floating(code: u32, mantissa_bits: u32) -> u32 {
     let flag = 1 << (mantissa_bits + 3);
     if code < flag {
@@ -90,7 +91,8 @@ fn parse_mld_query(bytes: &[u8]) -> Option<Query> {
 }
 
 impl Stack {
-    /// Joins a multicast group on an interface; reports it. Joins are counted: each wants its own [`Stack::leave`].
+    /// Joins a multicast group on an interface; reports it. Joins are counted: each wants its own
+    /// [`Stack::leave`].
     ///
     /// # Errors
     /// [`GroupError`]; nothing is changed then.
@@ -190,7 +192,8 @@ impl Stack {
         io.consume(packet.payload);
     }
 
-    /// Schedules answers, each at a moment of its own (RFC 3376 5.2): many members would answer at once otherwise.
+    /// Schedules answers, each at a moment of its own (RFC 3376 5.2): many members would answer at once
+    /// otherwise.
     fn queried(&mut self, interface: InterfaceId, query: Query, v4: bool, now: Instant) {
         if !self.config.report_groups {
             return;

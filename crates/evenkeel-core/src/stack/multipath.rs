@@ -1,7 +1,9 @@
-//! Several next hops for one route, and which of them a flow takes: hash threshold (RFC 2992), weighted as Linux does it.
+//! Several next hops for one route, and which of them a flow takes: hash threshold (RFC 2992), weighted as
+//! Linux does it.
 //!
-//! The hashes are divided into regions, one for each next hop and as large as its weight says. All packets of a flow have the same hash, so
-//! a flow keeps its path and its order (RFC 2991); and when a next hop goes, the flows of the others mostly stay where they were.
+//! The hashes are divided into regions, one for each next hop and as large as its weight says. All packets of
+//! a flow have the same hash, so a flow keeps its path and its order (RFC 2991); and when a next hop goes,
+//! the flows of the others mostly stay where they were.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Neighbour discovery (RFC 4861): solicitations answered and asked, advertisements heard.
 //!
 //! Routers' advertisements and redirects are taken note of and not acted on: routes are static. Addresses are
-//! used without waiting for duplicate detection (RFC 4862 5.4 asks for it): they are configured, and a conflict
-//! is reported (`conflict.rs`).
+//! used without waiting for duplicate detection (RFC 4862 5.4 asks for it): they are configured, and a
+//! conflict is reported (`conflict.rs`).
 
 use super::address::{Cast, solicited_node};
 use super::header::Header;
@@ -20,7 +20,7 @@ use crate::wire::{EthernetAddress, Icmpv6Message, IpAddress, IpProtocol, Ipv6Add
 const HOP_LIMIT: u8 = 255;
 const SOURCE_HARDWARE: u8 = 1;
 const TARGET_HARDWARE: u8 = 2;
-/// Flags of an advertisement, in the first octet of its second word.
+/// Flags of an advertisement, in the first byte of its second word.
 const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;

@@ -1,9 +1,10 @@
-//! Hardware addresses of neighbours, for ARP and NDP alike: the states of RFC 4861 7.3, and the frames that wait.
+//! Hardware addresses of neighbours, for ARP and NDP alike: the states of RFC 4861 7.3, and the frames that
+//! wait.
 //!
-//! The cache is bounded, and built so that a flood cannot wash it out: entries come into being only when we ask for an
-//! address, or when a neighbour asks for ours; what nobody asked for changes existing entries at most. When it is full, an
-//! entry that never proved itself (no answer to a question of ours) goes before any that did, and the one used longest
-//! ago goes first.
+//! The cache is bounded, and built so that a flood cannot wash it out: entries come into being only when we
+//! ask for an address, or when a neighbour asks for ours; what nobody asked for changes existing entries at
+//! most. When it is full, an entry that never proved itself (no answer to a question of ours) goes before any
+//! that did, and the one used longest ago goes first.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -220,7 +221,8 @@ impl Neighbors {
         (!matches!(entry.state, State::Incomplete { .. })).then_some(entry.hardware)
     }
 
-    /// Lets a frame wait for a neighbour that [`Neighbors::resolve`] did not know; says whether to ask for it now.
+    /// Lets a frame wait for a neighbour that [`Neighbors::resolve`] did not know; says whether to ask for it
+    /// now.
     ///
     /// The oldest frame goes when there are too many (RFC 1122 2.3.2.2).
     pub(crate) fn park(&mut self, key: Key, waiting: Waiting, io: &mut Io<'_>) -> Option<Solicitation> {
@@ -346,8 +348,9 @@ impl Neighbors {
 
     /// Does what one timer that is due asks for. `None` when none is left.
     ///
-    /// A neighbour that did not answer is forgotten, unless something has come for it since it was last asked: for that it is asked anew. (A SYN is
-    /// repeated after one and three seconds. The second time is just when what has waited from the beginning is given up.)
+    /// A neighbour that did not answer is forgotten, unless something has come for it since it was last
+    /// asked: for that it is asked anew. (A SYN is repeated after one and three seconds. The second time is
+    /// just when what has waited from the beginning is given up.)
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Due> {
         let slot = self.timers.first().filter(|(due, _)| *due <= now)?.1;
         let entry = self.entry(slot)?;

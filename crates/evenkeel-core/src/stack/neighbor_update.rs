@@ -1,8 +1,9 @@
 //! Neighbour updates: what neighbours say of themselves, to keep the caches of several hosts in sync.
 //!
-//! Several hosts, one on each core, may be one to the outside: they have the same addresses, and each receives its share of an interface's
-//! frames. An answer of ARP or NDP then reaches one of them, and it may be another one that has asked. So each passes on what it
-//! hears, and takes in what it is told as if it had heard it itself; only, it answers nothing.
+//! Several hosts, one on each core, may be one to the outside: they have the same addresses, and each
+//! receives its share of an interface's frames. An answer of ARP or NDP then reaches one of them, and it may
+//! be another one that has asked. So each passes on what it hears, and takes in what it is told as if it had
+//! heard it itself; only, it answers nothing.
 
 use std::collections::VecDeque;
 

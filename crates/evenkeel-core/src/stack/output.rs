@@ -13,7 +13,7 @@ use crate::id::InterfaceId;
 use crate::tcp::Checksum;
 use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress};
 
-/// Octets from several places, read in order.
+/// Bytes from several places, read in order.
 struct Gather<'a, I> {
     chunk: &'a [u8],
     rest: I,
@@ -36,7 +36,7 @@ impl<'a, 'b: 'a, I: Iterator<Item = &'b [u8]>> Gather<'a, I> {
 }
 
 impl Stack {
-    /// Sends `len` octets of IP payload, which are `head` and then `body`, in one packet or in fragments.
+    /// Sends `len` bytes of IP payload, which are `head` and then `body`, in one packet or in fragments.
     pub(super) fn send_packet<'a>(
         &mut self,
         header: Header,
@@ -121,8 +121,8 @@ impl Stack {
         self.identifications.next(&header.source, &header.destination, header.protocol.into())
     }
 
-    /// Sends an ICMP or ICMPv6 message of an 8-octet head and a body; fills its checksum. Small troubles end here: such a
-    /// message has no caller that could do better.
+    /// Sends an ICMP or ICMPv6 message of an 8-byte head and a body; fills its checksum. Small troubles end
+    /// here: such a message has no caller that could do better.
     pub(super) fn send_icmp<'a>(
         &mut self,
         header: Header,
@@ -150,8 +150,8 @@ impl Stack {
         self.hand_on(Waiting { frame, came_by: None }, path, destination, io);
     }
 
-    /// Hands an IP packet to the link, or lets it wait for the neighbour's hardware address. It has been counted as originated
-    /// or forwarded.
+    /// Hands an IP packet to the link, or lets it wait for the neighbour's hardware address. It has been
+    /// counted as originated or forwarded.
     pub(super) fn hand_on(&mut self, packet: Waiting, path: Path, destination: IpAddress, io: &mut Io<'_>) {
         let protocol = match destination {
             IpAddress::Ipv4(_) => EthernetProtocol::Ipv4,

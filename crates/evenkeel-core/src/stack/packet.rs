@@ -6,7 +6,7 @@ use crate::id::InterfaceId;
 use crate::tcp::Ecn;
 use crate::wire::IpAddress;
 
-/// A run of octets in a frame.
+/// A run of bytes in a frame.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) frame: Frame,
@@ -15,7 +15,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Octets `start..end` of `frame`; what is not in the frame reads as nothing.
+    /// Bytes `start..end` of `frame`; what is not in the frame reads as nothing.
     pub(crate) const fn new(frame: Frame, start: usize, end: usize) -> Self {
         Self { frame, start: start as u32, end: end as u32 }
     }
@@ -28,20 +28,20 @@ impl Piece {
         self.end.saturating_sub(self.start) as usize
     }
 
-    /// Takes up to `len` octets off the front; says how many were there.
+    /// Takes up to `len` bytes off the front; says how many were there.
     fn strip(&mut self, len: usize) -> usize {
         let taken = len.min(self.len());
         self.start += taken as u32;
         taken
     }
 
-    /// Keeps `len` octets at most.
+    /// Keeps `len` bytes at most.
     fn truncate(&mut self, len: usize) {
         self.end = self.start + len.min(self.len()) as u32;
     }
 }
 
-/// What an IP packet carries: one run of octets, or several after reassembly.
+/// What an IP packet carries: one run of bytes, or several after reassembly.
 #[derive(Debug)]
 pub(crate) enum Payload {
     One(Piece),
@@ -64,7 +64,7 @@ impl Payload {
         }
     }
 
-    /// The runs of octets, in order.
+    /// The runs of bytes, in order.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces().iter().map(Piece::bytes)
     }
@@ -92,14 +92,14 @@ impl Payload {
         self.pieces().len() as u64
     }
 
-    /// Takes `len` octets off the front.
+    /// Takes `len` bytes off the front.
     pub(crate) fn strip(&mut self, mut len: usize) {
         for piece in self.pieces_mut() {
             len -= piece.strip(len);
         }
     }
 
-    /// Keeps `len` octets at most. Frames that come out empty stay: they are accounted for with the packet.
+    /// Keeps `len` bytes at most. Frames that come out empty stay: they are accounted for with the packet.
     pub(crate) fn truncate(&mut self, mut len: usize) {
         for piece in self.pieces_mut() {
             piece.truncate(len);

@@ -9,7 +9,7 @@ use crate::wire::IpAddress;
 /// How long a reduced path MTU is believed (RFC 8201 5.3, RFC 1191 6.3).
 const PATH_MTU_LIFE: Duration = Duration::from_secs(600);
 
-/// Every host takes packets of so many octets (RFC 791 3.2), so nobody need send less.
+/// Every host takes packets of so many bytes (RFC 791 3.2), so nobody need send less.
 const MIN_V4: usize = 576;
 /// Every link takes these (RFC 8200 5).
 pub(super) const MIN_V6: usize = 1280;
@@ -22,8 +22,8 @@ pub(crate) struct PathMtus {
 }
 
 impl PathMtus {
-    /// A router says so. Less than every link takes is not believed, for old ones say zero (RFC 1191 5), nor that the path takes more than was thought
-    /// (RFC 8201 4): only time tells that.
+    /// A router says so. Less than every link takes is not believed, for old ones say zero (RFC 1191 5), nor
+    /// that the path takes more than was thought (RFC 8201 4): only time tells that.
     pub(crate) fn learn(&mut self, destination: IpAddress, mtu: usize, now: Instant, limit: usize) {
         let least = if matches!(destination, IpAddress::Ipv4(_)) { MIN_V4 } else { MIN_V6 };
         let mtu = mtu.max(least);

@@ -21,24 +21,24 @@ pub(super) enum Problem {
     HopLimit,
     /// It is larger than the next link takes, and must not be fragmented.
     TooBig {
-        /// What the link takes, in octets.
+        /// What the link takes, in bytes.
         mtu: u32,
     },
     /// Fragments are missing and their time is over.
     ReassemblyTime,
     /// A header field is wrong (IPv6).
     Header {
-        /// Octets into the packet.
+        /// Bytes into the packet.
         pointer: u32,
     },
     /// The next header is unknown (IPv6).
     NextHeader {
-        /// Octets into the packet.
+        /// Bytes into the packet.
         pointer: u32,
     },
     /// An option is unknown and wants to be reported (IPv6).
     Option {
-        /// Octets into the packet.
+        /// Bytes into the packet.
         pointer: u32,
     },
     /// The first fragment lacks headers (RFC 7112, IPv6).
@@ -46,7 +46,8 @@ pub(super) enum Problem {
 }
 
 impl Problem {
-    /// Whether it may be reported about a packet to a group (RFC 4443 2.4 e 3; "packet too big" the same, but we forward none).
+    /// Whether it may be reported about a packet to a group (RFC 4443 2.4 e 3; "packet too big" the same, but
+    /// we forward none).
     pub(super) const fn may_answer_group(self) -> bool {
         matches!(self, Self::Option { .. })
     }

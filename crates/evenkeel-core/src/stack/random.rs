@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-/// SplitMix64: small, and good enough where only collisions and synchronisation are to be avoided, not prediction.
+/// SplitMix64: small, and good enough where only collisions and synchronisation are to be avoided, not
+/// prediction.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 

@@ -6,8 +6,8 @@ use crate::time::Instant;
 
 /// Lets `burst` events pass at once and `per_s` a second in the long run.
 ///
-/// Instead of a count of tokens it keeps the instant at which the bucket will be full again (the generic cell rate
-/// algorithm): nothing has to be refilled.
+/// Instead of a count of tokens it keeps the instant at which the bucket will be full again (the generic cell
+/// rate algorithm): nothing has to be refilled.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     interval: Option<Duration>,

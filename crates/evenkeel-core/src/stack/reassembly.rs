@@ -1,9 +1,10 @@
 //! Putting fragments together again, of either family, in any order (RFC 791 3.2, RFC 8200 4.5, RFC 5722).
 //!
-//! Fragments stay in the frames they came in. What is held is bounded three ways: packets, fragments a packet, fragments
-//! altogether; the oldest packet makes room, so no flood of first fragments can lock others out. A packet with
-//! overlapping fragments is discarded as a whole, and remembered until its time is over, so that what still comes of it
-//! is discarded too (RFC 5722 4; done for IPv4 as well, where overlaps are never honest either).
+//! Fragments stay in the frames they came in. What is held is bounded three ways: packets, fragments a
+//! packet, fragments altogether; the oldest packet makes room, so no flood of first fragments can lock others
+//! out. A packet with overlapping fragments is discarded as a whole, and remembered until its time is over,
+//! so that what still comes of it is discarded too (RFC 5722 4; done for IPv4 as well, where overlaps are
+//! never honest either).
 
 use super::config::Config;
 use super::io::Io;
@@ -28,7 +29,7 @@ pub(crate) struct Key {
 #[derive(Debug)]
 pub(crate) struct Fragment {
     pub(crate) piece: Piece,
-    /// Octets of the packet before it.
+    /// Bytes of the packet before it.
     pub(crate) offset: usize,
     /// Whether more come behind it.
     pub(crate) more: bool,
@@ -98,9 +99,9 @@ struct Assembly {
     deadline: Instant,
     /// Sorted by offset, without overlap.
     fragments: Vec<Fragment>,
-    /// Octets held.
-    octets: usize,
-    /// Octets of the packet, once its last fragment has come.
+    /// Bytes held.
+    bytes: usize,
+    /// Bytes of the packet, once its last fragment has come.
     total: Option<usize>,
     /// An overlap was seen: everything else that comes is discarded.
     condemned: bool,
@@ -115,7 +116,7 @@ enum Fit {
 
 impl Assembly {
     fn new(key: Key, interface: InterfaceId, deadline: Instant) -> Self {
-        Self { key, interface, deadline, fragments: Vec::new(), octets: 0, total: None, condemned: false }
+        Self { key, interface, deadline, fragments: Vec::new(), bytes: 0, total: None, condemned: false }
     }
 
     fn fit(&self, new: &Fragment) -> Fit {
@@ -134,7 +135,7 @@ impl Assembly {
     }
 
     fn is_whole(&self) -> bool {
-        self.total == Some(self.octets)
+        self.total == Some(self.bytes)
     }
 
     /// The packet, unless its fragments contradict each other.
@@ -195,7 +196,7 @@ impl Reassembly {
 
     /// Takes a fragment; gives the packet if it was the missing one.
     ///
-    /// The fragment is not empty, and does not reach beyond 65 535 octets: the family's input has checked.
+    /// The fragment is not empty, and does not reach beyond 65 535 bytes: the family's input has checked.
     pub(crate) fn insert(
         &mut self,
         key: Key,
@@ -233,7 +234,7 @@ impl Reassembly {
 
     fn hold(&mut self, index: usize, place: usize, fragment: Fragment, io: &mut Io<'_>) -> Option<Whole> {
         let assembly = self.assemblies.get_mut(index)?;
-        assembly.octets += fragment.piece.len();
+        assembly.bytes += fragment.piece.len();
         if !fragment.more {
             assembly.total = Some(fragment.end());
         }

@@ -1,4 +1,5 @@
-//! Telling a neighbour that another one on its own link is nearer to where it sends (RFC 1812 5.2.7.2, RFC 4861 8.2).
+//! Telling a neighbour that another one on its own link is nearer to where it sends (RFC 1812 5.2.7.2, RFC
+//! 4861 8.2).
 
 use super::address::Attachment;
 use super::header::Header;
@@ -8,19 +9,20 @@ use super::state::Stack;
 use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, Icmpv6Message, IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
-/// ICMP type and code: redirect datagrams for the host. The codes for networks are not to be used (RFC 1812 5.2.7.2).
+/// ICMP type and code: redirect datagrams for the host. The codes for networks are not to be used (RFC 1812
+/// 5.2.7.2).
 const REDIRECT_V4: [u8; 2] = [5, 1];
 /// Only a packet that no router has passed on has it (RFC 4861 8.1).
 const HOP_LIMIT: u8 = 255;
-/// Options of RFC 4861 4.6: type, and length in units of eight octets.
+/// Options of RFC 4861 4.6: type, and length in units of eight bytes.
 const TARGET_HARDWARE: [u8; 2] = [2, 1];
 const REDIRECTED_HEADER: u8 = 4;
 /// The quoted packet is cut so that the message stays within the minimum MTU (RFC 4861 4.6.3).
 const QUOTE_V6_MAX: usize = 1280 - 40 - 8 - 32 - 8 - 8;
 
 impl Stack {
-    /// The packet came by `interface` and leaves there for `neighbor`: redirects its sender, if it is on that link and redirects are
-    /// on.
+    /// The packet came by `interface` and leaves there for `neighbor`: redirects its sender, if it is on that
+    /// link and redirects are on.
     pub(super) fn redirect(
         &mut self,
         packet: &[u8],
@@ -61,8 +63,8 @@ impl Stack {
         })
     }
 
-    /// Whether `source` is a neighbour, and `target` what it can be redirected to: the destination itself, or a router by its link-local
-    /// address, which is how routers are known (RFC 4861 8.2).
+    /// Whether `source` is a neighbour, and `target` what it can be redirected to: the destination itself, or
+    /// a router by its link-local address, which is how routers are known (RFC 4861 8.2).
     fn is_better_v6(
         &self,
         source: Ipv6Address,
@@ -100,8 +102,8 @@ impl Stack {
     }
 }
 
-/// Writes target, destination, the target's hardware address if known, and the head of the option that quotes the packet. Says how long
-/// that is.
+/// Writes target, destination, the target's hardware address if known, and the head of the option that quotes
+/// the packet. Says how long that is.
 fn fill_body(
     body: &mut [u8; 48],
     target: Ipv6Address,

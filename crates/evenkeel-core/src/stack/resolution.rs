@@ -11,8 +11,8 @@ use crate::time::Instant;
 use crate::wire::{EthernetAddress, IpAddress};
 
 impl Stack {
-    /// Gives a neighbour its hardware address, for good: it is not asked for, and what it says of itself changes nothing.
-    /// [`Config::neighbors`](super::Config::neighbors) does not count it.
+    /// Gives a neighbour its hardware address, for good: it is not asked for, and what it says of itself
+    /// changes nothing. [`Config::neighbors`](super::Config::neighbors) does not count it.
     ///
     /// # Errors
     /// [`NeighborError`]; nothing is changed then.
@@ -32,12 +32,14 @@ impl Stack {
         Ok(())
     }
 
-    /// Forgets what is known of a neighbour, however it became known; says whether anything was. Packets that wait for it are dropped.
+    /// Forgets what is known of a neighbour, however it became known; says whether anything was. Packets that
+    /// wait for it are dropped.
     pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, io: &mut Io<'_>) -> bool {
         self.neighbors.forget((interface, address), io)
     }
 
-    /// Forgets what has been learned of the neighbours of an interface, which has come to another place. Those that were set stay.
+    /// Forgets what has been learned of the neighbours of an interface, which has come to another place.
+    /// Those that were set stay.
     pub fn forget_neighbors(&mut self, interface: InterfaceId, io: &mut Io<'_>) {
         let learned = |n: &Neighbor| n.interface == interface && n.state != NeighborState::Permanent;
         let keys: Vec<Key> =
@@ -84,8 +86,8 @@ impl Stack {
         }
     }
 
-    /// Asks again for neighbours that have not answered, and forgets those that will not: the senders of packets that were to be forwarded
-    /// to them are told (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
+    /// Asks again for neighbours that have not answered, and forgets those that will not: the senders of
+    /// packets that were to be forwarded to them are told (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
     pub(super) fn tick_neighbors(&mut self, io: &mut Io<'_>) {
         while let Some(due) = self.neighbors.poll(io.now) {
             match due {

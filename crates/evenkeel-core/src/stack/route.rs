@@ -12,7 +12,8 @@ use crate::wire::{IpAddress, IpCidr};
 
 /// A way for packets to a prefix.
 ///
-/// Prefix, interface and metric together name it: there is one route of each such name. Several next hops are a route by no interface.
+/// Prefix, interface and metric together name it: there is one route of each such name. Several next hops are
+/// a route by no interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The destinations; `0.0.0.0/0` and `::/0` are all of a family.
@@ -71,7 +72,8 @@ impl Via {
         one.into_iter().chain(all)
     }
 
-    /// The next hop of a packet to `destination`, by `interface` if one is asked for. The hash of its flow decides among several.
+    /// The next hop of a packet to `destination`, by `interface` if one is asked for. The hash of its flow
+    /// decides among several.
     pub(crate) fn hop(
         &self,
         destination: &IpAddress,
@@ -99,8 +101,8 @@ type Choices = SmallVec<[Choice; 1]>;
 
 /// Routes of both families.
 ///
-/// A lookup walks a tree bitmap (Eatherton, Varghese, Dittia), five bits a step, and so costs about the same for ten routes
-/// and for a hundred thousand.
+/// A lookup walks a tree bitmap (Eatherton, Varghese, Dittia), five bits a step, and so costs about the same
+/// for ten routes and for a hundred thousand.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     v4: PrefixMap<(u32, u8), Choices>,
@@ -193,7 +195,8 @@ impl Routes {
         choices.and_then(|choices| choices.first()).map(|choice| &choice.via)
     }
 
-    /// The next hop on the way to `destination`, by `interface` if one is asked for. Of several, all packets to this destination take the same.
+    /// The next hop on the way to `destination`, by `interface` if one is asked for. Of several, all packets
+    /// to this destination take the same.
     pub(crate) fn hop(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Option<Hop> {
         let via = match interface {
             None => self.lookup(destination),
@@ -202,8 +205,8 @@ impl Routes {
         via.and_then(|via| via.hop(destination, interface, || spread(destination)))
     }
 
-    /// The best of the routes for `destination` that leave by `interface`: from the longest prefix to shorter ones until one has such
-    /// a route. It is nearly always the first.
+    /// The best of the routes for `destination` that leave by `interface`: from the longest prefix to shorter
+    /// ones until one has such a route. It is nearly always the first.
     fn lookup_by(&self, destination: &IpAddress, interface: InterfaceId) -> Option<&Via> {
         let mut length = match destination {
             IpAddress::Ipv4(_) => 32,
@@ -340,7 +343,8 @@ mod tests {
         assert_eq!(routes.set(by_gateway(cidr(2, 0, 8), six, LAN), 9), Ok(()), "RFC 8950");
     }
 
-    /// Routes over few bits, so that they meet: prefixes of either family, three interfaces, none or two, few metrics.
+    /// Routes over few bits, so that they meet: prefixes of either family, three interfaces, none or two, few
+    /// metrics.
     fn any_route() -> impl Strategy<Value = Route> {
         (any::<bool>(), 0..=8_u8, any::<u8>(), 0..5_u8, 0..3_u32).prop_map(
             |(six, length, bits, out, metric)| {

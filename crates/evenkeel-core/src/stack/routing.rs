@@ -10,8 +10,8 @@ use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
 impl Stack {
-    /// Adds a route by a gateway, of metric zero. The longest matching prefix wins; `0.0.0.0/0` and `::/0` lead to the default
-    /// gateway.
+    /// Adds a route by a gateway, of metric zero. The longest matching prefix wins; `0.0.0.0/0` and `::/0`
+    /// lead to the default gateway.
     ///
     /// # Errors
     /// [`RouteError`]; nothing is changed then.
@@ -24,7 +24,8 @@ impl Stack {
         self.set_route(Route { to: destination, via: Via::Gateway(interface, gateway), metric: 0 })
     }
 
-    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next packet on.
+    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next
+    /// packet on.
     ///
     /// # Errors
     /// [`RouteError`]; nothing is changed then.
@@ -41,7 +42,8 @@ impl Stack {
         self.routes.set(route, self.config.routes)
     }
 
-    /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its gateway does not matter.
+    /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its
+    /// gateway does not matter.
     pub fn remove_route(&mut self, route: &Route) -> bool {
         self.route_cache.forget();
         self.routes.remove(route)

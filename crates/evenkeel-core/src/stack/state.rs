@@ -19,8 +19,9 @@ use crate::time::Instant;
 
 /// The protocols below sockets of one host.
 ///
-/// Calls may come in any order, with a time that never goes back. After each of them [`Io::out`](super::Io::out) may have frames to send,
-/// and [`Stack::next_deadline`] may have changed; [`Stack::tick`] is to be called when it has come.
+/// Calls may come in any order, with a time that never goes back. After each of them
+/// [`Io::out`](super::Io::out) may have frames to send, and [`Stack::next_deadline`] may have changed;
+/// [`Stack::tick`] is to be called when it has come.
 #[derive(Debug)]
 pub struct Stack {
     pub(super) config: Config,
@@ -57,7 +58,8 @@ impl Stack {
             groups: Groups::default(),
             errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),
             identifications: Identifications::new(Secret::of_seed(seed)),
-            // As other routers choose by the same hash, each mixes in something of its own: or all flows that come to one would go on together.
+            // As other routers choose by the same hash, each mixes in something of its own: or all flows that
+            // come to one would go on together.
             flows: Random::new(!seed).next(),
             random: Random::new(seed),
             config,

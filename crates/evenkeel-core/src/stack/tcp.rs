@@ -20,12 +20,14 @@ use crate::tcp::{Ecn, FourTuple};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
-/// Octets of a TCP header without options: what the maximum segment size leaves out, beside the IP header (RFC 6691 2).
+/// Bytes of a TCP header without options: what the maximum segment size leaves out, beside the IP header (RFC
+/// 6691 2).
 const TCP_HEADER: usize = 20;
 
 /// A segment for us, in the frames it came in. Nothing of it has been looked at.
 ///
-/// Its frames are part of the books: whoever has it ends it as delivered, consumed or dropped, and recycles it.
+/// Its frames are part of the counters: whoever has it ends it as delivered, consumed or dropped, and
+/// recycles it.
 #[derive(Debug)]
 pub struct TcpPacket {
     /// The interface it came in by.
@@ -42,7 +44,7 @@ pub struct TcpPacket {
 impl TcpPacket {
     /// The segment, from the TCP header on: where it lies, or gathered if it came in fragments.
     #[must_use]
-    pub fn octets(&self) -> Cow<'_, [u8]> {
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self.payload.pieces() {
             [piece] => Cow::Borrowed(piece.bytes()),
             pieces => Cow::Owned(pieces.iter().flat_map(|piece| piece.bytes().iter().copied()).collect()),
@@ -80,9 +82,9 @@ pub struct IcmpError {
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IcmpErrorKind {
-    /// It was too big for a link that takes packets of so many octets.
+    /// It was too big for a link that takes packets of so many bytes.
     TooBig {
-        /// Octets, IP header included.
+        /// Bytes, IP header included.
         mtu: usize,
     },
     /// It did not arrive, and `hard` says that others will not either (RFC 1122 4.2.3.9).
@@ -110,8 +112,8 @@ impl Stack {
         if !ours || !whole || header[9] != u8::from(IpProtocol::Tcp) {
             return None;
         }
-        let octets = quoted.get(usize::from(header[0] & 0xf) * 4..)?;
-        let quote = Quote::parse(octets, address(12).into(), address(16).into())?;
+        let bytes = quoted.get(usize::from(header[0] & 0xf) * 4..)?;
+        let quote = Quote::parse(bytes, address(12).into(), address(16).into())?;
         Some(IcmpError { quote, kind })
     }
 
@@ -128,8 +130,8 @@ impl Stack {
             _ => return None,
         };
         let address = |at: usize| {
-            let octets: [u8; 16] = quoted.get(at..at + 16)?.try_into().ok()?;
-            Some(Ipv6Address::from_octets(octets))
+            let bytes: [u8; 16] = quoted.get(at..at + 16)?.try_into().ok()?;
+            Some(Ipv6Address::from_octets(bytes))
         };
         let (source, destination) = (address(8)?, address(24)?);
         let (protocol, at) = upper_of(quoted)?;
@@ -140,12 +142,14 @@ impl Stack {
         Some(IcmpError { quote, kind })
     }
 
-    /// A connection believes that the way to `destination` takes packets of `mtu` octets only: others begin with that.
+    /// A connection believes that the way to `destination` takes packets of `mtu` bytes only: others begin
+    /// with that.
     pub(crate) fn learn_path_mtu(&mut self, destination: IpAddress, mtu: usize, now: Instant) {
         self.path_mtus.learn(destination, mtu, now, self.config.path_mtus);
     }
 
-    /// TCP is between two hosts: what was sent to several is dropped without an answer (RFC 9293 3.9.2.3, MUST-57).
+    /// TCP is between two hosts: what was sent to several is dropped without an answer (RFC 9293 3.9.2.3,
+    /// MUST-57).
     pub(super) fn input_tcp(packet: Packet, io: &mut Io<'_>) -> Option<TcpPacket> {
         if packet.cast != Cast::Unicast {
             io.drop_payload(packet.payload, TcpDrop::NotUnicast);
@@ -155,8 +159,9 @@ impl Stack {
         Some(TcpPacket { interface, source, destination, ecn, payload })
     }
 
-    /// The address of ours from which a connection to `destination` is opened if its user names none, the octets that a segment to there may have behind the 20
-    /// octets of its header, options included, and by which interface it leaves. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
+    /// The address of ours from which a connection to `destination` is opened if its user names none, the
+    /// bytes that a segment to there may have behind the 20 bytes of its header, options included, and by
+    /// which interface it leaves. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
     pub(crate) fn open_to(
         &mut self,
         source: Option<IpAddress>,
@@ -179,8 +184,8 @@ impl Stack {
         segment_max(self.attachment(interface).map_or(0, |attachment| attachment.mtu), peer)
     }
 
-    /// Sends the segment in `frame`. Routers are not to fragment it (RFC 1191 3); how else they are to treat it, the second argument but one says.
-    /// Says by which interface it leaves.
+    /// Sends the segment in `frame`. Routers are not to fragment it (RFC 1191 3); how else they are to treat
+    /// it, the second argument but one says. Says by which interface it leaves.
     ///
     /// # Errors
     /// [`SendError`]; the segment is lost, and counted as dropped.

@@ -6,8 +6,9 @@ use crate::id::InterfaceId;
 
 /// A packet for somebody else: checked, not yet forwarded.
 ///
-/// Its frame is part of the books: it ends in [`Stack::forward`](super::Stack::forward), in [`Stack::refuse_transit`](super::Stack::refuse_transit), or with whoever counts it as
-/// dropped and recycles it.
+/// Its frame is part of the counters: it ends in [`Stack::forward`](super::Stack::forward), in
+/// [`Stack::refuse_transit`](super::Stack::refuse_transit), or with whoever counts it as dropped and recycles
+/// it.
 #[derive(Debug)]
 pub struct Transit {
     pub(super) interface: InterfaceId,
@@ -15,7 +16,8 @@ pub struct Transit {
 }
 
 impl Transit {
-    /// A packet of `len` octets behind the Ethernet header of `frame`; what comes after it, padding, is cut off.
+    /// A packet of `len` bytes behind the Ethernet header of `frame`; what comes after it, padding, is cut
+    /// off.
     pub(super) fn new(interface: InterfaceId, mut frame: Frame, len: usize) -> Self {
         // The header's length has been checked against the frame's.
         let _ = frame.resize(ETHERNET + len);

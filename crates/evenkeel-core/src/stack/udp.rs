@@ -17,7 +17,7 @@ const HEADER: usize = 8;
 
 /// A whole UDP datagram, its checksum verified, in the frames it came in.
 ///
-/// Its frames are part of the books: whoever has it ends it as delivered or dropped, and recycles it.
+/// Its frames are part of the counters: whoever has it ends it as delivered or dropped, and recycles it.
 #[derive(Debug)]
 pub struct Datagram {
     /// The interface it came in by.
@@ -30,7 +30,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// Octets of payload.
+    /// Bytes of payload.
     #[must_use]
     pub fn len(&self) -> usize {
         self.payload.len()
@@ -74,7 +74,8 @@ impl Datagram {
         copied
     }
 
-    /// A copy in frames of its own, for one more receiver of a group. The copy's frames are not counted anywhere yet.
+    /// A copy in frames of its own, for one more receiver of a group. The copy's frames are not counted
+    /// anywhere yet.
     ///
     /// `None` if the pool has too few free buffers.
     #[must_use]
@@ -92,8 +93,8 @@ impl Datagram {
 /// Where a datagram is sent from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Source {
-    /// The interface to leave by; `None` for what the routes say. Link-local and multicast destinations want it when the
-    /// host has several interfaces.
+    /// The interface to leave by; `None` for what the routes say. Link-local and multicast destinations want
+    /// it when the host has several interfaces.
     pub interface: Option<InterfaceId>,
     /// The address, one of ours; `None` for the one that suits the destination.
     pub address: Option<IpAddress>,
@@ -140,7 +141,8 @@ impl Stack {
         }
     }
 
-    /// Sends a datagram, in fragments if it is larger than the MTU. To a group its TTL or hop limit is 1 (RFC 1112 6.1).
+    /// Sends a datagram, in fragments if it is larger than the MTU. To a group its TTL or hop limit is 1 (RFC
+    /// 1112 6.1).
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent then.

@@ -248,24 +248,24 @@ pub(crate) fn syn(from: u16, port: u16) -> Vec<u8> {
 /// A segment from the peer to the host.
 pub(crate) fn tcp(header: Header, payload: &[u8]) -> Vec<u8> {
     let segment = Segment { header, payload: [payload, b""] };
-    let mut octets = vec![0; segment.len()];
-    segment.emit(&mut octets, &PEER.into(), &HOST.into()).unwrap();
+    let mut bytes = vec![0; segment.len()];
+    segment.emit(&mut bytes, &PEER.into(), &HOST.into()).unwrap();
     let ip = Ipv4Repr {
         src_addr: PEER,
         dst_addr: HOST,
         next_header: IpProtocol::Tcp,
-        payload_len: octets.len(),
+        payload_len: bytes.len(),
         hop_limit: 64,
     };
-    let mut frame = vec![0; 14 + 20 + octets.len()];
+    let mut frame = vec![0; 14 + 20 + bytes.len()];
     ethernet(&mut frame, HOST_MAC, EthernetProtocol::Ipv4);
     let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
     ip.emit(&mut packet, &Default::default());
-    packet.payload_mut().copy_from_slice(&octets);
+    packet.payload_mut().copy_from_slice(&bytes);
     frame
 }
 
-/// The same datagram in fragments of `piece` octets of IP payload, a multiple of eight.
+/// The same datagram in fragments of `piece` bytes of IP payload, a multiple of eight.
 pub(crate) fn udp_fragments(port: u16, payload: &[u8], piece: usize, id: u16) -> Vec<Vec<u8>> {
     let segment = datagram(PEER, HOST, port, payload);
     let pieces: Vec<_> = segment.chunks(piece).collect();

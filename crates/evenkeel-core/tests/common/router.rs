@@ -1,4 +1,5 @@
-//! The bench with a second interface: a router between a LAN, where the first wire is, and a WAN. It knows its neighbours.
+//! The bench with a second interface: a router between a LAN, where the first wire is, and a WAN. It knows
+//! its neighbours.
 
 use evenkeel_core::cable::{Completion, End, Options, pair};
 use evenkeel_core::frame::Pool;

@@ -20,7 +20,8 @@ const READY: Duration = Duration::from_millis(30);
 const RALLY: Duration = Duration::from_millis(5);
 /// Time to fill queues and settle.
 const WARM_UP: Duration = Duration::from_millis(60);
-/// Rings of the router on the cable. What its receive ring holds finds room on the way out: in the transmit ring and an output queue of 256.
+/// Rings of the router on the cable. What its receive ring holds finds room on the way out: in the transmit
+/// ring and an output queue of 256.
 const RINGS: Rings = Rings { receive_pkts: 512, transmit_pkts: 256 };
 
 /// What a run measured.
@@ -41,8 +42,8 @@ pub(super) struct Measured {
     pub(super) conserved: bool,
 }
 
-/// Offers a load to a variant, or as much as can be, and measures what becomes of it; or several loads in one run, one after the other, of
-/// which what the router's thread saw is that of all.
+/// Offers a load to a variant, or as much as can be, and measures what becomes of it; or several loads in one
+/// run, one after the other, of which what the router's thread saw is that of all.
 pub(super) fn measure<const LOADS: usize>(
     variant: &Variant,
     loads: [Option<u64>; LOADS],
@@ -55,11 +56,11 @@ pub(super) fn measure<const LOADS: usize>(
             let (mut outside, ends) = laid.map_err(io::Error::other)?;
             let inside = Inside::Cables(Box::new(ends));
             let run = run(variant, loads, options, &mut outside, inside)?;
-            // Each frame sent is in the router's books, in a ring, shed by a ring, or turned away by the adaptor; and each frame
-            // that the router sent has come out.
+            // Each frame sent is in the router's counters, in a ring, shed by a ring, or turned away by the
+            // adaptor; and each frame that the router sent has come out.
             let (wire, observed) = (outside.sent(), &run.observed);
             let conserved = observed.balanced
-                && run.frames() == wire.accepted + wire.shed + wire.discarded
+                && run.frames() == wire.accepted + wire.missed + wire.discarded
                 && wire.accepted == observed.received + observed.in_rings
                 && observed.transmitted == outside.came_out();
             Ok(run.measured(conserved))
@@ -67,8 +68,8 @@ pub(super) fn measure<const LOADS: usize>(
         Place::Packet | Place::Tap => {
             let (mut outside, inside) = devices::open(options.on)?;
             let run = run(variant, loads, options, &mut outside, inside)?;
-            // What the kernel lost between the generator and the router's ring it does not tell reliably: it counts other things as
-            // dropped, too.
+            // What the kernel lost between the generator and the router's ring it does not tell reliably: it
+            // counts other things as dropped, too.
             let conserved = run.observed.balanced
                 && run.observed.received <= run.frames()
                 && outside.came_out()? <= run.observed.transmitted;
@@ -128,7 +129,7 @@ impl<const LOADS: usize> Run<LOADS> {
             core_share: observed.core_share.min(offered.core_share),
             round_trip: self.round_trip,
             drops: [
-                ("ring_drops", observed.shed),
+                ("ring_drops", observed.missed),
                 ("ip_queue_drops", observed.ip_queue_drops),
                 ("channel_drops", observed.channel_drops),
                 ("screen_drops", observed.screen_drops),

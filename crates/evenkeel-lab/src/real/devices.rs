@@ -5,9 +5,9 @@
 //!  tap:      generator ─ ekin ─ router ─ ekout ─ counted and dropped by the kernel
 //! ```
 //!
-//! Over a veth the kernel does the work of both of its ends on the sender's core: taking a frame in as far as the router's ring is done
-//! on the generator's core, as an adaptor would do it, but counting what comes out is done on the router's. A TAP is read and written
-//! by the router's core, one system call for each frame.
+//! Over a veth the kernel does the work of both of its ends on the sender's core: taking a frame in as far as
+//! the router's ring is done on the generator's core, as an adaptor would do it, but counting what comes out
+//! is done on the router's. A TAP is read and written by the router's core, one system call for each frame.
 
 use std::fs;
 use std::io;
@@ -38,7 +38,8 @@ pub(super) struct Devices {
     _inside: [Arc<OwnedFd>; 2],
 }
 
-/// Runs `work` on a thread in a network namespace of its own, with the links there. The namespace ends with the thread.
+/// Runs `work` on a thread in a network namespace of its own, with the links there. The namespace ends with
+/// the thread.
 pub(super) fn in_namespace<T: Send>(
     place: Place,
     work: impl FnOnce() -> io::Result<T> + Send,

@@ -71,7 +71,7 @@ impl Figure {
         let checks = [
             (self.checks)(&curves),
             losses,
-            vec![overload(&curves), undisturbed(&curves), books(&curves, options.on)],
+            vec![overload(&curves), undisturbed(&curves), counters(&curves, options.on)],
         ];
         let kept = curves.iter().map(|curve| (curve.name.to_owned(), curve.retention())).collect();
         let outcome = Outcome::new("load asked for (pkts/s)", self.y, points.collect(), checks.concat());
@@ -267,7 +267,7 @@ fn undisturbed(curves: &[Curve]) -> Check {
 
 /// On the cable all of a frame's way is ours. On devices of the kernel it is not: between the generator and
 /// the router's ring frames are lost that the kernel does not count reliably.
-fn books(curves: &[Curve], on: Place) -> Check {
+fn counters(curves: &[Curve], on: Place) -> Check {
     let name = match on {
         Place::Cable => "every frame is accounted for",
         Place::Packet | Place::Tap => {

@@ -1,7 +1,8 @@
 //! Figure 5 of the LRP paper in real time: HTTP transfers beside a SYN flood to another port.
 //!
-//! The server's host is on one core. The other has the clients' host and the flood, each on a cable of its own to the server's. Every run has two windows, without
-//! the flood and then with it, so that what the machine does to both cancels out.
+//! The server's host is on one core. The other has the clients' host and the flood, each on a cable of its
+//! own to the server's. Every run has two windows, without the flood and then with it, so that what the
+//! machine does to both cancels out.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -44,7 +45,8 @@ const FLOODS: [u64; 4] = [1, 2, 5, 10];
 /// What `ni-lrp` must keep at ten times the peak's rate of SYNs.
 const KEPT: [f64; 2] = [0.9, 1.1];
 
-/// What the server does for each request: enough for its core to be the one that is saturated, and not the other, which has clients and flood.
+/// What the server does for each request: enough for its core to be the one that is saturated, and not the
+/// other, which has clients and flood.
 pub(super) const WORK: Duration = Duration::from_micros(20);
 const HTTP: u16 = 80;
 const DUMMY: u16 = 81;
@@ -163,13 +165,13 @@ fn outcome(runs: &BTreeMap<(usize, usize), Vec<Measured>>) -> Outcome {
     let kept = |system: usize| median(system, FLOODS.len() - 1).map_or(f64::NAN, Measured::kept);
     let of = |architecture| SYSTEMS.iter().position(|&other| other == architecture).map_or(f64::NAN, kept);
     let every = || runs.values().flatten();
-    let books = if every().all(|run| run.conserved) { "yes" } else { "no" };
+    let counters = if every().all(|run| run.conserved) { "yes" } else { "no" };
     let core_shares: Vec<f64> = every().map(|run| run.core_share).collect();
     let checks = vec![
         predicted(Words, "ni-lrp: share of the transfers kept at 10 x the peak's SYNs")
             .within(KEPT, &[of(Architecture::NiLrp)]),
         condition("share of their cores that both threads had").within([0.9, 1.0], &core_shares),
-        condition("every frame is accounted for").equal("yes", books),
+        condition("every frame is accounted for").equal("yes", counters),
     ];
     Outcome::new("flood (SYNs of the peak)", "share of the transfers kept", points, checks)
 }
@@ -258,17 +260,17 @@ fn serve(
     let start = CoreTime::of(&engine);
     let [from, until] = drive(&mut engine, generator, CoreTime::of)?;
     let host = engine.host_mut();
-    let mut shed = 0;
+    let mut missed = 0;
     for id in interfaces {
         let Some(interface) = host.interface_mut(id) else { continue };
-        shed += (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum::<u64>();
+        missed += (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum::<u64>();
     }
     let dropped = |reason: QueueDrop| host.ledger().input_drops(Reason::from(reason));
     Ok(Observed {
         cpu: until.shares_since(&from),
         core_share: until.core_share_since(&start),
         drops: [
-            ("ring_drops", shed),
+            ("ring_drops", missed),
             ("ip_queue_drops", dropped(QueueDrop::IpQueue)),
             ("channel_drops", dropped(QueueDrop::Channel)),
             ("socket_drops", dropped(QueueDrop::Socket)),

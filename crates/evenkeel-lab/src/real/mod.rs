@@ -1,7 +1,8 @@
 //! The papers' experiments in real time, on this machine: a host on one core, a load generator on another.
 //!
-//! Figures in packets a second say what this machine can do, not what the paper's could. What is compared is the shape: what keeps its
-//! peak however high the load, what falls, and what a neighbour on the same core gets.
+//! Figures in packets a second say what this machine can do, not what the paper's could. What is compared is
+//! the shape: what keeps its peak however high the load, what falls, and what a neighbour on the same core
+//! gets.
 
 mod bench;
 mod devices;

@@ -5,7 +5,7 @@ use evenkeel_core::wire::IpEndpoint;
 
 use super::router::{DESTINATION, INSIDE, OUTSIDE, SOURCE};
 
-/// Octets of payload, as the paper's generator sends.
+/// Bytes of payload, as the paper's generator sends.
 const PAYLOAD: usize = 4;
 /// The phantom destination's port: `discard`.
 const PORT: u16 = 9;

@@ -54,14 +54,14 @@ pub(super) struct Observed {
     pub(super) cpu: CpuShares,
     pub(super) core_share: f64,
     pub(super) neighbour: f64,
-    /// Whether the host's own books balance.
+    /// Whether the host's own counters balance.
     pub(super) balanced: bool,
     /// Frames the host has taken in.
     pub(super) received: u64,
     /// Frames still in its rings, or of a device of the kernel, whether there are any.
     pub(super) in_rings: u64,
     /// Frames its rings had no room for.
-    pub(super) shed: u64,
+    pub(super) missed: u64,
     pub(super) transmitted: u64,
     /// Frames dropped because the queue they were to enter was full, by queue.
     pub(super) ip_queue_drops: u64,
@@ -112,20 +112,21 @@ pub(super) fn run(
     let [(from, used_from), (until, used_until)] = drive(&mut engine, generator, look)?;
     let host = engine.host_mut();
     let in_rings = host.in_rings();
-    let shed = interfaces.iter().map(|&id| shed(host, id)).sum();
+    let missed = interfaces.iter().map(|&id| missed(host, id)).sum();
     let ledger = host.ledger();
     let [ip_queue, screen, channel, output] =
         [QueueDrop::IpQueue, QueueDrop::Screen, QueueDrop::Channel, QueueDrop::Output]
             .map(|queue| dropped(host, |reason| reason == queue.into()));
     Ok(Observed {
         cpu: until.shares_since(&from),
-        // What happens before the window has an effect in it: a process is in debt for time in which its core was away.
+        // What happens before the window has an effect in it: a process is in debt for time in which its core
+        // was away.
         core_share: until.core_share_since(&start),
         neighbour: until.share_of(&from, used_until, used_from),
         balanced: host.check().is_ok(),
         received: ledger.received,
         in_rings,
-        shed,
+        missed,
         transmitted: ledger.transmitted,
         ip_queue_drops: ip_queue,
         screen_drops: screen,
@@ -160,9 +161,9 @@ fn used(host: &Host, process: Option<ProcessId>) -> Duration {
     process.and_then(|p| host.bill(p)).map_or(Duration::ZERO, |bill| bill.used)
 }
 
-fn shed(host: &mut Host, interface: InterfaceId) -> u64 {
+fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
     let Some(interface) = host.interface_mut(interface) else { return 0 };
-    (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum()
+    (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum()
 }
 
 fn dropped(host: &Host, of: impl Fn(Reason) -> bool) -> u64 {

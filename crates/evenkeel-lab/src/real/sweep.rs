@@ -20,7 +20,8 @@ pub(super) struct Curve {
     pub(super) name: &'static str,
     /// The load asked for, and the median of what was measured at it.
     pub(super) points: Vec<(f64, Measured)>,
-    /// Measured in one run, one after the other: at the load of the peak, and at the highest. None if these are the same.
+    /// Measured in one run, one after the other: at the load of the peak, and at the highest. None if these
+    /// are the same.
     pub(super) pairs: Vec<[Measured; 2]>,
 }
 
@@ -37,8 +38,9 @@ pub(super) fn sweep(
     let all = (loads.len() * rounds + 2 * pairs) * variants.len();
     let mut bench = Bench { options, spare: all, done: 0, all, progress };
     let mut runs = vec![Vec::with_capacity(rounds); variants.len()];
-    // Everything once, then everything again, and one variant after the other: what lasts for minutes, such as where a virtual machine's
-    // processors are, is then the same for all of a curve and different for its rounds.
+    // Everything once, then everything again, and one variant after the other: what lasts for minutes, such
+    // as where a virtual machine's processors are, is then the same for all of a curve and different for its
+    // rounds.
     for _ in 0..rounds {
         for (variant, runs) in variants.iter().zip(&mut runs) {
             let round = loads.iter().map(|&load| bench.measure(variant, [load]).map(|[run]| run));
@@ -88,7 +90,8 @@ impl Bench<'_> {
         Ok(runs)
     }
 
-    /// Measures at two loads in one run, the second one first if `turned`: what changes meanwhile then favours each of them as often as the other.
+    /// Measures at two loads in one run, the second one first if `turned`: what changes meanwhile then
+    /// favours each of them as often as the other.
     fn pair(
         &mut self,
         variant: &Variant,
@@ -104,8 +107,8 @@ impl Bench<'_> {
     }
 }
 
-/// At which load a curve has its peak: most often, and by most, of its rounds. Each round is held against its own highest rate, because between
-/// them the machine may have become slower or faster.
+/// At which load a curve has its peak: most often, and by most, of its rounds. Each round is held against its
+/// own highest rate, because between them the machine may have become slower or faster.
 fn peak(rounds: &[Vec<Measured>]) -> usize {
     let mut shares = Vec::new();
     for round in rounds {
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_the_median_run_and_one_bad_book_shows() {
+    fn a_point_is_the_median_run_and_one_run_that_does_not_add_up_shows() {
         let median = median([5.0, 1.0, 3.0].map(run).to_vec()).unwrap();
         assert_eq!((median.forwarded_pps, median.conserved), (3.0, false));
         assert!(super::median(Vec::new()).is_none());

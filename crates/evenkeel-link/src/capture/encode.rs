@@ -25,7 +25,7 @@ pub struct Described {
     pub name: String,
     /// Its hardware address.
     pub address: Option<EthernetAddress>,
-    /// The most octets of a frame that were kept; 0 for all.
+    /// The most bytes of a frame that were kept; 0 for all.
     pub snaplen: u32,
     /// The filter expression that chose the frames; empty for none.
     pub filter: String,
@@ -40,13 +40,13 @@ pub struct Packet<'a> {
     pub direction: Direction,
     /// When, in nanoseconds since 1970.
     pub time: u64,
-    /// Octets it had on the wire.
+    /// Bytes it had on the wire.
     pub original_bytes: u32,
     /// Frames that were lost between the one before and this one; 0 is not written.
     pub dropped_before: u64,
     /// What was kept of it.
     pub bytes: &'a [u8],
-    /// A remark about it, of [`COMMENT_MAX`] octets at most; empty for none.
+    /// A remark about it, of [`COMMENT_MAX`] bytes at most; empty for none.
     pub comment: &'a str,
 }
 
@@ -60,7 +60,7 @@ pub struct Totals {
     /// Frames received, those shed included.
     pub received: Option<u64>,
     /// Of these, shed by the interface.
-    pub shed: Option<u64>,
+    pub missed: Option<u64>,
     /// Of those received and not shed, wanted by the filter.
     pub accepted: Option<u64>,
     /// Of these, lost on the way to the file.
@@ -95,14 +95,14 @@ const APPLICATION: &str = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
 /// Kind of a filter in `if_filter`: an expression of libpcap.
 const FILTER_EXPRESSION: u8 = 0;
 
-/// Octets of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options;
+/// Bytes of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options;
 /// without a comment.
 pub const PACKET_OVERHEAD: usize = 32 + 3 + 8 + 12 + 4;
 
-/// Octets of a comment that are written, at most.
+/// Bytes of a comment that are written, at most.
 pub const COMMENT_MAX: usize = 512;
 
-/// Octets that a comment adds to a packet's block.
+/// Bytes that a comment adds to a packet's block.
 #[must_use]
 pub fn comment_overhead(comment: &str) -> usize {
     match shortened(comment).len() {
@@ -214,7 +214,7 @@ pub fn statistics(file: &mut Vec<u8>, interface: u32, totals: &Totals) {
         add_option(file, option::ISB_ENDTIME, &halves(totals.end));
         let counters = [
             (option::ISB_IFRECV, totals.received),
-            (option::ISB_IFDROP, totals.shed),
+            (option::ISB_IFDROP, totals.missed),
             (option::ISB_FILTERACCEPT, totals.accepted),
             (option::ISB_OSDROP, totals.dropped),
             (option::ISB_USRDELIV, totals.delivered),
@@ -252,26 +252,26 @@ fn add_option(file: &mut Vec<u8>, code: u16, value: &[u8]) {
 
 /// A time stamp: the upper half first, as the format wants it.
 fn halves(nanos: u64) -> [u8; 8] {
-    let mut octets = [0; 8];
-    let (upper, lower) = octets.split_at_mut(4);
+    let mut bytes = [0; 8];
+    let (upper, lower) = bytes.split_at_mut(4);
     upper.copy_from_slice(&((nanos >> 32) as u32).to_le_bytes());
     lower.copy_from_slice(&(nanos as u32).to_le_bytes());
-    octets
+    bytes
 }
 
-/// To a multiple of four octets, after `len`.
+/// To a multiple of four bytes, after `len`.
 fn pad(file: &mut Vec<u8>, len: usize) {
     let padding = [0; 3];
     file.extend_from_slice(padding.get(..len.wrapping_neg() & 3).unwrap_or_default());
 }
 
-/// The octets of the whole blocks that `octets` begins with and that end within its first `limit`: as much of
+/// The bytes of the whole blocks that `bytes` begins with and that end within its first `limit`: as much of
 /// a file as may stay.
 ///
-/// `octets` begin with a block, and hold nothing but blocks written here.
-pub(crate) fn whole_blocks(octets: &[u8], limit: usize) -> usize {
+/// `bytes` begin with a block, and hold nothing but blocks written here.
+pub(crate) fn whole_blocks(bytes: &[u8], limit: usize) -> usize {
     let mut end = 0;
-    while let Some(rest) = octets.get(end..) {
+    while let Some(rest) = bytes.get(end..) {
         let next = end + whole_block(rest);
         if next > limit {
             break;
@@ -281,21 +281,21 @@ pub(crate) fn whole_blocks(octets: &[u8], limit: usize) -> usize {
     end
 }
 
-/// The packets in the first `len` octets of `octets`, which end with a block.
-pub(crate) fn count_packets(octets: &[u8], len: usize) -> u64 {
+/// The packets in the first `len` bytes of `bytes`, which end with a block.
+pub(crate) fn count_packets(bytes: &[u8], len: usize) -> u64 {
     let (mut at, mut packets) = (0, 0);
     while at < len {
-        let kind = octets.get(at..).and_then(<[u8]>::first_chunk).copied();
+        let kind = bytes.get(at..).and_then(<[u8]>::first_chunk).copied();
         packets += u64::from(kind.map(u32::from_le_bytes) == Some(block::ENHANCED_PACKET));
-        let rest = octets.get(at..).unwrap_or_default();
+        let rest = bytes.get(at..).unwrap_or_default();
         at += whole_block(rest);
     }
     packets
 }
 
-/// The length of the block that `octets` begins with.
-fn whole_block(octets: &[u8]) -> usize {
-    let length = octets.get(4..).and_then(<[u8]>::first_chunk).copied();
+/// The length of the block that `bytes` begins with.
+fn whole_block(bytes: &[u8]) -> usize {
+    let length = bytes.get(4..).and_then(<[u8]>::first_chunk).copied();
     length.map_or(usize::MAX / 2, |length| u32::from_le_bytes(length) as usize).max(12)
 }
 
@@ -382,11 +382,11 @@ mod tests {
             let limit = cut.index(file.len() + 1);
             let whole = whole_blocks(&file, limit);
             let expected = ends.iter().skip(1).filter(|&&end| end <= limit).count();
-            for (octets, expected) in [(&file[..], frames.len()), (&file[..whole], expected)] {
-                if octets.len() < ends[0] {
+            for (bytes, expected) in [(&file[..], frames.len()), (&file[..whole], expected)] {
+                if bytes.len() < ends[0] {
                     continue;
                 }
-                let mut reader = Reader::new(octets).unwrap();
+                let mut reader = Reader::new(bytes).unwrap();
                 for (bytes, time, more, ..) in &frames[..expected] {
                     prop_assert!(reader.advance().unwrap());
                     prop_assert_eq!((reader.frame(), reader.time()), (&bytes[..], *time));

@@ -25,7 +25,8 @@ pub struct Expression {
 pub enum FilterError {
     /// libpcap is not there.
     #[error(
-        "cannot read the filter expression: libpcap.so is not installed; install it (apt install libpcap0.8, dnf install libpcap, apk add \
+        "cannot read the filter expression: libpcap.so is not installed; install it (apt install libpcap0.8, \
+         dnf install libpcap, apk add \
          libpcap), or leave the expression away and capture everything"
     )]
     NoLibrary,
@@ -61,7 +62,7 @@ impl Expression {
     /// [`FilterError`]
     pub fn compile(text: &str) -> Result<Self, FilterError> {
         let refuse = |what: String| FilterError::Expression { expression: text.to_owned(), what };
-        let c_text = CString::new(text).map_err(|_| refuse("an expression has no zero octet".to_owned()))?;
+        let c_text = CString::new(text).map_err(|_| refuse("an expression has no zero byte".to_owned()))?;
         let program = Library::open()?.compile(&c_text).map_err(refuse)?;
         let program = Program::new(&program).map_err(|error| refuse(error.to_string()))?;
         Ok(Self { text: text.to_owned(), program })
@@ -90,7 +91,7 @@ impl Expression {
         let addresses = ["host", "src", "dst", "multicast", "broadcast"];
         !words.iter().enumerate().any(|(at, &word)| match word {
             "vlan" => true,
-            // A type, or octets by their place: either may lie where the tag was.
+            // A type, or bytes by their place: either may lie where the tag was.
             "ether" | "link" => words.get(at + 1).is_none_or(|next| !addresses.contains(next)),
             _ => false,
         })
@@ -181,7 +182,7 @@ impl Library {
             return Err("out of memory".to_owned());
         }
         let mut program = BpfProgram { len: 0, instructions: core::ptr::null_mut() };
-        // SAFETY: the handle is live, the text ends in a zero octet and outlives the call, `program` is ours
+        // SAFETY: the handle is live, the text ends in a zero byte and outlives the call, `program` is ours
         // to be filled.
         let done =
             unsafe { (self.compile)(handle, &raw mut program, text.as_ptr(), OPTIMIZE, NETMASK_UNKNOWN) };
@@ -271,7 +272,7 @@ mod tests {
         );
         assert!(error("host 10.0.0.256").contains("10.0.0.256"), "{}", error("host 10.0.0.256"));
         assert!(error("ip and arp").contains("rejects all packets"), "{}", error("ip and arp"));
-        assert!(error("udp\0").contains("zero octet"));
+        assert!(error("udp\0").contains("zero byte"));
     }
 
     #[test]
@@ -347,7 +348,7 @@ mod tests {
         "udp[8:4] == 0x01020304 or (len * 3) % 7 = 2",
     ];
 
-    /// Frames of all kinds, whole, cut off, and with single octets changed.
+    /// Frames of all kinds, whole, cut off, and with single bytes changed.
     fn frames() -> Vec<Vec<u8>> {
         let mut whole = Vec::new();
         for proto in [1, 6, 17] {

@@ -53,7 +53,7 @@ pub struct Output {
     /// Being filled.
     current: Vec<u8>,
     packets: u64,
-    /// Octets put into the current file, those in buffers included.
+    /// Bytes put into the current file, those in buffers included.
     file_bytes: u64,
     /// When the current file was begun, in nanoseconds since 1970.
     begun: u64,
@@ -71,7 +71,7 @@ pub struct Writing(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     written: AtomicU64,
-    octets: AtomicU64,
+    bytes: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -150,7 +150,7 @@ impl Output {
         self.writing.clone()
     }
 
-    /// Whether another packet of `bytes` octets can be taken. If not: the disk is full or slow, or the reader
+    /// Whether another packet of `bytes` bytes can be taken. If not: the disk is full or slow, or the reader
     /// of the pipe.
     pub fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.current.len() + bytes + PACKET_OVERHEAD <= BUFFER_BYTES;
@@ -165,7 +165,7 @@ impl Output {
         self.file_bytes += (self.current.len() - before) as u64;
     }
 
-    /// Whether the current file should end before a packet of `bytes` octets, at `now` in nanoseconds since
+    /// Whether the current file should end before a packet of `bytes` bytes, at `now` in nanoseconds since
     /// 1970.
     #[must_use]
     pub fn is_due(&self, bytes: usize, now: u64) -> bool {
@@ -213,9 +213,9 @@ impl Output {
         let shared = writing.0;
         shared.change(|state| state.hurry = true);
         loop {
-            let before = shared.octets.load(Ordering::Relaxed);
+            let before = shared.bytes.load(Ordering::Relaxed);
             let state = shared.wait(patience, |state| state.ended);
-            if !state.ended && shared.octets.load(Ordering::Relaxed) > before {
+            if !state.ended && shared.bytes.load(Ordering::Relaxed) > before {
                 continue;
             }
             let stalled = || (state.path.clone(), "nobody takes what is written".to_owned());
@@ -309,7 +309,7 @@ struct Writer {
     file: Option<File>,
     path: PathBuf,
     may_cut: bool,
-    /// Octets in the file.
+    /// Bytes in the file.
     offset: u64,
     back: Sender<Vec<u8>>,
     writing: Writing,
@@ -321,9 +321,9 @@ struct GaveUp;
 impl Writer {
     fn run(&mut self, to_do: &Receiver<Job>) {
         let result = to_do.iter().try_for_each(|job| match job {
-            Job::Write(octets, packets) => {
-                let result = self.write(&octets, packets);
-                self.give_back(octets);
+            Job::Write(bytes, packets) => {
+                let result = self.write(&bytes, packets);
+                self.give_back(bytes);
                 result
             }
             Job::Begin { path, remove } => {
@@ -338,10 +338,10 @@ impl Writer {
         });
     }
 
-    fn give_back(&self, mut octets: Vec<u8>) {
-        octets.clear();
+    fn give_back(&self, mut bytes: Vec<u8>) {
+        bytes.clear();
         // At the end there is nobody to take it.
-        let _ = self.back.send(octets);
+        let _ = self.back.send(bytes);
     }
 
     fn begin(&mut self, path: PathBuf, remove: Option<&Path>) {
@@ -356,21 +356,21 @@ impl Writer {
     }
 
     /// Writes whole blocks, and does not return before they are written, or never will be.
-    fn write(&mut self, octets: &[u8], packets: u64) -> Result<(), GaveUp> {
+    fn write(&mut self, bytes: &[u8], packets: u64) -> Result<(), GaveUp> {
         let (start, mut done) = (self.offset, 0);
-        while done < octets.len() {
-            match self.attempt(octets.get(done..).unwrap_or_default()) {
+        while done < bytes.len() {
+            match self.attempt(bytes.get(done..).unwrap_or_default()) {
                 Ok(written) => {
                     done += written;
                     self.offset += written as u64;
-                    self.writing.0.octets.fetch_add(written as u64, Ordering::Relaxed);
+                    self.writing.0.bytes.fetch_add(written as u64, Ordering::Relaxed);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    done = self.cut_back(octets, start, done);
+                    done = self.cut_back(bytes, start, done);
                     let result = self.wait_for_better(&error);
                     if result.is_err() {
-                        let whole = encode::count_packets(octets, done);
+                        let whole = encode::count_packets(bytes, done);
                         self.writing.0.written.fetch_add(whole, Ordering::Relaxed);
                         return result;
                     }
@@ -384,20 +384,20 @@ impl Writer {
         Ok(())
     }
 
-    fn attempt(&mut self, octets: &[u8]) -> io::Result<usize> {
+    fn attempt(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.file.is_none() {
             self.file = Some(File::create(&self.path)?);
         }
         let Some(file) = &mut self.file else { return Err(io::ErrorKind::NotFound.into()) };
-        match file.write(octets)? {
+        match file.write(bytes)? {
             0 => Err(io::ErrorKind::WriteZero.into()),
             written => Ok(written),
         }
     }
 
-    /// Takes a block that was written in part out of the file; says how much of `octets` is in it then.
-    fn cut_back(&mut self, octets: &[u8], start: u64, done: usize) -> usize {
-        let whole = encode::whole_blocks(octets, done);
+    /// Takes a block that was written in part out of the file; says how much of `bytes` is in it then.
+    fn cut_back(&mut self, bytes: &[u8], start: u64, done: usize) -> usize {
+        let whole = encode::whole_blocks(bytes, done);
         let Some(file) = &self.file else { return done };
         // A pipe cannot be cut: it goes on where it was. Nor may standard output, which may be a file with
         // something before us.
@@ -487,8 +487,8 @@ mod tests {
         room
     }
 
-    fn numbers(octets: &[u8]) -> Vec<u64> {
-        let (mut reader, mut numbers) = (Reader::new(octets).unwrap(), Vec::new());
+    fn numbers(bytes: &[u8]) -> Vec<u64> {
+        let (mut reader, mut numbers) = (Reader::new(bytes).unwrap(), Vec::new());
         while reader.advance().unwrap() {
             numbers.push(reader.time());
         }

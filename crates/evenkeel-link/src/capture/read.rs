@@ -17,7 +17,7 @@ pub struct Reader<R> {
     stamped: bool,
     /// Time of the last frame in nanoseconds since 1970.
     time: u64,
-    /// Octets that the last frame had on the wire.
+    /// Bytes that the last frame had on the wire.
     original: u32,
     /// The block or record read last; the frame is a part of it. Kept from frame to frame, so nothing is
     /// allocated.
@@ -29,7 +29,7 @@ pub struct Reader<R> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The first octets are those of another kind of file.
+    /// The first bytes are those of another kind of file.
     #[error("not a pcap or pcapng file")]
     NotACapture,
     /// Not captured on Ethernet.
@@ -128,8 +128,8 @@ impl<R: Read> Reader<R> {
         self.block.get(self.frame.clone()).unwrap_or_default()
     }
 
-    /// When the frame was captured, in nanoseconds since 1970: that of the frame before if it has no time stamp of its own, and 0 if that has
-    /// none either.
+    /// When the frame was captured, in nanoseconds since 1970: that of the frame before if it has no time
+    /// stamp of its own, and 0 if that has none either.
     #[must_use]
     pub const fn time(&self) -> u64 {
         self.time
@@ -141,7 +141,7 @@ impl<R: Read> Reader<R> {
         self.stamped
     }
 
-    /// Octets that the frame had on the wire: more than were captured, if it was cut to a snapshot length.
+    /// Bytes that the frame had on the wire: more than were captured, if it was cut to a snapshot length.
     #[must_use]
     pub const fn original_bytes(&self) -> u32 {
         self.original
@@ -176,7 +176,7 @@ impl<R: Read> Reader<R> {
         (self.order, self.format) = (order, Format::Classic { units: Units { per_second } });
         // Version, time zone, accuracy and snapshot length, which nobody relies on, then the link type.
         self.fill(20)?;
-        // The upper half says how many octets of FCS there are.
+        // The upper half says how many bytes of FCS there are.
         let linktype = self.u32_at(16)? as u16;
         if linktype == LINKTYPE_ETHERNET { Ok(()) } else { Err(CaptureError::NotEthernet(linktype)) }
     }
@@ -360,9 +360,9 @@ impl<R: Read> Reader<R> {
         source.ok_or(CaptureError::Damaged("a frame of an interface that was not described"))
     }
 
-    // --- Octets ---
+    // --- Bytes ---
 
-    /// Reads exactly `len` octets into the block, in place of what it held.
+    /// Reads exactly `len` bytes into the block, in place of what it held.
     fn fill(&mut self, len: usize) -> Result<(), CaptureError> {
         if self.fill_or_end(len)? || len == 0 { Ok(()) } else { Err(CaptureError::CutOff) }
     }
@@ -417,24 +417,24 @@ impl Units {
 }
 
 impl Order {
-    const fn u16(self, octets: [u8; 2]) -> u16 {
+    const fn u16(self, bytes: [u8; 2]) -> u16 {
         match self {
-            Self::Little => u16::from_le_bytes(octets),
-            Self::Big => u16::from_be_bytes(octets),
+            Self::Little => u16::from_le_bytes(bytes),
+            Self::Big => u16::from_be_bytes(bytes),
         }
     }
 
-    const fn u32(self, octets: [u8; 4]) -> u32 {
+    const fn u32(self, bytes: [u8; 4]) -> u32 {
         match self {
-            Self::Little => u32::from_le_bytes(octets),
-            Self::Big => u32::from_be_bytes(octets),
+            Self::Little => u32::from_le_bytes(bytes),
+            Self::Big => u32::from_be_bytes(bytes),
         }
     }
 
-    const fn i64(self, octets: [u8; 8]) -> i64 {
+    const fn i64(self, bytes: [u8; 8]) -> i64 {
         match self {
-            Self::Little => i64::from_le_bytes(octets),
-            Self::Big => i64::from_be_bytes(octets),
+            Self::Little => i64::from_le_bytes(bytes),
+            Self::Big => i64::from_be_bytes(bytes),
         }
     }
 }
@@ -455,10 +455,10 @@ fn at_end(error: io::Error, ended: CaptureError) -> CaptureError {
 pub(super) mod tests {
     use super::*;
 
-    /// Writes files octet by octet, in either order, independent of the writer under test elsewhere.
-    pub(crate) struct Octets(pub Vec<u8>, Order);
+    /// Writes files byte by byte, in either order, independent of the writer under test elsewhere.
+    pub(crate) struct Bytes(pub Vec<u8>, Order);
 
-    impl Octets {
+    impl Bytes {
         pub(crate) fn little() -> Self {
             Self(Vec::new(), Order::Little)
         }
@@ -534,7 +534,7 @@ pub(super) mod tests {
     #[test]
     fn classic_files_are_read_in_both_orders() {
         for order in [Order::Little, Order::Big] {
-            let file = Octets(Vec::new(), order).classic(&[
+            let file = Bytes(Vec::new(), order).classic(&[
                 (1_000_002, b"one"),
                 (2_000_000, b""),
                 (2_000_001, b"three"),
@@ -551,7 +551,7 @@ pub(super) mod tests {
         for order in [Order::Little, Order::Big] {
             let minus_5: [u8; 8] =
                 if order == Order::Big { (-5_i64).to_be_bytes() } else { (-5_i64).to_le_bytes() };
-            let file = Octets(Vec::new(), order)
+            let file = Bytes(Vec::new(), order)
                 .section()
                 .interface(1, &[])
                 .interface(1, &[(2, b"name"), (9, &[9]), (0, &[])])
@@ -568,7 +568,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_kind_of_packet_block_is_read_and_other_blocks_are_passed_over() {
-        let file = Octets::little()
+        let file = Bytes::little()
             .section()
             .interface(1, &[])
             .interface(113, &[])
@@ -577,7 +577,7 @@ pub(super) mod tests {
             .enhanced(1, 6, b"of another link type")
             .block(block::SIMPLE_PACKET, |b| b.n32(6).raw(b"simple"));
         // A second section, in the other order, with interfaces of its own.
-        let second = Octets(Vec::new(), Order::Big).section().interface(1, &[]).enhanced(0, 8, b"big");
+        let second = Bytes(Vec::new(), Order::Big).section().interface(1, &[]).enhanced(0, 8, b"big");
         let bytes = [file.0, second.0].concat();
         let frames = all(&bytes).unwrap();
         let expected: Vec<(u64, &[u8])> = vec![(5_000, b"old"), (6_000, b"simple"), (8_000, b"big")];
@@ -590,8 +590,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_frame_without_a_time_stamp_has_that_of_the_one_before() {
-        let simple = |file: Octets| file.block(block::SIMPLE_PACKET, |b| b.n32(6).raw(b"simple"));
-        let file = simple(simple(Octets::little().section().interface(1, &[])).enhanced(0, 7, b"stamped"));
+        let simple = |file: Bytes| file.block(block::SIMPLE_PACKET, |b| b.n32(6).raw(b"simple"));
+        let file = simple(simple(Bytes::little().section().interface(1, &[])).enhanced(0, 7, b"stamped"));
         let mut reader = Reader::new(&file.0[..]).unwrap();
         let mut times = Vec::new();
         while reader.advance().unwrap() {
@@ -602,8 +602,8 @@ pub(super) mod tests {
 
     #[test]
     fn damage_is_an_error() {
-        let section = || Octets::little().section().interface(1, &[]);
-        let damaged = |file: Octets| matches!(all(&file.0), Err(CaptureError::Damaged(_)));
+        let section = || Bytes::little().section().interface(1, &[]);
+        let damaged = |file: Bytes| matches!(all(&file.0), Err(CaptureError::Damaged(_)));
         assert!(damaged(section().enhanced(1, 0, b"no such interface")));
         assert!(damaged(section().n32(6).n32(13).raw(&[0; 13])), "length not a multiple of four");
         assert!(damaged(section().n32(6).n32(8).raw(&[0; 13])), "length too short");
@@ -618,18 +618,18 @@ pub(super) mod tests {
         assert!(damaged(too_many));
         assert!(matches!(all(b"GIF89a.............."), Err(CaptureError::NotACapture)));
         assert!(matches!(all(b""), Err(CaptureError::NotACapture)));
-        let loopback = Octets::little().n32(0xa1b2_c3d4).raw(&[0; 16]).n32(0);
+        let loopback = Bytes::little().n32(0xa1b2_c3d4).raw(&[0; 16]).n32(0);
         assert!(matches!(all(&loopback.0), Err(CaptureError::NotEthernet(0))));
     }
 
     fn samples() -> [Vec<u8>; 2] {
-        let next = Octets::little()
+        let next = Bytes::little()
             .section()
             .interface(1, &[(9, &[9]), (0, &[])])
             .enhanced(0, 7, &[1; 60])
             .block(5, |b| b.raw(&[0; 12]))
             .block(block::SIMPLE_PACKET, |b| b.n32(6).raw(b"simple"));
-        [next.0, Octets::little().classic(&[(1, &[2; 60]), (2, &[3; 61])]).0]
+        [next.0, Bytes::little().classic(&[(1, &[2; 60]), (2, &[3; 61])]).0]
     }
 
     #[test]
@@ -645,7 +645,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_octet_can_do_harm() {
+    fn no_byte_can_do_harm() {
         for file in samples() {
             for at in 0..file.len() {
                 for value in [0, 1, 2, 3, 4, 7, 8, 0x0a, 0x0d, 0x7f, 0x80, 0xfe, 0xff] {

@@ -74,8 +74,8 @@ impl<I: Interface + ?Sized> Recorded<I> {
 impl<I: Interface + ?Sized> Drop for Recorded<I> {
     fn drop(&mut self) {
         let inner = &self.inner;
-        let shed = (0..inner.queues()).map(|index| inner.queue(index).shed()).sum();
-        self.recording.tape().finish(shed);
+        let missed = (0..inner.queues()).map(|index| inner.queue(index).missed()).sum();
+        self.recording.tape().finish(missed);
     }
 }
 
@@ -109,13 +109,13 @@ impl Tape {
         });
     }
 
-    fn finish(&mut self, shed: u64) {
+    fn finish(&mut self, missed: u64) {
         let end = self.clock.wall_nanos(self.clock.now());
         let totals = Totals {
             begin: self.begin,
             end,
-            received: Some(self.received + shed),
-            shed: Some(shed),
+            received: Some(self.received + missed),
+            missed: Some(missed),
             ..Totals::default()
         };
         self.attempt(|tape| tape.dump.finish(totals).map(|_| ()));
@@ -230,16 +230,16 @@ impl<I: Interface + ?Sized> RxQueue for Recorded<I> {
         Some(frame)
     }
 
-    fn coming(&self) -> u64 {
-        self.inner.queue(self.current.get()).coming()
+    fn buffered(&self) -> u64 {
+        self.inner.queue(self.current.get()).buffered()
     }
 
     fn arm(&mut self) -> bool {
         self.inner.queue_mut(self.current.get()).arm()
     }
 
-    fn shed(&self) -> u64 {
-        self.inner.queue(self.current.get()).shed()
+    fn missed(&self) -> u64 {
+        self.inner.queue(self.current.get()).missed()
     }
 }
 
@@ -293,11 +293,11 @@ impl RxQueue for RecordedRing {
         self.inner.arm()
     }
 
-    fn shed(&self) -> u64 {
-        self.inner.shed()
+    fn missed(&self) -> u64 {
+        self.inner.missed()
     }
 
-    fn coming(&self) -> u64 {
-        self.inner.coming()
+    fn buffered(&self) -> u64 {
+        self.inner.buffered()
     }
 }

@@ -29,7 +29,8 @@ pub struct ReplayOptions {
     /// The hardware address of the interface. Default: the one that the capture's first frame is addressed
     /// to, if it is one station's.
     pub address: Option<EthernetAddress>,
-    /// Frames that are larger than a buffer are cut, as a packet monitor has them, and their [`Note`] says so; otherwise they are shed.
+    /// Frames that are larger than a buffer are cut, as a packet monitor has them, and their [`Note`] says
+    /// so; otherwise they are shed.
     pub cut: bool,
 }
 
@@ -119,7 +120,7 @@ impl Replay {
 
 /// The station a frame is addressed to, if it is one.
 fn destination(frame: &[u8]) -> Option<EthernetAddress> {
-    frame.first_chunk().map(|&octets| EthernetAddress(octets)).filter(EthernetAddress::is_unicast)
+    frame.first_chunk().map(|&bytes| EthernetAddress(bytes)).filter(EthernetAddress::is_unicast)
 }
 
 impl Interface for Replay {
@@ -269,7 +270,8 @@ impl RxQueue for Player {
             if fits {
                 frame.bytes_mut().copy_from_slice(bytes);
                 let cut_bytes = self.reader.original_bytes().saturating_sub(bytes.len() as u32);
-                // Where there is no time stamp the first moment of 1970 stands for it: 0 means that the host's clock is to be asked.
+                // Where there is no time stamp the first moment of 1970 stands for it: 0 means that the
+                // host's clock is to be asked.
                 let stamp_nanos = self.reader.time().max(1);
                 frame.note(Note { stamp_nanos, cut_bytes, sent: false });
             }
@@ -289,11 +291,11 @@ impl RxQueue for Player {
         self.is_due()
     }
 
-    fn shed(&self) -> u64 {
+    fn missed(&self) -> u64 {
         self.oversized
     }
 
-    fn coming(&self) -> u64 {
+    fn buffered(&self) -> u64 {
         0
     }
 }
@@ -301,7 +303,7 @@ impl RxQueue for Player {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::read::tests::Octets;
+    use crate::capture::read::tests::Bytes;
     use crate::{Halt, Woken};
 
     /// A file that is removed again.
@@ -348,7 +350,7 @@ mod tests {
     #[test]
     fn frames_come_at_their_time_and_in_full() {
         let file =
-            Octets::little().classic(&[(5_000_000, &[1; 60]), (5_002_000, &[2; 61]), (5_030_000, &[3; 62])]);
+            Bytes::little().classic(&[(5_000_000, &[1; 60]), (5_002_000, &[2; 61]), (5_030_000, &[3; 62])]);
         let file = Scratch::new("captured", &file.0);
         let (frames, status) = play(&file, Pace::Captured);
         let lengths: Vec<usize> = frames.iter().map(|(_, frame)| frame.len()).collect();
@@ -366,7 +368,7 @@ mod tests {
     #[test]
     fn a_pace_can_be_given() {
         let frames: Vec<(u64, &[u8])> = (0..50).map(|n| (n * 3_600_000_000, &[7; 60][..])).collect();
-        let file = Scratch::new("pace", &Octets::little().classic(&frames).0);
+        let file = Scratch::new("pace", &Bytes::little().classic(&frames).0);
         assert_eq!(play(&file, Pace::AtOnce).0.len(), 50);
         let (played, _) = play(&file, Pace::Every(Duration::from_micros(200)));
         assert!(played[49].0 + Duration::from_millis(1) >= Duration::from_micros(49 * 200));
@@ -374,7 +376,7 @@ mod tests {
 
     #[test]
     fn damage_ends_the_play_with_a_reason() {
-        let mut bytes = Octets::little().classic(&[(0, &[1; 60]), (1, &[2; 60])]).0;
+        let mut bytes = Bytes::little().classic(&[(0, &[1; 60]), (1, &[2; 60])]).0;
         bytes.truncate(bytes.len() - 1);
         let (frames, status) = play(&Scratch::new("damage", &bytes), Pace::AtOnce);
         assert_eq!((frames.len(), status.state()), (1, DeviceState::Failed));
@@ -384,13 +386,13 @@ mod tests {
     #[test]
     fn what_no_buffer_holds_is_counted() {
         let large = vec![9; 4000];
-        let file = Scratch::new("large", &Octets::little().classic(&[(0, &large), (1, &[2; 60])]).0);
+        let file = Scratch::new("large", &Bytes::little().classic(&[(0, &large), (1, &[2; 60])]).0);
         let clock = Clock::start();
         let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
         let mut replay = Replay::open(&file.0, &options, clock).unwrap();
         let mut pool = Pool::new(1);
         let frame = replay.queue_mut(0).take(&mut pool).unwrap();
-        assert_eq!((frame.len(), replay.queue(0).shed()), (60, 1));
+        assert_eq!((frame.len(), replay.queue(0).missed()), (60, 1));
         pool.recycle(frame);
         let mut replay = Replay::open(&file.0, &ReplayOptions { cut: true, ..options }, clock).unwrap();
         let frame = replay.queue_mut(0).take(&mut pool).unwrap();
@@ -399,13 +401,14 @@ mod tests {
             (frame.len(), frame.noted()),
             (FRAME_BYTES, Note { stamp_nanos: 1, cut_bytes, sent: false })
         );
-        assert_eq!(replay.queue(0).shed(), 0);
+        assert_eq!(replay.queue(0).missed(), 0);
     }
 
-    /// Time begins with the first frame that has a time stamp; the host's clock, which is years later, has no part in it.
+    /// Time begins with the first frame that has a time stamp; the host's clock, which is years later, has no
+    /// part in it.
     #[test]
     fn frames_without_a_time_stamp_do_not_hold_up_the_others() {
-        let file = Octets::little().unstamped_then(1_700_000_000_000_000);
+        let file = Bytes::little().unstamped_then(1_700_000_000_000_000);
         let (frames, _) = play(&Scratch::new("unstamped", &file.0), Pace::Captured);
         assert_eq!(frames.len(), 2);
         assert!(frames[1].0 < Duration::from_secs(10));
@@ -414,10 +417,10 @@ mod tests {
     #[test]
     fn a_capture_of_another_link_is_refused_and_frames_of_one_among_others_are_counted() {
         let clock = Clock::start();
-        let other = Scratch::new("other", &Octets::little().of_link_types(&[113, 113]).0);
+        let other = Scratch::new("other", &Bytes::little().of_link_types(&[113, 113]).0);
         let error = Replay::open(&other.0, &ReplayOptions::default(), clock).unwrap_err().to_string();
         assert!(error.contains("captured on link type 113, not on Ethernet"), "{error}");
-        let mixed = Scratch::new("mixed", &Octets::little().of_link_types(&[113, 1, 228]).0);
+        let mixed = Scratch::new("mixed", &Bytes::little().of_link_types(&[113, 1, 228]).0);
         let (frames, status) = play(&mixed, Pace::AtOnce);
         assert_eq!((frames.len(), status.passed_over()), (1, 2));
     }
@@ -433,7 +436,7 @@ mod tests {
 
     #[test]
     fn an_empty_capture_has_ended_at_once() {
-        let file = Scratch::new("empty", &Octets::little().classic(&[]).0);
+        let file = Scratch::new("empty", &Bytes::little().classic(&[]).0);
         let (frames, status) = play(&file, Pace::Captured);
         assert_eq!((frames.len(), status.state()), (0, DeviceState::Ended));
     }

@@ -21,7 +21,7 @@ const CHECKSUM: Range<usize> = 16..18;
 impl Middlebox {
     /// A segment passes, from the TCP header on, or does not.
     pub(super) fn handle(self, segment: &mut [u8]) -> bool {
-        let header = segment.get(12).map_or(0, |octet| usize::from(octet >> 4) * 4).min(segment.len());
+        let header = segment.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4).min(segment.len());
         if segment.get(13).is_none_or(|flags| flags & SYN == 0) {
             return true;
         }

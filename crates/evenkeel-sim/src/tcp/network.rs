@@ -42,7 +42,8 @@ pub struct Direction {
 pub enum Change {
     /// From now on it is like that.
     Conditions(Conditions),
-    /// Packets with more octets than this, IP header included, are dropped; whether the sender is told. IPv6 has 1280 at least.
+    /// Packets with more bytes than this, IP header included, are dropped; whether the sender is told. IPv6
+    /// has 1280 at least.
     Mtu(u16, bool),
     /// Everything vanishes, or no longer.
     Hole(bool),
@@ -98,7 +99,7 @@ pub struct Network {
     damaged: u64,
 }
 
-/// Octets of an IP packet on an Ethernet.
+/// Bytes of an IP packet on an Ethernet.
 const MTU: u16 = 1_500;
 /// A link that carries IPv6 has room for this (RFC 8200, 5).
 const IPV6_MTU_MIN: u16 = 1_280;
@@ -140,7 +141,8 @@ impl Network {
         number
     }
 
-    /// Joins two nodes; returns the link's number, from zero. The conditions are those from `a` to `b`, and back.
+    /// Joins two nodes; returns the link's number, from zero. The conditions are those from `a` to `b`, and
+    /// back.
     pub fn join(&mut self, a: usize, b: usize, conditions: [Conditions; 2]) -> usize {
         let link = self.links.len();
         let ways = conditions.map(|conditions| Way {
@@ -202,7 +204,7 @@ impl Network {
         usize::from(number).checked_sub(1).filter(|node| *node < self.nodes.len())
     }
 
-    /// What a segment may have after its 20 octets, as a node without knowledge of the path sees it.
+    /// What a segment may have after its 20 bytes, as a node without knowledge of the path sees it.
     #[must_use]
     pub const fn mss(ipv6: bool) -> u16 {
         MTU - 20 - if ipv6 { 40 } else { 20 }
@@ -314,8 +316,8 @@ impl Network {
     fn deliver(&mut self, user: &mut impl User, packet: Packet) -> Result<(), Stuck> {
         let Some(number) = self.node_of(&packet.destination) else { return Ok(()) };
         let Packet { source, destination, content, damaged } = packet;
-        let (octets, ecn) = match content {
-            Content::Segment(octets, ecn) => (octets, ecn),
+        let (bytes, ecn) = match content {
+            Content::Segment(bytes, ecn) => (bytes, ecn),
             Content::TooBig { .. } if damaged => return Ok(()),
             Content::TooBig { tuple, seq, mss } => {
                 let now = self.now;
@@ -325,21 +327,21 @@ impl Network {
         };
         if damaged {
             self.damaged += 1;
-        } else if let Some(tuple) = tuple_of(&octets, destination, source) {
-            user.arrived(self, number, &tuple, &octets);
+        } else if let Some(tuple) = tuple_of(&bytes, destination, source) {
+            user.arrived(self, number, &tuple, &bytes);
         }
         let ipv6 = matches!(source, IpAddress::Ipv6(_));
         let arrival = Arrival { source, destination, ecn, mss: Self::mss(ipv6), lane: Lane::default() };
         let node = &mut self.nodes[number];
         node.touched = true;
         let before = node.endpoint.counters().get(Counter::InErrs);
-        node.endpoint.input(&octets, &arrival, self.now);
+        node.endpoint.input(&bytes, &arrival, self.now);
         let refused = node.endpoint.counters().get(Counter::InErrs) > before;
         if refused == damaged {
             return Ok(());
         }
         let what = if damaged { "a damaged segment was taken" } else { "a good segment was refused" };
-        Err(Stuck(format!("{what} at {:?}: {octets:02x?}", self.now)))
+        Err(Stuck(format!("{what} at {:?}: {bytes:02x?}", self.now)))
     }
 
     /// Lets users and endpoints do all they can do now.
@@ -364,29 +366,29 @@ impl Network {
     fn transmit(&mut self, user: &mut impl User, number: usize) {
         let mut buffer = [0; MTU as usize];
         while let Some(transmit) = self.nodes[number].endpoint.poll_transmit(self.now, &mut buffer) {
-            let Some(octets) = buffer.get(..transmit.len) else { return };
+            let Some(bytes) = buffer.get(..transmit.len) else { return };
             self.segments += 1;
-            self.note(number, octets);
-            user.sent(self, number, &transmit.tuple, octets);
-            self.send(number, &transmit.tuple, octets, transmit.ecn);
+            self.note(number, bytes);
+            user.sent(self, number, &transmit.tuple, bytes);
+            self.send(number, &transmit.tuple, bytes, transmit.ecn);
         }
     }
 
     /// Puts a segment into the digest.
-    fn note(&mut self, number: usize, octets: &[u8]) {
+    fn note(&mut self, number: usize, bytes: &[u8]) {
         let mut mix = |word: u64| {
             self.digest = (self.digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         };
         mix(self.now.as_nanos());
         mix(number as u64);
-        for chunk in octets.chunks(8) {
+        for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
             word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
             mix(u64::from_le_bytes(word));
         }
     }
 
-    fn send(&mut self, number: usize, tuple: &FourTuple, octets: &[u8], ecn: Ecn) {
+    fn send(&mut self, number: usize, tuple: &FourTuple, bytes: &[u8], ecn: Ecn) {
         let (source, destination) = (tuple.local.addr, tuple.remote.addr);
         let there = self.node_of(&destination);
         let Some(&(_, at)) = self.neighbors[number].iter().find(|(node, _)| Some(*node) == there) else {
@@ -400,10 +402,10 @@ impl Network {
         let ipv6 = matches!(source, IpAddress::Ipv6(_));
         let (ip, least) = if ipv6 { (40, IPV6_MTU_MIN) } else { (20, 0) };
         let mtu = way.mtu.max(least);
-        if octets.len() + ip > usize::from(mtu) {
+        if bytes.len() + ip > usize::from(mtu) {
             let mss = mtu - ip as u16 - 20;
             if way.tells
-                && let Some(content) = too_big(tuple, octets, mss)
+                && let Some(content) = too_big(tuple, bytes, mss)
             {
                 let back = &mut link.ways[usize::from(!at.back)];
                 let told = Packet { source: destination, destination: source, content, damaged: false };
@@ -415,11 +417,11 @@ impl Network {
         }
         let marked = ecn == Ecn::Capable && self.rng.chance(way.mark);
         let ecn = if marked { Ecn::Experienced } else { ecn };
-        let mut octets = octets.to_vec();
-        if way.middlebox.is_some_and(|middlebox| !middlebox.handle(&mut octets)) {
+        let mut bytes = bytes.to_vec();
+        if way.middlebox.is_some_and(|middlebox| !middlebox.handle(&mut bytes)) {
             return;
         }
-        let content = Content::Segment(octets, ecn);
+        let content = Content::Segment(bytes, ecn);
         way.path.handle_frame(self.now, Packet { source, destination, content, damaged: false });
     }
 }
@@ -434,14 +436,14 @@ impl fmt::Debug for Network {
 }
 
 /// The sockets that a segment names, as its receiver sees them.
-fn tuple_of(octets: &[u8], local: IpAddress, remote: IpAddress) -> Option<FourTuple> {
-    let [a, b, c, d] = *octets.first_chunk()?;
+fn tuple_of(bytes: &[u8], local: IpAddress, remote: IpAddress) -> Option<FourTuple> {
+    let [a, b, c, d] = *bytes.first_chunk()?;
     let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     Some(FourTuple::new(IpEndpoint::new(local, to), IpEndpoint::new(remote, from)))
 }
 
 /// What a router says of a segment that does not fit.
-fn too_big(tuple: &FourTuple, octets: &[u8], mss: u16) -> Option<Content> {
-    let seq = octets.get(4..8)?.first_chunk()?;
+fn too_big(tuple: &FourTuple, bytes: &[u8], mss: u16) -> Option<Content> {
+    let seq = bytes.get(4..8)?.first_chunk()?;
     Some(Content::TooBig { tuple: *tuple, seq: SeqNumber::new(u32::from_be_bytes(*seq)), mss })
 }

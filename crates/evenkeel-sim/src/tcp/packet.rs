@@ -19,26 +19,26 @@ pub struct Packet {
 pub(super) enum Content {
     /// A segment, from the TCP header on.
     Segment(Vec<u8>, Ecn),
-    /// ICMP: a segment was too big, and so many octets would fit after its header.
+    /// ICMP: a segment was too big, and so many bytes would fit after its header.
     TooBig { tuple: FourTuple, seq: SeqNumber, mss: u16 },
 }
 
-/// Octets of an ICMP message that quotes a header.
+/// Bytes of an ICMP message that quotes a header.
 const ICMP_LEN: usize = 56;
 
 impl Frame for Packet {
     /// Without Ethernet and IP headers.
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         match &self.content {
-            Content::Segment(octets, _) => octets.len(),
+            Content::Segment(bytes, _) => bytes.len(),
             Content::TooBig { .. } => ICMP_LEN,
         }
     }
 
     fn flip(&mut self, bit: u64) {
         self.damaged = true;
-        if let Content::Segment(octets, _) = &mut self.content {
-            octets.flip(bit);
+        if let Content::Segment(bytes, _) = &mut self.content {
+            bytes.flip(bit);
         }
     }
 }

@@ -1,5 +1,6 @@
-//! What the paper names beside its own mechanisms: sampling at clock ticks (section 5.1), real-time tasks behind handlers that only set a flag, and
-//! scheduling by the length of queues (section 10). Which class of behaviour each has is in `classes`.
+//! What the paper names beside its own mechanisms: sampling at clock ticks (section 5.1), real-time tasks
+//! behind handlers that only set a flag, and scheduling by the length of queues (section 10). Which class of
+//! behaviour each has is in `classes`.
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::host::Config;
@@ -12,7 +13,8 @@ use evenkeel_sim::workload::{Sink, Spinner};
 
 use crate::rig::{HungScreend, Rig, SCREEN_PKTS, START, TICK, Way, feedback, of, output, polled};
 
-/// A limiter of interrupts that goes by what clock ticks see. A pause lets screend empty the IP queue and what is behind it.
+/// A limiter of interrupts that goes by what clock ticks see. A pause lets screend empty the IP queue and
+/// what is behind it.
 pub(crate) fn sampled(pause_ticks: u32) -> Config {
     let sampling = TickSampling { tick: TICK, samples: 2, pause_ticks };
     of(Architecture::Eager).with_alternatives(|a| {
@@ -59,7 +61,8 @@ fn without_a_cycle_counter_a_process_gets_the_ticks_of_the_pauses() {
         let share = |ticks: u32| f64::from(ticks) / f64::from(samples + pause_ticks);
         for rate in [8_000, 14_880] {
             let spinner = spinner_share(&config, rate);
-            // In the first tick of a pause, and a little of the next, the transmit side goes on: packets wait that were taken in before.
+            // In the first tick of a pause, and a little of the next, the transmit side goes on: packets wait
+            // that were taken in before.
             let expected = share(pause_ticks - 1) - 0.02..=share(pause_ticks);
             assert!(expected.contains(&spinner), "{samples}, {pause_ticks} at {rate}: {spinner}");
         }

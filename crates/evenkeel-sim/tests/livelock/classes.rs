@@ -1,5 +1,5 @@
-//! Three classes of behaviour beyond the maximum loss-free rate (section 4.2): output goes on growing (ideal, which no processor is), stays
-//! at its peak (realizable), or falls towards nothing (prone to livelock).
+//! Three classes of behaviour beyond the maximum loss-free rate (section 4.2): output goes on growing (ideal,
+//! which no processor is), stays at its peak (realizable), or falls towards nothing (prone to livelock).
 
 use evenkeel_core::host::Config;
 use evenkeel_core::poll::{Feedback, Quota};
@@ -56,7 +56,8 @@ fn forwarding_has_the_class_that_each_mechanism_promises() {
         ("polling without feedback, screened", polled(), true, Class::Livelock),
         ("polling with feedback, screened", fed_back.clone(), true, Class::Realizable),
         ("interrupt-rate limiter", interrupts_limited(feedback()), false, Class::Realizable),
-        // What waits in the IP queue takes longer than a tick: the limiter's timeout must be longer than that.
+        // What waits in the IP queue takes longer than a tick: the limiter's timeout must be longer than
+        // that.
         (
             "interrupt-rate limiter, screened, timeout of a tick",
             interrupts_limited(feedback()),

@@ -54,7 +54,8 @@ fn the_first_packet_of_a_flood_reaches_its_program_within_the_limit() {
         for after in [100, 103, 107, 111, 119] {
             let latency = first_packet(&limited(10, percent), Duration::from_millis(after));
             let latency = latency.expect("it arrives");
-            // The budget of the period in which it comes, and at most that of the next if this one ends meanwhile.
+            // The budget of the period in which it comes, and at most that of the next if this one ends
+            // meanwhile.
             let bound = Duration::from_millis(2 * ms) + Duration::from_millis(2);
             assert!(latency <= bound, "{percent} %, {after} ms: {latency:?}");
         }

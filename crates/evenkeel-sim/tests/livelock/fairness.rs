@@ -29,7 +29,8 @@ fn two_flooded_interfaces_share_the_output_equally() {
     }
 }
 
-/// The longest that a packet takes through the router which comes alone, on one interface, while the other is flooded.
+/// The longest that a packet takes through the router which comes alone, on one interface, while the other is
+/// flooded.
 fn worst_latency(quota: usize) -> Duration {
     let mut rig = Rig::new(Config { quota: Quota::Fixed(quota), ..polled() });
     rig.load(Way::Out, 14_000, START, Instant::NEVER);
@@ -61,7 +62,8 @@ fn the_worst_latency_of_a_packet_grows_with_the_quota() {
     }
 }
 
-/// Packets that a router forwards in a second of a flood on one interface and a trickle of 200 on the other: of the trickle, of the flood.
+/// Packets that a router forwards in a second of a flood on one interface and a trickle of 200 on the other:
+/// of the trickle, of the flood.
 fn beside_a_flood(legacy: Option<usize>, flooded: Way) -> (u64, u64) {
     let mut rig = Rig::with_ports(polled(), |number, port| Port { legacy: legacy == Some(number), ..port });
     let trickle = if flooded == Way::Out { Way::Back } else { Way::Out };

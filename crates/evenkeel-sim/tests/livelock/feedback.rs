@@ -95,7 +95,7 @@ const MONITORING: Feedback = Feedback {
     by: FeedbackBy::Marks,
 };
 
-/// Packets of so many octets that a monitor captures in two seconds of a flood.
+/// Packets of so many bytes that a monitor captures in two seconds of a flood.
 fn captured(feedback: Option<Feedback>, payload_bytes: usize) -> u64 {
     let config = Config { feedback, quota: Quota::Fixed(10), listen_only: true, ..polled() };
     let mut rig = Rig::new(config.with_alternatives(|a| a.inhibition = Inhibition::AfterCallback));

@@ -1,5 +1,6 @@
-//! The checks of the livelock paper's mechanisms (Mogul and Ramakrishnan, TOCS 1997), on its router in virtual time. What the paper shows in a
-//! figure is an experiment of `evenkeel-lab`; what can be shown without a machine model is a test of `evenkeel-core`; the rest is here.
+//! The checks of the livelock paper's mechanisms (Mogul and Ramakrishnan, TOCS 1997), on its router in
+//! virtual time. What the paper shows in a figure is an experiment of `evenkeel-lab`; what can be shown
+//! without a machine model is a test of `evenkeel-core`; the rest is here.
 //!
 //! | mechanism | check | where |
 //! | --- | --- | --- |

@@ -61,7 +61,7 @@ fn a_dynamic_quota_forwards_as_much_as_the_best_fixed_one() {
     assert!(dynamic * 100 >= best * 95, "{dynamic} against {best}");
 }
 
-/// Interrupts and packets sent in a second of datagrams of so many octets, in throughput and in latency mode.
+/// Interrupts and packets sent in a second of datagrams of so many bytes, in throughput and in latency mode.
 fn interrupts(payload_bytes: usize, rate_pps: u64) -> [(u64, u64); 2] {
     [Transmit::Throughput, Transmit::Latency].map(|transmit| {
         let mut rig = Rig::new(polled().with_alternatives(|a| a.transmit = transmit));
@@ -83,8 +83,8 @@ fn handing_over_at_once_adds_no_interrupts_where_the_link_is_saturated() {
         );
         assert!(latency.abs_diff(throughput) * 100 <= throughput, "{latency} against {throughput}");
     }
-    // Below, the paper expects more of them. Here they are fewer: what is handed over at once leaves while the polling thread is still at input, and
-    // its interrupt is one with that of the packet before.
+    // Below, the paper expects more of them. Here they are fewer: what is handed over at once leaves while
+    // the polling thread is still at input, and its interrupt is one with that of the packet before.
     for rate in [1_000, 3_000, 4_500] {
         let [(throughput, sent), (latency, sent_too)] = interrupts(8, rate);
         assert!(

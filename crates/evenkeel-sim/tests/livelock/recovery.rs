@@ -47,7 +47,8 @@ fn a_lower_rate_restores_the_output_at_once() {
         let over = START + Duration::from_millis(1_000);
         rig.load(Way::Out, 20_000, START, over);
         rig.send(Way::Out, 500, evenkeel_sim::traffic::Pattern::Constant, over, Instant::NEVER);
-        // As long as it takes to process what full queues hold: a ring, the IP queue, the screening queue or a channel, an output queue.
+        // As long as it takes to process what full queues hold: a ring, the IP queue, the screening queue or
+        // a channel, an output queue.
         let drained = over + Duration::from_millis(80);
         let m = rig.measure(drained, drained + Duration::from_millis(1_000));
         assert!(m.out.abs_diff(500) <= 1, "{what}: {m:?}");

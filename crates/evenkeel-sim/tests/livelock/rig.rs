@@ -68,7 +68,7 @@ pub(crate) struct Rig {
     pub(crate) router: HostId,
     segments: [SegmentId; 2],
     sources: Vec<SourceId>,
-    /// Octets of what is sent from now on.
+    /// Bytes of what is sent from now on.
     pub(crate) payload_bytes: usize,
 }
 
@@ -174,7 +174,7 @@ impl Rig {
         self.world.run_until(from);
         let before = self.snapshot();
         self.world.run_until(until);
-        self.host().check().expect("the books balance");
+        self.host().check().expect("the counters add up");
         let after = self.snapshot();
         let since = |of: fn(&Measured) -> u64| of(&after) - of(&before);
         Measured {
@@ -200,7 +200,7 @@ impl Rig {
             offered: self.sources.iter().map(|&source| self.world.sent(source)).sum(),
             back: traffic(0).transmitted,
             out: traffic(1).transmitted,
-            ring: self.world.arrivals_shed(),
+            ring: self.world.arrivals_missed(),
             ip_queue: host.ledger().input_drops(QueueDrop::IpQueue),
             screen: host.ledger().input_drops(QueueDrop::Screen),
             output: host.ledger().output_drops(QueueDrop::Output),

@@ -1,5 +1,5 @@
-//! Random worlds: topologies, receive architectures, loads and faults from a seed, held against a simple model of what a network of UDP
-//! hosts may do.
+//! Random worlds: topologies, receive architectures, loads and faults from a seed, held against a simple
+//! model of what a network of UDP hosts may do.
 //!
 //! `EVENKEEL_SEED=n` runs that seed alone; `EVENKEEL_SEEDS=n` runs the first `n`.
 
@@ -34,7 +34,8 @@ fn for_every_seed(check: impl Fn(u64)) {
     for seed in seeds() {
         if catch_unwind(AssertUnwindSafe(|| check(seed))).is_err() {
             panic!(
-                "seed {seed} fails; replay it with\n\n    EVENKEEL_SEED={seed} cargo test -p evenkeel-sim --test random_worlds\n"
+                "seed {seed} fails; replay it with\n\n    EVENKEEL_SEED={seed} cargo test -p evenkeel-sim \
+                 --test random_worlds\n"
             );
         }
     }

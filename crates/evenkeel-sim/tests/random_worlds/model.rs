@@ -1,4 +1,5 @@
-//! The reference model: what may come out of a network of UDP hosts, given what went in. It knows nothing of how hosts work.
+//! The reference model: what may come out of a network of UDP hosts, given what went in. It knows nothing of
+//! how hosts work.
 
 use std::collections::BTreeMap;
 

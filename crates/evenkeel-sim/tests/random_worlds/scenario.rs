@@ -29,8 +29,8 @@ pub(crate) const DUPLICATING_SEED: u64 = 3;
 
 /// Faults and blasts last so long.
 const FAULTS_END: Instant = Instant::from_millis(1_500);
-/// What faults have put into caches is gone by then: a wrong hardware address is believed for 30 s, used in doubt for 5 s, probed
-/// three times, and asked for anew three times.
+/// What faults have put into caches is gone by then: a wrong hardware address is believed for 30 s, used in
+/// doubt for 5 s, probed three times, and asked for anew three times.
 const RECOVERED: Instant = Instant::from_millis(1_500 + 45_000);
 /// From `RECOVERED` until then everything must get through...
 const LAST_WORDS: Instant = Instant::from_millis(1_500 + 47_000);
@@ -299,8 +299,8 @@ impl Scenario {
             queue_pkts: rng.between(16, 100) as usize,
             loss: percent(rng, 10),
             duplication: percent(rng, 5),
-            // Checksums notice one flipped bit in a datagram but not always two, so only one wire of two flips any, and only where a
-            // datagram is one frame.
+            // Checksums notice one flipped bit in a datagram but not always two, so only one wire of two
+            // flips any, and only where a datagram is one frame.
             corruption: if self.fragments { Ratio::ZERO } else { percent(rng, 5) },
             reordering: percent(rng, 10),
             reordering_delay: rng.duration(Duration::from_millis(5)),
@@ -385,9 +385,9 @@ impl Scenario {
 
     pub(crate) fn run_with_faults(&mut self) {
         self.world.run_until(Instant::from_millis(700));
-        self.check_books();
+        self.check_conservation();
         self.world.run_until(FAULTS_END);
-        self.check_books();
+        self.check_conservation();
         self.collect();
     }
 
@@ -402,11 +402,11 @@ impl Scenario {
             self.add_speaker(host, &addresses, Duration::from_millis(100), LAST_WORDS);
         }
         self.world.run_until(END);
-        self.check_books();
+        self.check_conservation();
         self.collect();
     }
 
-    fn check_books(&self) {
+    fn check_conservation(&self) {
         for (id, host) in self.world.hosts() {
             host.check().unwrap_or_else(|imbalance| panic!("host {}: {imbalance}", id.0));
         }
@@ -427,7 +427,8 @@ impl Scenario {
     pub(crate) fn rules(&self) -> Rules {
         let duplicates = self.conditions.iter().any(|c| c.duplication != Ratio::ZERO);
         let reorders = self.conditions.iter().any(|c| c.reordering != Ratio::ZERO);
-        // A frame crosses two wires, or four, each of which may double it. Fragments wait for their first, so other datagrams may pass them.
+        // A frame crosses two wires, or four, each of which may double it. Fragments wait for their first, so
+        // other datagrams may pass them.
         let copies_max = match (duplicates, self.routed) {
             (false, _) => 1,
             (true, false) => 4,
@@ -452,14 +453,16 @@ impl Scenario {
         found
     }
 
-    /// When nobody has sent anything for a while nothing waits anywhere, but for fragments without the others.
+    /// When nobody has sent anything for a while nothing waits anywhere, but for fragments without the
+    /// others.
     pub(crate) fn judge_rest(&self) -> Vec<String> {
         let waits = |host: &Host| (if self.fragments { 0 } else { host.queued() }, host.waiting_to_leave());
         let hosts = self.world.hosts().filter(|(_, host)| waits(host) != (0, 0));
         hosts.map(|(id, host)| format!("host {} does not come to rest: {:?}", id.0, waits(host))).collect()
     }
 
-    /// Datagrams of traffic sources carry numbers: those sent, no more often than allowed, to that socket only.
+    /// Datagrams of traffic sources carry numbers: those sent, no more often than allowed, to that socket
+    /// only.
     fn judge_blasts(&self, rules: Rules, found: &mut Vec<String>) {
         for blaster in &self.blasters {
             let sent = self.world.sent(blaster.source);

@@ -73,7 +73,7 @@ impl Early {
         match room {
             None => Err(format!("a cookie that the server never gave: {seen:?}")),
             Some(room) if seen.payload.len() + seen.options.len() > room => {
-                Err(format!("more data in a SYN than the {room} octets that the server can take: {seen:?}"))
+                Err(format!("more data in a SYN than the {room} bytes that the server can take: {seen:?}"))
             }
             Some(_) => Ok(()),
         }

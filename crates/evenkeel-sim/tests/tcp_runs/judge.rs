@@ -18,7 +18,7 @@ pub(crate) struct Tally {
     refused: u64,
     reset: u64,
     timed_out: u64,
-    octets: u64,
+    bytes: u64,
     segments: u64,
     damaged: u64,
     retransmitted: u64,
@@ -50,7 +50,7 @@ impl Tally {
         self.refused += other.refused;
         self.reset += other.reset;
         self.timed_out += other.timed_out;
-        self.octets += other.octets;
+        self.bytes += other.bytes;
         self.segments += other.segments;
         self.damaged += other.damaged;
         self.retransmitted += other.retransmitted;
@@ -121,8 +121,8 @@ fn failures(conversation: &Conversation, users: &Users) -> Option<String> {
     let together = matches!(conversation.opening.when, crate::plan::When::Together(_));
     let complete = conversation.sides.iter().all(|side| side.fate == Some(Fate::Complete));
     let whole =
-        (0..2).all(|side| conversation.sides[1 - side].read == conversation.opening.programs[side].octets);
-    let unheard = users.forgets && conversation.opening.programs[0].octets == 0;
+        (0..2).all(|side| conversation.sides[1 - side].read == conversation.opening.programs[side].bytes);
+    let unheard = users.forgets && conversation.opening.programs[0].bytes == 0;
     let fine = !users.gentle || !orderly || together || unheard || complete && whole;
     (!fine).then(|| format!("failed in a gentle world: {conversation:?}"))
 }
@@ -130,17 +130,15 @@ fn failures(conversation: &Conversation, users: &Users) -> Option<String> {
 /// Connections that sent far more segments than they had to.
 fn busy(conversation: &Conversation) -> Option<String> {
     let segments = conversation.segments;
-    let octets: u64 = conversation.opening.programs.iter().map(|program| program.octets).sum();
+    let bytes: u64 = conversation.opening.programs.iter().map(|program| program.bytes).sum();
     let calls: u64 = conversation
         .opening
         .programs
         .iter()
-        .map(|program| {
-            program.octets / program.write_chunk as u64 + program.octets / program.read_chunk as u64
-        })
+        .map(|program| program.bytes / program.write_chunk as u64 + program.bytes / program.read_chunk as u64)
         .sum();
-    let most = 300 + octets / 50 + 4 * calls;
-    (segments > most).then(|| format!("{segments} segments for {octets} octets: {conversation:?}"))
+    let most = 300 + bytes / 50 + 4 * calls;
+    (segments > most).then(|| format!("{segments} segments for {bytes} bytes: {conversation:?}"))
 }
 
 fn tally(network: &Network, users: &Users) -> Tally {
@@ -156,7 +154,7 @@ fn tally(network: &Network, users: &Users) -> Tally {
         ..Tally::default()
     };
     for side in users.conversations.iter().flat_map(|c| &c.sides) {
-        tally.octets += side.read;
+        tally.bytes += side.read;
         let Some(fate) = side.fate else { continue };
         let count = match fate {
             Fate::Complete => &mut tally.complete,

@@ -1,6 +1,8 @@
-//! TCP over networks that lose, double, change, reorder and delay: random connections from a seed, in virtual time.
+//! TCP over networks that lose, double, change, reorder and delay: random connections from a seed, in virtual
+//! time.
 //!
-//! `EVENKEEL_SEED=n` runs that seed alone and says what it is, with `EVENKEEL_TRACE=1` segment by segment; `EVENKEEL_SEEDS=n` runs the first `n`.
+//! `EVENKEEL_SEED=n` runs that seed alone and says what it is, with `EVENKEEL_TRACE=1` segment by segment;
+//! `EVENKEEL_SEEDS=n` runs the first `n`.
 
 #![expect(clippy::print_stdout, reason = "what happened is for people")]
 
@@ -31,7 +33,7 @@ fn run(seed: u64) -> Result<Tally, String> {
 }
 
 #[test]
-fn every_octet_arrives_once_and_in_order_or_an_error_is_reported_and_nothing_is_left() {
+fn every_byte_arrives_once_and_in_order_or_an_error_is_reported_and_nothing_is_left() {
     let seeds = match Seeds::asked_for(SEEDS) {
         Seeds::UpTo(seeds) => seeds,
         Seeds::One(seed) => {

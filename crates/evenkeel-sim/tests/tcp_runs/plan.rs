@@ -198,7 +198,8 @@ impl Plan {
             let ways: &[bool] = dice.one_of(&[&[false][..], &[true][..], &[false, true][..]]);
             let start = at(dice);
             let heals = dice.chance(85);
-            // Without cookies all who try again after it at the same time contend for the few places of the SYN queue, and not all get one in time.
+            // Without cookies all who try again after it at the same time contend for the few places of the
+            // SYN queue, and not all get one in time.
             self.gentle &= heals && self.listener.syn_cookies;
             let end = start + dice.micros(10_000, 30_000_000);
             for &back in ways {
@@ -231,10 +232,10 @@ impl Plan {
 fn programs(dice: &mut Dice, huge: bool) -> [Program; 2] {
     let mut programs = [(); 2].map(|()| program(dice, huge));
     if huge {
-        programs[0].octets = 3_000_000;
+        programs[0].bytes = 3_000_000;
     }
     for side in 0..2 {
-        let (written, read) = (programs[side].octets, programs[1 - side].octets);
+        let (written, read) = (programs[side].bytes, programs[1 - side].bytes);
         let program = &mut programs[side];
         (program.write_pause, program.write_chunk) = steps(dice, written);
         (program.read_pause, program.read_chunk) = steps(dice, read);
@@ -247,7 +248,7 @@ fn programs(dice: &mut Dice, huge: bool) -> [Program; 2] {
 }
 
 fn program(dice: &mut Dice, orderly: bool) -> Program {
-    let octets = match dice.between(0, 19) {
+    let bytes = match dice.between(0, 19) {
         0..=2 => 0,
         3..=6 => dice.between(1, 100),
         7..=13 => dice.magnitude(100, 10_000),
@@ -263,7 +264,7 @@ fn program(dice: &mut Dice, orderly: bool) -> Program {
         _ => Ending::AbortAt(dice.micros(1_000, 5_000_000)),
     };
     Program {
-        octets,
+        bytes,
         write_chunk: 1,
         read_chunk: 1,
         write_pause: None,
@@ -274,9 +275,9 @@ fn program(dice: &mut Dice, orderly: bool) -> Program {
 }
 
 /// How much with each call, and how long it waits between them: no more than some hundred calls.
-fn steps(dice: &mut Dice, octets: u64) -> (Option<Duration>, usize) {
-    let pause = (octets < 20_000 && dice.chance(15)).then(|| dice.micros(100, 1_500_000));
-    let least = octets / 200 + 1;
+fn steps(dice: &mut Dice, bytes: u64) -> (Option<Duration>, usize) {
+    let pause = (bytes < 20_000 && dice.chance(15)).then(|| dice.micros(100, 1_500_000));
+    let least = bytes / 200 + 1;
     (pause, dice.magnitude(least, 65_536.max(least)) as usize)
 }
 

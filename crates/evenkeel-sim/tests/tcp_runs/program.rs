@@ -8,7 +8,7 @@ use evenkeel_core::time::Duration;
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     /// So much it has to send.
-    pub(crate) octets: u64,
+    pub(crate) bytes: u64,
     /// So much with each call, and how long it waits after each.
     pub(crate) write_chunk: usize,
     pub(crate) write_pause: Option<Duration>,
@@ -68,7 +68,7 @@ pub(crate) struct Side {
     pub(crate) probes: u32,
 }
 
-/// The octets of a stream: each says to which connection it belongs, to which direction, and where.
+/// The bytes of a stream: each says to which connection it belongs, to which direction, and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stream(u64);
 
@@ -82,19 +82,19 @@ impl Stream {
         let (mut block, mut skip) = (place / 8, (place % 8) as usize);
         let mut rest = to;
         while !rest.is_empty() {
-            let octets = mixed(self.0 ^ block).to_le_bytes();
+            let bytes = mixed(self.0 ^ block).to_le_bytes();
             let len = rest.len().min(8 - skip);
             let (now, later) = rest.split_at_mut(len);
-            now.copy_from_slice(&octets[skip..skip + len]);
+            now.copy_from_slice(&bytes[skip..skip + len]);
             (rest, block, skip) = (later, block + 1, 0);
         }
     }
 
-    /// `octets` are what begins at `place`.
-    pub(crate) fn matches(self, place: u64, octets: &[u8]) -> bool {
+    /// `bytes` are what begins at `place`.
+    pub(crate) fn matches(self, place: u64, bytes: &[u8]) -> bool {
         let mut expected = [0; 2_048];
         let mut place = place;
-        octets.chunks(expected.len()).all(|chunk| {
+        bytes.chunks(expected.len()).all(|chunk| {
             let expected = &mut expected[..chunk.len()];
             self.fill(place, expected);
             place += chunk.len() as u64;

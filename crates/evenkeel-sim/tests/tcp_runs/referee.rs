@@ -41,7 +41,7 @@ impl fmt::Debug for Seen<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seq, ack, flags, window, .. } = self;
         let len = self.payload.len();
-        write!(f, "flags {flags:#x}, seq {seq}, {len} octets, ack {ack}, window {window}")
+        write!(f, "flags {flags:#x}, seq {seq}, {len} bytes, ack {ack}, window {window}")
     }
 }
 
@@ -51,16 +51,16 @@ const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
 
 impl<'a> Seen<'a> {
-    fn new(octets: &'a [u8]) -> Option<Self> {
-        let word = |at: usize| octets.get(at..at + 4)?.first_chunk().map(|word| u32::from_be_bytes(*word));
-        let header = usize::from(*octets.get(12)? >> 4) * 4;
+    fn new(bytes: &'a [u8]) -> Option<Self> {
+        let word = |at: usize| bytes.get(at..at + 4)?.first_chunk().map(|word| u32::from_be_bytes(*word));
+        let header = usize::from(*bytes.get(12)? >> 4) * 4;
         Some(Self {
             seq: word(4)?,
             ack: word(8)?,
-            flags: *octets.get(13)?,
+            flags: *bytes.get(13)?,
             window: (word(12)? & 0xffff) as u16,
-            options: octets.get(20..header)?,
-            payload: octets.get(header..)?,
+            options: bytes.get(20..header)?,
+            payload: bytes.get(header..)?,
         })
     }
 
@@ -112,15 +112,15 @@ pub(crate) struct Referee {
 }
 
 impl Referee {
-    /// A segment leaves; whether it has octets that were never sent before. It is of one of `streams`, of which its sender's
-    /// user has given so much so far.
+    /// A segment leaves; whether it has bytes that were never sent before. It is of one of `streams`, of
+    /// which its sender's user has given so much so far.
     pub(crate) fn sent(
         &mut self,
         tuple: &FourTuple,
-        octets: &[u8],
+        bytes: &[u8],
         streams: &[(Stream, u64)],
     ) -> Result<bool, String> {
-        let seen = Seen::new(octets).ok_or("too short")?;
+        let seen = Seen::new(bytes).ok_or("too short")?;
         let theirs = self.flows.get(&mirrored(tuple));
         let (peer_shift, unclear) = theirs.map_or((None, false), |flow| (flow.shift, flow.unclear));
         let flow = self.flows.entry(*tuple).or_default();
@@ -154,7 +154,8 @@ impl Referee {
         let flow = self.flows.entry(*tuple).or_default();
         let scale = flow.shift.filter(|_| peer_shift.is_some()).unwrap_or(0);
         if flow.begun.is_empty() {
-            // The peer has begun another connection meanwhile, and with that what was known of this one was forgotten.
+            // The peer has begun another connection meanwhile, and with that what was known of this one was
+            // forgotten.
             return Ok(false);
         }
         if !unclear && !flow.unclear {
@@ -171,8 +172,8 @@ impl Referee {
     }
 
     /// A segment has arrived at its receiver, to whom `tuple` belongs.
-    pub(crate) fn arrived(&mut self, tuple: &FourTuple, octets: &[u8]) {
-        let Some(seen) = Seen::new(octets).filter(|seen| !seen.has(RST)) else { return };
+    pub(crate) fn arrived(&mut self, tuple: &FourTuple, bytes: &[u8]) {
+        let Some(seen) = Seen::new(bytes).filter(|seen| !seen.has(RST)) else { return };
         self.early.arrived(tuple, &seen);
         if !seen.has(ACK) {
             return;
@@ -186,14 +187,15 @@ impl Referee {
 }
 
 impl Flow {
-    /// The peer takes octets up to there.
+    /// The peer takes bytes up to there.
     fn grant(&mut self, edge: u32) {
         if self.granted.is_none_or(|granted| after(edge, granted)) {
             self.granted = Some(edge);
         }
     }
 
-    /// What was acknowledged stays acknowledged, and what was promised is kept (RFC 9293, 3.8.6: "shrinking the window" is discouraged).
+    /// What was acknowledged stays acknowledged, and what was promised is kept (RFC 9293, 3.8.6: "shrinking
+    /// the window" is discouraged).
     fn check_acknowledgment(&mut self, seen: &Seen<'_>, scale: u8) -> Result<(), String> {
         if !seen.has(ACK) {
             return Ok(());
@@ -241,8 +243,8 @@ impl Flow {
 }
 
 /// For people.
-pub(crate) fn describe(octets: &[u8]) -> String {
-    Seen::new(octets).map_or_else(String::new, |seen| format!("{seen:?}, options {:02x?}", seen.options))
+pub(crate) fn describe(bytes: &[u8]) -> String {
+    Seen::new(bytes).map_or_else(String::new, |seen| format!("{seen:?}, options {:02x?}", seen.options))
 }
 
 pub(crate) fn mirrored(tuple: &FourTuple) -> FourTuple {

@@ -55,7 +55,8 @@ const fn token(wake: Wake, conversation: usize, side: usize) -> u64 {
 pub(crate) struct Users {
     pub(crate) conversations: Vec<Conversation>,
     pub(crate) gentle: bool,
-    /// An opener that says nothing may never be heard of: its one ACK is lost, and the server has forgotten the SYN (RFC 4987, 3.6).
+    /// An opener that says nothing may never be heard of: its one ACK is lost, and the server has forgotten
+    /// the SYN (RFC 4987, 3.6).
     pub(crate) forgets: bool,
     listener: ListenerConfig,
     /// The server's next key for Fast Open cookies comes together with the one before.
@@ -233,7 +234,7 @@ impl Users {
         if !conversation.opening.early {
             return network.endpoint_mut(node).connect(tuple, mss, now);
         }
-        let data = &mut self.buffer[..program.octets.min(program.write_chunk as u64) as usize];
+        let data = &mut self.buffer[..program.bytes.min(program.write_chunk as u64) as usize];
         conversation.streams[side].fill(0, data);
         let (id, taken) = network.endpoint_mut(node).connect_with(tuple, mss, data, now)?;
         conversation.sides[side].written = taken as u64;
@@ -274,7 +275,8 @@ impl Users {
         self.accepting = false;
     }
 
-    /// A connection that nobody has opened just now: a SYN or an ACK came once more. If it has data, somebody did write them.
+    /// A connection that nobody has opened just now: a SYN or an ACK came once more. If it has data, somebody
+    /// did write them.
     fn dismiss(&mut self, network: &mut Network, id: Id, tuple: &FourTuple) {
         self.ghosts += 1;
         let now = network.now();
@@ -283,7 +285,7 @@ impl Users {
         let numbers = self.by_tuple.get(&mirrored(tuple)).map_or(&[][..], Vec::as_slice);
         let written = numbers.iter().any(|number| self.conversations[*number].streams[0].matches(0, data));
         if !written {
-            self.violations.push(format!("{tuple} is opened again with {taken} octets that nobody wrote"));
+            self.violations.push(format!("{tuple} is opened again with {taken} bytes that nobody wrote"));
         }
         self.heard_twice += u64::from(taken > 0);
         let _ = network.endpoint_mut(0).abort(id);
@@ -357,7 +359,7 @@ impl Users {
         loop {
             let conversation = &mut self.conversations[number];
             let (program, us) = (&conversation.opening.programs[side], &mut conversation.sides[side]);
-            let left = program.octets - us.written;
+            let left = program.bytes - us.written;
             let Some(id) = us.id.filter(|_| us.fate.is_none() && left > 0 && !us.write_paused) else {
                 return;
             };
@@ -383,7 +385,7 @@ impl Users {
         let node = self.node(number, side);
         let conversation = &mut self.conversations[number];
         let (program, us) = (&conversation.opening.programs[side], &mut conversation.sides[side]);
-        let Some(id) = us.id.filter(|_| us.fate.is_none() && us.written == program.octets) else { return };
+        let Some(id) = us.id.filter(|_| us.fate.is_none() && us.written == program.bytes) else { return };
         match program.ending {
             Ending::Close => return self.leave(network, number, side, false),
             Ending::ShutdownLast if !us.saw_end => return,
@@ -486,7 +488,8 @@ impl User for Users {
     fn sent(&mut self, network: &Network, node: usize, tuple: &FourTuple, segment: &[u8]) {
         let first = self.by_tuple.get(tuple).map(|numbers| (numbers, 0));
         let seats = first.or_else(|| self.by_tuple.get(&mirrored(tuple)).map(|numbers| (numbers, 1)));
-        // One end may still say what belongs to a conversation that the other has forgotten, and begun another after.
+        // One end may still say what belongs to a conversation that the other has forgotten, and begun
+        // another after.
         let streams: Vec<_> = seats.map_or_else(Vec::new, |(numbers, side)| {
             let conversations = numbers.iter().map(|number| &self.conversations[*number]);
             conversations.map(|c| (c.streams[side], c.sides[side].written)).collect()

@@ -1,6 +1,7 @@
 //! TCP between whole hosts over bad networks: random worlds from a seed, under every receive architecture.
 //!
-//! `EVENKEEL_SEED=n` runs that seed alone and says what it is; `EVENKEEL_SEEDS=n` runs the first `n`, each five times.
+//! `EVENKEEL_SEED=n` runs that seed alone and says what it is; `EVENKEEL_SEEDS=n` runs the first `n`, each
+//! five times.
 
 mod plan;
 mod run;
@@ -32,7 +33,7 @@ fn run(seed: u64) -> Result<Tally, String> {
 }
 
 #[test]
-fn every_octet_comes_back_or_an_error_is_reported_and_nothing_is_left() {
+fn every_byte_comes_back_or_an_error_is_reported_and_nothing_is_left() {
     let seeds = match Seeds::asked_for(SEEDS) {
         Seeds::UpTo(seeds) => seeds,
         Seeds::One(seed) => {

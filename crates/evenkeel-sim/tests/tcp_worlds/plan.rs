@@ -41,7 +41,7 @@ pub(crate) struct Client {
     pub(crate) begins: Duration,
     pub(crate) connections: usize,
     pub(crate) abreast: usize,
-    pub(crate) octets: usize,
+    pub(crate) bytes: usize,
     pub(crate) manners: Manners,
 }
 
@@ -76,7 +76,8 @@ enum Weather {
 /// Programs begin here.
 pub(crate) const BEGIN: Instant = Instant::from_millis(10);
 
-/// So long a host waits for an answer about an address before it drops what waits for it (RFC 4861, 10): on a slower Ethernet no address is ever resolved.
+/// So long a host waits for an answer about an address before it drops what waits for it (RFC 4861, 10): on a
+/// slower Ethernet no address is ever resolved.
 const RESOLUTION: Duration = Duration::from_secs(3);
 
 struct Dice(Rng);
@@ -200,10 +201,10 @@ impl Plan {
         if server == host || host < self.servers && dice.chance(50) {
             return;
         }
-        let octets = dice.magnitude(1, 60_000) as usize;
+        let bytes = dice.magnitude(1, 60_000) as usize;
         let manners = Manners {
             early: dice.chance(50),
-            leaves_after: dice.chance(20).then(|| dice.between(0, octets as u64)),
+            leaves_after: dice.chance(20).then(|| dice.between(0, bytes as u64)),
         };
         self.clients.push(Client {
             host,
@@ -211,7 +212,7 @@ impl Plan {
             begins: if dice.chance(50) { Duration::ZERO } else { dice.micros(1_000, 3_000_000) },
             connections: dice.between(1, 12),
             abreast: dice.between(1, 4),
-            octets,
+            bytes,
             manners,
         });
     }
@@ -245,8 +246,9 @@ impl Plan {
     }
 }
 
-/// A frame crosses the client's wire and the server's. Only one of them changes frames: were it changed on both, the checksum would not notice once in 32 times,
-/// when a bit is set, and the same bit of another word is cleared.
+/// A frame crosses the client's wire and the server's. Only one of them changes frames: were it changed on
+/// both, the checksum would not notice once in 32 times, when a bit is set, and the same bit of another word
+/// is cleared.
 fn faults(dice: &mut Dice, wire: Conditions, weather: Weather, serves: bool) -> Conditions {
     let (lost, doubled, reordered) = match weather {
         Weather::Clear => return wire,

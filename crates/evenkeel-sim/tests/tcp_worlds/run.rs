@@ -118,7 +118,7 @@ fn go(
                     to,
                     client.connections,
                     client.abreast,
-                    client.octets,
+                    client.bytes,
                     client.manners,
                 );
                 world.host_mut(hosts[client.host]).spawn("client", 0, Box::new(program));

@@ -116,7 +116,7 @@ impl Tally {
                 self.note(&format!("streams failed: {why}"), 1);
             }
             Outcome::NotOpened => self.note("streams not opened", 1),
-            Outcome::Wrong { .. } => self.note("streams with wrong octets", 1),
+            Outcome::Wrong { .. } => self.note("streams with wrong bytes", 1),
         }
     }
 
@@ -146,7 +146,7 @@ impl Tally {
             ("frames changed", wires.corrupted),
             ("frames reordered", wires.reordered),
             ("frames that queues of wires had no room for", wires.overflowed),
-            ("frames that rings had no room for", world.arrivals_shed()),
+            ("frames that rings had no room for", world.arrivals_missed()),
             (TRACE, world.trace().hash()),
         ] {
             self.note(what, times);

@@ -3,8 +3,8 @@
 use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};
 
-/// Ranges kept apart. A peer that makes more holes than this has its segments dropped until some are filled, so that neither memory
-/// nor work per segment grows with what it sends.
+/// Ranges kept apart. A peer that makes more holes than this has its segments dropped until some are filled,
+/// so that neither memory nor work per segment grows with what it sends.
 pub(super) const RANGES_MAX: usize = 128;
 
 /// Ranges beyond RCV.NXT, in order, that neither touch nor overlap.
@@ -20,7 +20,8 @@ impl Assembly {
         self.ranges.is_empty()
     }
 
-    /// Adds `range`, which lies beyond `start` or begins there. Says how far it all reaches from `start` without a hole.
+    /// Adds `range`, which lies beyond `start` or begins there. Says how far it all reaches from `start`
+    /// without a hole.
     ///
     /// `None` if it would be one range too many.
     pub(super) fn insert(&mut self, start: SeqNumber, range: SeqRange) -> Option<SeqNumber> {

@@ -10,8 +10,8 @@ pub use send::SendBuffer;
 use std::collections::VecDeque;
 
 /// The `len` bytes from `offset` on, in the two places where they lie.
-fn slices(octets: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
-    let (front, back) = octets.as_slices();
+fn slices(bytes: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
+    let (front, back) = bytes.as_slices();
     let (start, end) = (offset, offset.saturating_add(len));
     [
         front.get(start.min(front.len())..end.min(front.len())).unwrap_or_default(),
@@ -24,8 +24,8 @@ fn slices(octets: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
 }
 
 /// The same, to be written to.
-fn slices_mut(octets: &mut VecDeque<u8>, offset: usize, len: usize) -> [&mut [u8]; 2] {
-    let (front, back) = octets.as_mut_slices();
+fn slices_mut(bytes: &mut VecDeque<u8>, offset: usize, len: usize) -> [&mut [u8]; 2] {
+    let (front, back) = bytes.as_mut_slices();
     let (start, end) = (offset, offset.saturating_add(len));
     let middle = front.len();
     [

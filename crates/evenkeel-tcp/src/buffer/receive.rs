@@ -16,7 +16,7 @@ use super::assembly::Assembly;
 #[derive(Debug, Default)]
 pub struct ReceiveBuffer {
     /// From the first unread byte on. Holes have room.
-    octets: VecDeque<u8>,
+    bytes: VecDeque<u8>,
     readable: usize,
     /// RCV.NXT.
     next: SeqNumber,
@@ -39,7 +39,7 @@ impl ReceiveBuffer {
     /// An empty buffer that expects the byte `next`.
     #[must_use]
     pub const fn new(next: SeqNumber) -> Self {
-        Self { octets: VecDeque::new(), readable: 0, next, assembly: None }
+        Self { bytes: VecDeque::new(), readable: 0, next, assembly: None }
     }
 
     /// Bytes the user can read.
@@ -51,7 +51,7 @@ impl ReceiveBuffer {
     /// Bytes of memory it owns for them and for what is beyond holes.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.octets.capacity()
+        self.bytes.capacity()
     }
 
     /// RCV.NXT, without SYN and FIN.
@@ -78,7 +78,8 @@ impl ReceiveBuffer {
         self.assembly.as_ref()?.around(range)
     }
 
-    /// Takes the payload that begins at `seq`. The caller has cut off what lies beyond the window; what lies before RCV.NXT is left out here.
+    /// Takes the payload that begins at `seq`. The caller has cut off what lies beyond the window; what lies
+    /// before RCV.NXT is left out here.
     pub fn insert(&mut self, seq: SeqNumber, payload: [&[u8]; 2]) -> Insertion {
         let whole = SeqRange::at(seq, (payload[0].len() + payload[1].len()) as u32);
         let old = whole.intersection(SeqRange::new(whole.start, self.next));
@@ -95,7 +96,7 @@ impl ReceiveBuffer {
             b.get(skipped.saturating_sub(a.len())..).unwrap_or_default(),
         ];
         let reach = if range.start == self.next && self.assembly.is_none() {
-            payload.iter().for_each(|part| self.octets.extend(part.iter()));
+            payload.iter().for_each(|part| self.bytes.extend(part.iter()));
             range.end
         } else {
             let Some(reach) = self.assembly.get_or_insert_default().insert(self.next, range) else {
@@ -115,15 +116,15 @@ impl ReceiveBuffer {
     fn put(&mut self, range: SeqRange, payload: [&[u8]; 2]) {
         let start = self.readable + range.start.since(self.next) as usize;
         let end = start + range.len() as usize;
-        if self.octets.len() < end {
-            self.octets.resize(end, 0);
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
         }
         let mut rest = payload;
-        for mut places in super::slices_mut(&mut self.octets, start, range.len() as usize) {
+        for mut places in super::slices_mut(&mut self.bytes, start, range.len() as usize) {
             for part in &mut rest {
-                let (octets, left) = part.split_at(part.len().min(places.len()));
-                let (room, after) = places.split_at_mut(octets.len());
-                room.copy_from_slice(octets);
+                let (bytes, left) = part.split_at(part.len().min(places.len()));
+                let (room, after) = places.split_at_mut(bytes.len());
+                room.copy_from_slice(bytes);
                 (*part, places) = (left, after);
             }
         }
@@ -133,7 +134,7 @@ impl ReceiveBuffer {
     pub fn peek(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.readable);
         let mut rest = to;
-        for part in super::slices(&self.octets, 0, len) {
+        for part in super::slices(&self.bytes, 0, len) {
             let Some((room, after)) = rest.split_at_mut_checked(part.len()) else { break };
             room.copy_from_slice(part);
             rest = after;
@@ -155,18 +156,19 @@ impl ReceiveBuffer {
 
     /// Forgets the first `len` bytes that can be read.
     fn skip(&mut self, len: usize) {
-        self.octets.drain(..len);
+        self.bytes.drain(..len);
         self.readable -= len;
-        if self.octets.is_empty() {
-            self.octets = VecDeque::new();
+        if self.bytes.is_empty() {
+            self.bytes = VecDeque::new();
         }
     }
 
-    /// Forgets what has come out of order. The peer will send it again, whatever SACK has told it (RFC 2018, 8: the receiver is permitted to discard it).
+    /// Forgets what has come out of order. The peer will send it again, whatever SACK has told it (RFC 2018,
+    /// 8: the receiver is permitted to discard it).
     pub fn renege(&mut self) {
         if self.assembly.take().is_some() {
-            self.octets.truncate(self.readable);
-            self.octets.shrink_to_fit();
+            self.bytes.truncate(self.readable);
+            self.bytes.shrink_to_fit();
         }
     }
 
@@ -189,12 +191,12 @@ mod tests {
     }
 
     /// The bytes `from..from + len` of a stream in which every byte can be told from its neighbours.
-    fn octets(from: u32, len: u32) -> Vec<u8> {
+    fn bytes(from: u32, len: u32) -> Vec<u8> {
         (from..from + len).map(|i| (i % 251) as u8).collect()
     }
 
     fn insert(buffer: &mut ReceiveBuffer, from: u32, len: u32) -> Insertion {
-        let data = octets(from, len);
+        let data = bytes(from, len);
         let (a, b) = data.split_at(data.len() / 3);
         buffer.insert(START + from, [a, b])
     }
@@ -209,15 +211,15 @@ mod tests {
         assert_eq!((buffer.readable(), buffer.sack().as_slice()), (20, &[at(30, 10)][..]));
         let mut read = [0; 100];
         assert_eq!(buffer.read(&mut read), 20);
-        assert_eq!(read[..20], octets(0, 20));
+        assert_eq!(read[..20], bytes(0, 20));
         assert_eq!(
             insert(&mut buffer, 15, 15),
             Insertion { advanced: 20, duplicate: Some(at(15, 5)), refused: false }
         );
         assert_eq!(buffer.read(&mut read[..7]), 7);
         assert_eq!(buffer.read(&mut read[7..]), 13);
-        assert_eq!(read[..20], octets(20, 20));
-        assert!(!buffer.has_holes() && buffer.octets.capacity() == 0);
+        assert_eq!(read[..20], bytes(20, 20));
+        assert!(!buffer.has_holes() && buffer.bytes.capacity() == 0);
     }
 
     #[test]
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_have_a_bound_and_the_next_octet_always_fits() {
+    fn holes_have_a_bound_and_the_next_byte_always_fits() {
         let mut buffer = ReceiveBuffer::new(START);
         for i in 0..RANGES_MAX as u32 {
             assert!(!insert(&mut buffer, 10 + 10 * i, 5).refused);
@@ -261,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn octets_in_any_order_come_out_in_order(pieces in proptest::collection::vec((0u32..300, 0u32..40, 0usize..50), 1..80)) {
+        fn bytes_in_any_order_come_out_in_order(pieces in proptest::collection::vec((0u32..300, 0u32..40, 0usize..50), 1..80)) {
             let mut buffer = ReceiveBuffer::new(START);
             let (mut here, mut out) = ([false; 400], Vec::new());
             for (from, len, read) in pieces {
@@ -282,7 +284,7 @@ mod tests {
                     prop_assert!(here[start..end].iter().all(|h| *h) && !here[start - 1] && !here[end], "{:?}", block);
                 }
             }
-            prop_assert_eq!(&out, &octets(0, out.len() as u32));
+            prop_assert_eq!(&out, &bytes(0, out.len() as u32));
         }
     }
 }

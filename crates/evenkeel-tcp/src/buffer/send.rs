@@ -14,7 +14,7 @@ use super::slices;
 /// ```
 #[derive(Debug, Default)]
 pub struct SendBuffer {
-    octets: VecDeque<u8>,
+    bytes: VecDeque<u8>,
     /// Of the first byte.
     start: SeqNumber,
 }
@@ -23,37 +23,37 @@ impl SendBuffer {
     /// An empty buffer, whose first byte will have the number `start`.
     #[must_use]
     pub const fn new(start: SeqNumber) -> Self {
-        Self { octets: VecDeque::new(), start }
+        Self { bytes: VecDeque::new(), start }
     }
 
     /// Bytes in it.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.octets.len()
+        self.bytes.len()
     }
 
     /// Bytes of memory it owns.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.octets.capacity()
+        self.bytes.capacity()
     }
 
     /// There is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.octets.is_empty()
+        self.bytes.is_empty()
     }
 
     /// The number after the last byte.
     #[must_use]
     pub fn end(&self) -> SeqNumber {
-        self.start + self.octets.len() as u32
+        self.start + self.bytes.len() as u32
     }
 
     /// Takes as much of `data` as keeps it within `limit` bytes; says how much.
     pub fn write(&mut self, data: &[u8], limit: usize) -> usize {
-        let taken = data.len().min(limit.saturating_sub(self.octets.len()));
-        self.octets.extend(data.get(..taken).unwrap_or_default());
+        let taken = data.len().min(limit.saturating_sub(self.bytes.len()));
+        self.bytes.extend(data.get(..taken).unwrap_or_default());
         taken
     }
 
@@ -61,16 +61,16 @@ impl SendBuffer {
     #[must_use]
     pub fn get(&self, range: SeqRange) -> [&[u8]; 2] {
         let range = range.intersection(SeqRange::new(self.start, self.end()));
-        slices(&self.octets, range.start.since(self.start) as usize, range.len() as usize)
+        slices(&self.bytes, range.start.since(self.start) as usize, range.len() as usize)
     }
 
     /// Forgets everything before `upto`: the peer has it. Gives the memory back when nothing is left.
     pub fn acknowledge(&mut self, upto: SeqNumber) {
-        let acked = upto.since(self.start).min(self.octets.len() as u32);
-        self.octets.drain(..acked as usize);
+        let acked = upto.since(self.start).min(self.bytes.len() as u32);
+        self.bytes.drain(..acked as usize);
         self.start += acked;
-        if self.octets.is_empty() {
-            self.octets = VecDeque::new();
+        if self.bytes.is_empty() {
+            self.bytes = VecDeque::new();
         }
     }
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn octets_are_found_by_number_across_the_wrap_of_ring_and_numbers() {
+    fn bytes_are_found_by_number_across_the_wrap_of_ring_and_numbers() {
         let mut buffer = SendBuffer::new(SeqNumber::new(u32::MAX - 4));
         let stream: Vec<u8> = (0..200).collect();
         let (mut written, mut acked) = (0, 0);
@@ -99,7 +99,7 @@ mod tests {
             acked = written.min(acked + 7);
             buffer.acknowledge(SeqNumber::new(u32::MAX - 4) + acked as u32);
         }
-        assert!(buffer.is_empty() && buffer.octets.capacity() == 0);
+        assert!(buffer.is_empty() && buffer.bytes.capacity() == 0);
     }
 
     #[test]

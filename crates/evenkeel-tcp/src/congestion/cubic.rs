@@ -1,4 +1,5 @@
-//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion, and no smaller than Reno's would be.
+//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion, and no smaller
+//! than Reno's would be.
 //!
 //! Integers throughout, so that a run can be repeated anywhere: windows in bytes, times in microseconds.
 
@@ -74,9 +75,9 @@ impl Cubic {
     }
 
     /// `K` of section 4.2 in microseconds, for a window that is so many bytes below `W_max`.
-    fn time_to_grow(octets: u64, mss: u32) -> u64 {
+    fn time_to_grow(bytes: u64, mss: u32) -> u64 {
         let [c, per_c] = Self::C;
-        let segments_by_c = u128::from(octets) * u128::from(per_c) * Self::SECOND_CUBED
+        let segments_by_c = u128::from(bytes) * u128::from(per_c) * Self::SECOND_CUBED
             / (u128::from(c) * u128::from(mss.max(1)));
         cube_root(segments_by_c)
     }
@@ -87,12 +88,12 @@ impl Cubic {
         let t = u64::try_from(t.as_micros()).unwrap_or(u64::MAX);
         // Beyond some hours the exact size of an astronomic window does not matter; the cube must fit.
         let away = u128::from(t.abs_diff(epoch.k).min(Self::HOURS));
-        let octets =
+        let bytes =
             away * away * away / Self::SECOND_CUBED * u128::from(c) * u128::from(mss) / u128::from(per_c);
         let rest = away * away * away % Self::SECOND_CUBED * u128::from(c) * u128::from(mss)
             / (u128::from(per_c) * Self::SECOND_CUBED);
-        let octets = u64::try_from(octets + rest).unwrap_or(u64::MAX);
-        if t < epoch.k { epoch.origin.saturating_sub(octets) } else { epoch.origin.saturating_add(octets) }
+        let bytes = u64::try_from(bytes + rest).unwrap_or(u64::MAX);
+        if t < epoch.k { epoch.origin.saturating_sub(bytes) } else { epoch.origin.saturating_add(bytes) }
     }
 
     /// Ten hours.
@@ -102,20 +103,21 @@ impl Cubic {
         let cwnd_prior = self.cwnd_prior;
         let mut epoch = self.epoch.take().unwrap_or_else(|| Box::new(self.begin_epoch(window, arrival.now)));
         let cwnd = u64::from(window.cwnd);
-        let octets = u64::from(arrival.octets);
+        let bytes = u64::from(arrival.bytes);
 
         // Section 4.3: what Reno would have reached. With cwnd_prior reached, it grows as Reno does.
         let [alpha, per_alpha] = if epoch.w_est < cwnd_prior { Self::ALPHA } else { [1, 1] };
-        epoch.w_est += epoch.carry_est.divide(alpha * octets * u64::from(window.mss), per_alpha * cwnd);
+        epoch.w_est += epoch.carry_est.divide(alpha * bytes * u64::from(window.mss), per_alpha * cwnd);
 
         let t = arrival.now.since(epoch.start);
         if Self::w_cubic(&epoch, t, window.mss) < epoch.w_est {
             window.grow(epoch.w_est.saturating_sub(cwnd));
         } else {
-            // Sections 4.4 and 4.5: towards the window of one round trip later, in the proportion of what arrived to the window.
+            // Sections 4.4 and 4.5: towards the window of one round trip later, in the proportion of what
+            // arrived to the window.
             let target = Self::w_cubic(&epoch, t + arrival.srtt.unwrap_or_default(), window.mss);
             let target = target.clamp(cwnd, cwnd + cwnd / 2);
-            window.grow(epoch.carry.divide((target - cwnd) * octets, cwnd));
+            window.grow(epoch.carry.divide((target - cwnd) * bytes, cwnd));
         }
         self.epoch = Some(epoch);
     }
@@ -198,8 +200,8 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    fn arrival(octets: u32, now: Instant) -> Arrival {
-        Arrival { octets, una: 0, nxt: 0, rtt: None, srtt: Some(Duration::from_millis(100)), now }
+    fn arrival(bytes: u32, now: Instant) -> Arrival {
+        Arrival { bytes, una: 0, nxt: 0, rtt: None, srtt: Some(Duration::from_millis(100)), now }
     }
 
     /// Rounds of 100 ms, each of one acknowledgment for each segment; the window after each.
@@ -345,16 +347,16 @@ mod tests {
             let mut cubic = Cubic::new(true, true);
             let mut window = Window { cwnd: cwnd.max(mss), ssthresh, mss };
             let mut now = Instant::ZERO;
-            for (octets, wait, loss) in steps {
+            for (bytes, wait, loss) in steps {
                 now += Duration::from_nanos(wait);
                 let before = window.cwnd;
                 if loss {
-                    let flight = octets.min(window.cwnd);
+                    let flight = bytes.min(window.cwnd);
                     cubic.on_congestion(&mut window, flight);
                     prop_assert!(window.ssthresh >= 2 * mss);
                     window.cwnd = window.ssthresh.min(window.cwnd);
                 } else {
-                    cubic.on_arrival(&mut window, &Arrival { octets, una: 0, nxt: 0, rtt: None, srtt: None, now });
+                    cubic.on_arrival(&mut window, &Arrival { bytes, una: 0, nxt: 0, rtt: None, srtt: None, now });
                     prop_assert!(window.cwnd >= before);
                 }
             }

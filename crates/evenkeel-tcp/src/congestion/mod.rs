@@ -1,7 +1,8 @@
 //! Congestion control (RFC 5681): how large the congestion window may be.
 //!
-//! [`Recovery`](super::recovery::Recovery) owns the [`Window`] and knows what was lost. An algorithm says how the window grows while nothing is, and what
-//! it must shrink to when something was. How it gets there is proportional rate reduction's business, not the algorithm's.
+//! [`Recovery`](super::recovery::Recovery) owns the [`Window`] and knows what was lost. An algorithm says how
+//! the window grows while nothing is, and what it must shrink to when something was. How it gets there is
+//! proportional rate reduction's business, not the algorithm's.
 
 mod cubic;
 mod newreno;
@@ -35,13 +36,13 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    fn grow(&mut self, octets: u64) {
-        self.cwnd = self.cwnd.saturating_add(u32::try_from(octets).unwrap_or(u32::MAX));
+    fn grow(&mut self, bytes: u64) {
+        self.cwnd = self.cwnd.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
     /// `bytes`, but two segments at least (RFC 5681, equation 4; RFC 9438, 4.6).
-    fn at_least_two_segments(&self, octets: u64) -> u32 {
-        u32::try_from(octets).unwrap_or(u32::MAX).max(self.mss.saturating_mul(2))
+    fn at_least_two_segments(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes).unwrap_or(u32::MAX).max(self.mss.saturating_mul(2))
     }
 }
 
@@ -49,7 +50,7 @@ impl Window {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
     /// How many bytes.
-    pub octets: u32,
+    pub bytes: u32,
     /// The position up to which all is acknowledged. Positions count bytes and do not wrap.
     pub una: u64,
     /// The position of the next new byte.
@@ -64,7 +65,8 @@ pub struct Arrival {
 
 /// An algorithm of congestion control.
 ///
-/// It changes `cwnd` in [`CongestionControl::on_arrival`] only. Elsewhere it sets `ssthresh`; its caller brings the window there.
+/// It changes `cwnd` in [`CongestionControl::on_arrival`] only. Elsewhere it sets `ssthresh`; its caller
+/// brings the window there.
 pub trait CongestionControl: fmt::Debug + Send {
     /// As Linux calls it.
     fn name(&self) -> &'static str;
@@ -72,7 +74,8 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// Data arrived while the window was the limit: it may grow.
     fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival);
 
-    /// A segment was lost, or a router marked one (RFC 3168), of a flight of so many bytes. Sets `ssthresh`. At most once for a window of data.
+    /// A segment was lost, or a router marked one (RFC 3168), of a flight of so many bytes. Sets `ssthresh`.
+    /// At most once for a window of data.
     fn on_congestion(&mut self, window: &mut Window, flight: u32);
 
     /// The retransmission timer expired: as [`CongestionControl::on_congestion`].
@@ -83,7 +86,8 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// The last congestion or timeout was none: `window` is again what it was before.
     fn on_undo(&mut self, window: &Window);
 
-    /// For so long, up to now, congestion was not what limited the connection: it had nothing to send, or less than the window.
+    /// For so long, up to now, congestion was not what limited the connection: it had nothing to send, or
+    /// less than the window.
     fn on_idle(&mut self, _idle: Duration) {}
 }
 
@@ -98,8 +102,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithm, for a new connection. With `hystart` slow start ends when the round trip grows (RFC 9406); with `fast_convergence` CUBIC gives way
-    /// to new flows faster (RFC 9438, 4.7).
+    /// The algorithm, for a new connection. With `hystart` slow start ends when the round trip grows (RFC
+    /// 9406); with `fast_convergence` CUBIC gives way to new flows faster (RFC 9438, 4.7).
     #[must_use]
     pub fn start(self, hystart: bool, fast_convergence: bool) -> Box<dyn CongestionControl> {
         match self {

@@ -28,7 +28,7 @@ impl CongestionControl for NewReno {
             return self.slow_start.on_arrival(window, arrival);
         }
         // RFC 5681, equation 3, counted in bytes (RFC 3465).
-        let share = u64::from(window.mss) * u64::from(arrival.octets);
+        let share = u64::from(window.mss) * u64::from(arrival.bytes);
         window.grow(self.carry.divide(share, u64::from(window.cwnd)));
     }
 
@@ -52,7 +52,7 @@ mod tests {
     fn in_congestion_avoidance_a_round_trip_adds_one_segment() {
         let mut reno = NewReno::new(false);
         let mut window = Window { cwnd: 100 * MSS, ssthresh: 50 * MSS, mss: MSS };
-        let arrival = Arrival { octets: MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
+        let arrival = Arrival { bytes: MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
         (0..100).for_each(|_| reno.on_arrival(&mut window, &arrival));
         // A little less than one: the window grows during the round.
         assert!((101 * MSS - 10..=101 * MSS).contains(&window.cwnd), "{}", window.cwnd);

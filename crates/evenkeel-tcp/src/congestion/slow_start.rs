@@ -1,4 +1,5 @@
-//! Slow start (RFC 5681, 3.1), and HyStart++, which ends it when the round trip grows, before anything is lost (RFC 9406).
+//! Slow start (RFC 5681, 3.1), and HyStart++, which ends it when the round trip grows, before anything is
+//! lost (RFC 9406).
 
 use super::{Arrival, Window};
 
@@ -19,8 +20,8 @@ enum Watch {
 }
 
 impl SlowStart {
-    /// How many segments an acknowledgment may count for: `L` of RFC 9406, 4.2, when nothing paces. RFC 5681's one segment makes
-    /// slow start slower behind receivers that acknowledge many segments at a time.
+    /// How many segments an acknowledgment may count for: `L` of RFC 9406, 4.2, when nothing paces. RFC
+    /// 5681's one segment makes slow start slower behind receivers that acknowledge many segments at a time.
     const SEGMENTS_PER_ACK: u32 = 8;
 
     pub(super) fn new(hystart: bool) -> Self {
@@ -29,7 +30,7 @@ impl SlowStart {
 
     /// Grows the window. To be called while it is in slow start.
     pub(super) fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) {
-        let octets = arrival.octets.min(Self::SEGMENTS_PER_ACK.saturating_mul(window.mss));
+        let bytes = arrival.bytes.min(Self::SEGMENTS_PER_ACK.saturating_mul(window.mss));
         if window.ssthresh != Window::UNKNOWN {
             // It has ended slow start before, and has found out where.
             self.over();
@@ -41,7 +42,7 @@ impl SlowStart {
             Watch::Off | Watch::Ready => 1,
         };
         let room = window.ssthresh - window.cwnd;
-        window.grow(u64::from((octets / divisor).min(room)));
+        window.grow(u64::from((bytes / divisor).min(room)));
     }
 
     /// The first slow start is over, and HyStart++ with it: section 4.3 advises it for that one only.
@@ -145,7 +146,7 @@ mod tests {
         for _ in 0..sent / MSS {
             *una += u64::from(MSS);
             let arrival = Arrival {
-                octets: MSS,
+                bytes: MSS,
                 una: *una,
                 // What is acknowledged lets new segments leave.
                 nxt: nxt + u64::from(window.cwnd - sent),
@@ -178,8 +179,8 @@ mod tests {
         round(&mut slow_start, &mut window, &mut una, 50);
         round(&mut slow_start, &mut window, &mut una, 50);
         let before = window.cwnd;
-        // An eighth of 50 ms is 6.25 ms. SND.NXT was taken when eight segments of this window had not left yet: the round before ends
-        // with them, and the eighth sample after that tells.
+        // An eighth of 50 ms is 6.25 ms. SND.NXT was taken when eight segments of this window had not left
+        // yet: the round before ends with them, and the eighth sample after that tells.
         round(&mut slow_start, &mut window, &mut una, 57);
         assert_eq!(window.cwnd, before + 15 * MSS + 25 * MSS / 4);
         for _ in 0..4 {
@@ -224,7 +225,7 @@ mod tests {
     #[test]
     fn one_acknowledgment_counts_for_eight_segments_at_most() {
         let (mut slow_start, mut window) = (SlowStart::new(false), window());
-        let arrival = Arrival { octets: 50 * MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
+        let arrival = Arrival { bytes: 50 * MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
         slow_start.on_arrival(&mut window, &arrival);
         assert_eq!(window.cwnd, 18 * MSS);
     }
@@ -233,7 +234,7 @@ mod tests {
     fn growth_stops_at_ssthresh() {
         let (mut slow_start, mut window) = (SlowStart::new(false), window());
         window.ssthresh = 10 * MSS + 300;
-        let arrival = Arrival { octets: MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
+        let arrival = Arrival { bytes: MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
         slow_start.on_arrival(&mut window, &arrival);
         assert_eq!(window.cwnd, 10 * MSS + 300);
     }

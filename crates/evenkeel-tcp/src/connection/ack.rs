@@ -22,7 +22,8 @@ impl Connection {
             self.snd.fast_open = None;
             self.established(now);
         } else if ack.before(self.snd.una - self.snd.wnd_max) || ack.after(self.snd.nxt) {
-            // RFC 5961, 5.2: older than any acknowledgment that can still be under way, or of what was never sent.
+            // RFC 5961, 5.2: older than any acknowledgment that can still be under way, or of what was never
+            // sent.
             self.challenge(now);
             return false;
         }
@@ -35,7 +36,8 @@ impl Connection {
         true
     }
 
-    /// An acknowledgment that others have overtaken says nothing new but by its SACK blocks (RFC 6675, 5: "for each ACK").
+    /// An acknowledgment that others have overtaken says nothing new but by its SACK blocks (RFC 6675, 5:
+    /// "for each ACK").
     fn learn_from_old(&mut self, segment: &Segment<'_>, now: Instant) {
         let header = &segment.header;
         let state = self.recovery.state();
@@ -66,7 +68,8 @@ impl Connection {
         self.update_window(segment);
         let echo = header.options.timestamps.filter(|_| advances).map(|clocks| clocks.echo);
         let age = self.clock.as_ref().and_then(|clock| clock.age(echo?, now));
-        // Nothing is under way for so long: the echo was made up, and the pacer would wait as long for the next segment.
+        // Nothing is under way for so long: the echo was made up, and the pacer would wait as long for the
+        // next segment.
         let age = age.filter(|age| *age <= self.config.recovery.rto.max);
         let state = self.recovery.state();
         let acked = self.recovery.on_ack(&AckInfo {
@@ -85,8 +88,8 @@ impl Connection {
         }
         self.snd.una = header.ack;
         self.forget_acknowledged(header.ack);
-        // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293, 3.8.6.1); unless our user is gone, for then nobody
-        // could ever end it (RFC 6429, 3 and 4).
+        // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293,
+        // 3.8.6.1); unless our user is gone, for then nobody could ever end it (RFC 6429, 3 and 4).
         if advances || self.snd.wnd == 0 && !self.rcv.closed {
             self.snd.progress = now;
             // Whatever the network said, the peer can be reached.
@@ -100,7 +103,7 @@ impl Connection {
     pub(super) fn forget_acknowledged(&mut self, ack: SeqNumber) {
         let before = self.snd.buffer.len();
         self.snd.buffer.acknowledge(ack);
-        self.counts.octets_acked += (before - self.snd.buffer.len()) as u64;
+        self.counts.bytes_acked += (before - self.snd.buffer.len()) as u64;
     }
 
     /// `state` is loss recovery's before.
@@ -122,8 +125,9 @@ impl Connection {
 
     /// "This is to prevent using old segments to update the window."
     ///
-    /// What acknowledges more than anything before is not old, though its bytes may be sent again. If its window did not count, that of before would, from the
-    /// new SND.UNA on, and reach further than the peer ever said.
+    /// What acknowledges more than anything before is not old, though its bytes may be sent again. If its
+    /// window did not count, that of before would, from the new SND.UNA on, and reach further than the peer
+    /// ever said.
     fn update_window(&mut self, segment: &Segment<'_>) {
         let (header, snd) = (&segment.header, &mut self.snd);
         let newer = snd.una.before(header.ack)

@@ -42,7 +42,8 @@ impl Clock {
         self.recent_at = seconds(now);
     }
 
-    /// `value` is older than what was heard last: the segment is from an earlier round of the sequence numbers (PAWS, RFC 7323, 5.3, R1).
+    /// `value` is older than what was heard last: the segment is from an earlier round of the sequence
+    /// numbers (PAWS, RFC 7323, 5.3, R1).
     pub(super) fn is_old(&self, value: u32, now: Instant) -> bool {
         value.wrapping_sub(self.recent).cast_signed() < 0
             && seconds(now).wrapping_sub(self.recent_at) <= Self::OUTDATED_SECONDS

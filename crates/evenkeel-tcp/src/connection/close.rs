@@ -22,8 +22,8 @@ impl Connection {
 
     /// The user neither sends nor reads any more.
     ///
-    /// What was written is still sent. If something came that was never read, or comes yet, the connection is reset, so that the peer does not take it for
-    /// received (RFC 2525, 2.17).
+    /// What was written is still sent. If something came that was never read, or comes yet, the connection is
+    /// reset, so that the peer does not take it for received (RFC 2525, 2.17).
     pub fn close(&mut self, now: Instant) {
         if self.state == State::SynSent {
             return self.end();
@@ -40,7 +40,8 @@ impl Connection {
         self.limit_fin_wait_2(now);
     }
 
-    /// Ends the connection at once. The peer gets a reset, if it knows of the connection and has not closed it, too.
+    /// Ends the connection at once. The peer gets a reset, if it knows of the connection and has not closed
+    /// it, too.
     pub fn abort(&mut self) {
         use State::{CloseWait, Established, FinWait1, FinWait2, SynReceived};
         let tell = matches!(self.state, SynReceived | Established | FinWait1 | FinWait2 | CloseWait);
@@ -51,8 +52,9 @@ impl Connection {
         }
     }
 
-    /// What is left to remember of a connection in TIME-WAIT that has nothing more to send, once: then it is over, and what still comes is answered by
-    /// [`TimeWait`](crate::TimeWait), for which this is. The user may still read what has come.
+    /// What is left to remember of a connection in TIME-WAIT that has nothing more to send, once: then it is
+    /// over, and what still comes is answered by [`TimeWait`](crate::TimeWait), for which this is. The user
+    /// may still read what has come.
     pub fn leave_in_time_wait(&mut self) -> Option<Remains> {
         if self.state != State::TimeWait || self.due.ack {
             return None;
@@ -81,8 +83,9 @@ impl Connection {
 
     /// The connection is over, and the user should know why.
     ///
-    /// What is acknowledged and not read yet stays to be read before the user hears of it, as in Linux, though RFC 9293, 3.10.7.4, has all queues flushed: the
-    /// peer was told that it arrived. It is no more than the receive buffer holds, and goes when the user closes.
+    /// What is acknowledged and not read yet stays to be read before the user hears of it, as in Linux,
+    /// though RFC 9293, 3.10.7.4, has all queues flushed: the peer was told that it arrived. It is no more
+    /// than the receive buffer holds, and goes when the user closes.
     pub(super) fn fail(&mut self, error: Error) {
         self.end();
         self.rcv.buffer.renege();
@@ -92,12 +95,12 @@ impl Connection {
     /// A peer that never sends its FIN must not hold a connection that nobody has open any more.
     pub(super) fn limit_fin_wait_2(&mut self, now: Instant) {
         if self.state == State::FinWait2 && self.rcv.closed {
-            self.timers.linger = now + self.config.fin_wait_2;
+            self.timers.two_msl = now + self.config.fin_wait_2;
         }
     }
 
     /// 2 MSL from now on; "turn off the other timers".
     pub(super) fn start_time_wait(&mut self, now: Instant) {
-        self.timers = Timers { linger: now + self.config.time_wait, ..Timers::default() };
+        self.timers = Timers { two_msl: now + self.config.time_wait, ..Timers::default() };
     }
 }

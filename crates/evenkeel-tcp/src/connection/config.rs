@@ -17,9 +17,11 @@ pub struct Config {
     pub send_buffer_max: usize,
     /// Bytes that may wait to be read, in the beginning: the first window. Default 64 KiB.
     pub receive_buffer_initial: usize,
-    /// The same at most: the bound grows to twice what is read in a round trip. Default 6 MiB, as in Linux. At most 1 GiB (RFC 7323, 2.3).
+    /// The same at most: the bound grows to twice what is read in a round trip. Default 6 MiB, as in Linux.
+    /// At most 1 GiB (RFC 7323, 2.3).
     pub receive_buffer_max: usize,
-    /// The most bytes that a segment may have after the 20 of its header, in either direction, whatever the path takes; [`Config::MSS_MAX_LEAST`] at least. Default no bound.
+    /// The most bytes that a segment may have after the 20 of its header, in either direction, whatever the
+    /// path takes; [`Config::MSS_MAX_LEAST`] at least. Default no bound.
     pub mss_max: u16,
     /// Offer window scaling (RFC 7323, 2). Default yes.
     pub window_scaling: bool,
@@ -27,21 +29,25 @@ pub struct Config {
     pub sack: bool,
     /// Offer timestamps (RFC 7323, 3). Default yes.
     pub timestamps: bool,
-    /// Offer explicit congestion notification (RFC 3168). Default no: a connection that the peer opens with it always has it.
+    /// Offer explicit congestion notification (RFC 3168). Default no: a connection that the peer opens with
+    /// it always has it.
     pub ecn: bool,
     /// Hold back small segments while one is on its way (RFC 9293, 3.7.4). Default yes.
     pub nagle: bool,
-    /// How long an acknowledgment may wait for company. Default 40 ms, as in Linux; more than [`Config::ACK_DELAY_MAX`] is taken for that.
+    /// How long an acknowledgment may wait for company. Default 40 ms, as in Linux; more than
+    /// [`Config::ACK_DELAY_MAX`] is taken for that.
     pub ack_delay: Duration,
     /// Ask idle peers whether they are still there (RFC 9293, 3.8.4). Default no, as the RFC demands.
     pub keepalive: Option<Keepalive>,
     /// How long a SYN is repeated. Default 3 min, the least of RFC 9293, 3.8.3.
     pub connect_timeout: Duration,
-    /// How long sent data, or a closed window, may go without a sign of the peer. Default 5 min (RFC 9293, 3.9.1.1; at least 100 s by 3.8.3).
+    /// How long sent data, or a closed window, may go without a sign of the peer. Default 5 min (RFC 9293,
+    /// 3.9.1.1; at least 100 s by 3.8.3).
     pub user_timeout: Duration,
     /// How long a connection that the user has closed waits for the peer's FIN. Default 60 s, as in Linux.
     pub fin_wait_2: Duration,
-    /// Twice the maximum segment lifetime. Default 60 s, as in Linux: few networks keep a segment for the two minutes of RFC 9293.
+    /// Twice the maximum segment lifetime. Default 60 s, as in Linux: few networks keep a segment for the two
+    /// minutes of RFC 9293.
     pub time_wait: Duration,
     /// Acknowledgments of segments out of place in [`Config::CHALLENGE_PERIOD`] (RFC 5961, 7). Default 10.
     ///
@@ -111,7 +117,7 @@ impl Config {
     }
 
     /// A bound of a buffer, which no window can exceed.
-    pub(super) fn octets(bound: usize) -> u32 {
+    pub(super) fn bytes(bound: usize) -> u32 {
         u32::try_from(bound).unwrap_or(u32::MAX)
     }
 
@@ -129,9 +135,11 @@ pub struct Open {
     pub local_port: u16,
     /// The peer's.
     pub remote_port: u16,
-    /// The addresses are of IPv6, so that a SYN without MSS means 1220 bytes instead of 536 (RFC 9293, 3.7.1).
+    /// The addresses are of IPv6, so that a SYN without MSS means 1220 bytes instead of 536 (RFC 9293,
+    /// 3.7.1).
     pub ipv6: bool,
-    /// Bytes that a segment may have after the 20 bytes of its header: what fits the path, and what we can take.
+    /// Bytes that a segment may have after the 20 bytes of its header: what fits the path, and what we can
+    /// take.
     pub mss: u16,
     /// The number of our SYN (RFC 6528).
     pub iss: SeqNumber,
@@ -172,7 +180,8 @@ impl Agreement {
     }
 }
 
-/// Where the listener has got with a peer when a connection is made of it: what a connection in SYN-RECEIVED begins with.
+/// Where the listener has got with a peer when a connection is made of it: what a connection in SYN-RECEIVED
+/// begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SynReceived {
     /// The number of the peer's SYN.
@@ -192,7 +201,8 @@ pub enum SynAck {
     SentAt(Instant),
     /// It was sent, nobody remembers when; or more than once.
     Sent,
-    /// The connection shall send it: there is data before the handshake is over (RFC 7413, 4.2), and perhaps a cookie to give.
+    /// The connection shall send it: there is data before the handshake is over (RFC 7413, 4.2), and perhaps
+    /// a cookie to give.
     Due(Option<Cookie>),
 }
 

@@ -1,4 +1,5 @@
-//! Payload and FIN: RFC 9293, 3.10.7.4, seventh and eighth step; when to acknowledge (3.8.6.3, RFC 5681, 4.2); what window to offer (3.8.6.2.2).
+//! Payload and FIN: RFC 9293, 3.10.7.4, seventh and eighth step; when to acknowledge (3.8.6.3, RFC 5681,
+//! 4.2); what window to offer (3.8.6.2.2).
 
 use super::super::counters::Counter;
 use super::super::drop::{Fate, TcpDrop};
@@ -36,7 +37,7 @@ impl Connection {
         if self.rcv.deaf {
             self.rcv.buffer.discard();
         }
-        self.counts.octets_in += u64::from(insertion.advanced);
+        self.counts.bytes_in += u64::from(insertion.advanced);
         if !range.is_empty() {
             self.count_text(insertion.advanced > 0, duplicate, whole);
         }
@@ -89,7 +90,8 @@ impl Connection {
         }
         if segment.header.flags.contains(Flags::FIN) {
             let fin = segment.header.seq + segment.payload_len() as u32;
-            // The FIN needs room in the window like an byte, and what is beyond a FIN is not from this connection.
+            // The FIN needs room in the window like an byte, and what is beyond a FIN is not from this
+            // connection.
             if fin.before(self.rcv.edge) && fin.at_or_after(self.rcv.nxt()) {
                 self.rcv.fin_at.get_or_insert(fin);
             }
@@ -107,8 +109,9 @@ impl Connection {
 
     /// RCV.WND as the next segment will say it.
     ///
-    /// The right edge moves only by a full segment or half the buffer, whichever is less (silly-window avoidance), and never back. The window field may
-    /// be too coarse to say where it stands (RFC 7323, 2.4); then it says a little more, if there is room, or a little less: what was promised still holds.
+    /// The right edge moves only by a full segment or half the buffer, whichever is less (silly-window
+    /// avoidance), and never back. The window field may be too coarse to say where it stands (RFC 7323, 2.4);
+    /// then it says a little more, if there is room, or a little less: what was promised still holds.
     pub(super) fn offer_window(&mut self) -> u16 {
         let nxt = self.rcv.nxt();
         let promised = self.rcv.edge.since(nxt);
@@ -124,7 +127,8 @@ impl Connection {
         field
     }
 
-    /// A pure ACK to tell that the window has opened, when it has at least doubled: more often would cost more than it brings.
+    /// A pure ACK to tell that the window has opened, when it has at least doubled: more often would cost
+    /// more than it brings.
     pub(super) fn is_window_update_due(&self) -> bool {
         let promised = self.rcv.edge.since(self.rcv.nxt());
         self.window_gain() >= self.window_step() && self.window_gain() >= promised

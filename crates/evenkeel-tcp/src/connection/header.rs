@@ -69,7 +69,8 @@ impl Connection {
             window_scale: self.scaling.then_some(self.rcv.shift),
             sack_permitted: self.sack,
             timestamps: self.clock.as_ref().map(|clock| clock.option(now)),
-            // What went unanswered may have been dropped for its options: a SYN once (RFC 7413, 4.1.3.1), a SYN-ACK twice.
+            // What went unanswered may have been dropped for its options: a SYN once (RFC 7413, 4.1.3.1), a
+            // SYN-ACK twice.
             fast_open: cookie.filter(|_| first || answers && !repeated),
             ..Options::default()
         };
@@ -87,12 +88,14 @@ impl Connection {
         Header { flags: header.flags | Flags::ACK, window: self.syn_ack_window(), ..header }
     }
 
-    /// Not scaled (RFC 7323, 2.2). What came with the SYN (RFC 7413, 4.2.2) has taken of the room, and the right edge is where it would be without.
+    /// Not scaled (RFC 7323, 2.2). What came with the SYN (RFC 7413, 4.2.2) has taken of the room, and the
+    /// right edge is where it would be without.
     fn syn_ack_window(&self) -> u16 {
         u16::try_from(self.rcv.edge.since(self.rcv.nxt())).unwrap_or(u16::MAX)
     }
 
-    /// The header of a reset. Without ACK it acknowledges nothing. It should have a timestamp if there are any (RFC 7323, 3.2).
+    /// The header of a reset. Without ACK it acknowledges nothing. It should have a timestamp if there are
+    /// any (RFC 7323, 3.2).
     pub(super) fn reset_header(&self, seq: SeqNumber, flags: Flags, now: Instant) -> Header {
         let agreed = self.clock.as_ref().filter(|_| self.state != State::SynSent);
         let timestamps = agreed.map(|clock| clock.option(now));

@@ -1,4 +1,5 @@
-//! A segment arrives: RFC 9293, 3.10.7.4, up to the acknowledgment; RFC 5961 for segments out of place; RFC 7323, 5, for old ones.
+//! A segment arrives: RFC 9293, 3.10.7.4, up to the acknowledgment; RFC 5961 for segments out of place; RFC
+//! 7323, 5, for old ones.
 
 use super::super::counters::Counter;
 use super::super::drop::{Fate, TcpDrop};
@@ -29,8 +30,9 @@ impl Connection {
         }
     }
 
-    /// The SYN that brought us to SYN-RECEIVED may come again: alone, if our SYN-ACK was lost, or as SYN-ACK, if both sides open at the same time.
-    /// What counts then is the rest of it ("tailor actual segments", RFC 9293, 3.10.7.4); not of a reset, whose number must be the right one as it stands.
+    /// The SYN that brought us to SYN-RECEIVED may come again: alone, if our SYN-ACK was lost, or as SYN-ACK,
+    /// if both sides open at the same time. What counts then is the rest of it ("tailor actual segments", RFC
+    /// 9293, 3.10.7.4); not of a reset, whose number must be the right one as it stands.
     fn without_known_syn<'a>(&self, segment: &Segment<'a>) -> Segment<'a> {
         let header = &segment.header;
         let known = self.state == State::SynReceived
@@ -72,7 +74,8 @@ impl Connection {
         if !self.on_ack(segment, now) {
             return OUT_OF_PLACE;
         }
-        // Not before: a stranger who does not know what to acknowledge could make us take the peer's segments for old.
+        // Not before: a stranger who does not know what to acknowledge could make us take the peer's segments
+        // for old.
         self.hear_timestamp(&segment.header, now);
         self.restart_keepalive(now);
         self.note_congestion(segment);
@@ -82,8 +85,8 @@ impl Connection {
         fate
     }
 
-    /// Timestamps were agreed on, so every segment has one but resets; others should be dropped silently (RFC 7323, 3.2). Not a SYN: a peer that has begun
-    /// anew must hear of it (RFC 5961, 4.2).
+    /// Timestamps were agreed on, so every segment has one but resets; others should be dropped silently (RFC
+    /// 7323, 3.2). Not a SYN: a peer that has begun anew must hear of it (RFC 5961, 4.2).
     const fn lacks_timestamp(&self, header: &Header) -> bool {
         self.clock.is_some() && header.options.timestamps.is_none() && !header.flags.contains(Flags::SYN)
     }
@@ -99,15 +102,17 @@ impl Connection {
 
     /// The first check of RFC 9293, 3.10.7.4: the segment touches the window.
     ///
-    /// More lenient in two cases, as everybody is. A peer that has filled the window acknowledges with the number at its right edge. And what
-    /// comes while the window is closed may have an acknowledgment; its text is cut off later.
+    /// More lenient in two cases, as everybody is. A peer that has filled the window acknowledges with the
+    /// number at its right edge. And what comes while the window is closed may have an acknowledgment; its
+    /// text is cut off later.
     fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
         let (range, nxt) = (segment.range(), self.rcv.nxt());
         let begins_in_time = range.start.at_or_before(self.rcv.edge);
         begins_in_time && if range.is_empty() { range.start.at_or_after(nxt) } else { range.end.after(nxt) }
     }
 
-    /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply", and a DSACK with it (RFC 2883, 4).
+    /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply", and a DSACK
+    /// with it (RFC 2883, 4).
     fn answer_unacceptable(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         let nxt = self.rcv.nxt();
         if self.state == State::TimeWait && segment.header.flags.contains(Flags::FIN) {
@@ -132,7 +137,8 @@ impl Connection {
         OUT_OF_PLACE
     }
 
-    /// Answers a segment out of place with an ACK, so that a peer that really lost its state can reset us with the right number; not too often.
+    /// Answers a segment out of place with an ACK, so that a peer that really lost its state can reset us
+    /// with the right number; not too often.
     pub(super) fn challenge(&mut self, now: Instant) {
         let challenges = self.challenges.get_or_insert_default();
         if challenges.answered == 0 || now.since(challenges.since) >= Config::CHALLENGE_PERIOD {
@@ -161,7 +167,8 @@ impl Connection {
         }
         match self.state {
             State::SynReceived => self.fail(Error::Refused),
-            // Both sides have closed. Who did not get all that we sent is to be told of like any other reset, as others do; else nothing is lost.
+            // Both sides have closed. Who did not get all that we sent is to be told of like any other reset,
+            // as others do; else nothing is lost.
             State::Closing | State::LastAck if self.snd.buffer.is_empty() => self.end(),
             _ => self.fail(Error::Reset),
         }
@@ -185,7 +192,8 @@ impl Connection {
         self.rcv.ece |= segment.header.ecn == Ecn::Experienced;
     }
 
-    /// Answers a segment that acknowledges what was never sent: `<SEQ=SEG.ACK><CTL=RST>`, unless it is a reset itself.
+    /// Answers a segment that acknowledges what was never sent: `<SEQ=SEG.ACK><CTL=RST>`, unless it is a
+    /// reset itself.
     pub(super) fn answer_with_reset(&mut self, segment: &Segment<'_>) {
         if !segment.header.flags.contains(Flags::RST) {
             self.due.reset = Some((segment.header.ack, Flags::RST));

@@ -1,7 +1,7 @@
 //! What a connection's buffers own of the memory that all share, and what it does when there is little.
 //!
-//! A connection is never stopped for good, however little there is: what has nothing to send may take a segment to send, and what has nothing to read may
-//! take the next segment.
+//! A connection is never stopped for good, however little there is: what has nothing to send may take a
+//! segment to send, and what has nothing to read may take the next segment.
 
 use super::Connection;
 use crate::counters::Counter;
@@ -12,7 +12,8 @@ use crate::seq::SeqRange;
 pub struct Allowance {
     /// Bytes that its buffers may grow by; more than so many make no difference to one connection.
     pub left: u32,
-    /// There is little memory: bounds of buffers grow no more, and what comes out of order is dropped. The peer will send it again.
+    /// There is little memory: bounds of buffers grow no more, and what comes out of order is dropped. The
+    /// peer will send it again.
     pub pressed: bool,
 }
 
@@ -24,7 +25,8 @@ impl Default for Allowance {
 }
 
 impl Connection {
-    /// Bytes of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room they keep besides.
+    /// Bytes of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room
+    /// they keep besides.
     #[must_use]
     pub fn held(&self) -> usize {
         self.snd.buffer.capacity() + self.rcv.buffer.capacity()

@@ -56,9 +56,11 @@ use timers::Timers;
 
 /// A connection, sans-IO.
 ///
-/// Give it segments ([`Connection::on_segment`]), the user's calls and passing time ([`Connection::on_deadline`]); after each of these take what it has
-/// to send ([`Connection::poll_transmit`], until it gives nothing), then ask for the next deadline ([`Connection::deadline`]), which any of them may have
-/// changed. Time never goes back. Once [`Connection::is_over`], it can be dropped.
+/// Give it segments ([`Connection::on_segment`]), the user's calls and passing time
+/// ([`Connection::on_deadline`]); after each of these take what it has to send
+/// ([`Connection::poll_transmit`], until it gives nothing), then ask for the next deadline
+/// ([`Connection::deadline`]), which any of them may have changed. Time never goes back. Once
+/// [`Connection::is_over`], it can be dropped.
 #[derive(Debug)]
 pub struct Connection {
     config: Arc<Config>,
@@ -103,7 +105,8 @@ struct SendSide {
     wnd: u32,
     wl1: SeqNumber,
     wl2: SeqNumber,
-    /// The largest window the peer ever offered: how old an acceptable ACK can be (RFC 5961, 5.2), how large its buffer is (RFC 9293, 3.8.6.2.1).
+    /// The largest window the peer ever offered: how old an acceptable ACK can be (RFC 5961, 5.2), how large
+    /// its buffer is (RFC 9293, 3.8.6.2.1).
     wnd_max: u32,
     /// Snd.Wind.Shift.
     shift: u8,
@@ -263,11 +266,11 @@ pub struct Counts {
     /// Segments that left.
     pub segments_out: u64,
     /// Bytes of payload that came in order.
-    pub octets_in: u64,
+    pub bytes_in: u64,
     /// Bytes of payload that left, those sent again included.
-    pub octets_out: u64,
+    pub bytes_out: u64,
     /// Bytes of payload that the peer has acknowledged.
-    pub octets_acked: u64,
+    pub bytes_acked: u64,
     /// Segments out of order (`TCPOFOQueue`).
     pub out_of_order: u32,
     /// Segments with nothing that had not come before (`DelayedACKLost`).
@@ -276,7 +279,8 @@ pub struct Counts {
     pub paws: u32,
     /// Answers to segments out of place (`TCPChallengeACK`).
     pub challenge_acks: u32,
-    /// Segments that found no room: beyond the window, with one hole too many, or beyond the memory there is (`TCPRcvQDrop`).
+    /// Segments that found no room: beyond the window, with one hole too many, or beyond the memory there is
+    /// (`TCPRcvQDrop`).
     pub no_room: u32,
 }
 
@@ -291,7 +295,8 @@ pub struct Info {
     pub counts: Counts,
     /// Why it is over, if it failed.
     pub error: Option<Error>,
-    /// The network says that the peer cannot be reached, and the peer has not shown the contrary since (RFC 9293, 3.9.2.2, SHLD-25). It may pass.
+    /// The network says that the peer cannot be reached, and the peer has not shown the contrary since (RFC
+    /// 9293, 3.9.2.2, SHLD-25). It may pass.
     pub unreachable: bool,
     /// SND.WND, scaled.
     pub send_window: u32,
@@ -332,8 +337,8 @@ impl Connection {
         self.error
     }
 
-    /// What the calls since the last time have to count. A segment that leaves is not among it, but that it had left before is
-    /// ([`RetransSegs`](super::counters::Counter::RetransSegs)).
+    /// What the calls since the last time have to count. A segment that leaves is not among it, but that it
+    /// had left before is ([`RetransSegs`](super::counters::Counter::RetransSegs)).
     pub const fn take_tally(&mut self) -> Tally {
         core::mem::replace(&mut self.tally, Tally::NOTHING)
     }

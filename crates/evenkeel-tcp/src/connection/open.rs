@@ -21,7 +21,8 @@ use crate::time::Instant;
 impl Connection {
     /// Opens a connection actively: a SYN is to be sent.
     ///
-    /// With `fast_open` the SYN carries a cookie and what the user writes before it leaves; or the request for a cookie (RFC 7413, 4.1).
+    /// With `fast_open` the SYN carries a cookie and what the user writes before it leaves; or the request
+    /// for a cookie (RFC 7413, 4.1).
     #[must_use]
     pub fn connect(config: &Arc<Config>, open: &Open, fast_open: Option<Cookie>, now: Instant) -> Self {
         let mut connection = Self::new(config, open, now);
@@ -31,7 +32,8 @@ impl Connection {
         connection
     }
 
-    /// With the SYN goes no more data than fits a segment of `mss` bytes after the 20 of its header: what the peer said last time (RFC 7413, 4.2.1).
+    /// With the SYN goes no more data than fits a segment of `mss` bytes after the 20 of its header: what the
+    /// peer said last time (RFC 7413, 4.2.1).
     pub fn limit_early_data(&mut self, mss: u16) {
         if let Some(fast_open) = &mut self.snd.fast_open {
             fast_open.mss = mss;
@@ -43,7 +45,8 @@ impl Connection {
         self.snd.fast_open.take_if(|fast_open| fast_open.opened.is_some())?.opened
     }
 
-    /// Makes a connection in SYN-RECEIVED of what a listener has agreed on with a peer. The segment that acknowledges our SYN is given to it next.
+    /// Makes a connection in SYN-RECEIVED of what a listener has agreed on with a peer. The segment that
+    /// acknowledges our SYN is given to it next.
     #[must_use]
     pub fn accept(config: &Arc<Config>, open: &Open, received: &SynReceived, now: Instant) -> Self {
         let mut connection = Self::new(config, open, now);
@@ -101,7 +104,7 @@ impl Connection {
             acked: SeqNumber::default(),
             shift: config.window_shift(),
             shut: false,
-            limit: Config::octets(config.receive_buffer_initial),
+            limit: Config::bytes(config.receive_buffer_initial),
             mss,
             segment: 0,
             dsack: None,
@@ -174,7 +177,8 @@ impl Connection {
         self.snd.wl2 = self.snd.iss;
     }
 
-    /// Takes the payload of the SYN that a connection with [`SynAck::Due`] was made of: its cookie was right (RFC 7413, 4.2.2).
+    /// Takes the payload of the SYN that a connection with [`SynAck::Due`] was made of: its cookie was right
+    /// (RFC 7413, 4.2.2).
     pub fn on_early_data(&mut self, syn: &Segment<'_>, now: Instant) -> Fate {
         if self.state != State::SynReceived || syn.header.seq != self.rcv.irs {
             return OUT_OF_PLACE;
@@ -239,7 +243,8 @@ impl Connection {
     fn syn_acked(&mut self, ack: SeqNumber, now: Instant) {
         let sent = self.snd.nxt;
         if let Some(fast_open) = self.snd.fast_open.as_ref().filter(|_| ack.after(sent)) {
-            // What was not taken was never sent, as far as recovery is concerned: it is no sign of congestion (RFC 7413, 4.2.1).
+            // What was not taken was never sent, as far as recovery is concerned: it is no sign of congestion
+            // (RFC 7413, 4.2.1).
             self.recovery.on_sent(SeqRange::new(sent, ack), false, fast_open.sent_at);
             self.snd.nxt = ack;
         }

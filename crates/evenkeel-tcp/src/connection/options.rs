@@ -1,6 +1,7 @@
 //! What the user may choose for one connection.
 //!
-//! What is chosen before the SYN has left is in the SYN: maximum segment size, window, and how the window is scaled.
+//! What is chosen before the SYN has left is in the SYN: maximum segment size, window, and how the window is
+//! scaled.
 
 use std::sync::Arc;
 
@@ -52,12 +53,14 @@ impl Connection {
         self.nagle = nagle;
     }
 
-    /// Whether segments that are not full wait for more (`TCP_CORK`). For one retransmission timeout at most, if nothing else is under way.
+    /// Whether segments that are not full wait for more (`TCP_CORK`). For one retransmission timeout at most,
+    /// if nothing else is under way.
     pub const fn set_cork(&mut self, cork: bool) {
         self.cork = cork;
     }
 
-    /// How long an acknowledgment may wait for company: not at all if zero (`TCP_QUICKACK`), and no longer than [`Config::ACK_DELAY_MAX`].
+    /// How long an acknowledgment may wait for company: not at all if zero (`TCP_QUICKACK`), and no longer
+    /// than [`Config::ACK_DELAY_MAX`].
     pub fn set_ack_delay(&mut self, delay: Duration) {
         self.own_config().ack_delay = delay;
         self.due.ack |= delay.is_zero() && self.rcv.nxt() != self.rcv.acked;
@@ -68,13 +71,14 @@ impl Connection {
         self.own_config().fin_wait_2 = wait;
     }
 
-    /// How long sent data, or a closed window, may go without a sign of the peer: R2 of RFC 9293, 3.8.3 (MUST-21).
+    /// How long sent data, or a closed window, may go without a sign of the peer: R2 of RFC 9293, 3.8.3
+    /// (MUST-21).
     pub fn set_user_timeout(&mut self, timeout: Duration) {
         self.own_config().user_timeout = timeout;
     }
 
-    /// Segments carry no more than `mss` bytes after the 20 of their header, and [`Config::MSS_MAX_LEAST`] in any case (`TCP_MAXSEG`). Before the SYN has left, the
-    /// peer is asked for no larger ones either.
+    /// Segments carry no more than `mss` bytes after the 20 of their header, and [`Config::MSS_MAX_LEAST`] in
+    /// any case (`TCP_MAXSEG`). Before the SYN has left, the peer is asked for no larger ones either.
     pub fn set_mss_max(&mut self, mss: u16) {
         let mss = mss.max(Config::MSS_MAX_LEAST);
         self.own_config().mss_max = mss;
@@ -84,14 +88,16 @@ impl Connection {
         self.limit_mss(mss);
     }
 
-    /// The bound of what may be written ahead of what is acknowledged, from now on (`SO_SNDBUF`): it grows no more.
+    /// The bound of what may be written ahead of what is acknowledged, from now on (`SO_SNDBUF`): it grows no
+    /// more.
     pub fn set_send_buffer(&mut self, bytes: usize) {
         let options = self.own_config();
         (options.send_buffer_initial, options.send_buffer_max) = (bytes, bytes);
     }
 
-    /// The bound of what may wait to be read, from now on (`SO_RCVBUF`): it grows no more. A window once promised is never taken back (RFC 9293, 3.8.6); and after the SYN no window is
-    /// larger than its scale can say.
+    /// The bound of what may wait to be read, from now on (`SO_RCVBUF`): it grows no more. A window once
+    /// promised is never taken back (RFC 9293, 3.8.6); and after the SYN no window is larger than its scale
+    /// can say.
     pub fn set_receive_buffer(&mut self, bytes: usize) {
         let before_syn = self.is_syn_unsent();
         let options = self.own_config();
@@ -100,12 +106,12 @@ impl Connection {
             options.receive_buffer_initial = bytes;
             self.rcv.shift = self.config.window_shift();
         }
-        self.rcv.limit = Config::octets(bytes);
+        self.rcv.limit = Config::bytes(bytes);
         self.due.ack |= self.state.is_synchronized() && self.is_window_update_due();
     }
 
-    /// The user reads no more. What waits to be read, and what comes, is acknowledged and thrown away, as in BSD: a peer that goes on is neither reset nor held up,
-    /// and takes no memory.
+    /// The user reads no more. What waits to be read, and what comes, is acknowledged and thrown away, as in
+    /// BSD: a peer that goes on is neither reset nor held up, and takes no memory.
     pub fn shutdown_read(&mut self) {
         self.rcv.deaf = true;
         self.rcv.buffer.discard();

@@ -1,7 +1,7 @@
 //! What to send next (RFC 9293, 3.8).
 //!
-//! In this order: a reset; a SYN; a tail loss probe; what is lost; new data; a probe of the window, or of the peer; an acknowledgment, unless one of the
-//! others brought it.
+//! In this order: a reset; a SYN; a tail loss probe; what is lost; new data; a probe of the window, or of the
+//! peer; an acknowledgment, unless one of the others brought it.
 
 use super::super::counters::Counter;
 use super::super::recovery::RecoveryState;
@@ -54,7 +54,7 @@ impl Connection {
         };
         let segment = Segment { header, payload: self.snd.buffer.get(payload) };
         self.counts.segments_out += 1;
-        self.counts.octets_out += segment.payload_len() as u64;
+        self.counts.bytes_out += segment.payload_len() as u64;
         Some(Outgoing { segment, again })
     }
 
@@ -137,9 +137,9 @@ impl Connection {
             self.start_persist(now);
             return None;
         };
-        let octets = new.range.len() - u32::from(new.range.end.after(self.snd.buffer.end()));
+        let bytes = new.range.len() - u32::from(new.range.end.after(self.snd.buffer.end()));
         // A FIN alone is too small to congest anything, and frees much.
-        if octets > 0 && (self.recovery.send_allowance() < octets || self.must_pace(now)) {
+        if bytes > 0 && (self.recovery.send_allowance() < bytes || self.must_pace(now)) {
             return None;
         }
         self.data(new.range, false, now)
@@ -153,13 +153,10 @@ impl Connection {
     fn candidate(&self) -> Option<Candidate> {
         let (queued, usable, full) =
             (self.snd.buffer.end().since(self.snd.nxt), self.snd.usable(), self.room());
-        let octets = queued.min(usable).min(full);
-        let fin = self.snd.fin
-            && octets == queued
-            && usable > octets
-            && self.snd.unsent() > 0
-            && !self.is_opening();
-        let range = SeqRange::at(self.snd.nxt, octets + u32::from(fin));
+        let bytes = queued.min(usable).min(full);
+        let fin =
+            self.snd.fin && bytes == queued && usable > bytes && self.snd.unsent() > 0 && !self.is_opening();
+        let range = SeqRange::at(self.snd.nxt, bytes + u32::from(fin));
         (!range.is_empty()).then_some(Candidate { range, queued, full })
     }
 
@@ -168,8 +165,9 @@ impl Connection {
         u32::from(self.snd.mss).saturating_sub(self.options_len() as u32)
     }
 
-    /// Silly-window avoidance (RFC 9293, 3.8.6.2.1) and Nagle's algorithm (3.7.4) in Minshall's variant: a small segment waits while another small one is on
-    /// its way, not while any is. So the last piece of a long write need not wait for the acknowledgment of the piece before.
+    /// Silly-window avoidance (RFC 9293, 3.8.6.2.1) and Nagle's algorithm (3.7.4) in Minshall's variant: a
+    /// small segment waits while another small one is on its way, not while any is. So the last piece of a
+    /// long write need not wait for the acknowledgment of the piece before.
     fn is_worth_sending(&self, new: &Candidate) -> bool {
         let len = new.range.len();
         if len >= new.full || new.range.end == self.snd.end() && self.snd.fin {
@@ -194,19 +192,19 @@ impl Connection {
     /// A segment with the bytes, and perhaps the FIN, of `range`.
     fn data(&mut self, range: SeqRange, again: bool, now: Instant) -> Option<Next> {
         let end = self.snd.buffer.end();
-        let octets = range.intersection(SeqRange::new(range.start, end));
+        let bytes = range.intersection(SeqRange::new(range.start, end));
         let mut flags = Flags::NONE;
         if range.end.after(end) {
             flags = flags | Flags::FIN;
         }
-        if octets.end == end && !octets.is_empty() {
+        if bytes.end == end && !bytes.is_empty() {
             flags = flags | Flags::PSH;
         }
-        let is_new = !again && !octets.is_empty();
+        let is_new = !again && !bytes.is_empty();
         if is_new && core::mem::take(&mut self.snd.cwr) {
             flags = flags | Flags::CWR;
         }
-        if is_new && octets.len() < self.room() {
+        if is_new && bytes.len() < self.room() {
             self.snd.small = range.end;
         }
         if self.recovery.is_empty() {
@@ -218,13 +216,13 @@ impl Connection {
         self.snd.nxt = self.snd.nxt.max(range.end);
         // RFC 3168, 6.1.4 and 6.1.5: only new data is marked as capable.
         let ecn = if self.ecn && self.snd.ect && is_new { Ecn::Capable } else { Ecn::NotCapable };
-        Some(Next { header: Header { ecn, ..self.header(range.start, flags, now) }, payload: octets, again })
+        Some(Next { header: Header { ecn, ..self.header(range.start, flags, now) }, payload: bytes, again })
     }
 
     /// The window was too small for too long: send what it has room for, or ask for it (RFC 9293, 3.8.6.1).
     ///
-    /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of with an byte: what the peer must not
-    /// take need not be remembered as sent.
+    /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of
+    /// with an byte: what the peer must not take need not be remembered as sent.
     fn window_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.window_probe) || self.snd.unsent() == 0 {
             return None;

@@ -1,15 +1,17 @@
-//! How large a segment the path takes, and what ICMP says of it. Anybody can send that: only what quotes a segment that is under way counts
-//! (RFC 5927, 4).
+//! How large a segment the path takes, and what ICMP says of it. Anybody can send that: only what quotes a
+//! segment that is under way counts (RFC 5927, 4).
 //!
-//! Three things change the size: a router's report makes it smaller (RFC 1191, RFC 8201); so does silence, where routers do not report (RFC 4821, 7.7, RFC
-//! 2923, 2.1); and after ten minutes it is again what the handshake agreed on, for paths change (RFC 8201, 5.3).
+//! Three things change the size: a router's report makes it smaller (RFC 1191, RFC 8201); so does silence,
+//! where routers do not report (RFC 4821, 7.7, RFC 2923, 2.1); and after ten minutes it is again what the
+//! handshake agreed on, for paths change (RFC 8201, 5.3).
 
 use super::super::seq::SeqNumber;
 use super::super::state::State;
 use super::{Connection, Error};
 use crate::time::{Duration, Instant};
 
-/// Below this no path is believed to be: an attacker could make every segment tiny. That of Linux (`min_pmtu` of 552 bytes), less two headers.
+/// Below this no path is believed to be: an attacker could make every segment tiny. That of Linux (`min_pmtu`
+/// of 552 bytes), less two headers.
 const PATH_MSS_MIN: u16 = 512;
 /// IPv6 has at least 1280 bytes everywhere (RFC 8200, 5).
 const PATH_MSS_MIN_V6: u16 = 1_220;
@@ -33,8 +35,9 @@ pub(super) struct Narrow {
 }
 
 impl Connection {
-    /// Packet too big (RFC 1191, RFC 8201): a segment that began at `seq` does not fit, `mss` bytes after the 20 of its header would. What is under way in
-    /// larger segments is sent again. Says whether it was believed.
+    /// Packet too big (RFC 1191, RFC 8201): a segment that began at `seq` does not fit, `mss` bytes after the
+    /// 20 of its header would. What is under way in larger segments is sent again. Says whether it was
+    /// believed.
     pub fn on_packet_too_big(&mut self, seq: SeqNumber, mss: u16, now: Instant) -> bool {
         let believed = self.is_under_way(seq);
         let mss = mss.max(self.path_mss_min());
@@ -44,8 +47,8 @@ impl Connection {
         believed
     }
 
-    /// The retransmission timer has expired: perhaps nothing as large as the first segment gets through, and nobody says so. Then it is sent again in
-    /// smaller ones.
+    /// The retransmission timer has expired: perhaps nothing as large as the first segment gets through, and
+    /// nobody says so. Then it is sent again in smaller ones.
     pub(super) fn suspect_path(&mut self, now: Instant) {
         let timeouts = self.recovery.timeouts_in_a_row();
         if !self.state.is_synchronized() || timeouts < SUSPICIOUS_TIMEOUTS {
@@ -62,7 +65,8 @@ impl Connection {
         }
     }
 
-    /// New data is about to leave: if the size has been small for long enough, it is again what was agreed on.
+    /// New data is about to leave: if the size has been small for long enough, it is again what was agreed
+    /// on.
     pub(super) fn widen_path(&mut self, now: Instant) {
         let wide = self.snd.narrow.as_ref().filter(|path| path.until <= now && path.agreed > self.snd.mss);
         if let Some(mss) = wide.map(|path| path.agreed) {
@@ -95,8 +99,9 @@ impl Connection {
         if self.ipv6 { PATH_MSS_MIN_V6 } else { PATH_MSS_MIN }
     }
 
-    /// Destination unreachable. While opening, a refusal is the end (`hard`: port or protocol, RFC 9293, 3.9.2.2). Later it may pass; it only says why the
-    /// connection fails, should it fail without a sign of the peer (RFC 5461, 4.1). Says whether it was believed.
+    /// Destination unreachable. While opening, a refusal is the end (`hard`: port or protocol, RFC 9293,
+    /// 3.9.2.2). Later it may pass; it only says why the connection fails, should it fail without a sign of
+    /// the peer (RFC 5461, 4.1). Says whether it was believed.
     pub fn on_unreachable(&mut self, seq: SeqNumber, hard: bool) -> bool {
         let believed = self.is_under_way(seq);
         if believed && hard && !self.state.is_synchronized() {

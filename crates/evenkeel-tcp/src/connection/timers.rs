@@ -15,7 +15,7 @@ pub(super) struct Timers {
     pub(super) keepalive: Instant,
     pub(super) keepalive_probes: u8,
     /// The end of TIME-WAIT, or of FIN-WAIT-2 when nobody reads any more.
-    pub(super) linger: Instant,
+    pub(super) two_msl: Instant,
     /// The pacer lets the next segment go.
     pub(super) pace: Instant,
 }
@@ -28,7 +28,7 @@ impl Default for Timers {
             persist_backoff: 0,
             keepalive: Instant::NEVER,
             keepalive_probes: 0,
-            linger: Instant::NEVER,
+            two_msl: Instant::NEVER,
             pace: Instant::NEVER,
         }
     }
@@ -48,7 +48,7 @@ pub enum Timer {
     /// The peer has been silent for long.
     Keepalive,
     /// TIME-WAIT, or an orphaned FIN-WAIT-2, is over.
-    Linger,
+    TwoMsl,
     /// The peer has not answered for too long.
     GiveUp,
 }
@@ -71,7 +71,7 @@ impl Connection {
             (timers.pace, Timer::Pace),
             (timers.persist, Timer::Persist),
             (timers.keepalive, Timer::Keepalive),
-            (timers.linger, Timer::Linger),
+            (timers.two_msl, Timer::TwoMsl),
             (self.patience_ends(), Timer::GiveUp),
         ];
         all.into_iter().min().filter(|(at, _)| *at != Instant::NEVER)
@@ -79,7 +79,8 @@ impl Connection {
 
     /// The time is `now`, and a deadline has passed. Does nothing if none has.
     pub fn on_deadline(&mut self, now: Instant) {
-        // Several may have passed. Each stops its timer, or sets it to later than `now`; what loss recovery makes of one may be due at once.
+        // Several may have passed. Each stops its timer, or sets it to later than `now`; what loss recovery
+        // makes of one may be due at once.
         for _ in 0..2 * Timer::KINDS {
             let Some((_, timer)) = self.deadline().filter(|(at, _)| *at <= now) else { return };
             self.expire(timer, now);
@@ -101,7 +102,7 @@ impl Connection {
                 self.due.window_probe = true;
             }
             Timer::Keepalive => self.on_keepalive(now),
-            Timer::Linger => self.on_linger(),
+            Timer::TwoMsl => self.on_two_msl(),
             Timer::GiveUp => self.give_up(),
         }
     }
@@ -128,7 +129,8 @@ impl Connection {
         self.snd.cwr |= self.ecn && self.state.is_synchronized();
     }
 
-    /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window found closed, without a sign of the peer.
+    /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window
+    /// found closed, without a sign of the peer.
     fn patience_ends(&self) -> Instant {
         let probes = self.timers.persist != Instant::NEVER || self.due.window_probe && self.snd.unsent() > 0;
         let waits = !self.recovery.is_empty() || probes;
@@ -142,7 +144,8 @@ impl Connection {
         self.fail(if self.soft_error { Error::Unreachable } else { Error::TimedOut });
     }
 
-    /// Something waits for a window that is too small, and nothing is on its way whose acknowledgment could open it.
+    /// Something waits for a window that is too small, and nothing is on its way whose acknowledgment could
+    /// open it.
     pub(super) fn start_persist(&mut self, now: Instant) {
         if !self.recovery.is_empty() || self.timers.persist != Instant::NEVER {
             return;
@@ -168,7 +171,8 @@ impl Connection {
         }
     }
 
-    /// Whether, and when, an idle peer is asked whether it is still there (RFC 9293, 3.8.4, MUST-24), from now on.
+    /// Whether, and when, an idle peer is asked whether it is still there (RFC 9293, 3.8.4, MUST-24), from
+    /// now on.
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
         self.own_config().keepalive = keepalive;
         self.timers.keepalive = Instant::NEVER;
@@ -192,7 +196,7 @@ impl Connection {
         self.due.keepalive = true;
     }
 
-    fn on_linger(&mut self) {
+    fn on_two_msl(&mut self) {
         if self.state == State::TimeWait {
             self.step(Event::Timeout);
         }

@@ -30,7 +30,8 @@ impl fmt::Display for Unavailable {
 impl core::error::Error for Unavailable {}
 
 impl Connection {
-    /// Takes bytes to send, as many as there is room for; says how many. Before the handshake is over they wait.
+    /// Takes bytes to send, as many as there is room for; says how many. Before the handshake is over they
+    /// wait.
     ///
     /// # Errors
     /// Nothing was taken.
@@ -49,7 +50,8 @@ impl Connection {
         }
     }
 
-    /// The same, and more will follow at once: a segment that is not full waits for it (`MSG_MORE`), as under [`Connection::set_cork`].
+    /// The same, and more will follow at once: a segment that is not full waits for it (`MSG_MORE`), as under
+    /// [`Connection::set_cork`].
     ///
     /// # Errors
     /// Nothing was taken.
@@ -77,9 +79,10 @@ impl Connection {
 
     /// Gives bytes that came; says how many. None at the end of the stream.
     ///
-    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent. Implementations have never agreed on which byte
-    /// an urgent pointer points to, and middleboxes clear it: RFC 6093, 4 and 6, asks for it to be read in band, and new applications not to use it. We never
-    /// send any.
+    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent.
+    /// Implementations have never agreed on which byte an urgent pointer points to, and middleboxes clear it:
+    /// RFC 6093, 4 and 6, asks for it to be read in band, and new applications not to use it. We never send
+    /// any.
     ///
     /// # Errors
     /// Nothing was given.
@@ -107,7 +110,8 @@ impl Connection {
     /// Why there is nothing.
     fn nothing_to_read(&self) -> Result<usize, Unavailable> {
         match self.error {
-            // All that the peer had to say has come, and its FIN vouches for it, whatever happened later: as in Linux.
+            // All that the peer had to say has come, and its FIN vouches for it, whatever happened later: as
+            // in Linux.
             _ if self.rcv.fin || self.rcv.deaf => Ok(0),
             Some(error) => Err(Unavailable::Failed(error)),
             None if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
@@ -128,14 +132,15 @@ impl Connection {
         self.rcv.buffer.readable() > 0 || ended || self.error.is_some()
     }
 
-    /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender back ("dynamic right-sizing", Fisk and Feng, 2001).
+    /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender
+    /// back ("dynamic right-sizing", Fisk and Feng, 2001).
     fn grow_receive_buffer(&mut self, read: usize, now: Instant) {
         let round_trip = self.recovery.srtt().unwrap_or(Duration::from_millis(1));
         let rcv = &mut self.rcv;
         rcv.read = rcv.read.saturating_add(u32::try_from(read).unwrap_or(u32::MAX));
         let passed = now.since(rcv.read_since);
         if passed <= round_trip * 2 && !self.allowance.pressed {
-            let wanted = rcv.read.saturating_mul(2).min(Config::octets(self.config.receive_buffer_max));
+            let wanted = rcv.read.saturating_mul(2).min(Config::bytes(self.config.receive_buffer_max));
             rcv.limit = rcv.limit.max(wanted);
         }
         if passed >= round_trip {

@@ -11,11 +11,13 @@ use super::{ConnectError, Endpoint};
 use crate::time::Instant;
 
 impl Endpoint {
-    /// Opens a connection that has something to say from the beginning; says how much of `data` was taken, the rest is to be written.
+    /// Opens a connection that has something to say from the beginning; says how much of `data` was taken,
+    /// the rest is to be written.
     ///
-    /// Once the server has given us a cookie, as much of it as fits goes along with the SYN, and saves a round trip. The server may then see it twice, so
-    /// it must be something that does no harm if done twice (RFC 7413, 6.1). The first time only the cookie is asked for, and the data follow the
-    /// handshake; so they do where a SYN with a cookie vanished not long ago. Otherwise as [`Endpoint::connect`].
+    /// Once the server has given us a cookie, as much of it as fits goes along with the SYN, and saves a
+    /// round trip. The server may then see it twice, so it must be something that does no harm if done twice
+    /// (RFC 7413, 6.1). The first time only the cookie is asked for, and the data follow the handshake; so
+    /// they do where a SYN with a cookie vanished not long ago. Otherwise as [`Endpoint::connect`].
     ///
     /// # Errors
     /// Nothing was opened.

@@ -1,7 +1,7 @@
 //! What ICMP says about segments that have left (RFC 9293, 3.9.2.2).
 //!
-//! Anybody can send an ICMP error, with any quote in it. Only one that quotes a segment which is under way at that moment is believed (RFC 5927, 4.1;
-//! RFC 8201, 4): a blind attacker would have to guess the number.
+//! Anybody can send an ICMP error, with any quote in it. Only one that quotes a segment which is under way at
+//! that moment is believed (RFC 5927, 4.1; RFC 8201, 4): a blind attacker would have to guess the number.
 
 use super::super::counters::Counter;
 use super::super::seq::SeqNumber;
@@ -20,11 +20,11 @@ pub struct Quote {
 }
 
 impl Quote {
-    /// Reads the quote of a packet from us, `source`, to `destination`. `bytes` begin with the TCP header; eight are enough, which is what every
-    /// ICMP error has (RFC 792).
+    /// Reads the quote of a packet from us, `source`, to `destination`. `bytes` begin with the TCP header;
+    /// eight are enough, which is what every ICMP error has (RFC 792).
     #[must_use]
-    pub fn parse(octets: &[u8], source: IpAddress, destination: IpAddress) -> Option<Self> {
-        let [a, b, c, d, e, f, g, h] = *octets.first_chunk()?;
+    pub fn parse(bytes: &[u8], source: IpAddress, destination: IpAddress) -> Option<Self> {
+        let [a, b, c, d, e, f, g, h] = *bytes.first_chunk()?;
         let local = IpEndpoint::new(source, u16::from_be_bytes([a, b]));
         let remote = IpEndpoint::new(destination, u16::from_be_bytes([c, d]));
         let seq = SeqNumber::new(u32::from_be_bytes([e, f, g, h]));
@@ -33,10 +33,12 @@ impl Quote {
 }
 
 impl Endpoint {
-    /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one with `mss` bytes after the 20 of its header
-    /// would (the MTU, less the IP header, less 20). See [`Connection::on_packet_too_big`](super::Connection::on_packet_too_big).
+    /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one
+    /// with `mss` bytes after the 20 of its header would (the MTU, less the IP header, less 20). See
+    /// [`Connection::on_packet_too_big`](super::Connection::on_packet_too_big).
     ///
-    /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big. Says whether it was believed.
+    /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big. Says
+    /// whether it was believed.
     pub fn packet_too_big(&mut self, tuple: &FourTuple, seq: SeqNumber, mss: u16, now: Instant) -> bool {
         let id = self.connections.find(tuple);
         let entry = id.and_then(|id| self.connections.get_mut(id));
@@ -50,8 +52,9 @@ impl Endpoint {
 
     /// Destination unreachable, or the like, in answer to the segment that began at `seq`.
     ///
-    /// `hard` says that trying again is no use: protocol or port unreachable, or administratively prohibited (RFC 1122, 4.2.3.9; RFC 5461, 2). It ends
-    /// a connection that is being opened. Anything else is kept in mind: should the connection be given up, that is why (RFC 5461, 4.1).
+    /// `hard` says that trying again is no use: protocol or port unreachable, or administratively prohibited
+    /// (RFC 1122, 4.2.3.9; RFC 5461, 2). It ends a connection that is being opened. Anything else is kept in
+    /// mind: should the connection be given up, that is why (RFC 5461, 4.1).
     pub fn unreachable(&mut self, tuple: &FourTuple, seq: SeqNumber, hard: bool) {
         if let Some(id) = self.connections.find(tuple) {
             let entry = self.connections.get_mut(id);

@@ -1,4 +1,5 @@
-//! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293, 3.10.7).
+//! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293,
+//! 3.10.7).
 
 use super::super::connection::{Connection, SynAck, SynReceived};
 use super::super::counters::Counter;
@@ -31,20 +32,21 @@ pub struct Packet {
 
 impl Endpoint {
     /// A packet has brought `bytes`, from the TCP header on. Says what became of them.
-    pub fn input(&mut self, octets: &[u8], packet: &Packet, now: Instant) -> Fate {
-        self.input_expected(None, octets, packet, now)
+    pub fn input(&mut self, bytes: &[u8], packet: &Packet, now: Instant) -> Fate {
+        self.input_expected(None, bytes, packet, now)
     }
 
-    /// The same, for who believes that they are for the connection `expected`, and can do without a look into the table then.
+    /// The same, for who believes that they are for the connection `expected`, and can do without a look into
+    /// the table then.
     pub fn input_expected(
         &mut self,
         expected: Option<Id>,
-        octets: &[u8],
+        bytes: &[u8],
         packet: &Packet,
         now: Instant,
     ) -> Fate {
         self.counters.count(Counter::InSegs);
-        let segment = match Segment::parse(octets, &packet.source, &packet.destination, packet.ecn) {
+        let segment = match Segment::parse(bytes, &packet.source, &packet.destination, packet.ecn) {
             Ok(segment) => segment,
             Err(why) => return self.count_malformed(why),
         };

@@ -1,7 +1,7 @@
 //! Ways by which segments leave, and the connections that wait for one of them.
 //!
-//! Each may be full for a while, an interface that others fill for instance; an endpoint knows nothing of them but a number for each. A connection
-//! whose way is full waits, and holds up none whose way is not.
+//! Each may be full for a while, an interface that others fill for instance; an endpoint knows nothing of
+//! them but a number for each. A connection whose way is full waits, and holds up none whose way is not.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub struct Lanes(u64);
 
 /// Connections whose lane was full when it was their turn to send, each once.
 #[derive(Debug, Default)]
-pub(super) struct HeldUp {
+pub(super) struct TxBlocked {
     /// By lane, up to the highest that was ever full.
     queues: Vec<VecDeque<Id>>,
     /// Those whose queues are not empty.
@@ -74,7 +74,7 @@ impl Lanes {
     }
 }
 
-impl HeldUp {
+impl TxBlocked {
     pub(super) const fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }

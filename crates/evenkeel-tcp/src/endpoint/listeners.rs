@@ -99,7 +99,8 @@ impl Listeners {
         self.wheel.next_deadline()
     }
 
-    /// Gives a listener of which something is due to `work`, which does all there is or knows that it will be asked again. Says whether there was one.
+    /// Gives a listener of which something is due to `work`, which does all there is or knows that it will be
+    /// asked again. Says whether there was one.
     pub(super) fn advance(&mut self, now: Instant, work: impl FnOnce(&mut Listener)) -> bool {
         let Some(slot) = self.wheel.poll_expired(now) else { return false };
         if let Some(listener) = self.at(slot) {

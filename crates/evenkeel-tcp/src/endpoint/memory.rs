@@ -65,8 +65,9 @@ impl Endpoint {
         }
     }
 
-    /// While memory is scarce, what came out of order is thrown away, what has waited longest first: a segment far from the others costs a peer little, and
-    /// us the room up to it. Those that are gone, or have no holes any more, are left out once there may be as many of them as of others.
+    /// While memory is scarce, what came out of order is thrown away, what has waited longest first: a
+    /// segment far from the others costs a peer little, and us the room up to it. Those that are gone, or
+    /// have no holes any more, are left out once there may be as many of them as of others.
     fn fill_holes(&mut self) {
         if !self.memory.is_scarce() {
             let connections = &mut self.connections;
@@ -90,7 +91,8 @@ impl Endpoint {
         }
     }
 
-    /// A connection to which something is about to happen, told how much memory there is. [`Endpoint::touch`] must follow.
+    /// A connection to which something is about to happen, told how much memory there is. [`Endpoint::touch`]
+    /// must follow.
     pub(super) fn entry(&mut self, id: Id) -> Option<&mut Entry> {
         let entry = self.connections.get_mut(id)?;
         entry.connection.set_allowance(self.memory.allowance());

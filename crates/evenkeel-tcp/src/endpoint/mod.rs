@@ -1,7 +1,8 @@
-//! All connections of a host: from packets and the user's calls to the connection, listener or TIME-WAIT they are for, and back.
+//! All connections of a host: from packets and the user's calls to the connection, listener or TIME-WAIT they
+//! are for, and back.
 //!
-//! Nothing here looks at more connections than the one concerned: segments find theirs by hash, deadlines by the wheel, and what there is to send or to
-//! tell waits in line.
+//! Nothing here looks at more connections than the one concerned: segments find theirs by hash, deadlines by
+//! the wheel, and what there is to send or to tell waits in line.
 //!
 //! | looking for | file |
 //! | --- | --- |
@@ -56,12 +57,13 @@ use super::time_wait::{TimeWait, TimeWaitConfig};
 use super::tuple::FourTuple;
 use crate::wire::{IpAddress, IpEndpoint};
 use evenkeel_timers::Wheel;
-use lanes::HeldUp;
+use lanes::TxBlocked;
 use listeners::{ListenerId, Listeners};
 use memory::Memory;
 use ports::Ports;
 
-/// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever sends that much can wait.
+/// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever
+/// sends that much can wait.
 const ANSWERS_MAX: usize = 1_024;
 
 /// What is common to all connections of an endpoint.
@@ -71,18 +73,22 @@ pub struct EndpointConfig {
     pub connection: Arc<Config>,
     /// Of all those in TIME-WAIT.
     pub time_wait: TimeWaitConfig,
-    /// The most connections there may be, half-open ones and those in TIME-WAIT aside; those that are over count until their user closes them. Default 2^20.
+    /// The most connections there may be, half-open ones and those in TIME-WAIT aside; those that are over
+    /// count until their user closes them. Default 2^20.
     pub connections: usize,
-    /// Bytes that the buffers of all connections may own together, beside the bounds of each. Default 256 MiB.
+    /// Bytes that the buffers of all connections may own together, beside the bounds of each. Default 256
+    /// MiB.
     ///
-    /// Once three quarters are taken, buffers get no larger, and what comes out of order, or came so before, is dropped; once all is taken, a connection takes one segment to
-    /// send if it has none, and the next segment that comes if the user has read all before. So each can still go on, and the bound is exceeded by two
-    /// segments per connection at most, and by what a buffer grows at a time.
+    /// Once three quarters are taken, buffers get no larger, and what comes out of order, or came so before,
+    /// is dropped; once all is taken, a connection takes one segment to send if it has none, and the next
+    /// segment that comes if the user has read all before. So each can still go on, and the bound is exceeded
+    /// by two segments per connection at most, and by what a buffer grows at a time.
     pub buffers: usize,
-    /// How many servers' Fast Open cookies are kept, 96 bytes each, once [`Endpoint::connect_with`] was used; none, and it never sends data with a SYN.
-    /// Default 1024.
+    /// How many servers' Fast Open cookies are kept, 96 bytes each, once [`Endpoint::connect_with`] was used;
+    /// none, and it never sends data with a SYN. Default 1024.
     pub fast_open_servers: usize,
-    /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic ports of RFC 6335, 6.
+    /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic
+    /// ports of RFC 6335, 6.
     pub ports: RangeInclusive<u16>,
 }
 
@@ -110,8 +116,9 @@ pub struct ListenAt {
 
 /// TCP of a host, sans-IO.
 ///
-/// Give it packets ([`Endpoint::input`]), the user's calls and passing time ([`Endpoint::advance`]); after each of these take what there is to send
-/// ([`Endpoint::poll_transmit`]) and to tell ([`Endpoint::poll_event`]), each until it gives nothing, then ask for the next deadline
+/// Give it packets ([`Endpoint::input`]), the user's calls and passing time ([`Endpoint::advance`]); after
+/// each of these take what there is to send ([`Endpoint::poll_transmit`]) and to tell
+/// ([`Endpoint::poll_event`]), each until it gives nothing, then ask for the next deadline
 /// ([`Endpoint::next_deadline`]). Time never goes back.
 pub struct Endpoint {
     config: EndpointConfig,
@@ -122,9 +129,9 @@ pub struct Endpoint {
     wheel: Wheel,
     time_wait: TimeWait,
     listeners: Listeners,
-    /// Connections that may have something to send, each once; but those in `held_up`.
+    /// Connections that may have something to send, each once; but those in `tx_blocked`.
     to_send: VecDeque<Id>,
-    held_up: HeldUp,
+    tx_blocked: TxBlocked,
     /// Lanes that have no room now.
     full: Lanes,
     answers: VecDeque<Answer>,
@@ -140,15 +147,15 @@ pub struct Endpoint {
     counters: Counters,
 }
 
-/// Whose a segment is.
+/// What a segment matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum Match {
     /// A connection's.
     Connection(Id),
     /// A connection's in TIME-WAIT.
     TimeWait,
     /// No connection's: a listener's, if anybody's.
-    Nobodys,
+    None,
 }
 
 /// What a listener, TIME-WAIT or nobody answers.
@@ -166,7 +173,7 @@ struct Entry {
     holder: Holder,
     /// By which its last segment left, or its next one is thought to.
     lane: Lane,
-    /// It is in `to_send` or in `held_up`.
+    /// It is in `to_send` or in `tx_blocked`.
     queued: bool,
     /// It is in `events`.
     in_events: bool,
@@ -197,7 +204,8 @@ enum Holder {
 }
 
 impl Endpoint {
-    /// An endpoint without connections. Sequence numbers, timestamps and hashes come from `secret`, which nobody must know.
+    /// An endpoint without connections. Sequence numbers, timestamps and hashes come from `secret`, which
+    /// nobody must know.
     #[must_use]
     pub fn new(config: EndpointConfig, secret: Secret) -> Self {
         let numbers = InitialSequence::new(secret);
@@ -209,7 +217,7 @@ impl Endpoint {
             time_wait: TimeWait::new(config.time_wait, secret, numbers),
             listeners: Listeners::default(),
             to_send: VecDeque::new(),
-            held_up: HeldUp::default(),
+            tx_blocked: TxBlocked::default(),
             full: Lanes::NONE,
             answers: VecDeque::new(),
             events: VecDeque::new(),
@@ -235,7 +243,8 @@ impl Endpoint {
         &self.counters
     }
 
-    /// How many connections there are, half-open ones and those that [wait](Self::waiting) aside. One that is over is there until its user closes it.
+    /// How many connections there are, half-open ones and those that [wait](Self::waiting) aside. One that is
+    /// over is there until its user closes it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.connections.len()
@@ -265,15 +274,16 @@ impl Endpoint {
         self.connections.tuple(id)
     }
 
-    /// Whose a segment between these two ends is, and whether it opens a connection (SYN without ACK): for early demultiplexing. One that does is for no
-    /// connection in TIME-WAIT, because it may open another (RFC 6191).
+    /// Whose a segment between these two ends is, and whether it opens a connection (SYN without ACK): for
+    /// early demultiplexing. One that does is for no connection in TIME-WAIT, because it may open another
+    /// (RFC 6191).
     #[must_use]
-    pub fn whose(&self, tuple: &FourTuple, opens: bool) -> Whose {
+    pub fn whose(&self, tuple: &FourTuple, opens: bool) -> Match {
         let hash = self.connections.hash(tuple);
         match self.connections.find_hashed(hash, tuple) {
-            Some(id) => Whose::Connection(id),
-            None if !opens && self.time_wait.find_hashed(hash, tuple).is_some() => Whose::TimeWait,
-            None => Whose::Nobodys,
+            Some(id) => Match::Connection(id),
+            None if !opens && self.time_wait.find_hashed(hash, tuple).is_some() => Match::TimeWait,
+            None => Match::None,
         }
     }
 
@@ -306,7 +316,8 @@ impl Endpoint {
         self.listeners.get(at).is_some_and(|listener| listener.accept_queue_len() > 0)
     }
 
-    /// Whether the listener's accept queue has room. If not, no more SYNs should be given to it (Druschel and Banga, OSDI 1996, 3.4).
+    /// Whether the listener's accept queue has room. If not, no more SYNs should be given to it (Druschel and
+    /// Banga, OSDI 1996, 3.4).
     #[must_use]
     pub fn accepts(&self, at: &ListenAt) -> bool {
         self.listeners.get(at).is_some_and(Listener::accepts)
@@ -362,8 +373,9 @@ impl Endpoint {
         }
     }
 
-    /// A connection is over. Segments that come between its two ends are no longer its, but TIME-WAIT's, a listener's or nobody's (RFC 9293, 3.10.7.1): a
-    /// program that keeps a dead connection open must not keep its peer from a new one (3.5.1). It has its name still, for what it may want to read or ask.
+    /// A connection is over. Segments that come between its two ends are no longer its, but TIME-WAIT's, a
+    /// listener's or nobody's (RFC 9293, 3.10.7.1): a program that keeps a dead connection open must not keep
+    /// its peer from a new one (3.5.1). It has its name still, for what it may want to read or ask.
     fn unhash(&mut self, id: Id) {
         if !self.connections.unhash(id) {
             return;

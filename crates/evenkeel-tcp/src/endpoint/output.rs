@@ -21,14 +21,16 @@ pub struct Transmit {
     pub dscp: u8,
     /// What the IP header is to say about congestion.
     pub ecn: Ecn,
-    /// The lane by which its connection believes that it leaves; none of what a listener, TIME-WAIT or nobody answers.
+    /// The lane by which its connection believes that it leaves; none of what a listener, TIME-WAIT or nobody
+    /// answers.
     pub lane: Option<Lane>,
 }
 
 impl Endpoint {
     /// Writes the next segment to send to the beginning of `to`, checksum included. It counts as sent.
     ///
-    /// `to` must have room for a header of 60 bytes and for as much payload as a segment of any connection has; what does not fit is lost, as in a network.
+    /// `to` must have room for a header of 60 bytes and for as much payload as a segment of any connection
+    /// has; what does not fit is lost, as in a network.
     pub fn poll_transmit(&mut self, now: Instant, to: &mut [u8]) -> Option<Transmit> {
         while let Some(Answer { tuple, header, again }) = self.answers.pop_front() {
             self.count_sent(header.flags, again);
@@ -48,30 +50,33 @@ impl Endpoint {
         None
     }
 
-    /// Whether [`Endpoint::poll_transmit`] would have something to do if these lanes were full, though it may find that there is no segment.
+    /// Whether [`Endpoint::poll_transmit`] would have something to do if these lanes were full, though it may
+    /// find that there is no segment.
     #[must_use]
     pub fn may_transmit(&self, full: Lanes) -> bool {
-        self.held_up.is_any_past(full) || !self.to_send.is_empty() || !self.answers.is_empty()
+        self.tx_blocked.is_any_past(full) || !self.to_send.is_empty() || !self.answers.is_empty()
     }
 
-    /// From now on these lanes are full: connections that leave by them wait until they are not. At first none is. What is sent on behalf of no connection does
-    /// not wait, as nobody knows by which lane it will leave.
+    /// From now on these lanes are full: connections that leave by them wait until they are not. At first
+    /// none is. What is sent on behalf of no connection does not wait, as nobody knows by which lane it will
+    /// leave.
     pub const fn set_full(&mut self, lanes: Lanes) {
         self.full = lanes;
     }
 
     /// Who is to send next, by a lane that is not full.
     fn first_in_line(&mut self) -> Option<Id> {
-        if !(self.full.is_empty() && self.held_up.is_empty()) {
+        if !(self.full.is_empty() && self.tx_blocked.is_empty()) {
             self.mind_full_lanes();
         }
         self.to_send.front().copied()
     }
 
-    /// Whoever is first in line, and in a full lane, leaves the line. Whoever had to, and is in a full lane no longer, has missed a turn, and so comes first.
+    /// Whoever is first in line, and in a full lane, leaves the line. Whoever had to, and is in a full lane
+    /// no longer, has missed a turn, and so comes first.
     #[cold]
     fn mind_full_lanes(&mut self) {
-        if let Some(id) = self.held_up.pop_past(self.full) {
+        if let Some(id) = self.tx_blocked.pop_past(self.full) {
             return self.to_send.push_front(id);
         }
         while let Some(&id) = self.to_send.front()
@@ -79,7 +84,7 @@ impl Endpoint {
             && self.full.contains(lane)
         {
             self.to_send.pop_front();
-            self.held_up.push(id, lane);
+            self.tx_blocked.push(id, lane);
         }
     }
 
@@ -89,7 +94,8 @@ impl Endpoint {
         Some(self.connections.get(id)?.lane)
     }
 
-    /// By which lane a connection's segments leave from now on. At first it is that of the [packet](super::Packet) that opened the connection, or else number 0.
+    /// By which lane a connection's segments leave from now on. At first it is that of the
+    /// [packet](super::Packet) that opened the connection, or else number 0.
     pub fn set_lane(&mut self, id: Id, lane: Lane) {
         if let Some(entry) = self.connections.get_mut(id) {
             entry.lane = lane;
@@ -105,8 +111,8 @@ impl Endpoint {
         let left = connection.poll_transmit(now).map(|Outgoing { segment, again }| {
             (segment.header.flags, again, write(&tuple, &segment, *dscp, Some(*lane), to))
         });
-        // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the room to write, though nothing leaves: the user is to
-        // hear when there is some again.
+        // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the
+        // room to write, though nothing leaves: the user is to hear when there is some again.
         notified.writable &= connection.writable() > 0;
         let (flags, again, transmit) = left?;
         self.counters.count_all(connection.take_tally());
@@ -152,7 +158,8 @@ impl Endpoint {
         }
     }
 
-    /// TIME-WAIT is no connection's, whether its user has closed it or not: there is one place that answers what comes.
+    /// TIME-WAIT is no connection's, whether its user has closed it or not: there is one place that answers
+    /// what comes.
     fn enter_time_wait(&mut self, id: Id, remains: &Remains, now: Instant) {
         if let (Some(hash), Some(&tuple)) = (self.connections.hash_of(id), self.connections.tuple(id)) {
             self.time_wait.enter_hashed(hash, tuple, remains, now, &mut self.counters);

@@ -62,7 +62,8 @@ impl Endpoint {
         })
     }
 
-    /// RFC 6056, 3.3.3, algorithm 3: ports follow each other, from an offset that only we can know and that differs from peer to peer.
+    /// RFC 6056, 3.3.3, algorithm 3: ports follow each other, from an offset that only we can know and that
+    /// differs from peer to peer.
     ///
     /// While a share of `u` of the ports to a peer is in use, this looks at about 1/(1-u) of them.
     fn choose_port(&mut self, tuple: FourTuple, options: &Config, now: Instant) -> Option<Free> {

@@ -21,7 +21,8 @@ pub struct ListenerInfo {
 }
 
 impl Endpoint {
-    /// Every connection with its figures, in no particular order; those that only [wait](Self::waiting) aside. For reports: this looks at all of them.
+    /// Every connection with its figures, in no particular order; those that only [wait](Self::waiting)
+    /// aside. For reports: this looks at all of them.
     pub fn connections(&self) -> impl Iterator<Item = (Id, &FourTuple, Info)> {
         self.connections.iter().map(|(id, tuple, entry)| (id, tuple, entry.connection.info()))
     }

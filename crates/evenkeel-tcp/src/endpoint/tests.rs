@@ -75,15 +75,15 @@ impl World {
     /// Everything that can leave does.
     fn send(&mut self) {
         for from in 0..2 {
-            let mut octets = [0; 2_000];
-            while let Some(transmit) = self.ends[from].poll_transmit(self.now, &mut octets) {
+            let mut bytes = [0; 2_000];
+            while let Some(transmit) = self.ends[from].poll_transmit(self.now, &mut bytes) {
                 if ![CLIENT, SERVER].contains(&transmit.tuple.remote.addr) {
                     continue;
                 }
                 let copies =
                     u64::from(!self.chance(self.faults.lost)) + u64::from(self.chance(self.faults.doubled));
                 for _ in 0..copies {
-                    let mut packet = octets[..transmit.len].to_vec();
+                    let mut packet = bytes[..transmit.len].to_vec();
                     if self.chance(self.faults.damaged) {
                         let at = self.random.next() as usize % packet.len();
                         packet[at] ^= 1 << (self.random.next() % 8);
@@ -138,7 +138,7 @@ impl World {
                     end.len(),
                     end.waiting(),
                     end.answers.len(),
-                    end.to_send.len() + end.held_up.len(),
+                    end.to_send.len() + end.tx_blocked.len(),
                     end.wheel.len()
                 ),
                 (0, 0, 0, 0, 0)
@@ -151,7 +151,7 @@ fn tuple(port: u16) -> FourTuple {
     FourTuple::new(IpEndpoint::new(CLIENT, port), IpEndpoint::new(SERVER, 80))
 }
 
-fn octet(place: usize) -> u8 {
+fn byte(place: usize) -> u8 {
     (place * 7 % 251) as u8
 }
 
@@ -161,9 +161,9 @@ fn what_a_connection_sends_bears_the_codepoint_that_its_user_chose() {
     let id = world.connect(1);
     world.connect(2);
     world.ends[0].set_dscp(id, 46).unwrap();
-    let mut octets = [0; 2_000];
+    let mut bytes = [0; 2_000];
     let codepoints: Vec<(u16, u8)> =
-        core::iter::from_fn(|| world.ends[0].poll_transmit(world.now, &mut octets))
+        core::iter::from_fn(|| world.ends[0].poll_transmit(world.now, &mut bytes))
             .map(|transmit| (transmit.tuple.local.port, transmit.dscp))
             .collect();
     assert_eq!(codepoints, [(1, 46), (2, 0)]);
@@ -181,7 +181,7 @@ struct Stream {
 impl Stream {
     fn write(&mut self, end: &mut Endpoint, id: Id) {
         while self.written < self.len {
-            let data: Vec<u8> = (self.written..self.len.min(self.written + 5_000)).map(octet).collect();
+            let data: Vec<u8> = (self.written..self.len.min(self.written + 5_000)).map(byte).collect();
             match end.write(id, &data) {
                 Ok(taken) => self.written += taken,
                 Err(_) => return,
@@ -195,10 +195,7 @@ impl Stream {
             match end.read(id, &mut data, now) {
                 Ok(0) => self.ended = true,
                 Ok(len) => {
-                    assert!(
-                        data[..len].iter().copied().eq((self.read..).map(octet).take(len)),
-                        "wrong octets"
-                    );
+                    assert!(data[..len].iter().copied().eq((self.read..).map(byte).take(len)), "wrong bytes");
                     self.read += len;
                     continue;
                 }
@@ -255,12 +252,12 @@ fn exchange(world: &mut World, port: u16, len: usize) -> Result<(), Error> {
         world.ends.iter().for_each(assert_accounts_are_right);
         assert!(
             world.step(),
-            "nothing happens any more: {} and {} of {len} octets came",
+            "nothing happens any more: {} and {} of {len} bytes came",
             there.read,
             back.read
         );
     }
-    panic!("no end: {} and {} of {len} octets came", there.read, back.read);
+    panic!("no end: {} and {} of {len} bytes came", there.read, back.read);
 }
 
 #[test]
@@ -278,7 +275,7 @@ fn streams_go_both_ways_and_nothing_is_left() {
 }
 
 #[test]
-fn octets_come_once_and_in_order_however_bad_the_network() {
+fn bytes_come_once_and_in_order_however_bad_the_network() {
     for seed in 0..60 {
         let mut faults = Faults::default();
         let mut random = Random::new(seed);
@@ -295,8 +292,9 @@ fn octets_come_once_and_in_order_however_bad_the_network() {
         let config = EndpointConfig { connection: Arc::new(plain), ..EndpointConfig::default() };
         let mut world = World::listening(config, &ListenerConfig::default(), faults, seed);
         let len = 1 + random.next() as usize % 60_000;
-        println!("seed {seed}: {len} octets, {faults:?}");
-        // A connection may fail, and must then say so; a network that loses a fifth does not fail one for five minutes.
+        println!("seed {seed}: {len} bytes, {faults:?}");
+        // A connection may fail, and must then say so; a network that loses a fifth does not fail one for
+        // five minutes.
         assert_eq!(exchange(&mut world, 40_000, len), Ok(()), "seed {seed}");
         world.assert_empty();
     }
@@ -405,16 +403,16 @@ fn a_connection_that_is_reset_gives_its_place_in_the_accept_queue_back() {
 #[test]
 fn deadlines_of_listeners_come_when_they_are_due() {
     let mut end = Endpoint::new(EndpointConfig::default(), Secret::new([1; 16]));
-    let mut octets = [0; 100];
+    let mut bytes = [0; 100];
     let start = Instant::from_millis(1_000);
     for port in 0..200 {
         let at = ListenAt { address: Some(SERVER), port: 1_000 + port };
         end.listen(at, &ListenerConfig::default(), None).unwrap();
         let syn = Header { source: 4_000, destination: at.port, flags: Flags::SYN, ..Header::default() };
-        let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
+        let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
         let now = start + Duration::from_millis(port.into());
-        end.input(&octets[..len], &FROM_CLIENT, now);
-        assert!(end.poll_transmit(now, &mut octets).is_some());
+        end.input(&bytes[..len], &FROM_CLIENT, now);
+        assert!(end.poll_transmit(now, &mut bytes).is_some());
     }
     for port in (0..200).step_by(2) {
         end.unlisten(&ListenAt { address: Some(SERVER), port: 1_000 + port });
@@ -422,7 +420,7 @@ fn deadlines_of_listeners_come_when_they_are_due() {
     let mut left = Vec::new();
     while let Some(now) = end.next_deadline().filter(|at| *at < start + Duration::from_secs(2)) {
         end.advance(now);
-        while let Some(transmit) = end.poll_transmit(now, &mut octets) {
+        while let Some(transmit) = end.poll_transmit(now, &mut bytes) {
             left.push((now, transmit.tuple.local.port));
         }
     }
@@ -434,13 +432,13 @@ fn deadlines_of_listeners_come_when_they_are_due() {
 fn a_syn_flood_does_not_keep_anybody_out() {
     let listener = ListenerConfig { syn_queue: 8, ..ListenerConfig::default() };
     let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
-    let mut octets = [0; 100];
+    let mut bytes = [0; 100];
     for port in 1..2_000 {
         let syn = Header { flags: Flags::SYN, ..tuple(port).header() };
-        let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
-        world.ends[1].input(&octets[..len], &FROM_CLIENT, world.now);
+        let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now);
         // What is answered goes nowhere.
-        while world.ends[1].poll_transmit(world.now, &mut octets).is_some() {}
+        while world.ends[1].poll_transmit(world.now, &mut bytes).is_some() {}
     }
     assert!(world.ends[1].counters().get(Counter::SyncookiesSent) > 1_900);
     assert_eq!(exchange(&mut world, 40_000, 20_000), Ok(()));
@@ -464,7 +462,8 @@ fn a_port_in_time_wait_is_opened_again_by_a_later_syn() {
     world.assert_empty();
 }
 
-/// A connection from 40000 that the client closed first and that now is in TIME-WAIT there. Without `last_ack`, the server never hears that its FIN came.
+/// A connection from 40000 that the client closed first and that now is in TIME-WAIT there. Without
+/// `last_ack`, the server never hears that its FIN came.
 fn closed_by_the_client(config: EndpointConfig, last_ack: bool) -> World {
     let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
     let client = world.connect(40_000);
@@ -508,7 +507,8 @@ fn without_timestamps_the_port_rests_for_the_whole_of_time_wait() {
     world.assert_empty();
 }
 
-/// The server, in LAST-ACK, answers the SYN with an ACK; the client resets it; and the SYN that comes again opens a connection.
+/// The server, in LAST-ACK, answers the SYN with an ACK; the client resets it; and the SYN that comes again
+/// opens a connection.
 #[test]
 fn a_peer_that_missed_the_last_ack_is_set_right() {
     let mut world = closed_by_the_client(EndpointConfig::default(), false);
@@ -608,9 +608,9 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
     world.ends[1].listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
     let options = Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
     let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(40_000).header() };
-    let mut octets = [0; 2_000];
-    let len = Segment { header: syn, payload: [b"GET /", b""] }.emit(&mut octets, &CLIENT, &SERVER).unwrap();
-    world.ends[1].input(&octets[..len], &FROM_CLIENT, world.now);
+    let mut bytes = [0; 2_000];
+    let len = Segment { header: syn, payload: [b"GET /", b""] }.emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+    world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now);
     let id = world.ends[1].accept(&HTTP).unwrap();
     let mut data = [0; 10];
     assert_eq!(world.ends[1].read(id, &mut data, world.now), Ok(5));
@@ -619,19 +619,19 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
         (&b"GET /"[..], State::SynReceived)
     );
     assert_eq!(world.ends[1].write(id, b"200"), Ok(3));
-    let syn_ack = world.ends[1].poll_transmit(world.now, &mut octets).unwrap();
-    let read = Segment::parse(&octets[..syn_ack.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
+    let syn_ack = world.ends[1].poll_transmit(world.now, &mut bytes).unwrap();
+    let read = Segment::parse(&bytes[..syn_ack.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
     assert_eq!((read.header.flags, read.header.ack), (Flags::SYN | Flags::ACK, syn.seq + 6));
-    let answer = world.ends[1].poll_transmit(world.now, &mut octets).unwrap();
-    let read = Segment::parse(&octets[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
+    let answer = world.ends[1].poll_transmit(world.now, &mut bytes).unwrap();
+    let read = Segment::parse(&bytes[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
     assert_eq!(read.payload[0], b"200");
 }
 
 /// The sequence number of the next segment that leaves.
 fn next_seq(end: &mut Endpoint, now: Instant) -> SeqNumber {
-    let mut octets = [0; 2_000];
-    let transmit = end.poll_transmit(now, &mut octets).unwrap();
-    let quote = Quote::parse(&octets[..8], transmit.tuple.local.addr, transmit.tuple.remote.addr).unwrap();
+    let mut bytes = [0; 2_000];
+    let transmit = end.poll_transmit(now, &mut bytes).unwrap();
+    let quote = Quote::parse(&bytes[..8], transmit.tuple.local.addr, transmit.tuple.remote.addr).unwrap();
     assert_eq!(quote.tuple, transmit.tuple);
     quote.seq
 }
@@ -675,10 +675,10 @@ fn the_network_refuses_a_half_open_connection() {
     let mut world =
         World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
     let server = &mut world.ends[1];
-    let mut octets = [0; 100];
+    let mut bytes = [0; 100];
     let syn = Header { flags: Flags::SYN, ..tuple(40_000).header() };
-    let len = Segment::bare(syn).emit(&mut octets, &CLIENT, &SERVER).unwrap();
-    server.input(&octets[..len], &FROM_CLIENT, world.now);
+    let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+    server.input(&bytes[..len], &FROM_CLIENT, world.now);
     let seq = next_seq(server, world.now);
     let back = FourTuple::new(tuple(40_000).remote, tuple(40_000).local);
     let fails = |server: &Endpoint| server.counters().get(Counter::AttemptFails);
@@ -689,8 +689,8 @@ fn the_network_refuses_a_half_open_connection() {
     assert_eq!((fails(server), server.listeners.get(&HTTP).unwrap().syn_queue_len()), (1, 0));
 }
 
-/// The client writes all it can on each of 300 connections, and the server reads nothing. Neither holds much more than it may; and once the server reads,
-/// everything comes.
+/// The client writes all it can on each of 300 connections, and the server reads nothing. Neither holds much
+/// more than it may; and once the server reads, everything comes.
 #[test]
 fn slow_readers_fill_no_more_memory_than_there_is_and_everything_comes_in_the_end() {
     const CONNECTIONS: usize = 300;
@@ -732,7 +732,7 @@ fn slow_readers_fill_no_more_memory_than_there_is_and_everything_comes_in_the_en
     assert!(readers.iter().all(|(_, stream)| stream.read == LEN), "all came");
     // A buffer of these is at most twice as large as what it may hold.
     let most = BUFFERS + CONNECTIONS * 2 * usize::from(MSS) + 2 * LEN;
-    println!("{peak:?} of {BUFFERS} octets, {most} at most");
+    println!("{peak:?} of {BUFFERS} bytes, {most} at most");
     assert!(peak.iter().all(|peak| (BUFFERS / 2..most).contains(peak)), "{peak:?}, {most}");
     assert!(world.ends[1].counters().get(Counter::MemoryPressures) > 0);
     world.pass(Duration::from_secs(1));
@@ -742,7 +742,8 @@ fn slow_readers_fill_no_more_memory_than_there_is_and_everything_comes_in_the_en
     world.assert_empty();
 }
 
-/// Of each window only the last segment arrives: it takes the memory of all. Those who did so first lose it, and in the end everything comes all the same.
+/// Of each window only the last segment arrives: it takes the memory of all. Those who did so first lose it,
+/// and in the end everything comes all the same.
 #[test]
 fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
     const CONNECTIONS: u16 = 200;
@@ -752,15 +753,15 @@ fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
     world.ends[0].memory = Memory::new(usize::MAX);
     let ids: Vec<Id> = (0..CONNECTIONS).map(|i| world.connect(20_000 + i)).collect();
     world.pass(Duration::from_millis(50));
-    let data: Vec<u8> = (0..10_000).map(octet).collect();
-    let mut octets = [0; 2_000];
+    let data: Vec<u8> = (0..10_000).map(byte).collect();
+    let mut bytes = [0; 2_000];
     for id in &ids {
         world.ends[0].write(*id, &data).unwrap();
         let mut last = 0;
-        while let Some(transmit) = world.ends[0].poll_transmit(world.now, &mut octets) {
+        while let Some(transmit) = world.ends[0].poll_transmit(world.now, &mut bytes) {
             last = transmit.len;
         }
-        world.ends[1].input(&octets[..last], &FROM_CLIENT, world.now);
+        world.ends[1].input(&bytes[..last], &FROM_CLIENT, world.now);
         assert!(world.ends[1].buffered() <= BUFFERS / 4 * 3, "there is room for others");
     }
     let pruned = world.ends[1].counters().get(Counter::OfoPruned);
@@ -797,7 +798,8 @@ fn what_a_connection_held_is_given_back_when_it_is_gone() {
     assert_eq!(world.ends.each_ref().map(Endpoint::buffered), [0, 0]);
 }
 
-/// Every segment that leaves is in one of two counters, while its connection lives, and every reset in a third.
+/// Every segment that leaves is in one of two counters, while its connection lives, and every reset in a
+/// third.
 #[test]
 fn what_leaves_is_counted_when_it_leaves() {
     let faults = Faults { lost: 15, jitter: Duration::from_millis(20), ..Faults::default() };
@@ -805,15 +807,15 @@ fn what_leaves_is_counted_when_it_leaves() {
     let ids: Vec<Id> = (0..20).map(|i| world.connect(20_000 + i)).collect();
     ids.iter().for_each(|id| _ = world.ends[0].write(*id, &[1; 60_000]));
     let mut left = [[0_u64; 2]; 2];
-    let mut octets = [0; 2_000];
+    let mut bytes = [0; 2_000];
     for _ in 0..3_000 {
         for (from, left) in left.iter_mut().enumerate() {
-            while let Some(transmit) = world.ends[from].poll_transmit(world.now, &mut octets) {
+            while let Some(transmit) = world.ends[from].poll_transmit(world.now, &mut bytes) {
                 left[0] += 1;
-                left[1] += u64::from(octets[13] & 4 != 0);
+                left[1] += u64::from(bytes[13] & 4 != 0);
                 if !world.chance(15) {
                     world.sent += 1;
-                    let packet = (1 - from, octets[..transmit.len].to_vec());
+                    let packet = (1 - from, bytes[..transmit.len].to_vec());
                     world.wire.insert((world.now + Duration::from_millis(10), world.sent), packet);
                 }
             }
@@ -854,11 +856,11 @@ fn reports_tell_of_every_connection_and_listener() {
         world.ends[0].connections().map(|(_, tuple, info)| (tuple.local.port, info)).collect();
     assert!(infos.keys().copied().eq(40_000..40_003));
     let info = &infos[&40_001];
-    assert_eq!((info.counts.octets_out, info.counts.octets_acked), (5_000, 5_000));
+    assert_eq!((info.counts.bytes_out, info.counts.bytes_acked), (5_000, 5_000));
     assert_eq!((info.recovery.algorithm, info.recovery.srtt), ("cubic", Some(Duration::from_millis(20))));
     assert_eq!((info.send_queue, info.unsent, info.held), (0, 0, 0));
     let (_, _, info) = world.ends[1].connections().find(|(_, tuple, _)| tuple.remote.port == 40_001).unwrap();
-    assert_eq!((info.counts.octets_in, info.receive_queue), (5_000, 5_000));
+    assert_eq!((info.counts.bytes_in, info.receive_queue), (5_000, 5_000));
     assert!(info.held >= 5_000 && info.receive_window < 65_535);
 }
 
@@ -873,7 +875,7 @@ fn with_fast_open() -> World {
 /// Says how long after the beginning the server had 1000 bytes to read.
 fn connect_with_data(world: &mut World) -> Duration {
     let start = world.now;
-    let data: Vec<u8> = (0..1_000).map(octet).collect();
+    let data: Vec<u8> = (0..1_000).map(byte).collect();
     let (client, taken) = world.ends[0].connect_with(some_port(), MSS, &data, world.now).unwrap();
     assert_eq!(taken, 1_000);
     let (mut stream, mut server) = (Stream::default(), None);
@@ -944,18 +946,18 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
     let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
     let server = FastOpenServer::new(Secret::new([9; 16]), 10);
     world.ends[1].listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
-    let mut octets = [0; 2_000];
+    let mut bytes = [0; 2_000];
     let mut open = |world: &mut World| {
         let (id, taken) = world.ends[0].connect_with(some_port(), MSS, &[7; 3_000], world.now).unwrap();
         assert_eq!(taken, 3_000);
-        let len = world.ends[0].poll_transmit(world.now, &mut octets).unwrap().len;
+        let len = world.ends[0].poll_transmit(world.now, &mut bytes).unwrap().len;
         // The server's path has room for 600 bytes only.
         let packet = Packet { mss: 600, ..FROM_CLIENT };
-        world.ends[1].input(&octets[..len], &packet, world.now);
+        world.ends[1].input(&bytes[..len], &packet, world.now);
         world.pass(Duration::from_millis(50));
         world.ends[0].abort(id).unwrap();
         world.pass(Duration::from_millis(50));
-        Segment::parse(&octets[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap().payload_len()
+        Segment::parse(&bytes[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap().payload_len()
     };
     assert_eq!(open(&mut world), 0);
     // 40 bytes of options: MSS, SACK permitted, timestamps, window scale, cookie of eight bytes.
@@ -964,7 +966,8 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
     assert_eq!(open(&mut world), 0, "switched off");
 }
 
-/// Only so many may wait at a time for the handshake that their data came before. Each gives its place back, however it ends.
+/// Only so many may wait at a time for the handshake that their data came before. Each gives its place back,
+/// however it ends.
 #[test]
 fn early_connections_that_fail_give_their_place_back() {
     let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
@@ -973,12 +976,12 @@ fn early_connections_that_fail_give_their_place_back() {
     let end = &mut world.ends[1];
     end.listen(HTTP, &ListenerConfig::default(), Some(server)).unwrap();
     let options = Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
-    let mut octets = [0; 2_000];
+    let mut bytes = [0; 2_000];
     let mut now = world.now;
     for port in 40_000..40_006 {
         let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(port).header() };
-        let len = Segment { header: syn, payload: [b"hi", b""] }.emit(&mut octets, &CLIENT, &SERVER).unwrap();
-        end.input(&octets[..len], &FROM_CLIENT, now);
+        let len = Segment { header: syn, payload: [b"hi", b""] }.emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        end.input(&bytes[..len], &FROM_CLIENT, now);
         let id = end.accept(&HTTP).expect("its data came early");
         match port % 3 {
             0 => end.abort(id).unwrap(),
@@ -986,10 +989,10 @@ fn early_connections_that_fail_give_their_place_back() {
             // Nobody ever answers.
             _ => {}
         }
-        while end.poll_transmit(now, &mut octets).is_some() {}
+        while end.poll_transmit(now, &mut bytes).is_some() {}
         while let Some(next) = end.next_deadline().filter(|next| *next < now + Duration::from_secs(400)) {
             end.advance(next);
-            while end.poll_transmit(next, &mut octets).is_some() {}
+            while end.poll_transmit(next, &mut bytes).is_some() {}
         }
         now += Duration::from_secs(400);
     }
@@ -999,16 +1002,13 @@ fn early_connections_that_fail_give_their_place_back() {
 
 #[test]
 fn an_idle_connection_is_small() {
-    let octets = crate::table::slot_octets::<Entry>();
-    println!(
-        "{octets} octets in the table, {} of them loss recovery",
-        size_of::<crate::recovery::Recovery>()
-    );
-    assert!(octets <= 1_024, "{octets}");
+    let bytes = crate::table::slot_bytes::<Entry>();
+    println!("{bytes} bytes in the table, {} of them loss recovery", size_of::<crate::recovery::Recovery>());
+    assert!(bytes <= 1_024, "{bytes}");
 }
 
-/// Who looks at the room there is, finds none and waits, hears when there is some: also if it was not a write that used it up, but the window that
-/// shrank after a pause.
+/// Who looks at the room there is, finds none and waits, hears when there is some: also if it was not a write
+/// that used it up, but the window that shrank after a pause.
 #[test]
 fn room_that_a_pause_took_away_is_told_of_when_it_is_back() {
     let mut world =
@@ -1042,7 +1042,8 @@ fn room_that_a_pause_took_away_is_told_of_when_it_is_back() {
     assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(client, writable)));
 }
 
-/// The same where a write has taken all the memory that others left, and nothing can leave: the next acknowledgment says that they have given it back.
+/// The same where a write has taken all the memory that others left, and nothing can leave: the next
+/// acknowledgment says that they have given it back.
 #[test]
 fn room_that_others_took_is_told_of_when_it_is_back() {
     let config = EndpointConfig { buffers: 40_000, ..EndpointConfig::default() };
@@ -1066,8 +1067,8 @@ fn room_that_others_took_is_told_of_when_it_is_back() {
 
 /// Which connections the segments are of that the client may send now.
 fn leaving(world: &mut World, most: usize) -> Vec<u16> {
-    let mut octets = [0; 2_000];
-    let next = || world.ends[0].poll_transmit(world.now, &mut octets);
+    let mut bytes = [0; 2_000];
+    let next = || world.ends[0].poll_transmit(world.now, &mut bytes);
     core::iter::from_fn(next).take(most).map(|transmit| transmit.tuple.local.port).collect()
 }
 
@@ -1143,22 +1144,22 @@ fn what_ends_while_it_is_held_up_leaves_nothing_behind() {
 fn an_accepted_connection_is_in_the_lane_of_the_packet_that_opened_it_and_what_is_nobodys_in_none() {
     let listener = ListenerConfig::default();
     let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
-    let (lane, now, mut octets) = (Lane::new(3), world.now, [0; 2_000]);
+    let (lane, now, mut bytes) = (Lane::new(3), world.now, [0; 2_000]);
     let packet = |source, destination| Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS, lane };
     world.connect(1);
     world.ends[1].set_full(Lanes::one(lane));
-    let syn = world.ends[0].poll_transmit(now, &mut octets).unwrap();
-    world.ends[1].input(&octets[..syn.len], &packet(CLIENT, SERVER), now);
-    let syn_ack = world.ends[1].poll_transmit(now, &mut octets).unwrap();
+    let syn = world.ends[0].poll_transmit(now, &mut bytes).unwrap();
+    world.ends[1].input(&bytes[..syn.len], &packet(CLIENT, SERVER), now);
+    let syn_ack = world.ends[1].poll_transmit(now, &mut bytes).unwrap();
     assert_eq!((syn.lane, syn_ack.lane), (Some(Lane::new(0)), None));
-    world.ends[0].input(&octets[..syn_ack.len], &packet(SERVER, CLIENT), now);
-    let ack = world.ends[0].poll_transmit(now, &mut octets).unwrap();
-    world.ends[1].input(&octets[..ack.len], &packet(CLIENT, SERVER), now);
+    world.ends[0].input(&bytes[..syn_ack.len], &packet(SERVER, CLIENT), now);
+    let ack = world.ends[0].poll_transmit(now, &mut bytes).unwrap();
+    world.ends[1].input(&bytes[..ack.len], &packet(CLIENT, SERVER), now);
     let id = world.ends[1].accept(&HTTP).unwrap();
     world.ends[1].write(id, b"!").unwrap();
-    assert_eq!(world.ends[1].poll_transmit(now, &mut octets), None);
+    assert_eq!(world.ends[1].poll_transmit(now, &mut bytes), None);
     world.ends[1].set_full(Lanes::NONE);
-    assert_eq!(world.ends[1].poll_transmit(now, &mut octets).unwrap().lane, Some(lane));
+    assert_eq!(world.ends[1].poll_transmit(now, &mut bytes).unwrap().lane, Some(lane));
 }
 
 /// Whoever put the packet in wants to know whether it was worth it.
@@ -1175,17 +1176,17 @@ fn what_became_of_a_segment_is_told() {
     let id = world.connect(1);
     world.pass(Duration::from_millis(100));
     world.ends[0].write(id, &[1; 1_000]).unwrap();
-    let mut octets = [0; 2_000];
-    let len = world.ends[0].poll_transmit(world.now, &mut octets).unwrap().len;
-    let first = Segment::parse(&octets[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap();
+    let mut bytes = [0; 2_000];
+    let len = world.ends[0].poll_transmit(world.now, &mut bytes).unwrap().len;
+    let first = Segment::parse(&bytes[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap();
     let more = Header { seq: first.header.seq + first.payload_len() as u32, ..first.header };
     let old =
         more.options.timestamps.map(|clocks| Timestamps { value: clocks.value.wrapping_sub(50), ..clocks });
     let old = Header { options: Options { timestamps: old, ..more.options }, ..more };
     let mut input = |segment: Segment<'_>| {
-        let mut octets = [0; 2_000];
-        let len = segment.emit(&mut octets, &CLIENT, &SERVER).unwrap();
-        world.ends[1].input(&octets[..len], &FROM_CLIENT, world.now)
+        let mut bytes = [0; 2_000];
+        let len = segment.emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now)
     };
     assert_eq!(input(first), Fate::Data);
     assert_eq!(input(Segment { header: more, payload: [b"no room", b""] }), Fate::Dropped(TcpDrop::NoRoom));

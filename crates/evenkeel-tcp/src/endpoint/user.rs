@@ -14,7 +14,8 @@ use super::ports::Free;
 use super::{Endpoint, Entry, Holder, Lane, ListenAt};
 use crate::time::Instant;
 
-/// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was when last seen.
+/// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was
+/// when last seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A connection waits to be [accepted](Endpoint::accept). Accept until there is none.
@@ -102,8 +103,8 @@ impl fmt::Display for ConnectError {
 impl core::error::Error for ConnectError {}
 
 impl Endpoint {
-    /// Listens, and says where: if the port is zero, one is chosen. Window and options are those of connections, whatever `config` says of them; `fast_open` takes
-    /// data in SYNs.
+    /// Listens, and says where: if the port is zero, one is chosen. Window and options are those of
+    /// connections, whatever `config` says of them; `fast_open` takes data in SYNs.
     ///
     /// # Errors
     /// Somebody listens there, or at all ports that may be chosen from.
@@ -117,7 +118,8 @@ impl Endpoint {
         self.listen_with(at, config, options, fast_open)
     }
 
-    /// The same, for connections that shall have options of their own, as what is accepted inherits those of the socket that listens.
+    /// The same, for connections that shall have options of their own, as what is accepted inherits those of
+    /// the socket that listens.
     ///
     /// # Errors
     /// As [`Endpoint::listen`].
@@ -176,10 +178,11 @@ impl Endpoint {
         }
     }
 
-    /// Opens a connection. `mss` is how many bytes a segment may have after the 20 bytes of its header. If the local port is zero, one is chosen
-    /// ([`Endpoint::tuple`] says which).
+    /// Opens a connection. `mss` is how many bytes a segment may have after the 20 bytes of its header. If
+    /// the local port is zero, one is chosen ([`Endpoint::tuple`] says which).
     ///
-    /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see [`TimeWait::may_open`](super::TimeWait::may_open).
+    /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see
+    /// [`TimeWait::may_open`](super::TimeWait::may_open).
     ///
     /// # Errors
     /// Nothing was opened.
@@ -187,7 +190,8 @@ impl Endpoint {
         self.open_actively(tuple, mss, &Arc::clone(&self.config.connection), None, now)
     }
 
-    /// The same, for a connection that shall have options of its own. What is set on a connection before its SYN has left is in the SYN, too.
+    /// The same, for a connection that shall have options of its own. What is set on a connection before its
+    /// SYN has left is in the SYN, too.
     ///
     /// # Errors
     /// Nothing was opened.
@@ -312,8 +316,9 @@ impl Endpoint {
         Ok(())
     }
 
-    /// How routers are to treat what the connection sends from now on: the Differentiated Services codepoint, of which six bits count (RFC 9293, 3.9.1.9,
-    /// MUST-48; RFC 2474). At first 0, the default. Not what TIME-WAIT or a listener answers.
+    /// How routers are to treat what the connection sends from now on: the Differentiated Services codepoint,
+    /// of which six bits count (RFC 9293, 3.9.1.9, MUST-48; RFC 2474). At first 0, the default. Not what
+    /// TIME-WAIT or a listener answers.
     ///
     /// # Errors
     /// There is no such connection.

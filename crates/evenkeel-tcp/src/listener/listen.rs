@@ -129,8 +129,9 @@ impl Listener {
         Reaction::FastOpen(self.agree(arrival, iss), new_cookie)
     }
 
-    /// The SYN queue is full, and a peer is there for whom no cookie will do; one that is known, as it was connected before, which a flood's are not. The
-    /// half-open connection that has been asked most often, and among those for the longest time, makes way.
+    /// The SYN queue is full, and a peer is there for whom no cookie will do; one that is known, as it was
+    /// connected before, which a flood's are not. The half-open connection that has been asked most often,
+    /// and among those for the longest time, makes way.
     fn give_up_oldest(&mut self, counters: &mut Counters) -> bool {
         let oldest = self.by_retries.iter().rev().find_map(|queue| queue.first(&self.half_open));
         if let Some(id) = oldest {
@@ -161,9 +162,10 @@ impl Listener {
         Some(Reaction::Send(self.syn_ack_of(&agreed, Some(Timestamps { value, echo }), None)))
     }
 
-    /// Where a connection is in TIME-WAIT, what is still under way of ours must not be taken for the new one's. Timestamps see to that, which both have then and
-    /// which are later than the old ones (RFC 7323, 5; RFC 6191, 2). Without them the number of our SYN has to follow the old ones (RFC 9293, 3.4.1),
-    /// and a cookie cannot choose its number.
+    /// Where a connection is in TIME-WAIT, what is still under way of ours must not be taken for the new
+    /// one's. Timestamps see to that, which both have then and which are later than the old ones (RFC 7323,
+    /// 5; RFC 6191, 2). Without them the number of our SYN has to follow the old ones (RFC 9293, 3.4.1), and
+    /// a cookie cannot choose its number.
     fn agree_with_cookie(&self, arrival: &Arrival<'_>) -> Option<Handshake> {
         if !self.config.syn_cookies {
             return None;
@@ -175,11 +177,12 @@ impl Listener {
         follows.then_some(Handshake { iss, ..agreed })
     }
 
-    /// RFC 9293, 3.10.7.2, second: any acknowledgment is a bad one, unless it brings a cookie back. Whether it does is not even looked at if no
-    /// cookie can be on its way.
+    /// RFC 9293, 3.10.7.2, second: any acknowledgment is a bad one, unless it brings a cookie back. Whether
+    /// it does is not even looked at if no cookie can be on its way.
     ///
-    /// If one can, a bad acknowledgment is not answered. It may belong to a connection that has a good cookie: its first segment was lost, or is
-    /// overtaken, and only that tells the peer's initial number. It will be sent again.
+    /// If one can, a bad acknowledgment is not answered. It may belong to a connection that has a good
+    /// cookie: its first segment was lost, or is overtaken, and only that tells the peer's initial number. It
+    /// will be sent again.
     pub(super) fn handle_ack(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
         let header = &arrival.segment.header;
         if !self.expects_cookies(arrival) {

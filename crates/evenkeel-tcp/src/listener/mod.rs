@@ -24,7 +24,8 @@ use crate::time::{Duration, Instant};
 const WINDOW_SCALE_MAX: u8 = 14;
 /// The wait doubles with each SYN-ACK; after this many it would be minutes.
 const RETRIES_MAX: u8 = 8;
-/// Under pressure it is not sent again more often than this (Linux, `reqsk_timer_handler`), which gives a peer 7 s.
+/// Under pressure it is not sent again more often than this (Linux, `reqsk_timer_handler`), which gives a
+/// peer 7 s.
 const RETRIES_UNDER_PRESSURE: usize = 2;
 /// A SYN-ACK gives a Fast Open cookie when it is sent so often, not after.
 const COOKIE_SENT_MAX: u8 = 2;
@@ -32,14 +33,16 @@ const COOKIE_SENT_MAX: u8 = 2;
 /// Bounds of a listener, and what it offers. See [`Listener`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerConfig {
-    /// Connections that may wait to be accepted; one more is not established until there is room. 4096, Linux's `SOMAXCONN`.
+    /// Connections that may wait to be accepted; one more is not established until there is room. 4096,
+    /// Linux's `SOMAXCONN`.
     pub backlog: usize,
     /// Half-open connections to keep, about 100 bytes each; beyond that, SYN cookies. 4096.
     pub syn_queue: usize,
     /// Answer with SYN cookies what finds the SYN queue full (RFC 4987, 3.6). On.
     pub syn_cookies: bool,
-    /// How often a SYN-ACK is sent again, at most eight times. 5, which with one second at first gives a peer 63 s. Fewer while the SYN queue is more than half
-    /// full of those who have not answered the first, but two, and 7 s, at least.
+    /// How often a SYN-ACK is sent again, at most eight times. 5, which with one second at first gives a peer
+    /// 63 s. Fewer while the SYN queue is more than half full of those who have not answered the first, but
+    /// two, and 7 s, at least.
     pub syn_ack_retries: u8,
     /// How long to wait for the answer to the first SYN-ACK. 1 s (RFC 6298, 2.1).
     pub syn_ack_timeout: Duration,
@@ -55,8 +58,8 @@ pub struct ListenerConfig {
     pub timestamps: bool,
     /// Use ECN if the peer does. On.
     pub ecn: bool,
-    /// Connections that may have said something in their SYN while their handshake is not over (RFC 7413, 5.1). 0: data in SYNs is not taken, because
-    /// whoever serves must not mind to hear it twice (6.1).
+    /// Connections that may have said something in their SYN while their handshake is not over (RFC 7413,
+    /// 5.1). 0: data in SYNs is not taken, because whoever serves must not mind to hear it twice (6.1).
     pub fast_open: usize,
 }
 
@@ -92,7 +95,8 @@ pub struct Handshake {
     pub peer_mss: u16,
     /// Bytes that we said we take.
     pub mss: u16,
-    /// The window as the header of the peer's SYN had it, which is not scaled; with a cookie, as that of its ACK did.
+    /// The window as the header of the peer's SYN had it, which is not scaled; with a cookie, as that of its
+    /// ACK did.
     pub window: u16,
     /// How far the windows of the peer are shifted; if `Some`, ours are, too, as configured.
     pub peer_window_scale: Option<u8>,
@@ -102,7 +106,8 @@ pub struct Handshake {
     pub ts_recent: Option<u32>,
     /// ECN is in use (RFC 3168, 6.1.1).
     pub ecn: bool,
-    /// When our SYN-ACK was sent, if it was sent once: its answer then says how long the round trip is (RFC 6298, 3).
+    /// When our SYN-ACK was sent, if it was sent once: its answer then says how long the round trip is (RFC
+    /// 6298, 3).
     pub sent_at: Option<Instant>,
 }
 
@@ -115,7 +120,8 @@ pub struct Arrival<'a> {
     pub segment: Segment<'a>,
     /// Bytes that we take in a segment on that path.
     pub mss: u16,
-    /// What [`Answer::Reopen`](super::time_wait::Answer::Reopen) said, if TIME-WAIT had the connection and said so.
+    /// What [`Answer::Reopen`](super::time_wait::Answer::Reopen) said, if TIME-WAIT had the connection and
+    /// said so.
     pub previous: Option<SeqNumber>,
     /// When it came.
     pub now: Instant,
@@ -132,25 +138,28 @@ pub enum Reaction {
     Send(Header),
     /// Send this, which was sent before.
     SendAgain(Header),
-    /// The handshake is over: make the connection, [`queue`](Listener::queue) it, and give the segment to it, which may carry data.
+    /// The handshake is over: make the connection, [`queue`](Listener::queue) it, and give the segment to it,
+    /// which may carry data.
     Establish(Handshake),
-    /// Data came with a good cookie (RFC 7413, 4.2.2): make a connection in SYN-RECEIVED, `queue` it, give it the SYN as early data, and say
-    /// [`FastOpenServer::finish`] when its handshake is over. The SYN-ACK is the connection's to send, with the cookie if there is one.
+    /// Data came with a good cookie (RFC 7413, 4.2.2): make a connection in SYN-RECEIVED, `queue` it, give it
+    /// the SYN as early data, and say [`FastOpenServer::finish`] when its handshake is over. The SYN-ACK is
+    /// the connection's to send, with the cookie if there is one.
     FastOpen(Handshake, Option<Cookie>),
 }
 
 /// A socket in LISTEN.
 ///
-/// Half-open connections are small, and as many as configured; what comes in excess gets a SYN cookie, for which nothing is kept. Nothing is
-/// allocated per SYN once the SYN queue has had its full size.
+/// Half-open connections are small, and as many as configured; what comes in excess gets a SYN cookie, for
+/// which nothing is kept. Nothing is allocated per SYN once the SYN queue has had its full size.
 ///
-/// Those established wait in the accept queue. When it is full, or half-open connections are too many and there are no cookies, the listener
-/// [no longer accepts](Self::accepts): whoever drives it should then
-/// stop taking segments from its channel, so that further SYNs die there at no cost (Druschel and Banga, OSDI 1996, 3.4). A listener that
-/// is driven all the same drops SYNs and the last ACKs of handshakes, whose senders will try again.
+/// Those established wait in the accept queue. When it is full, or half-open connections are too many and
+/// there are no cookies, the listener [no longer accepts](Self::accepts): whoever drives it should then stop
+/// taking segments from its channel, so that further SYNs die there at no cost (Druschel and Banga, OSDI
+/// 1996, 3.4). A listener that is driven all the same drops SYNs and the last ACKs of handshakes, whose
+/// senders will try again.
 ///
-/// Call: segments for the listener's port that belong to no connection and to none in TIME-WAIT go to `handle_segment`; `poll_transmit` whenever
-/// [`next_deadline`](Self::next_deadline) has come.
+/// Call: segments for the listener's port that belong to no connection and to none in TIME-WAIT go to
+/// `handle_segment`; `poll_transmit` whenever [`next_deadline`](Self::next_deadline) has come.
 pub struct Listener {
     config: ListenerConfig,
     numbers: InitialSequence,
@@ -199,7 +208,8 @@ impl Waits for HalfOpen {
 }
 
 impl Listener {
-    /// Listens. Numbers and cookies come from `secret`; `numbers` is what the host's other connections have theirs from.
+    /// Listens. Numbers and cookies come from `secret`; `numbers` is what the host's other connections have
+    /// theirs from.
     #[must_use]
     pub fn new(config: ListenerConfig, secret: Secret, numbers: InitialSequence) -> Self {
         let window_scale = config.window_scale.map(|shift| shift.min(WINDOW_SCALE_MAX));
@@ -236,8 +246,9 @@ impl Listener {
         self.fast_open.as_mut()
     }
 
-    /// Whether a SYN can lead to anything: there is room in the accept queue, and in the SYN queue unless cookies stand in for it. If not, stop
-    /// protocol processing of the channel that SYNs come by until there is.
+    /// Whether a SYN can lead to anything: there is room in the accept queue, and in the SYN queue unless
+    /// cookies stand in for it. If not, stop protocol processing of the channel that SYNs come by until there
+    /// is.
     #[must_use]
     pub fn accepts(&self) -> bool {
         self.has_room() && (self.config.syn_cookies || !self.half_open.is_full())
@@ -253,8 +264,9 @@ impl Listener {
         self.accept.push_back(connection);
     }
 
-    /// A connection that waited to be accepted is gone, reset by its peer: it gives its place back. `is_there` says so of each; all are asked only when
-    /// half of them are gone, so it costs little on the whole.
+    /// A connection that waited to be accepted is gone, reset by its peer: it gives its place back.
+    /// `is_there` says so of each; all are asked only when half of them are gone, so it costs little on the
+    /// whole.
     pub fn withdraw(&mut self, is_there: impl Fn(Id) -> bool) {
         self.withdrawn += 1;
         if 2 * self.withdrawn >= self.accept.len() {
@@ -263,7 +275,8 @@ impl Listener {
         }
     }
 
-    /// The connection that has waited longest to be accepted. It may have been [withdrawn](Self::withdraw): say so, and take the next.
+    /// The connection that has waited longest to be accepted. It may have been [withdrawn](Self::withdraw):
+    /// say so, and take the next.
     pub fn accept(&mut self) -> Option<Id> {
         self.accept.pop_front()
     }
@@ -312,7 +325,8 @@ impl Listener {
         }
     }
 
-    /// A SYN-ACK to send again, because its answer has not come. Gives up those whose last is overdue. Call again until there is none.
+    /// A SYN-ACK to send again, because its answer has not come. Gives up those whose last is overdue. Call
+    /// again until there is none.
     pub fn poll_transmit(&mut self, now: Instant, counters: &mut Counters) -> Option<(FourTuple, Header)> {
         while let Some(id) = self.first_due(now) {
             let retries_max = self.retries_max();
@@ -330,9 +344,10 @@ impl Listener {
         None
     }
 
-    /// How often a SYN-ACK is sent again now. Half of the SYN queue is for the young, who have been sent one only: real peers answer that within a round trip, nearly all
-    /// of them. While the others take more than their half, they are given up the sooner the more of them there are, as Linux does (`reqsk_timer_handler`); a flood
-    /// of SYNs then holds each place for a few seconds, not for a minute.
+    /// How often a SYN-ACK is sent again now. Half of the SYN queue is for the young, who have been sent one
+    /// only: real peers answer that within a round trip, nearly all of them. While the others take more than
+    /// their half, they are given up the sooner the more of them there are, as Linux does
+    /// (`reqsk_timer_handler`); a flood of SYNs then holds each place for a few seconds, not for a minute.
     fn retries_max(&self) -> usize {
         let mut most = self.by_retries.len().saturating_sub(1);
         let len = self.half_open.len();

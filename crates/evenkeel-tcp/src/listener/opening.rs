@@ -21,7 +21,8 @@ impl ListenerConfig {
 }
 
 impl Handshake {
-    /// What [`Connection::accept`](connection::Connection::accept) opens with. `numbers` is what the listener has.
+    /// What [`Connection::accept`](connection::Connection::accept) opens with. `numbers` is what the listener
+    /// has.
     #[must_use]
     pub fn open(&self, numbers: &InitialSequence) -> Open {
         Open {

@@ -1,4 +1,5 @@
-//! SYN-RECEIVED: what half-open connections do about segments, before there is a connection (RFC 9293, 3.10.7.4).
+//! SYN-RECEIVED: what half-open connections do about segments, before there is a connection (RFC 9293,
+//! 3.10.7.4).
 
 use super::listen::overflow;
 use super::{Arrival, HalfOpen, Handshake, Listener, Reaction, millis, reset};
@@ -10,7 +11,8 @@ use crate::table::Id;
 use crate::time::{Duration, Instant};
 use crate::tuple::FourTuple;
 
-/// Acknowledgments that are not called for go to a half-open connection at most so often (RFC 5961, 7), and SYN-ACKs for SYNs that come again.
+/// Acknowledgments that are not called for go to a half-open connection at most so often (RFC 5961, 7), and
+/// SYN-ACKs for SYNs that come again.
 pub(super) const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Listener {
@@ -42,7 +44,8 @@ impl Listener {
         if !self.is_in_window(&entry, &arrival.segment) {
             return self.acknowledge_seldom(id, now, None, counters);
         }
-        // Fourth, with RFC 5961, 4: a SYN in the window ends nothing. A peer that has begun anew answers the ACK with a reset that does.
+        // Fourth, with RFC 5961, 4: a SYN in the window ends nothing. A peer that has begun anew answers the
+        // ACK with a reset that does.
         if flags.contains(Flags::SYN) {
             return self.acknowledge_seldom(id, now, Some(Counter::SynChallenge), counters);
         }
@@ -59,7 +62,8 @@ impl Listener {
         Reaction::Establish(self.establish(id, &entry, arrival))
     }
 
-    /// The acknowledgment of something else, unless it is that of a cookie: the first SYN got one, then there was room, and the SYN came again.
+    /// The acknowledgment of something else, unless it is that of a cookie: the first SYN got one, then there
+    /// was room, and the SYN came again.
     fn handle_other_ack(&mut self, id: Id, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
         if !self.expects_cookies(arrival) {
             return reset(&arrival.tuple, &arrival.segment.header);
@@ -86,8 +90,8 @@ impl Listener {
         Handshake { sent_at, ..handshake }
     }
 
-    /// RFC 9293, 3.10.7.4, second, with RFC 5961, 3.2: a reset counts if it is exactly the next in order. The connection was opened
-    /// passively, so this returns to LISTEN without a word.
+    /// RFC 9293, 3.10.7.4, second, with RFC 5961, 3.2: a reset counts if it is exactly the next in order. The
+    /// connection was opened passively, so this returns to LISTEN without a word.
     fn handle_reset(
         &mut self,
         id: Id,
@@ -107,8 +111,9 @@ impl Listener {
         self.acknowledge_seldom(id, arrival.now, Some(Counter::ChallengeAck), counters)
     }
 
-    /// ICMP says that our SYN-ACK, if it had the number `seq`, did not arrive. It is sent again until its time is over, unless `hard` says that this is no
-    /// use (RFC 9293, 3.9.2.2). Says whether it was believed.
+    /// ICMP says that our SYN-ACK, if it had the number `seq`, did not arrive. It is sent again until its
+    /// time is over, unless `hard` says that this is no use (RFC 9293, 3.9.2.2). Says whether it was
+    /// believed.
     pub fn handle_unreachable(
         &mut self,
         tuple: &FourTuple,
@@ -125,7 +130,8 @@ impl Listener {
         believed
     }
 
-    /// RFC 9293, 3.4: some of the segment is in the window. One without length may stand at its very end when the window is closed.
+    /// RFC 9293, 3.4: some of the segment is in the window. One without length may stand at its very end when
+    /// the window is closed.
     fn is_in_window(&self, entry: &HalfOpen, segment: &Segment<'_>) -> bool {
         let (next, window) = (entry.irs + 1, u32::from(self.config.window));
         let first = segment.header.seq;
@@ -152,8 +158,9 @@ impl Listener {
         self.syn_ack(id, now).map_or(Reaction::Nothing, Reaction::SendAgain)
     }
 
-    /// What a repeated SYN calls for is what the timer would send next, about now: a peer that gets both has to wonder about the second (RFC 5961, 4.2). Where
-    /// there is no next, the last wait begins anew: who is answered is to have the time to acknowledge it.
+    /// What a repeated SYN calls for is what the timer would send next, about now: a peer that gets both has
+    /// to wonder about the second (RFC 5961, 4.2). Where there is no next, the last wait begins anew: who is
+    /// answered is to have the time to acknowledge it.
     fn take_place_of_timer(&mut self, id: Id, now: Instant) {
         let retries = self.retries(id);
         self.leave_queue(id);

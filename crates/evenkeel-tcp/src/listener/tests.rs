@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::table::slot_octets;
+use crate::table::slot_bytes;
 use crate::tuple::tests::{flags, tuple};
 
 const PEER_ISS: SeqNumber = SeqNumber::new(u32::MAX - 3);
@@ -111,8 +111,8 @@ fn reset_at(seq: SeqNumber) -> Header {
 // --- Handshake ---
 
 #[test]
-fn a_half_open_connection_costs_at_most_96_octets() {
-    assert!(slot_octets::<HalfOpen>() <= 96, "{}", slot_octets::<HalfOpen>());
+fn a_half_open_connection_costs_at_most_96_bytes() {
+    assert!(slot_bytes::<HalfOpen>() <= 96, "{}", slot_bytes::<HalfOpen>());
 }
 
 #[test]
@@ -228,7 +228,8 @@ fn a_scale_of_more_than_14_is_14() {
 fn data_may_come_before_the_ack_that_was_lost() {
     let mut bench = Bench::new(ListenerConfig::default());
     let syn_ack = bench.answer(0, 1, full_syn());
-    // The second segment of data overtakes all else: in the window, but not next, so its timestamp is not taken.
+    // The second segment of data overtakes all else: in the window, but not next, so its timestamp is not
+    // taken.
     let ack = ack_of(&syn_ack);
     let reaction = bench.input_with(5, 1, Header { seq: ack.seq + 100, ..ack }, b"data", None);
     assert!(matches!(reaction, Reaction::Establish(Handshake { ts_recent: Some(500), .. })), "{reaction:?}");
@@ -536,8 +537,8 @@ fn a_cookie_is_good_once_the_queue_is_no_longer_full_but_not_for_ever() {
     let syn_ack = bench.answer(0, 2, plain_syn());
     bench.input(1, 0, reset_at(PEER_ISS + 1));
     bench.established(1, 2, ack_of(&syn_ack));
-    // Its two minutes are over while others are still good; two minutes after the last was given, nobody looks any more: that costs
-    // nothing, and guessing is in vain.
+    // Its two minutes are over while others are still good; two minutes after the last was given, nobody
+    // looks any more: that costs nothing, and guessing is in vain.
     bench.answer(2, 0, plain_syn());
     bench.answer(59_999, 4, plain_syn());
     assert_eq!(bench.input(120_000, 2, ack_of(&syn_ack)), Reaction::Nothing);
@@ -546,8 +547,9 @@ fn a_cookie_is_good_once_the_queue_is_no_longer_full_but_not_for_ever() {
     assert_eq!(bench.count(Counter::SyncookiesFailed), 1);
 }
 
-/// Only the first segment of a stream tells the peer's initial number. Whoever answered the others with a reset would end a connection whose first segment
-/// is late, and whoever took one of them for the first would begin the stream in its middle.
+/// Only the first segment of a stream tells the peer's initial number. Whoever answered the others with a
+/// reset would end a connection whose first segment is late, and whoever took one of them for the first would
+/// begin the stream in its middle.
 #[test]
 fn a_segment_that_overtakes_the_one_with_the_cookie_waits_for_it() {
     let mut bench = Bench::full(ListenerConfig::default());
@@ -555,7 +557,7 @@ fn a_segment_that_overtakes_the_one_with_the_cookie_waits_for_it() {
     let first = ack_of(&syn_ack);
     for later in 1..10 {
         let overtaking = Header { seq: first.seq + later, ..first };
-        assert_eq!(bench.input(1, 0, overtaking), Reaction::Nothing, "{later} octets later");
+        assert_eq!(bench.input(1, 0, overtaking), Reaction::Nothing, "{later} bytes later");
     }
     bench.established(2, 0, first);
 }
@@ -697,8 +699,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Whatever comes: bounds hold, a connection is established only by who acknowledges a SYN-ACK that was sent, and with its numbers;
-    /// and in the end nothing is left.
+    /// Whatever comes: bounds hold, a connection is established only by who acknowledges a SYN-ACK that was
+    /// sent, and with its numbers; and in the end nothing is left.
     #[test]
     fn strangers_establish_nothing(steps in prop::collection::vec(step(), 1..120), syn_queue in 0..6_usize, backlog in 1..4_usize) {
         let mut bench = Bench::new(ListenerConfig { syn_queue, backlog, ..ListenerConfig::default() });
@@ -777,7 +779,8 @@ fn the_first_challenge_is_answered_however_soon_after_the_syn_ack() {
     assert_eq!(bench.answer(500, 0, plain_syn()).flags, Flags::SYN | Flags::ACK);
 }
 
-/// What the old connection's peer sends to begin a new one: TIME-WAIT said that its number is to follow `previous`.
+/// What the old connection's peer sends to begin a new one: TIME-WAIT said that its number is to follow
+/// `previous`.
 fn follow(bench: &mut Bench, previous: SeqNumber, syn: Header) -> Reaction {
     bench.input_with(0, 0, syn, b"", Some(previous))
 }
@@ -802,7 +805,8 @@ fn without_timestamps_a_cookie_that_does_not_follow_the_old_number_is_not_given(
     assert_eq!((bench.count(Counter::ReqQFullDrop), bench.count(Counter::ListenDrops)), (1, 1));
 }
 
-/// Then the half-open connection that is the least likely to come to anything makes way for a peer that was connected before.
+/// Then the half-open connection that is the least likely to come to anything makes way for a peer that was
+/// connected before.
 #[test]
 fn without_timestamps_the_oldest_makes_way_for_who_follows_time_wait() {
     let config = ListenerConfig { syn_queue: 3, ..ListenerConfig::default() };
@@ -827,7 +831,8 @@ fn without_timestamps_the_oldest_makes_way_for_who_follows_time_wait() {
     assert_eq!(bench.listener.syn_queue_len(), 2);
 }
 
-/// So many SYNs a second from peers that never answer, for so many seconds: how full is the SYN queue at most, and when were the last given up?
+/// So many SYNs a second from peers that never answer, for so many seconds: how full is the SYN queue at
+/// most, and when were the last given up?
 fn flood(per_second: u64, seconds: u64) -> (usize, u64) {
     let mut bench = Bench::new(ListenerConfig::default());
     let mut fullest = 0;

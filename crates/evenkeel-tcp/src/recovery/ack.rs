@@ -4,7 +4,7 @@ use super::episode::{Episode, Frto, Kind, Undo};
 use super::prr::{Delivery, Prr};
 use super::rack::{Path, Rack};
 use super::rtt::RttEstimator;
-use super::scoreboard::{Fate, Position, Segment, octets};
+use super::scoreboard::{Fate, Position, Segment, bytes};
 use super::tail_loss::Verdict;
 use super::{AckInfo, Acked, Recovery};
 use crate::congestion::{Arrival, Window};
@@ -38,7 +38,8 @@ struct Arrived {
     /// When the first and the last of the segments left that arrived and were sent only once.
     first_sent: Option<Instant>,
     last_sent: Option<Instant>,
-    /// A segment that was sent again is acknowledged cumulatively: others may have waited for it, and tell no round trip (RFC 6298, 3).
+    /// A segment that was sent again is acknowledged cumulatively: others may have waited for it, and tell no
+    /// round trip (RFC 6298, 3).
     retransmitted: bool,
     /// A segment was thought lost and not sent again, and yet it arrived.
     lost_in_error: bool,
@@ -68,8 +69,9 @@ impl Witness<'_> {
 }
 
 impl Recovery {
-    /// An acknowledgment arrived. One for what was never sent changes nothing. One that later ones have overtaken tells by its SACK blocks alone what has
-    /// arrived (RFC 6675, 5), and never of a duplicate acknowledgment.
+    /// An acknowledgment arrived. One for what was never sent changes nothing. One that later ones have
+    /// overtaken tells by its SACK blocks alone what has arrived (RFC 6675, 5), and never of a duplicate
+    /// acknowledgment.
     pub fn on_ack(&mut self, info: &AckInfo<'_>) -> Acked {
         let told = self.board.position(info.ack);
         let ack = told.max(self.board.una());
@@ -112,25 +114,27 @@ impl Recovery {
         acked
     }
 
-    /// Nothing is outstanding, and nothing from earlier is open: so it is, with every segment, for who only receives.
+    /// Nothing is outstanding, and nothing from earlier is open: so it is, with every segment, for who only
+    /// receives.
     fn has_nothing_to_learn(&self, ack: Position, info: &AckInfo<'_>) -> bool {
         let quiet = self.board.is_empty() && ack == self.board.una() && info.sack.is_empty() && !info.ece;
         let settled = self.episode.is_none() && self.undo.is_none() && !self.tail_loss.in_episode();
-        quiet && settled && self.duplicate_octets == 0
+        quiet && settled && self.duplicate_bytes == 0
     }
 
     pub(super) fn before(&self) -> Before {
-        let unsacked = self.board.outstanding() - self.board.sacked_octets();
+        let unsacked = self.board.outstanding() - self.board.sacked_bytes();
         Before {
             una: self.board.una(),
             outstanding: self.board.outstanding(),
-            unaccounted: unsacked.saturating_sub(self.duplicate_octets),
+            unaccounted: unsacked.saturating_sub(self.duplicate_bytes),
             in_flight: self.in_flight(),
             syn_outstanding: self.board.is_syn_outstanding(),
         }
     }
 
-    /// The range that arrived twice, if the first SACK block tells of one (RFC 2883, 4): it is acknowledged already, or within the second.
+    /// The range that arrived twice, if the first SACK block tells of one (RFC 2883, 4): it is acknowledged
+    /// already, or within the second.
     fn dsack(&mut self, info: &AckInfo<'_>, told: Position) -> Option<(Position, Position)> {
         let first = info.sack.first().filter(|first| self.sack && !first.is_empty())?;
         let (start, end) = (self.board.position(first.start), self.board.position(first.end));
@@ -152,7 +156,7 @@ impl Recovery {
         let mut witness =
             Witness { rack: &mut self.rack, rtt: &mut self.rtt, now: info.now, echoed, arrived };
         self.board.acknowledge(ack, |segment| witness.see(segment));
-        let sacked_before = self.board.sacked_octets();
+        let sacked_before = self.board.sacked_bytes();
         if self.sack {
             // Ascending, so that what one acknowledgment brings together is not taken for reordered.
             let mut blocks = [(0, 0); SACK_BLOCKS];
@@ -161,7 +165,8 @@ impl Recovery {
             }
             blocks.sort_unstable();
             for (start, end) in blocks {
-                // The byte at SND.UNA is missing, and what was not sent cannot have arrived: other blocks are mistaken or old.
+                // The byte at SND.UNA is missing, and what was not sent cannot have arrived: other blocks are
+                // mistaken or old.
                 if start > ack && end <= self.board.nxt() {
                     self.board.sack(start, end, |segment| witness.see(segment));
                 }
@@ -169,8 +174,8 @@ impl Recovery {
         }
         let mut arrived = witness.arrived;
         let after = self.before();
-        arrived.acked = octets(before.una, ack);
-        arrived.sacked = self.board.sacked_octets() - sacked_before;
+        arrived.acked = bytes(before.una, ack);
+        arrived.sacked = self.board.sacked_bytes() - sacked_before;
         arrived.delivered = before.unaccounted.saturating_sub(after.unaccounted);
         arrived
     }
@@ -186,25 +191,26 @@ impl Recovery {
         self.tail_loss.on_sample();
     }
 
-    /// Without SACK a duplicate acknowledgment says that some segment has arrived, not which (RFC 5681, 3.2; RFC 6582).
+    /// Without SACK a duplicate acknowledgment says that some segment has arrived, not which (RFC 5681, 3.2;
+    /// RFC 6582).
     fn without_sack(&mut self, before: &Before, arrived: &mut Arrived, duplicate: bool) {
         if arrived.acked > 0 {
             // Beyond the first segment these are the bytes that the duplicates stood for.
-            let stood_for = arrived.acked.saturating_sub(self.window.mss).min(self.duplicate_octets);
-            self.duplicate_octets -= stood_for;
+            let stood_for = arrived.acked.saturating_sub(self.window.mss).min(self.duplicate_bytes);
+            self.duplicate_bytes -= stood_for;
             self.duplicates = 0;
             if self.episode.is_none()
                 || matches!(&self.episode, Some(episode) if self.board.una() >= episode.end)
             {
-                self.duplicate_octets = 0;
+                self.duplicate_bytes = 0;
             }
         } else if duplicate && self.counts_duplicates() {
-            let most = self.duplicates_stand_for().max(self.duplicate_octets);
+            let most = self.duplicates_stand_for().max(self.duplicate_bytes);
             self.duplicates = self.duplicates.saturating_add(1);
-            self.duplicate_octets = self.duplicate_octets.saturating_add(self.window.mss).min(most);
+            self.duplicate_bytes = self.duplicate_bytes.saturating_add(self.window.mss).min(most);
         }
-        self.duplicate_octets = self.duplicate_octets.min(self.board.pipe());
-        let unaccounted = self.board.outstanding().saturating_sub(self.duplicate_octets);
+        self.duplicate_bytes = self.duplicate_bytes.min(self.board.pipe());
+        let unaccounted = self.board.outstanding().saturating_sub(self.duplicate_bytes);
         arrived.delivered = before.unaccounted.saturating_sub(unaccounted);
     }
 
@@ -216,19 +222,20 @@ impl Recovery {
         }
     }
 
-    /// How many bytes duplicates can stand for: what was sent before the episode, but for the first segment. More of them than that are
-    /// not taken for arrivals, lest a receiver make us send without end.
+    /// How many bytes duplicates can stand for: what was sent before the episode, but for the first segment.
+    /// More of them than that are not taken for arrivals, lest a receiver make us send without end.
     fn duplicates_stand_for(&self) -> u32 {
         let first = self.board.first().map_or(0, |segment| segment.len);
         let (una, nxt) = (self.board.una(), self.board.nxt());
         match self.episode.as_deref() {
-            Some(Episode { kind: Kind::Timeout(_), end, .. }) => octets(*end, nxt),
-            Some(Episode { end, .. }) => octets(una, *end).saturating_sub(first),
-            None => octets(una, nxt).saturating_sub(first),
+            Some(Episode { kind: Kind::Timeout(_), end, .. }) => bytes(*end, nxt),
+            Some(Episode { end, .. }) => bytes(una, *end).saturating_sub(first),
+            None => bytes(una, nxt).saturating_sub(first),
         }
     }
 
-    /// The handshake is over. A lost SYN is a sign of congestion, too (RFC 6298, 5.7; RFC 6928, 2: tolerated once).
+    /// The handshake is over. A lost SYN is a sign of congestion, too (RFC 6298, 5.7; RFC 6928, 2: tolerated
+    /// once).
     fn on_syn_acknowledged(&mut self, arrived: &Arrived) {
         if arrived.retransmitted {
             self.rtt.syn_was_lost();
@@ -242,7 +249,8 @@ impl Recovery {
         self.undo = None;
     }
 
-    /// Takes the last reduction back if all that was sent again had arrived before (Eifel, RFC 3522 and 4015; DSACK, RFC 3708).
+    /// Takes the last reduction back if all that was sent again had arrived before (Eifel, RFC 3522 and 4015;
+    /// DSACK, RFC 3708).
     fn undo_if_for_nothing(
         &mut self,
         arrived: &Arrived,
@@ -382,7 +390,8 @@ impl Recovery {
         self.reduce(kind, before, info.ece)
     }
 
-    /// Enters an episode, unless there is one already: a window of data causes one reduction (RFC 6675, 5; RFC 3168, 6.1.2).
+    /// Enters an episode, unless there is one already: a window of data causes one reduction (RFC 6675, 5;
+    /// RFC 3168, 6.1.2).
     pub(super) fn reduce(&mut self, kind: Kind, before: &Before, certain: bool) -> bool {
         let end = self.board.nxt();
         match self.episode.as_deref_mut() {
@@ -407,7 +416,8 @@ impl Recovery {
         true
     }
 
-    /// Did the tail loss probe hide a loss? Then the window is reduced as if it had been seen (RFC 8985, 7.4).
+    /// Did the tail loss probe hide a loss? Then the window is reduced as if it had been seen (RFC 8985,
+    /// 7.4).
     fn judge_probe(&mut self, before: &Before, dsack: Option<(Position, Position)>, bare: bool) -> bool {
         let verdict = self.tail_loss.on_ack(self.board.una(), dsack.map(|(_, end)| end), bare);
         if verdict != Verdict::Repaired || self.episode.is_some() {
@@ -425,11 +435,12 @@ impl Recovery {
         match self.episode.as_deref_mut() {
             Some(episode) if !matches!(episode.kind, Kind::Timeout(_)) => {
                 let safe = arrived.acked > 0 && lost == 0;
-                let in_flight = self.board.pipe().saturating_sub(self.duplicate_octets);
+                let in_flight = self.board.pipe().saturating_sub(self.duplicate_bytes);
                 let delivery = Delivery { delivered: arrived.delivered, in_flight, safe };
                 self.window.cwnd = episode.prr.window(delivery, self.window.ssthresh, self.window.mss);
             }
-            // The acknowledgment of the SYN does not open the window (RFC 5681, 3.1), nor does one that tells of congestion (RFC 3168, 6.1.2).
+            // The acknowledgment of the SYN does not open the window (RFC 5681, 3.1), nor does one that tells
+            // of congestion (RFC 3168, 6.1.2).
             _ if arrived.acked > 0 && !before.syn_outstanding && !info.ece => {
                 self.grow(before, arrived, info.now);
             }
@@ -440,7 +451,7 @@ impl Recovery {
     fn grow(&mut self, before: &Before, arrived: &Arrived, now: Instant) {
         if self.window_was_in_use() {
             let arrival = Arrival {
-                octets: arrived.delivered,
+                bytes: arrived.delivered,
                 una: self.board.una(),
                 nxt: self.board.nxt(),
                 rtt: arrived.last_sent.filter(|_| !arrived.retransmitted).map(|sent| now.since(sent)),
@@ -459,7 +470,8 @@ impl Recovery {
         }
     }
 
-    /// A window that was not filled has not been tried, and must not grow (RFC 7661; RFC 9438, 5.8). In slow start half is enough, because it doubles.
+    /// A window that was not filled has not been tried, and must not grow (RFC 7661; RFC 9438, 5.8). In slow
+    /// start half is enough, because it doubles.
     fn window_was_in_use(&self) -> bool {
         if self.window.in_slow_start() {
             self.window.cwnd < self.flight_max.saturating_mul(2)

@@ -1,7 +1,8 @@
-//! A time in which the window is being reduced or refilled, and how to take that back when it was for nothing.
+//! A time in which the window is being reduced or refilled, and how to take that back when it was for
+//! nothing.
 
 use super::prr::Prr;
-use super::scoreboard::{Position, octets};
+use super::scoreboard::{Position, bytes};
 use crate::congestion::Window;
 use crate::time::{Duration, Instant};
 
@@ -18,7 +19,8 @@ impl Episode {
     /// It is over when `SND.UNA` is there.
     pub(super) fn is_over_at(&self) -> Position {
         match self.kind {
-            // Until our CWR has arrived each acknowledgment has ECE, and CWR is in the first segment after the end.
+            // Until our CWR has arrived each acknowledgment has ECE, and CWR is in the first segment after
+            // the end.
             Kind::WindowReduced => self.end + 1,
             Kind::FastRecovery | Kind::Timeout(_) => self.end,
         }
@@ -43,12 +45,13 @@ pub(super) enum Frto {
     Off,
     /// The first segment is being sent again, and nothing has been acknowledged yet.
     Waiting,
-    /// It has been acknowledged. New data leave now, not the old (step 2b): if the next acknowledgment is for old data that were sent once,
-    /// they were never lost.
+    /// It has been acknowledged. New data leave now, not the old (step 2b): if the next acknowledgment is for
+    /// old data that were sent once, they were never lost.
     SendingNew,
 }
 
-/// What is needed to know that nothing was lost, and to go back. Kept for a round trip after the episode: what arrived twice is reported late.
+/// What is needed to know that nothing was lost, and to go back. Kept for a round trip after the episode:
+/// what arrived twice is reported late.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Undo {
     /// The window before.
@@ -79,18 +82,18 @@ impl Undo {
     }
 
     /// So many bytes from `start` up to `end` are sent again.
-    pub(super) fn on_sent_again(&mut self, start: Position, end: Position, octets: u32, now: Instant) {
-        if octets > 0 && self.until.is_none() {
+    pub(super) fn on_sent_again(&mut self, start: Position, end: Position, bytes: u32, now: Instant) {
+        if bytes > 0 && self.until.is_none() {
             self.from = self.from.min(start);
             self.to = self.to.max(end);
             self.first_retransmission.get_or_insert(now);
-            self.sent_again = self.sent_again.saturating_add(octets);
+            self.sent_again = self.sent_again.saturating_add(bytes);
         }
     }
 
     /// The bytes from `start` up to `end` arrived twice. What was not sent again the network has doubled.
     pub(super) fn on_dsack(&mut self, start: Position, end: Position) {
-        self.in_vain = self.in_vain.saturating_add(octets(start.max(self.from), end.min(self.to)));
+        self.in_vain = self.in_vain.saturating_add(bytes(start.max(self.from), end.min(self.to)));
     }
 
     /// All that was sent again had arrived before: nothing was lost.
@@ -98,8 +101,8 @@ impl Undo {
         self.sent_again > 0 && self.in_vain >= self.sent_again
     }
 
-    /// New data are acknowledged by a segment sent at `echoed`, give or take a tick of the clock that says so: was that before anything was sent
-    /// again?
+    /// New data are acknowledged by a segment sent at `echoed`, give or take a tick of the clock that says
+    /// so: was that before anything was sent again?
     pub(super) fn was_for_the_original(&self, echoed: Option<Instant>, tick: Duration) -> bool {
         matches!((echoed, self.first_retransmission), (Some(echoed), Some(first)) if echoed + tick < first)
     }

@@ -1,8 +1,9 @@
 //! Loss recovery and sending rate of one connection: what must be sent again, and how much may leave when.
 //!
 //! The connection tells [`Recovery`] what it sent and what was acknowledged; it asks what to send again
-//! ([`Recovery::next_retransmission`]), how much may leave ([`Recovery::send_allowance`]), when ([`Recovery::release_time`]), and
-//! when to come back without an acknowledgment ([`Recovery::deadline`]). The peer's window is not its business, nor are bytes: it counts them.
+//! ([`Recovery::next_retransmission`]), how much may leave ([`Recovery::send_allowance`]), when
+//! ([`Recovery::release_time`]), and when to come back without an acknowledgment ([`Recovery::deadline`]).
+//! The peer's window is not its business, nor are bytes: it counts them.
 //!
 //! | looking for | file |
 //! | --- | --- |
@@ -16,8 +17,9 @@
 //! | round-trip time, retransmission timeout | `rtt.rs` |
 //! | how large the window may be | [`congestion`](super::congestion) |
 //!
-//! With SACK, RACK alone says what is lost (RFC 8985 instead of RFC 6675's counting; `pipe` is RFC 6675's). Without it, three duplicate acknowledgments do
-//! (RFC 6582). Limited transmit (RFC 3042) needs no rule of its own: what a duplicate acknowledgment says has arrived is no longer in `pipe`.
+//! With SACK, RACK alone says what is lost (RFC 8985 instead of RFC 6675's counting; `pipe` is RFC 6675's).
+//! Without it, three duplicate acknowledgments do (RFC 6582). Limited transmit (RFC 3042) needs no rule of
+//! its own: what a duplicate acknowledgment says has arrived is no longer in `pipe`.
 
 mod ack;
 mod config;
@@ -49,7 +51,8 @@ use crate::time::{Duration, Instant};
 
 /// What one acknowledgment says, as far as recovery is concerned.
 ///
-/// To be given for every acceptable segment with ACK once the connection is synchronized, and for the one that acknowledges our SYN.
+/// To be given for every acceptable segment with ACK once the connection is synchronized, and for the one
+/// that acknowledges our SYN.
 #[derive(Debug, Clone, Copy)]
 pub struct AckInfo<'a> {
     /// `SEG.ACK`.
@@ -79,7 +82,8 @@ pub struct Acked {
     pub newly_sacked: u32,
     /// Bytes newly thought lost.
     pub newly_lost: u32,
-    /// The window is being reduced: the next new data carry CWR if ECN was negotiated (RFC 3168, 6.1.2). [`Expired::Timeout`] means that, too.
+    /// The window is being reduced: the next new data carry CWR if ECN was negotiated (RFC 3168, 6.1.2).
+    /// [`Expired::Timeout`] means that, too.
     pub cwr: bool,
     /// The acknowledgment repeats the last one (RFC 5681, 2).
     pub duplicate: bool,
@@ -103,16 +107,18 @@ pub struct Recovery {
     pacer: Pacer,
     /// SACK was negotiated.
     sack: bool,
-    /// Without SACK: how many duplicate acknowledgments came in a row, and how many bytes they say have arrived.
+    /// Without SACK: how many duplicate acknowledgments came in a row, and how many bytes they say have
+    /// arrived.
     duplicates: u32,
-    duplicate_octets: u32,
+    duplicate_bytes: u32,
     /// The end of the last episode (`recover` of RFC 6582).
     recover: Position,
     /// How often in a row the retransmission timer expired.
     timeouts: u32,
     retransmission_at: Instant,
     reordering_at: Instant,
-    /// The largest flight of this round trip, which ends with the acknowledgment of `round_end`: was the window in use?
+    /// The largest flight of this round trip, which ends with the acknowledgment of `round_end`: was the
+    /// window in use?
     flight_max: u32,
     round_end: Position,
     last_sent: Instant,
@@ -126,8 +132,8 @@ pub struct Recovery {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Totals {
     retransmitted_segments: u64,
-    retransmitted_octets: u64,
-    lost_octets: u64,
+    retransmitted_bytes: u64,
+    lost_bytes: u64,
     timeouts: u32,
     fast_recoveries: u32,
     probes: u32,
@@ -135,8 +141,9 @@ struct Totals {
 }
 
 impl Recovery {
-    /// For a connection whose SYN has the number `iss` and whose full segments carry `mss` bytes. SACK is off until
-    /// [`Recovery::set_sack_permitted`]. Connections share the configuration: there are very many of them.
+    /// For a connection whose SYN has the number `iss` and whose full segments carry `mss` bytes. SACK is off
+    /// until [`Recovery::set_sack_permitted`]. Connections share the configuration: there are very many of
+    /// them.
     #[must_use]
     pub fn new(config: &Arc<RecoveryConfig>, iss: SeqNumber, mss: u16) -> Self {
         let mss = u32::from(mss.max(1));
@@ -157,7 +164,7 @@ impl Recovery {
             pacer: Pacer::new(),
             sack: false,
             duplicates: 0,
-            duplicate_octets: 0,
+            duplicate_bytes: 0,
             timeouts: 0,
             retransmission_at: Instant::NEVER,
             reordering_at: Instant::NEVER,
@@ -173,8 +180,8 @@ impl Recovery {
         self.sack = permitted;
     }
 
-    /// Segments carry `mss` bytes from now on. What is on its way in larger ones is too big for the path: it is to be sent again, and that is no sign
-    /// of congestion (RFC 1191, 6.4).
+    /// Segments carry `mss` bytes from now on. What is on its way in larger ones is too big for the path: it
+    /// is to be sent again, and that is no sign of congestion (RFC 1191, 6.4).
     ///
     /// The window keeps its bytes, unless it is the initial one.
     pub fn set_mss(&mut self, mss: u16) {
@@ -194,7 +201,8 @@ impl Recovery {
         }
     }
 
-    /// The bytes of `range` (SYN and FIN count one each) left in one segment: new ones that continue what was sent before, or old ones again.
+    /// The bytes of `range` (SYN and FIN count one each) left in one segment: new ones that continue what was
+    /// sent before, or old ones again.
     pub fn on_sent(&mut self, range: SeqRange, retransmission: bool, now: Instant) {
         let start = self.board.position(range.start);
         let end = start + u64::from(range.len());
@@ -204,12 +212,12 @@ impl Recovery {
             self.after_idle(now);
             self.board.sent(end, now);
         }
-        let octets = range.len();
+        let bytes = range.len();
         if let Some(episode) = &mut self.episode {
-            episode.prr.on_sent(octets);
+            episode.prr.on_sent(bytes);
         }
         if let Some(srtt) = self.rtt.srtt().filter(|_| self.config.pacing) {
-            self.pacer.on_sent(octets, &self.window, srtt, now);
+            self.pacer.on_sent(bytes, &self.window, srtt, now);
         }
         self.last_sent = now;
         self.flight_max = self.flight_max.max(self.in_flight());
@@ -217,18 +225,18 @@ impl Recovery {
     }
 
     fn sent_again(&mut self, start: Position, end: Position, now: Instant) {
-        let octets = self.board.sent_again(start, end, now);
+        let bytes = self.board.sent_again(start, end, now);
         if let Some(undo) = &mut self.undo {
-            undo.on_sent_again(start, end, octets, now);
+            undo.on_sent_again(start, end, bytes, now);
         }
         let totals = self.totals.get_or_insert_default();
         totals.retransmitted_segments += 1;
-        totals.retransmitted_octets += u64::from(octets);
+        totals.retransmitted_bytes += u64::from(bytes);
     }
 
-    fn count_lost(&mut self, octets: u32) {
-        if octets > 0 {
-            self.totals.get_or_insert_default().lost_octets += u64::from(octets);
+    fn count_lost(&mut self, bytes: u32) {
+        if bytes > 0 {
+            self.totals.get_or_insert_default().lost_bytes += u64::from(bytes);
         }
     }
 
@@ -254,8 +262,9 @@ impl Recovery {
         initial_window(&self.config, self.window.mss)
     }
 
-    /// The next bytes to send again: lost and not sent again since, lowest first, at most `mss` of them. They are in no more than one segment that was
-    /// sent before. To be sent while [`Recovery::send_allowance`] has room for them.
+    /// The next bytes to send again: lost and not sent again since, lowest first, at most `mss` of them. They
+    /// are in no more than one segment that was sent before. To be sent while [`Recovery::send_allowance`]
+    /// has room for them.
     #[must_use]
     pub fn next_retransmission(&self, mss: u16) -> Option<SeqRange> {
         if self.episode.as_ref().is_some_and(|episode| episode.kind == Kind::Timeout(Frto::SendingNew)) {
@@ -265,7 +274,8 @@ impl Recovery {
         Some(self.board.range(lost.start, lost.start + u64::from(lost.len.min(u32::from(mss)))))
     }
 
-    /// What to send again for [`Expired::TailLossProbe`] if there is nothing new to send: the last segment, or the last `mss` bytes of it.
+    /// What to send again for [`Expired::TailLossProbe`] if there is nothing new to send: the last segment,
+    /// or the last `mss` bytes of it.
     #[must_use]
     pub fn probe_range(&self, mss: u16) -> Option<SeqRange> {
         let last = self.board.last()?;
@@ -275,7 +285,7 @@ impl Recovery {
     /// How many bytes may leave now, old ones and new ones together, the peer's window aside: whole segments.
     #[must_use]
     pub fn send_allowance(&self) -> u32 {
-        if self.board.segments() >= self.config.segments_max && self.board.lost_octets() == 0 {
+        if self.board.segments() >= self.config.segments_max && self.board.lost_bytes() == 0 {
             return 0;
         }
         let room = self.window.cwnd.saturating_sub(self.in_flight());
@@ -303,7 +313,7 @@ impl Recovery {
     /// Bytes thought to be on their way (`pipe` of RFC 6675).
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.board.pipe().saturating_sub(self.duplicate_octets)
+        self.board.pipe().saturating_sub(self.duplicate_bytes)
     }
 
     /// All that was sent is acknowledged.
@@ -335,8 +345,8 @@ impl Recovery {
             rto: self.rto(),
             reordering_seen: self.rack.reordering_seen(),
             retransmitted_segments: totals.retransmitted_segments,
-            retransmitted_octets: totals.retransmitted_octets,
-            lost_octets: totals.lost_octets,
+            retransmitted_bytes: totals.retransmitted_bytes,
+            lost_bytes: totals.lost_bytes,
             timeouts: totals.timeouts,
             timeouts_in_a_row: self.timeouts,
             fast_recoveries: totals.fast_recoveries,
@@ -408,9 +418,9 @@ pub struct RecoveryInfo {
     /// Segments sent again, probes included.
     pub retransmitted_segments: u64,
     /// What was in them.
-    pub retransmitted_octets: u64,
+    pub retransmitted_bytes: u64,
     /// Thought lost.
-    pub lost_octets: u64,
+    pub lost_bytes: u64,
     /// Expirations of the retransmission timer.
     pub timeouts: u32,
     /// Those since the last acknowledgment of new data: a connection may give up on that.

@@ -1,4 +1,5 @@
-//! Proportional rate reduction (RFC 9937, formerly 6937bis): how much may leave for each acknowledgment while the window shrinks to `ssthresh`.
+//! Proportional rate reduction (RFC 9937, formerly 6937bis): how much may leave for each acknowledgment while
+//! the window shrinks to `ssthresh`.
 
 /// What one acknowledgment means to the reduction. All in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +29,8 @@ impl Prr {
     }
 
     /// So many bytes left, old or new.
-    pub(super) fn on_sent(&mut self, octets: u32) {
-        self.out += u64::from(octets);
+    pub(super) fn on_sent(&mut self, bytes: u32) {
+        self.out += u64::from(bytes);
     }
 
     /// The window after an acknowledgment, for a reduction to `ssthresh`, all in bytes (section 6).
@@ -41,7 +42,8 @@ impl Prr {
             self.bounded(ack, ssthresh, mss)
         };
         if self.out == 0 || ack.in_flight == 0 {
-            // The fast retransmit leaves whatever the proportion says; and with nothing on its way nothing would ever arrive.
+            // The fast retransmit leaves whatever the proportion says; and with nothing on its way nothing
+            // would ever arrive.
             allowed = allowed.max(u64::from(mss));
         }
         ack.in_flight.saturating_add(u32::try_from(allowed).unwrap_or(u32::MAX))
@@ -54,7 +56,8 @@ impl Prr {
         due.saturating_sub(self.out)
     }
 
-    /// Too much is lost already. What arrives is replaced, and in good progress one segment more (PRR-SSRB), but not beyond `ssthresh`.
+    /// Too much is lost already. What arrives is replaced, and in good progress one segment more (PRR-SSRB),
+    /// but not beyond `ssthresh`.
     fn bounded(&self, ack: Delivery, ssthresh: u32, mss: u32) -> u64 {
         let conserving = self.delivered.saturating_sub(self.out).max(u64::from(ack.delivered));
         let allowed = if ack.safe { conserving + u64::from(mss) } else { conserving };
@@ -69,8 +72,9 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// Twenty segments, the first lost, the window halved; limited transmit sent two new ones. The first example of RFC 6937, section 4, but for its
-    /// rounding up to segments: here they leave when they are due in full.
+    /// Twenty segments, the first lost, the window halved; limited transmit sent two new ones. The first
+    /// example of RFC 6937, section 4, but for its rounding up to segments: here they leave when they are due
+    /// in full.
     #[test]
     fn one_loss_of_twenty_lets_every_second_acknowledgment_send() {
         let mut prr = Prr::new(20 * MSS);
@@ -91,7 +95,8 @@ mod tests {
         assert_eq!(in_flight, 10 * MSS);
     }
 
-    /// Of twenty the first fifteen are lost; PRR-CRB: each acknowledgment lets one segment leave. The second example of RFC 6937.
+    /// Of twenty the first fifteen are lost; PRR-CRB: each acknowledgment lets one segment leave. The second
+    /// example of RFC 6937.
     #[test]
     fn after_a_burst_loss_what_arrives_is_replaced() {
         let mut prr = Prr::new(20 * MSS);

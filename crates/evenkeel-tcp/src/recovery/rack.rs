@@ -1,4 +1,5 @@
-//! RACK: a segment is lost when one that was sent later has arrived, and the time for reordering is over (RFC 8985, 6).
+//! RACK: a segment is lost when one that was sent later has arrived, and the time for reordering is over (RFC
+//! 8985, 6).
 
 use super::rtt::nanos;
 use super::scoreboard::{Position, Segment};
@@ -51,7 +52,8 @@ impl Rack {
         }
     }
 
-    /// Steps 2 and 3: a segment has arrived. `echoed` is when the segment was sent that the acknowledgment's timestamp tells of.
+    /// Steps 2 and 3: a segment has arrived. `echoed` is when the segment was sent that the acknowledgment's
+    /// timestamp tells of.
     pub(super) fn on_delivered(
         &mut self,
         segment: &Segment,
@@ -66,7 +68,8 @@ impl Rack {
         }
         let rtt = now.since(segment.sent_at);
         if segment.retransmitted {
-            // The acknowledgment may be for an earlier transmission: the timestamp says so, or it came too soon.
+            // The acknowledgment may be for an earlier transmission: the timestamp says so, or it came too
+            // soon.
             let for_earlier = echoed.is_some_and(|echoed| echoed < segment.sent_at);
             if for_earlier || min_rtt.is_some_and(|min| rtt < min) {
                 return;
@@ -77,7 +80,8 @@ impl Rack {
         self.newest = self.newest.max(sent);
     }
 
-    /// Step 4, DSACK: something was sent again in vain, so more patience is due. `una` and `nxt` as they are now.
+    /// Step 4, DSACK: something was sent again in vain, so more patience is due. `una` and `nxt` as they are
+    /// now.
     pub(super) fn on_dsack(&mut self, una: Position, nxt: Position) {
         if una >= self.dsack_round {
             self.dsack_round = nxt;
@@ -99,7 +103,8 @@ impl Rack {
         (self.newest.1 > 0).then_some(self.newest)
     }
 
-    /// How long after it was sent a segment counts as lost: a round trip and the reordering window (step 4, step 5).
+    /// How long after it was sent a segment counts as lost: a round trip and the reordering window (step 4,
+    /// step 5).
     pub(super) fn patience(&self, path: Path, in_recovery: bool, sacked_segments: u32) -> Duration {
         let window = self.reordering_window(path, in_recovery, sacked_segments);
         Duration::from_nanos(self.rtt_nanos.saturating_add(window))

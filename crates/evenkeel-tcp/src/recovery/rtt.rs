@@ -7,11 +7,13 @@ use crate::time::{Duration, Instant};
 pub struct RtoConfig {
     /// Before the first sample. Default 1 s (RFC 6298, 2.1).
     pub initial: Duration,
-    /// How much longer than the smoothed round-trip time the timeout is at least. Default 200 ms, as in Linux.
+    /// How much longer than the smoothed round-trip time the timeout is at least. Default 200 ms, as in
+    /// Linux.
     ///
-    /// RFC 6298, 2.4 wants a timeout of at least 1 s, because clocks were coarse and spurious timeouts dear. This clock counts nanoseconds, and
-    /// spurious timeouts are detected and undone. What must still fit between a segment and its timeout is the receiver's delay of an ACK,
-    /// up to 200 ms in common systems; it is added to the round trip, so that a short path does not time out while the receiver waits.
+    /// RFC 6298, 2.4 wants a timeout of at least 1 s, because clocks were coarse and spurious timeouts dear.
+    /// This clock counts nanoseconds, and spurious timeouts are detected and undone. What must still fit
+    /// between a segment and its timeout is the receiver's delay of an ACK, up to 200 ms in common systems;
+    /// it is added to the round trip, so that a short path does not time out while the receiver waits.
     pub slack_min: Duration,
     /// However often it was doubled. Default 120 s; RFC 6298, 2.5 allows no less than 60 s.
     pub max: Duration,
@@ -29,7 +31,8 @@ impl Default for RtoConfig {
 
 /// The estimator of RFC 6298, section 2.
 ///
-/// It reckons in nanoseconds, of which 64 bits are enough for centuries: it is asked with every segment, and there is one for every connection.
+/// It reckons in nanoseconds, of which 64 bits are enough for centuries: it is asked with every segment, and
+/// there is one for every connection.
 #[derive(Debug, Clone)]
 pub(crate) struct RttEstimator {
     /// `SRTT` and `RTTVAR`, once there was a sample.
@@ -48,10 +51,11 @@ impl RttEstimator {
         Self { smoothed: None, syn_lost: false, backoff: 0, min: WindowedMin::new() }
     }
 
-    /// A segment that was sent once took `rtt` to be acknowledged (Karn's algorithm, RFC 6298, 3, is the caller's).
+    /// A segment that was sent once took `rtt` to be acknowledged (Karn's algorithm, RFC 6298, 3, is the
+    /// caller's).
     ///
-    /// `per_round` is how many samples a round trip brings. With more than one the gains shrink, so that the memory stays as long as with one
-    /// (RFC 7323, appendix G).
+    /// `per_round` is how many samples a round trip brings. With more than one the gains shrink, so that the
+    /// memory stays as long as with one (RFC 7323, appendix G).
     pub(crate) fn sample(&mut self, rtt: Duration, per_round: u32) {
         let (rtt, per_round) = (nanos(rtt), per_round.max(1));
         let (srtt, rttvar) = match self.smoothed {
@@ -67,7 +71,8 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// Notes a round trip for [`RttEstimator::min`]: the shortest that an acknowledgment tells of, also if it was no sample.
+    /// Notes a round trip for [`RttEstimator::min`]: the shortest that an acknowledgment tells of, also if it
+    /// was no sample.
     pub(crate) fn note_min(&mut self, rtt: Duration, now: Instant) {
         self.min.note(rtt, now);
     }
@@ -108,7 +113,8 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// The SYN had to be sent again, so its acknowledgment says nothing of the round trip: data begin with a timeout of 3 s (5.7).
+    /// The SYN had to be sent again, so its acknowledgment says nothing of the round trip: data begin with a
+    /// timeout of 3 s (5.7).
     pub(crate) fn syn_was_lost(&mut self) {
         self.syn_lost = true;
         self.backoff = 0;
@@ -126,7 +132,8 @@ pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The minimum over the last five minutes, give or take half (RFC 8985, 6.2, step 1: a longer route must be noticed some time). In nanoseconds.
+/// The minimum over the last five minutes, give or take half (RFC 8985, 6.2, step 1: a longer route must be
+/// noticed some time). In nanoseconds.
 #[derive(Debug, Clone)]
 struct WindowedMin {
     previous: u64,

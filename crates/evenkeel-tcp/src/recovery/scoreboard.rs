@@ -1,4 +1,5 @@
-//! The scoreboard: what was sent and is not yet cumulatively acknowledged, segment by segment (RFC 6675, 3; RFC 8985, 5.1).
+//! The scoreboard: what was sent and is not yet cumulatively acknowledged, segment by segment (RFC 6675, 3;
+//! RFC 8985, 5.1).
 //!
 //! ```text
 //!    SND.UNA                                                        SND.NXT
@@ -6,13 +7,15 @@
 //!                                        skip 2   skip 1
 //! ```
 //!
-//! Nothing here looks at the whole window for one acknowledgment. A position is found by bisection. Runs of selectively acknowledged
-//! segments are stepped over by `skip`, as in a union-find forest with path compression, so a block that a receiver repeats costs no more
-//! the second time. What may be overdue is looked for from a cursor on (segments sent once were sent in the order of their numbers) and in
-//! the queue of retransmissions (in the order of their times).
+//! Nothing here looks at the whole window for one acknowledgment. A position is found by bisection. Runs of
+//! selectively acknowledged segments are stepped over by `skip`, as in a union-find forest with path
+//! compression, so a block that a receiver repeats costs no more the second time. What may be overdue is
+//! looked for from a cursor on (segments sent once were sent in the order of their numbers) and in the queue
+//! of retransmissions (in the order of their times).
 //!
-//! A selective acknowledgment counts for a segment when it covers all of it, as in RFC 8985, 6.2: bytes are sent again in segments, too.
-//! Of a segment that was sent twice only the later transmission counts as in flight.
+//! A selective acknowledgment counts for a segment when it covers all of it, as in RFC 8985, 6.2: bytes are
+//! sent again in segments, too. Of a segment that was sent twice only the later transmission counts as in
+//! flight.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -56,7 +59,8 @@ impl Segment {
     }
 }
 
-/// The last transmission of a segment that was sent more than once. It is out of date when the segment says something else.
+/// The last transmission of a segment that was sent more than once. It is out of date when the segment says
+/// something else.
 #[derive(Debug, Clone, Copy)]
 struct Resent {
     start: Position,
@@ -86,10 +90,11 @@ pub(super) struct Scoreboard {
     una: Position,
     nxt: Position,
     segments: VecDeque<Segment>,
-    sacked_octets: u32,
+    sacked_bytes: u32,
     sacked_segments: u32,
-    lost_octets: u32,
-    /// There since something was lost or sent again, until all is acknowledged: most connections never have it.
+    lost_bytes: u32,
+    /// There since something was lost or sent again, until all is acknowledged: most connections never have
+    /// it.
     repairs: Option<Box<Repairs>>,
     /// Every segment before it that was sent only once is sacked or lost.
     first_unjudged: Position,
@@ -102,9 +107,9 @@ impl Scoreboard {
             una: ORIGIN,
             nxt: ORIGIN,
             segments: VecDeque::new(),
-            sacked_octets: 0,
+            sacked_bytes: 0,
             sacked_segments: 0,
-            lost_octets: 0,
+            lost_bytes: 0,
             repairs: None,
             first_unjudged: ORIGIN,
         }
@@ -160,29 +165,29 @@ impl Scoreboard {
 
     /// Bytes sent and not cumulatively acknowledged: FlightSize of RFC 5681.
     pub(super) fn outstanding(&self) -> u32 {
-        octets(self.una, self.nxt)
+        bytes(self.una, self.nxt)
     }
 
-    pub(super) fn sacked_octets(&self) -> u32 {
-        self.sacked_octets
+    pub(super) fn sacked_bytes(&self) -> u32 {
+        self.sacked_bytes
     }
 
     pub(super) fn sacked_segments(&self) -> u32 {
         self.sacked_segments
     }
 
-    pub(super) fn lost_octets(&self) -> u32 {
-        self.lost_octets
+    pub(super) fn lost_bytes(&self) -> u32 {
+        self.lost_bytes
     }
 
     /// `pipe` of RFC 6675, 4: bytes thought to be on their way.
     pub(super) fn pipe(&self) -> u32 {
-        self.outstanding().saturating_sub(self.sacked_octets).saturating_sub(self.lost_octets)
+        self.outstanding().saturating_sub(self.sacked_bytes).saturating_sub(self.lost_bytes)
     }
 
     /// New bytes left, up to `end`.
     pub(super) fn sent(&mut self, end: Position, now: Instant) {
-        let len = octets(self.nxt, end);
+        let len = bytes(self.nxt, end);
         if len == 0 {
             return;
         }
@@ -224,7 +229,7 @@ impl Scoreboard {
             return Some(segment.end());
         }
         if segment.fate == Fate::Lost {
-            self.lost_octets -= segment.len;
+            self.lost_bytes -= segment.len;
         }
         segment.fate = Fate::InFlight;
         segment.retransmitted = true;
@@ -234,14 +239,15 @@ impl Scoreboard {
         Some(segment.end())
     }
 
-    /// Cuts a segment in two if `at` lies within it; returns the index of what starts at `at`, or of the segment if nothing was cut.
+    /// Cuts a segment in two if `at` lies within it; returns the index of what starts at `at`, or of the
+    /// segment if nothing was cut.
     fn split(&mut self, index: usize, at: Position) -> usize {
         let Some(first) = self.segments.get_mut(index) else { return index };
         if at <= first.start || at >= first.end() || first.fate == Fate::Sacked {
             return index;
         }
         let mut second = *first;
-        first.len = octets(first.start, at);
+        first.len = bytes(first.start, at);
         second.start = at;
         second.len -= first.len;
         if second.fate == Fate::Lost {
@@ -253,7 +259,8 @@ impl Scoreboard {
         index + 1
     }
 
-    /// All bytes before `ack` arrived. Calls `delivered` for each segment of which nothing was known yet, lowest first.
+    /// All bytes before `ack` arrived. Calls `delivered` for each segment of which nothing was known yet,
+    /// lowest first.
     pub(super) fn acknowledge(&mut self, ack: Position, mut delivered: impl FnMut(&Segment)) {
         let ack = ack.min(self.nxt);
         while let Some(first) = self.segments.front_mut() {
@@ -265,7 +272,7 @@ impl Scoreboard {
                 self.segments.pop_front();
                 self.forget(gone.fate, gone.len, 1);
             } else {
-                let part = octets(first.start, ack);
+                let part = bytes(first.start, ack);
                 first.start += u64::from(part);
                 first.len -= part;
                 let fate = first.fate;
@@ -283,9 +290,9 @@ impl Scoreboard {
     fn forget(&mut self, fate: Fate, len: u32, segments: u32) {
         match fate {
             Fate::InFlight => {}
-            Fate::Lost => self.lost_octets -= len,
+            Fate::Lost => self.lost_bytes -= len,
             Fate::Sacked => {
-                self.sacked_octets -= len;
+                self.sacked_bytes -= len;
                 self.sacked_segments -= segments;
             }
         }
@@ -299,7 +306,8 @@ impl Scoreboard {
         self.repairs = None;
     }
 
-    /// The bytes from `start` up to `end` arrived. Calls `delivered` for each segment that is new among them, lowest first.
+    /// The bytes from `start` up to `end` arrived. Calls `delivered` for each segment that is new among them,
+    /// lowest first.
     pub(super) fn sack(&mut self, start: Position, end: Position, mut delivered: impl FnMut(&Segment)) {
         let mut index = self.segments.partition_point(|segment| segment.start < start);
         loop {
@@ -310,11 +318,11 @@ impl Scoreboard {
             }
             delivered(segment);
             if segment.fate == Fate::Lost {
-                self.lost_octets -= segment.len;
+                self.lost_bytes -= segment.len;
             }
             segment.fate = Fate::Sacked;
             segment.skip = 1;
-            self.sacked_octets += segment.len;
+            self.sacked_bytes += segment.len;
             self.sacked_segments += 1;
             index += 1;
         }
@@ -337,8 +345,9 @@ impl Scoreboard {
         to
     }
 
-    /// Marks as lost what was sent before `newest` (a time and the end of a segment) and is older than `patience` (RFC 8985, 6.2, step 5).
-    /// Returns the bytes newly lost, and when the next of those sent before `newest` will be too old.
+    /// Marks as lost what was sent before `newest` (a time and the end of a segment) and is older than
+    /// `patience` (RFC 8985, 6.2, step 5). Returns the bytes newly lost, and when the next of those sent
+    /// before `newest` will be too old.
     pub(super) fn detect_overdue(
         &mut self,
         newest: (Instant, Position),
@@ -349,11 +358,11 @@ impl Scoreboard {
             // Those behind it were sent later still: nothing is missing, as nearly always.
             return (0, None);
         }
-        let lost_before = self.lost_octets;
+        let lost_before = self.lost_bytes;
         let first = self.detect_among_first_transmissions(newest, patience, now);
         let again = self.detect_among_retransmissions(newest, patience, now);
         self.settle();
-        (self.lost_octets - lost_before, first.into_iter().chain(again).min())
+        (self.lost_bytes - lost_before, first.into_iter().chain(again).min())
     }
 
     fn detect_among_first_transmissions(
@@ -437,17 +446,17 @@ impl Scoreboard {
         let Some(segment) = self.segments.get_mut(index) else { return };
         if segment.fate == Fate::InFlight {
             segment.fate = Fate::Lost;
-            self.lost_octets += segment.len;
+            self.lost_bytes += segment.len;
             self.repairs.get_or_insert_default().lost.push(Reverse(segment.start));
         }
     }
 
     /// Marks the first segment as lost, without looking at times (RFC 6582: no SACK).
     pub(super) fn mark_first_lost(&mut self) -> u32 {
-        let before = self.lost_octets;
+        let before = self.lost_bytes;
         self.mark_lost(0);
         self.settle();
-        self.lost_octets - before
+        self.lost_bytes - before
     }
 
     /// The same, unless the segment was sent again already.
@@ -457,14 +466,14 @@ impl Scoreboard {
 
     /// Marks what `is_lost` says as lost. Looks at all segments: for timeouts and changes of the path only.
     pub(super) fn mark_lost_where(&mut self, is_lost: impl Fn(&Segment) -> bool) -> u32 {
-        let before = self.lost_octets;
+        let before = self.lost_bytes;
         for index in 0..self.segments.len() {
             if self.segments.get(index).is_some_and(&is_lost) {
                 self.mark_lost(index);
             }
         }
         self.settle();
-        self.lost_octets - before
+        self.lost_bytes - before
     }
 
     /// Takes back all marks of loss: what was thought lost is on its way.
@@ -477,7 +486,7 @@ impl Scoreboard {
                 continue;
             };
             segment.fate = Fate::InFlight;
-            self.lost_octets -= segment.len;
+            self.lost_bytes -= segment.len;
             if segment.retransmitted {
                 let resent = Resent { start: segment.start, at: segment.sent_at };
                 self.repairs.get_or_insert_default().put_in_order(resent);
@@ -486,13 +495,14 @@ impl Scoreboard {
         self.first_unjudged = self.una;
     }
 
-    /// The receiver has thrown away what it had acknowledged selectively, as it may (RFC 2018, 8): all is lost.
+    /// The receiver has thrown away what it had acknowledged selectively, as it may (RFC 2018, 8): all is
+    /// lost.
     pub(super) fn renege(&mut self) {
         for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Sacked) {
             segment.fate = Fate::InFlight;
             segment.skip = 0;
         }
-        self.sacked_octets = 0;
+        self.sacked_bytes = 0;
         self.sacked_segments = 0;
         self.mark_lost_where(|_| true);
     }
@@ -554,7 +564,7 @@ pub(super) struct Recount {
 }
 
 /// From `start` up to `end`; zero if `end` is not later.
-pub(super) fn octets(start: Position, end: Position) -> u32 {
+pub(super) fn bytes(start: Position, end: Position) -> u32 {
     u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX)
 }
 

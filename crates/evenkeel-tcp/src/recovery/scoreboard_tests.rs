@@ -89,7 +89,7 @@ fn parts_of_a_segment_are_sent_again_one_by_one() {
     assert_eq!(board.first_lost().map(|segment| (segment.start, segment.len)), Some((at(0) + 400, 600)));
     assert_eq!(board.sent_again(at(0) + 400, at(1) + 100, Instant::from_millis(11)), 700);
     assert_eq!(board.first_lost().map(|segment| (segment.start, segment.len)), Some((at(1) + 100, 900)));
-    assert_eq!((board.pipe(), board.lost_octets(), board.segments()), (1100, 900, 4));
+    assert_eq!((board.pipe(), board.lost_bytes(), board.segments()), (1100, 900, 4));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn taken_back_all_is_on_its_way_and_can_be_lost_again() {
     board.mark_lost_where(|_| true);
     board.sent_again(at(0), at(1), Instant::from_millis(20));
     board.unmark_lost();
-    assert_eq!((board.pipe(), board.lost_octets(), board.first_lost()), (10_000, 0, None));
+    assert_eq!((board.pipe(), board.lost_bytes(), board.first_lost()), (10_000, 0, None));
     let newest = (Instant::from_millis(100), at(10));
     let (lost, _) = board.detect_overdue(newest, Duration::from_millis(10), Instant::from_millis(100));
     assert_eq!(lost, 10_000);

@@ -29,14 +29,16 @@ pub(super) enum Verdict {
 }
 
 impl TailLoss {
-    /// The least there is to two round trips (Linux, `TCP_TIMEOUT_MIN`): on a path of microseconds a host that was busy for a while is not a loss.
+    /// The least there is to two round trips (Linux, `TCP_TIMEOUT_MIN`): on a path of microseconds a host
+    /// that was busy for a while is not a loss.
     const PTO_MIN: Duration = Duration::from_millis(2);
 
     pub(super) fn new() -> Self {
         Self { at: Instant::NEVER, due: false, episode: None, unmeasured: false }
     }
 
-    /// Section 7.2. `srtt` is smoothed; `alone` if a single segment is on its way, whose acknowledgment may be delayed by `ack_delay`.
+    /// Section 7.2. `srtt` is smoothed; `alone` if a single segment is on its way, whose acknowledgment may
+    /// be delayed by `ack_delay`.
     pub(super) fn schedule(
         &mut self,
         now: Instant,
@@ -62,7 +64,8 @@ impl TailLoss {
         self.episode.is_some()
     }
 
-    /// Section 7.3: there is no probe under way, and a round trip was measured since the last. Else it is the retransmission timer's turn, which backs off.
+    /// Section 7.3: there is no probe under way, and a round trip was measured since the last. Else it is the
+    /// retransmission timer's turn, which backs off.
     pub(super) fn may_probe(&self) -> bool {
         self.episode.is_none() && !self.unmeasured
     }
@@ -90,8 +93,9 @@ impl TailLoss {
         *self = Self { unmeasured: self.unmeasured, ..Self::new() };
     }
 
-    /// Section 7.4.2. `una` is what is acknowledged now, `dsack` the end of the range that arrived twice, `bare` if the acknowledgment repeats the last
-    /// one, with nothing else in it; that nothing is outstanding any more makes no difference here.
+    /// Section 7.4.2. `una` is what is acknowledged now, `dsack` the end of the range that arrived twice,
+    /// `bare` if the acknowledgment repeats the last one, with nothing else in it; that nothing is
+    /// outstanding any more makes no difference here.
     pub(super) fn on_ack(&mut self, una: Position, dsack: Option<Position>, bare: bool) -> Verdict {
         let Some((end, retransmission)) = self.episode else { return Verdict::Open };
         if una < end {
@@ -115,7 +119,8 @@ impl TailLoss {
 mod tests {
     use super::*;
 
-    /// Section 7.3: a sender "MUST skip sending a loss probe" unless it has measured a round trip since the last one.
+    /// Section 7.3: a sender "MUST skip sending a loss probe" unless it has measured a round trip since the
+    /// last one.
     #[test]
     fn after_a_probe_the_next_waits_for_a_round_trip_to_be_measured_whatever_ends_the_episode() {
         let mut tail = TailLoss::new();

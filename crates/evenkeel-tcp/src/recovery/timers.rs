@@ -1,4 +1,5 @@
-//! The three timers of loss recovery: reordering (RFC 8985, 6.3), tail loss probe (7) and retransmission (RFC 6298, 5).
+//! The three timers of loss recovery: reordering (RFC 8985, 6.3), tail loss probe (7) and retransmission (RFC
+//! 6298, 5).
 
 use super::Recovery;
 use super::episode::{Episode, Frto, Kind, Undo};
@@ -18,7 +19,8 @@ pub enum Expired {
         /// The window is being reduced because of it.
         reduced: bool,
     },
-    /// One segment must leave now, whatever [`Recovery::send_allowance`] says: new data, or [`Recovery::probe_range`] again.
+    /// One segment must leave now, whatever [`Recovery::send_allowance`] says: new data, or
+    /// [`Recovery::probe_range`] again.
     TailLossProbe,
     /// No acknowledgment came. What was sent is lost, the window is one segment; the connection may give up
     /// ([`timeouts_in_a_row`](super::RecoveryInfo::timeouts_in_a_row)).
@@ -26,7 +28,8 @@ pub enum Expired {
 }
 
 impl Recovery {
-    /// When [`Recovery::on_deadline`] is to be called; [`None`] while nothing is outstanding. It changes with everything that is sent or acknowledged.
+    /// When [`Recovery::on_deadline`] is to be called; [`None`] while nothing is outstanding. It changes with
+    /// everything that is sent or acknowledged.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let first = self.reordering_at.min(self.tail_loss.at).min(self.retransmission_at);
@@ -83,10 +86,11 @@ impl Recovery {
         Expired::Timeout
     }
 
-    /// `RACK_mark_losses_on_RTO`: the first segment, and what is older than a round trip. A segment sent a moment ago is not lost because the first is.
+    /// `RACK_mark_losses_on_RTO`: the first segment, and what is older than a round trip. A segment sent a
+    /// moment ago is not lost because the first is.
     fn mark_lost_on_timeout(&mut self, now: Instant) {
         self.duplicates = 0;
-        self.duplicate_octets = 0;
+        self.duplicate_bytes = 0;
         if self.board.first().is_some_and(|first| first.fate == Fate::Sacked) {
             self.board.renege();
         }
@@ -102,7 +106,8 @@ impl Recovery {
         match self.episode.as_ref().map(|episode| episode.kind) {
             // Reduced already for this window of data.
             Some(Kind::FastRecovery) => frto = Frto::Off,
-            // RFC 5682, 3.1, step 1: not in the middle of a recovery from a timeout. That the same segment is overdue again is no progress.
+            // RFC 5682, 3.1, step 1: not in the middle of a recovery from a timeout. That the same segment is
+            // overdue again is no progress.
             Some(Kind::Timeout(_)) if self.timeouts == 1 => frto = Frto::Off,
             Some(Kind::WindowReduced | Kind::Timeout(_)) => {}
             None => {
@@ -150,7 +155,7 @@ impl Recovery {
     /// RFC 8985, 7.2: with SACK, outside of recovery, while nothing has arrived out of order.
     fn schedule_probe(&mut self, now: Instant) {
         let quiet =
-            self.episode.is_none() && self.board.sacked_segments() == 0 && self.board.lost_octets() == 0;
+            self.episode.is_none() && self.board.sacked_segments() == 0 && self.board.lost_bytes() == 0;
         let possible = self.sack && !self.board.is_syn_outstanding() && !self.board.is_empty();
         if !quiet || !possible || !self.tail_loss.may_probe() {
             return self.tail_loss.cancel();

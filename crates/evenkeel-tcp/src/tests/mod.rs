@@ -1,9 +1,11 @@
-//! Conversations with one connection, with exact times, by behaviour. How a script reads is told in `script.rs`.
+//! Conversations with one connection, with exact times, by behaviour. How a script reads is told in
+//! `script.rs`.
 
 mod robustness;
 mod script;
 
-/// One test for each file of `scripts/`. They are read when the test runs, so that nothing is compiled for a change of a script.
+/// One test for each file of `scripts/`. They are read when the test runs, so that nothing is compiled for a
+/// change of a script.
 macro_rules! behaviours {
     ($($name:ident)*) => {
         $(#[test]

@@ -1,4 +1,5 @@
-//! Whatever arrives, in whatever state: nothing panics, no deadline stays due, and what leaves is what was written.
+//! Whatever arrives, in whatever state: nothing panics, no deadline stays due, and what leaves is what was
+//! written.
 
 use std::sync::Arc;
 
@@ -141,7 +142,7 @@ impl Run {
                 self.connection.on_segment(&Segment { header, payload: [&payload, &[]] }, self.now);
             }
             Step::Write(len) => {
-                let data: Vec<u8> = (self.written..self.written + u32::from(len)).map(octet).collect();
+                let data: Vec<u8> = (self.written..self.written + u32::from(len)).map(byte).collect();
                 self.written += self.connection.write(&data).unwrap_or_default() as u32;
             }
             Step::Read(len) => _ = self.connection.read(&mut vec![0; len.into()], self.now),
@@ -184,7 +185,7 @@ impl Run {
             let first = header.seq.since(ISS + 1);
             let payload = segment.payload.concat();
             assert!(
-                payload.iter().copied().eq((first..).map(octet).take(payload.len())),
+                payload.iter().copied().eq((first..).map(byte).take(payload.len())),
                 "not what was written"
             );
             if !header.flags.contains(Flags::RST) {
@@ -195,7 +196,7 @@ impl Run {
     }
 }
 
-fn octet(place: u32) -> u8 {
+fn byte(place: u32) -> u8 {
     (place % 251) as u8
 }
 

@@ -1,6 +1,7 @@
 //! Scripts: what the user does, what arrives, what must leave, and when.
 //!
-//! A file of `scripts/` has those about one behaviour. `= what it shows` begins each; then there is one thing a line, and `#` begins a comment:
+//! A file of `scripts/` has those about one behaviour. `= what it shows` begins each; then there is one thing
+//! a line, and `#` begins a comment:
 //!
 //! | line | meaning |
 //! | --- | --- |
@@ -19,8 +20,9 @@
 //! | `count TCPWinProbe 2` | so much was counted up to now |
 //! | `too-big 1001 mss 1200`, `unreachable 1 hard` | ICMP about the segment with this number |
 //!
-//! What leaves and is not expected, or not at that instant, is a failure; what is expected must leave in this order. Numbers are relative to the SYNs, which in
-//! truth are near the end of the circle. Payload is a pattern: each byte says where in the stream it belongs.
+//! What leaves and is not expected, or not at that instant, is a failure; what is expected must leave in this
+//! order. Numbers are relative to the SYNs, which in truth are near the end of the circle. Payload is a
+//! pattern: each byte says where in the stream it belongs.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -139,7 +141,7 @@ impl Runner {
             "<" => {
                 let (header, payload) = parse_segment(rest, IRS, ISS)?;
                 let header = Header { source: PEER, destination: US, ..header };
-                let payload = payload.map(octet).collect::<Vec<_>>();
+                let payload = payload.map(byte).collect::<Vec<_>>();
                 self.log(&format!("< {rest}"));
                 let now = self.now;
                 let (a, b) = payload.split_at(payload.len() / 2);
@@ -193,7 +195,7 @@ impl Runner {
             ("early", ["cookie", hex, len]) => {
                 let handshake = self.handshake(&options, SynAck::Due(Some(parse_cookie(hex)?)), Flags::NONE);
                 let mut connection = Connection::accept(&config, &open, &handshake, now);
-                let payload: Vec<u8> = (0..parse(len)?).map(octet).collect();
+                let payload: Vec<u8> = (0..parse(len)?).map(byte).collect();
                 let header = Header { seq: IRS, flags: Flags::SYN, ..Header::default() };
                 connection.on_early_data(&Segment { header, payload: [&payload, &[]] }, now);
                 self.connection = Some(connection);
@@ -228,19 +230,19 @@ impl Runner {
         let connection = self.connection.as_mut().ok_or("no connection yet")?;
         match (call, words.as_slice()) {
             ("write", [len, takes @ ..]) => {
-                let data: Vec<u8> = (written..written + parse(len)?).map(octet).collect();
+                let data: Vec<u8> = (written..written + parse(len)?).map(byte).collect();
                 let taken = connection.write(&data).map_err(|why| why.to_string())?;
                 let wanted = if let ["takes", len] = takes { parse(len)? as usize } else { data.len() };
                 self.written += taken as u32;
-                same("octets taken", taken, wanted)?;
+                same("bytes taken", taken, wanted)?;
             }
             ("read", [len]) => {
                 let mut data = vec![0; parse(len)? as usize];
                 let got = connection.read(&mut data, now).map_err(|why| why.to_string())?;
-                same("octets read", got, data.len())?;
+                same("bytes read", got, data.len())?;
                 self.read += got as u32;
-                let right = (read..).map(octet).zip(&data).all(|(right, octet)| right == *octet);
-                right.then_some(()).ok_or("wrong octets")?;
+                let right = (read..).map(byte).zip(&data).all(|(right, byte)| right == *byte);
+                right.then_some(()).ok_or("wrong bytes")?;
             }
             ("end", []) => same("read", connection.read(&mut [0; 10], now), Ok(0))?,
             ("blocked", []) => {
@@ -267,8 +269,8 @@ impl Runner {
             ("memory", ["scarce"]) => {
                 connection.set_allowance(Allowance { pressed: true, ..Allowance::default() });
             }
-            ("memory", ["left", octets]) => {
-                connection.set_allowance(Allowance { left: parse(octets)?, pressed: true });
+            ("memory", ["left", bytes]) => {
+                connection.set_allowance(Allowance { left: parse(bytes)?, pressed: true });
             }
             _ => return Err("cannot read this".into()),
         }
@@ -297,7 +299,8 @@ impl Runner {
         same(what, is.as_str(), wanted)
     }
 
-    /// Deadlines come one by one. What they make leave before the last instant cannot be expected by any line.
+    /// Deadlines come one by one. What they make leave before the last instant cannot be expected by any
+    /// line.
     fn pass(&mut self, time: Duration) -> Result<(), String> {
         self.nothing_left()?;
         let end = self.now + time;
@@ -339,16 +342,16 @@ impl Runner {
 
     fn expect(&mut self, text: &str) -> Result<(), String> {
         let (header, payload) = self.sent.pop_front().ok_or("nothing left")?;
-        let (mut wanted, octets) = parse_segment(text, ISS, IRS)?;
+        let (mut wanted, bytes) = parse_segment(text, ISS, IRS)?;
         wanted = Header { source: US, destination: PEER, ..wanted };
         if !text.contains(" win ") {
             wanted.window = header.window;
         }
-        if wanted != header || octets.len() != payload.len() {
+        if wanted != header || bytes.len() != payload.len() {
             return Err(format!("  but left: {}", print_segment(&header, payload.len())));
         }
-        if !octets.map(octet).eq(payload) {
-            return Err("wrong octets".into());
+        if !bytes.map(byte).eq(payload) {
+            return Err("wrong bytes".into());
         }
         Ok(())
     }
@@ -368,7 +371,7 @@ fn same<T: PartialEq + core::fmt::Debug>(what: &str, is: T, wanted: T) -> Result
 }
 
 /// The byte with this place in a stream.
-fn octet(place: u32) -> u8 {
+fn byte(place: u32) -> u8 {
     (place.wrapping_mul(7) % 251) as u8
 }
 
@@ -393,9 +396,9 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_cookie(hex: &str) -> Result<Cookie, String> {
-    let octets: Result<Vec<u8>, _> =
+    let bytes: Result<Vec<u8>, _> =
         hex.as_bytes().chunks(2).map(|c| u8::from_str_radix(&String::from_utf8_lossy(c), 16)).collect();
-    octets.ok().and_then(|octets| Cookie::new(&octets)).ok_or_else(|| format!("no cookie: {hex}"))
+    bytes.ok().and_then(|bytes| Cookie::new(&bytes)).ok_or_else(|| format!("no cookie: {hex}"))
 }
 
 fn split_options(text: &str) -> Result<(&str, Options), String> {
@@ -428,7 +431,8 @@ fn parse_range(text: &str) -> Result<SeqRange, String> {
     Ok(SeqRange::new(SeqNumber::new(parse(start)?), SeqNumber::new(parse(end)?)))
 }
 
-/// The header, and which places in the sender's stream the payload has. `sender` is the number of the sender's SYN, `receiver` of the receiver's.
+/// The header, and which places in the sender's stream the payload has. `sender` is the number of the
+/// sender's SYN, `receiver` of the receiver's.
 fn parse_segment(
     text: &str,
     sender: SeqNumber,

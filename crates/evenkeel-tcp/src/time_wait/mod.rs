@@ -13,8 +13,8 @@ use super::table::{Id, Refused, Table, TupleHash};
 use super::tuple::FourTuple;
 use crate::time::{Duration, Instant};
 
-/// A segment that needs no answer gets one at most so often: else two ends that each hold the other's for wrong would never stop
-/// (RFC 5961, 7; Linux, `tcp_invalid_ratelimit`).
+/// A segment that needs no answer gets one at most so often: else two ends that each hold the other's for
+/// wrong would never stop (RFC 5961, 7; Linux, `tcp_invalid_ratelimit`).
 const ACK_INTERVAL_MS: u32 = 500;
 
 /// How long must pass before we use the sockets again ourselves.
@@ -23,9 +23,11 @@ const OPEN_AFTER: Duration = Duration::from_secs(1);
 /// How long, and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWaitConfig {
-    /// Twice the maximum segment lifetime. 60 s, as Linux has it: RFC 9293, 3.4.2 says 4 minutes, but also that it is a choice.
+    /// Twice the maximum segment lifetime. 60 s, as Linux has it: RFC 9293, 3.4.2 says 4 minutes, but also
+    /// that it is a choice.
     pub wait: Duration,
-    /// The most connections to keep here, 96 bytes each; one more ends the wait of the one that has waited longest. 131 072.
+    /// The most connections to keep here, 96 bytes each; one more ends the wait of the one that has waited
+    /// longest. 131 072.
     pub connections: usize,
 }
 
@@ -55,8 +57,9 @@ pub enum Answer {
     Nothing,
     /// Send this.
     Send(Header),
-    /// It is a SYN that may begin a new incarnation (RFC 6191): give it to the listener, whose initial sequence number is to follow `previous`; if
-    /// the listener takes it, [`TimeWait::recycle`] this one. Without a listener, answer as for any SYN to a closed port.
+    /// It is a SYN that may begin a new incarnation (RFC 6191): give it to the listener, whose initial
+    /// sequence number is to follow `previous`; if the listener takes it, [`TimeWait::recycle`] this one.
+    /// Without a listener, answer as for any SYN to a closed port.
     Reopen {
         /// SND.NXT of the old one.
         previous: SeqNumber,
@@ -65,8 +68,8 @@ pub enum Answer {
 
 /// All connections in TIME-WAIT.
 ///
-/// A wait ends after twice the maximum segment lifetime since it began, or since the peer's FIN came again; not by a reset (RFC 1337,
-/// 4, fix 1), nor by anything else a stranger can send.
+/// A wait ends after twice the maximum segment lifetime since it began, or since the peer's FIN came again;
+/// not by a reset (RFC 1337, 4, fix 1), nor by anything else a stranger can send.
 pub struct TimeWait {
     table: Table<Entry>,
     queue: Queue,
@@ -101,7 +104,8 @@ impl TimeWait {
         Self { table: Table::new(secret, config.connections), queue: Queue::new(config.wait), numbers }
     }
 
-    /// A connection enters TIME-WAIT. It waits from now on; if there are too many, the one that has waited longest no longer does.
+    /// A connection enters TIME-WAIT. It waits from now on; if there are too many, the one that has waited
+    /// longest no longer does.
     pub fn enter(&mut self, tuple: FourTuple, remains: &Remains, now: Instant, counters: &mut Counters) {
         self.enter_hashed(self.table.hash(&tuple), tuple, remains, now, counters);
     }
@@ -180,7 +184,8 @@ impl TimeWait {
         if entry.is_old(header) {
             return self.acknowledge_seldom(id, now, Counter::PawsEstab, counters);
         }
-        // RFC 9293, 3.10.7.4, eighth: our ACK of the peer's FIN was lost. Acknowledge it again, and wait as long again.
+        // RFC 9293, 3.10.7.4, eighth: our ACK of the peer's FIN was lost. Acknowledge it again, and wait as
+        // long again.
         if header.flags.contains(Flags::FIN) && segment.range().end == entry.rcv_nxt {
             self.queue.remove(&mut self.table, id);
             self.queue.push(&mut self.table, id, now);
@@ -196,11 +201,14 @@ impl TimeWait {
         self.acknowledge_seldom(id, now, Counter::ChallengeAck, counters)
     }
 
-    /// Whether we may open the connection again ourselves: if so, [`TimeWait::recycle`] this one, and choose an initial sequence number behind the one given.
+    /// Whether we may open the connection again ourselves: if so, [`TimeWait::recycle`] this one, and choose
+    /// an initial sequence number behind the one given.
     ///
-    /// This is RFC 6191 seen from the other end, as Linux has it (`tcp_tw_reuse`): with timestamps the peer can tell the new SYN from an old segment, and old
-    /// segments from those of the new connection (PAWS, RFC 7323, 5), if our clock has ticked meanwhile. A second is enough for any clock that RFC 7323, 5.4
-    /// allows. A peer that never got our last ACK answers the SYN with an ACK, gets a reset for it, and takes the SYN when it comes again.
+    /// This is RFC 6191 seen from the other end, as Linux has it (`tcp_tw_reuse`): with timestamps the peer
+    /// can tell the new SYN from an old segment, and old segments from those of the new connection (PAWS, RFC
+    /// 7323, 5), if our clock has ticked meanwhile. A second is enough for any clock that RFC 7323, 5.4
+    /// allows. A peer that never got our last ACK answers the SYN with an ACK, gets a reset for it, and takes
+    /// the SYN when it comes again.
     #[must_use]
     pub fn may_open(&self, id: Id, now: Instant) -> Option<SeqNumber> {
         let entry = self.table.get(id).filter(|entry| entry.timestamps)?;

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::table::slot_octets;
+use crate::table::slot_bytes;
 use crate::tuple::tests::{flags as flags_of, tuple};
 
 const SND_NXT: SeqNumber = SeqNumber::new(7_000);
@@ -73,8 +73,8 @@ fn fin(timestamp: Option<u32>) -> Header {
 const REOPEN: Answer = Answer::Reopen { previous: SND_NXT };
 
 #[test]
-fn a_connection_costs_at_most_88_octets() {
-    assert!(slot_octets::<Entry>() <= 88, "{}", slot_octets::<Entry>());
+fn a_connection_costs_at_most_88_bytes() {
+    assert!(slot_bytes::<Entry>() <= 88, "{}", slot_bytes::<Entry>());
 }
 
 #[test]
@@ -154,7 +154,8 @@ fn an_ack_of_our_fin_needs_no_answer() {
     assert_eq!(bench.counters, Counters::new());
 }
 
-/// Two ends that each hold the other's for wrong: without a limit this would go on for a minute, as fast as the wire is.
+/// Two ends that each hold the other's for wrong: without a limit this would go on for a minute, as fast as
+/// the wire is.
 #[test]
 fn acks_do_not_go_to_and_fro() {
     let mut bench = Bench::with_one(None);
@@ -254,7 +255,8 @@ fn no_room_at_all_means_no_wait() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Against a list of deadlines: any segment at any time for any connection, and only the peer's FIN and the limit move anything.
+    /// Against a list of deadlines: any segment at any time for any connection, and only the peer's FIN and
+    /// the limit move anything.
     #[test]
     fn only_time_the_fin_and_the_limit_end_or_prolong_a_wait(
         steps in prop::collection::vec((0..10_u16, any::<u8>(), -3..4_i64, 0..3_usize, 0..20_000_u64, any::<bool>()), 1..100),

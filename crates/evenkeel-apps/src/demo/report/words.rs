@@ -10,23 +10,33 @@ use crate::quantity::{count, in_words, percent, three_digits, time, without_zero
 const ARCHITECTURES: [(&str, &str); 5] = [
     (
         "eager",
-        "The classic design, from 4.2BSD. Every arriving packet interrupts whatever runs, is processed through the protocols at once, and only then waits for its program. Under a flood the interrupts never stop, and the program never runs.",
+        "The classic design, from 4.2BSD. Every arriving packet interrupts whatever runs, is processed \
+         through the protocols at once, and only then waits for its program. Under a flood the interrupts \
+         never stop, and the program never runs.",
     ),
     (
         "polled",
-        "After Mogul and Ramakrishnan (1996). The first packet raises an interrupt; from then on a thread polls the interface, a limited number of packets at a time, stops when queues downstream are full, and may use only part of the core. Excess packets stay in the interface's ring and cost nothing.",
+        "After Mogul and Ramakrishnan (1996). The first packet raises an interrupt; from then on a thread \
+         polls the interface, a limited number of packets at a time, stops when queues downstream are full, \
+         and may use only part of the core. Excess packets stay in the interface's ring and cost nothing.",
     ),
     (
         "early-demux",
-        "The interrupt handler finds out for which socket a packet is, and drops it at once if that socket's queue is full. The rest is processed eagerly. It wastes less on each dropped packet, but still something on every one.",
+        "The interrupt handler finds out for which socket a packet is, and drops it at once if that socket's \
+         queue is full. The rest is processed eagerly. It wastes less on each dropped packet, but still \
+         something on every one.",
     ),
     (
         "soft-lrp",
-        "After Druschel and Banga (1996): lazy receiver processing. The host only sorts packets into one short queue for each socket, and drops what does not fit. Protocol work is done when the program asks for data, at the program's priority and on its bill. Here the sorting is polled, with a limit and with feedback from full queues.",
+        "After Druschel and Banga (1996): lazy receiver processing. The host only sorts packets into one \
+         short queue for each socket, and drops what does not fit. Protocol work is done when the program \
+         asks for data, at the program's priority and on its bill. Here the sorting is polled, with a limit \
+         and with feedback from full queues.",
     ),
     (
         "ni-lrp",
-        "The same, but the network interface sorts the packets. What does not fit dies on the interface and costs the host nothing.",
+        "The same, but the network interface sorts the packets. What does not fit dies on the interface and \
+         costs the host nothing.",
     ),
 ];
 
@@ -57,8 +67,10 @@ pub(super) fn lead(results: &Demonstration) -> String {
     let offered = results.architectures.iter().map(|a| a.offered_max_pps).fold(0.0, f64::max);
     let setup = &results.setup;
     format!(
-        "One UDP service that works {} on each request, on one core, under load rising to {} packets a second. The same \
-         service and the same protocol code run on {} receive architectures; only what runs when, and where packets wait, differs.",
+        "One UDP service that works {} on each request, on one core, under load rising to {} packets a \
+         second. The same \
+         service and the same protocol code run on {} receive architectures; only what runs when, and where \
+         packets wait, differs.",
         time(setup.work_ns),
         in_words(offered),
         results.architectures.len()
@@ -78,12 +90,17 @@ pub(super) fn explanation(results: &Demonstration) -> String {
 fn seen(html: &mut String) {
     html.push_str(
         "<section>\n<h2>What is seen here</h2>\n\
-         <p>A computer that does work for every packet as soon as it arrives can be made to do nothing else. Beyond some load \
-         it spends its time on packets that it must drop later, and delivers less and less: this is <em>receive livelock</em>. \
+         <p>A computer that does work for every packet as soon as it arrives can be made to do nothing else. \
+         Beyond some load \
+         it spends its time on packets that it must drop later, and delivers less and less: this is \
+         <em>receive livelock</em>. \
          It takes no malice, only more packets than the program can use.</p>\n\
-         <p>The cure is to decide early and cheaply whether a packet can be used, to do the costly work only for those that \
-         can, and to do it on the account of the program that wants them. Then delivered load rises to its peak and stays \
-         there, a flood at one socket is no concern of the next, and other programs keep their share of the core.</p>\n</section>\n",
+         <p>The cure is to decide early and cheaply whether a packet can be used, to do the costly work only \
+         for those that \
+         can, and to do it on the account of the program that wants them. Then delivered load rises to its \
+         peak and stays \
+         there, a flood at one socket is no concern of the next, and other programs keep their share of the \
+         core.</p>\n</section>\n",
     );
 }
 
@@ -97,7 +114,8 @@ fn architectures(html: &mut String, results: &Demonstration) {
     if let Some(kernel) = &results.kernel {
         let _ = writeln!(
             html,
-            "<dt>Linux</dt><dd>The kernel's own UDP socket (release {}) on a veth pair, same requests, same work. Its protocol \
+            "<dt>Linux</dt><dd>The kernel's own UDP socket (release {}) on a veth pair, same requests, same \
+             work. Its protocol \
              input is steered to the service's core (RPS); what feeds the veth is on the other.</dd>",
             escape(&kernel.release)
         );
@@ -111,15 +129,22 @@ fn measured(html: &mut String, results: &Demonstration) {
     let _ = write!(
         html,
         "<section>\n<h2>How it was measured</h2>\n<ul>\n\
-         <li>In real time on {}, {} cores. One core runs the host: interface, protocols, and three programs, which are the \
-         service, a second service that nobody floods, and a neighbour that only computes. Another core runs the load generator.</li>\n\
-         <li>Host and generator are joined by a cable in memory with {}. Requests are real Ethernet frames of {} octets.</li>\n\
-         <li>Each load lasts {} s. The generator is paced by the clock; &ldquo;offered&rdquo; is what it really sent, not what it was asked for. \
+         <li>In real time on {}, {} cores. One core runs the host: interface, protocols, and three programs, \
+         which are the \
+         service, a second service that nobody floods, and a neighbour that only computes. Another core runs \
+         the load generator.</li>\n\
+         <li>Host and generator are joined by a cable in memory with {}. Requests are real Ethernet frames \
+         of {} bytes.</li>\n\
+         <li>Each load lasts {} s. The generator is paced by the clock; &ldquo;offered&rdquo; is what it \
+         really sent, not what it was asked for. \
          The second socket gets {} requests a second throughout.</li>\n\
-         <li>All numbers are counters. Every frame offered must be found again, as delivered, dropped for a stated reason, \
+         <li>All numbers are counters. Every frame offered must be found again, as delivered, dropped for a \
+         stated reason, \
          or still queued; the table says whether they add up.</li>\n\
-         <li>Loss-free means that at this load and all lower ones no more than {} % was missing: frames on their way when the clock stops are not lost.</li>\n\
-         <li>Seed {}. The same results for programs: <code>evenkeel demo --json</code>.</li>\n</ul>\n</section>\n",
+         <li>Loss-free means that at this load and all lower ones no more than {} % was missing: frames on \
+         their way when the clock stops are not lost.</li>\n\
+         <li>Seed {}. The same results for programs: <code>evenkeel demo \
+         --json</code>.</li>\n</ul>\n</section>\n",
         escape(machine),
         setup.cores,
         rings(setup.queues),
@@ -133,38 +158,51 @@ fn measured(html: &mut String, results: &Demonstration) {
 
 fn rings(queues: usize) -> String {
     if queues == 1 {
-        return "one receive ring. A host that leaves excess packets in the ring, as <em>polled</em> and <em>soft-lrp</em> do, then \
+        return "one receive ring. A host that leaves excess packets in the ring, as <em>polled</em> and \
+            <em>soft-lrp</em> do, then \
                 leaves those of the second socket there too"
             .to_owned();
     }
     format!(
-        "{queues} receive rings; as on an adaptor that steers flows, the second socket's requests come by another ring than the flood"
+        "{queues} receive rings; as on an adaptor that steers flows, the second socket's requests come by \
+         another ring than the flood"
     )
 }
 
 fn caveats(html: &mut String, results: &Demonstration) {
     html.push_str(
         "<section>\n<h2>What it does not show</h2>\n<ul>\n\
-         <li>The cable costs no device access and no bus. Absolute rates on hardware are lower; the shapes of the curves are the point.</li>\n\
-         <li>An interrupt here is work that goes before everything else on the host's core. There is no trap, whose cost would make <em>eager</em> look worse.</li>\n\
-         <li><em>ni-lrp</em> is given its demultiplexing interface for nothing; here the generator's core does that work.</li>\n\
-         <li>Other work on the machine shows as noise, most of all in latency, and where host and generator share a core's caches or its clock. Compare curves of one run, not of two machines.</li>\n",
+         <li>The cable costs no device access and no bus. Absolute rates on hardware are lower; the shapes \
+         of the curves are the point.</li>\n\
+         <li>An interrupt here is work that goes before everything else on the host's core. There is no \
+         trap, whose cost would make <em>eager</em> look worse.</li>\n\
+         <li><em>ni-lrp</em> is given its demultiplexing interface for nothing; here the generator's core \
+         does that work.</li>\n\
+         <li>Other work on the machine shows as noise, most of all in latency, and where host and generator \
+         share a core's caches or its clock. Compare curves of one run, not of two machines.</li>\n",
     );
     if results.setup.cores < 2 {
-        html.push_str("<li><strong>This machine offered fewer than two cores: host and generator took turns, and no figure here is worth much.</strong></li>\n");
+        html.push_str(
+            "<li><strong>This machine offered fewer than two cores: host and generator took turns, \
+            and no figure here is worth much.</strong></li>\n",
+        );
     }
     if let Some(share) = results.disturbed() {
         let share = percent(share);
         let _ = writeln!(
             html,
-            "<li><strong>The machine was busy with other things: at one load the host had only {share} % of its core. Figures are low and uneven.</strong></li>"
+            "<li><strong>The machine was busy with other things: at one load the host had only {share} % of \
+             its core. Figures are low and uneven.</strong></li>"
         );
     }
     if let Some(why) = &results.kernel_missing {
         let _ = writeln!(html, "<li>The kernel's own sockets under the same load: {}.</li>", escape(why));
     }
     if results.kernel.is_some() {
-        html.push_str("<li>The kernel's path goes through a veth pair and system calls, ours through memory. Compare the shape, not the height.</li>\n");
+        html.push_str(
+            "<li>The kernel's path goes through a veth pair and system calls, ours through memory. \
+            Compare the shape, not the height.</li>\n",
+        );
     }
     html.push_str("</ul>\n</section>\n");
 }

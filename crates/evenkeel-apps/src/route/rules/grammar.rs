@@ -7,7 +7,7 @@
 //! addresses = prefix | address "-" address
 //! rule      = ("pass" | "block" ["drop" | "return"]) ["in"] ["log"] ["quick"] ["on" names] ["inet" | "inet6"]
 //!             ["proto" protocols] ["all" | ["from" hosts ["port" ports]] ["to" hosts ["port" ports]]] { option }
-//! option    = "flags" ("any" | set "/" mask) | "icmp-type" types | "icmp6-type" types | "fragment" | "less" octets
+//! option    = "flags" ("any" | set "/" mask) | "icmp-type" types | "icmp6-type" types | "fragment" | "less" bytes
 //!           | "greater" octets | "label" text | "no" "state"
 //! ```
 //! Where a plural stands, a list in braces may; commas in it are free.
@@ -533,7 +533,7 @@ fn range(text: &str) -> Option<Ports> {
 }
 
 fn option<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<(Token<'s>, Opt<'s>)> {
-    let octets = || any_word("a number of octets from 0 to 65535", names::number);
+    let bytes = || any_word("a number of bytes from 0 to 65535", names::number);
     let any = any_word("`any`", |text| (text == "any").then_some(None));
     let flags = alt((any, any_word("TCP flags, such as S/SA", flags).map(Some)));
     let types = |parse: fn(&str) -> Option<u8>| one_or_list(icmp(parse));
@@ -542,8 +542,8 @@ fn option<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<(Token<'s>, Opt<'s>)>
         (word!("icmp-type"), types(names::parse_icmp_type).map(Opt::Icmp)),
         (word!("icmp6-type"), types(names::parse_icmpv6_type).map(Opt::Icmpv6)),
         (word!("fragment"), winnow::combinator::empty.value(Opt::Fragment)),
-        (word!("less"), octets().map(Opt::Less)),
-        (word!("greater"), octets().map(Opt::Greater)),
+        (word!("less"), bytes().map(Opt::Less)),
+        (word!("greater"), bytes().map(Opt::Greater)),
         (word!("label"), terminal("a text in quotes", label).map(Opt::Label)),
         (word!("no"), word!("state").value(Opt::NoState)),
     ))
@@ -736,8 +736,8 @@ impl Building<'_> {
                 rule.icmp = types;
             }
             Opt::Fragment => rule.fragment = true,
-            Opt::Less(octets) => rule.less = Some(octets),
-            Opt::Greater(octets) => rule.greater = Some(octets),
+            Opt::Less(bytes) => rule.less = Some(bytes),
+            Opt::Greater(bytes) => rule.greater = Some(bytes),
             Opt::Label(label) => rule.label = Some(label.to_owned()),
             Opt::NoState => {}
         }

@@ -1,4 +1,4 @@
-//! What rules look at in a packet: read once, from whatever octets arrive.
+//! What rules look at in a packet: read once, from whatever bytes arrive.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ const IPV6_HEADER: usize = 40;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) family: Family,
-    /// Octets of the whole packet, as its header says.
+    /// Bytes of the whole packet, as its header says.
     pub(super) length: u16,
     pub(super) source: Address,
     pub(super) destination: Address,
@@ -103,7 +103,7 @@ fn v6(address: Ipv6Addr) -> Address {
 struct Above<'a> {
     protocol: u8,
     fragment: bool,
-    /// In units of eight octets.
+    /// In units of eight bytes.
     offset: u16,
     payload: &'a [u8],
 }
@@ -120,7 +120,7 @@ impl<'a> Above<'a> {
             let payload = packet.get(at..).ok_or(Malformed)?;
             let len = match protocol {
                 HOP_BY_HOP | ROUTING | DESTINATION => (usize::from(byte(payload, 1)?) + 1) * 8,
-                // In units of four octets, less two (RFC 4302 2.2).
+                // In units of four bytes, less two (RFC 4302 2.2).
                 AUTHENTICATION => (usize::from(byte(payload, 1)?) + 2) * 4,
                 FRAGMENT => {
                     let place = half(payload, 2)?;
@@ -165,14 +165,14 @@ fn transport(protocol: u8, offset: u16, payload: &[u8]) -> Result<Option<Transpo
     }
 }
 
-fn byte(octets: &[u8], at: usize) -> Result<u8, Malformed> {
-    octets.get(at).copied().ok_or(Malformed)
+fn byte(bytes: &[u8], at: usize) -> Result<u8, Malformed> {
+    bytes.get(at).copied().ok_or(Malformed)
 }
 
-fn half(octets: &[u8], at: usize) -> Result<u16, Malformed> {
-    array(octets, at).map(u16::from_be_bytes)
+fn half(bytes: &[u8], at: usize) -> Result<u16, Malformed> {
+    array(bytes, at).map(u16::from_be_bytes)
 }
 
-fn array<const N: usize>(octets: &[u8], at: usize) -> Result<[u8; N], Malformed> {
-    octets.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(Malformed)
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Malformed> {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(Malformed)
 }

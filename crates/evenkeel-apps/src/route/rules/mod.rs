@@ -12,10 +12,11 @@
 //! The **last** rule that matches a packet decides, or the first one with `quick`. If none matches, it
 //! passes. As in pf, `block` drops and `block return` also tells the sender; `log` keeps a record.
 //!
-//! **There is no state.** Each packet is judged by itself: a rule that lets requests through needs another for the replies. Packets are not
-//! reassembled: a fragment that is not the first has no ports, TCP flags or ICMP type, and a rule that asks
-//! for them is not about it. Rules with `fragment` are about fragments. A first fragment too short to have
-//! what rules look at is dropped (RFC 1858), and so is everything whose headers are malformed.
+//! **There is no state.** Each packet is judged by itself: a rule that lets requests through needs another
+//! for the replies. Packets are not reassembled: a fragment that is not the first has no ports, TCP flags or
+//! ICMP type, and a rule that asks for them is not about it. Rules with `fragment` are about fragments. A
+//! first fragment too short to have what rules look at is dropped (RFC 1858), and so is everything whose
+//! headers are malformed.
 //!
 //! A table's addresses stand in braces, in files or in both. In a file they stand between blanks or ends of
 //! lines, what follows a `#` is a comment. A file's name is relative to the directory of the rules, unless it
@@ -23,7 +24,7 @@
 //!
 //! What pf has and this has not: `out`, state, translation, queues, anchors, host names, interface names as
 //! addresses, `set`. What this has and pf has not: tcpdump's `less` and `greater`, the packet's length in
-//! octets. A list means any of its elements; `!` in a list would mean nearly everything, and is refused:
+//! bytes. A list means any of its elements; `!` in a list would mean nearly everything, and is refused:
 //! tables have it.
 
 mod evaluate;

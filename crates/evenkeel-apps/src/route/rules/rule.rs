@@ -40,9 +40,9 @@ pub struct Rule {
     pub icmp: Vec<Icmp>,
     /// Fragments only.
     pub fragment: bool,
-    /// Octets of the IP packet at most.
+    /// Bytes of the IP packet at most.
     pub less: Option<u16>,
-    /// Octets of the IP packet at least.
+    /// Bytes of the IP packet at least.
     pub greater: Option<u16>,
     /// A name for reports.
     pub label: Option<String>,
@@ -373,11 +373,11 @@ fn options(f: &mut fmt::Formatter<'_>, rule: &Rule) -> fmt::Result {
     if rule.fragment {
         f.write_str(" fragment")?;
     }
-    if let Some(octets) = rule.less {
-        write!(f, " less {octets}")?;
+    if let Some(bytes) = rule.less {
+        write!(f, " less {bytes}")?;
     }
-    if let Some(octets) = rule.greater {
-        write!(f, " greater {octets}")?;
+    if let Some(bytes) = rule.greater {
+        write!(f, " greater {bytes}")?;
     }
     rule.label.as_ref().map_or(Ok(()), |label| write!(f, " label \"{label}\""))
 }

@@ -14,7 +14,7 @@ pub struct Tally {
 struct Counters {
     evaluations: AtomicU64,
     packets: AtomicU64,
-    octets: AtomicU64,
+    bytes: AtomicU64,
 }
 
 /// A rule's counters at one moment.
@@ -24,8 +24,8 @@ pub struct Count {
     pub evaluations: u64,
     /// Packets that it decided about.
     pub packets: u64,
-    /// Octets in these, from the IP header on.
-    pub octets: u64,
+    /// Bytes in these, from the IP header on.
+    pub bytes: u64,
 }
 
 impl Tally {
@@ -42,7 +42,7 @@ impl Tally {
         let count = |c: &Counters| Count {
             evaluations: load(&c.evaluations),
             packets: load(&c.packets),
-            octets: load(&c.octets),
+            bytes: load(&c.bytes),
         };
         self.rules.iter().map(count).collect()
     }
@@ -67,7 +67,7 @@ impl Tally {
             let Some(counters) = place.and_then(|place| self.rules.get(place)) else { continue };
             add(&counters.evaluations, before.evaluations.load(Ordering::Relaxed));
             add(&counters.packets, before.packets.load(Ordering::Relaxed));
-            add(&counters.octets, before.octets.load(Ordering::Relaxed));
+            add(&counters.bytes, before.bytes.load(Ordering::Relaxed));
         }
     }
 
@@ -77,11 +77,11 @@ impl Tally {
         }
     }
 
-    pub(super) fn count_packet(&self, rule: Option<usize>, octets: u16) {
+    pub(super) fn count_packet(&self, rule: Option<usize>, bytes: u16) {
         match rule.and_then(|rule| self.rules.get(rule)) {
             Some(counters) => {
                 add(&counters.packets, 1);
-                add(&counters.octets, octets.into());
+                add(&counters.bytes, bytes.into());
             }
             None => add(&self.unmatched, 1),
         }

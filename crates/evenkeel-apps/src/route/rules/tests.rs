@@ -21,9 +21,9 @@ struct Made {
     to: IpAddr,
     protocol: u8,
     payload: Vec<u8>,
-    /// Offset in units of eight octets, and whether more follow.
+    /// Offset in units of eight bytes, and whether more follow.
     piece: Option<(u16, bool)>,
-    /// Next-header values of IPv6 extension headers of eight octets.
+    /// Next-header values of IPv6 extension headers of eight bytes.
     extensions: Vec<u8>,
 }
 
@@ -272,7 +272,7 @@ fn extension_headers_are_walked() {
     packet.extensions = vec![60; 9];
     assert_eq!(decide("", &packet), Action::Drop, "no honest packet has so many");
     packet.extensions = vec![51];
-    assert_eq!(decide(rule, &packet), Action::Drop, "of an authentication header, zero says eight octets");
+    assert_eq!(decide(rule, &packet), Action::Drop, "of an authentication header, zero says eight bytes");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn counters_of_rules() {
     set.decide(&udp("1.1.1.1", 1, "2.2.2.2", 2).bytes(), 0, &tally);
     set.decide(&tcp("1.1.1.1", "2.2.2.2", 2, 0).bytes(), 0, &tally);
     set.decide(&[0x45], 0, &tally);
-    let counts: Vec<_> = tally.counts().iter().map(|c| (c.evaluations, c.packets, c.octets)).collect();
+    let counts: Vec<_> = tally.counts().iter().map(|c| (c.evaluations, c.packets, c.bytes)).collect();
     assert_eq!(counts, [(2, 0, 0), (2, 1, 40), (1, 1, 28)]);
     assert_eq!((tally.malformed(), tally.unmatched()), (1, 0));
 
@@ -340,13 +340,16 @@ fn what_is_wrong_is_said_with_its_place() {
 #[test]
 fn rules_are_printed_as_understood() {
     let text = "web = \"{ http 443 }\"\ntable <bad> const { 10.1.2.3/8, ! 10.1.0.0/16 fd00::/8 }\n\
-        block log quick on eth0 inet proto tcp from !<bad> to { 10.0.0.1 <bad> } port $web flags S/SA label \"x y\"\n\
-        pass in proto icmp6 icmp6-type { echoreq, toobig code 0 } no state\nblock return fragment less 100 greater 2\npass";
+        block log quick on eth0 inet proto tcp from !<bad> to { 10.0.0.1 <bad> } port $web flags S/SA label \
+        \"x y\"\n\
+        pass in proto icmp6 icmp6-type { echoreq, toobig code 0 } no state\nblock return fragment less 100 \
+        greater 2\npass";
     let shown = rules(text).to_string();
     assert_eq!(
         shown,
         "table <bad> { !10.1.0.0/16, 10.0.0.0/8, fd00::/8 }\n\
-         block drop in log quick on eth0 inet proto tcp from !<bad> to { 10.0.0.1, <bad> } port { 80, 443 } flags S/SA label \"x y\"\n\
+         block drop in log quick on eth0 inet proto tcp from !<bad> to { 10.0.0.1, <bad> } port { 80, 443 } \
+         flags S/SA label \"x y\"\n\
          pass in proto icmp6 all icmp6-type { 128, 2 code 0 }\n\
          block return in all fragment less 100 greater 2\n\
          pass in all\n"
@@ -354,7 +357,7 @@ fn rules_are_printed_as_understood() {
     assert_eq!(rules(&shown).to_string(), shown);
 }
 
-// --- Any rules, any octets ---
+// --- Any rules, any bytes ---
 
 fn prefix() -> impl Strategy<Value = Prefix> {
     prop_oneof![
@@ -487,7 +490,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_decided_about(set in any_set(), packet in proptest::collection::vec(any::<u8>(), 0..120), six: bool) {
+    fn any_bytes_are_decided_about(set in any_set(), packet in proptest::collection::vec(any::<u8>(), 0..120), six: bool) {
         let mut packet = packet;
         if let Some(first) = packet.first_mut() {
             *first = if six { 0x60 } else { 0x45 };

@@ -16,7 +16,7 @@ use crate::route::text_error::TextError;
 pub(super) struct Token<'s> {
     pub(super) kind: Kind,
     pub(super) text: &'s str,
-    /// In octets from the beginning of the file.
+    /// In bytes from the beginning of the file.
     pub(super) at: usize,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn unreadable(file: &str, text: &str, at: usize) -> TextError {
     TextError::at(file, text, at, what)
 }
 
-/// The tokens of `text`, which begins at octet `base` of the file; or where there is none.
+/// The tokens of `text`, which begins at byte `base` of the file; or where there is none.
 pub(super) fn lex(text: &str, base: usize) -> Result<Vec<Token<'_>>, usize> {
     let mut input = LocatingSlice::new(text);
     let mut tokens = Vec::new();

@@ -72,7 +72,7 @@ fn describe(architecture: &str, flooded: &Flooded) -> String {
     for rule in &last.rules {
         text.push_str(&format!("  {:>12}  {}\n", rule.packets, rule.rule));
     }
-    for drop in &last.books.drops {
+    for drop in &last.counters.drops {
         text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
     }
     text

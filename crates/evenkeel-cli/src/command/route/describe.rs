@@ -47,9 +47,9 @@ fn line(now: &Routed, before: Option<&Routed>) -> String {
         "{:>8} s  forwarded {}/s, dropped {}/s, {} waiting, {} % idle",
         three_digits(now.seconds),
         rate(|r| r.forwarded),
-        rate(|r| r.books.dropped()),
-        count(now.links.iter().map(|link| link.queued).sum::<u64>() + now.books.queued),
-        percent(now.books.cpu.idle),
+        rate(|r| r.counters.dropped()),
+        count(now.links.iter().map(|link| link.queued).sum::<u64>() + now.counters.queued),
+        percent(now.counters.cpu.idle),
     );
     for link in &now.links {
         let of = |routed: Option<&Routed>| {
@@ -101,14 +101,14 @@ pub(super) fn whole(routed: &Routed) -> String {
     for link in &routed.links {
         text.push_str(&link_line(link, width));
     }
-    for CoreReport { core, books } in &routed.cores {
-        let (forwarded, idle) = (count(books.forwarded), percent(books.cpu.idle));
+    for CoreReport { core, counters } in &routed.cores {
+        let (forwarded, idle) = (count(counters.forwarded), percent(counters.cpu.idle));
         text.push_str(&format!("  core {core}  {forwarded} forwarded, {idle} % idle\n"));
     }
     if let Some(screening) = &routed.screening {
         text.push_str(&screening_lines(screening));
     }
-    for drop in &routed.books.drops {
+    for drop in &routed.counters.drops {
         text.push_str(&format!("  dropped {} at {}: {}\n", count(drop.frames), drop.place, drop.reason));
     }
     if let Some(kernel) = &routed.kernel {
@@ -137,7 +137,7 @@ fn link_line(link: &LinkReport, width: usize) -> String {
         count(link.transmitted.saturating_sub(link.refused))
     );
     for (frames, what) in [
-        (link.shed, "shed by its receive ring"),
+        (link.missed, "shed by its receive ring"),
         (link.output_full, "dropped by its output queue"),
         (link.refused, "not taken by the device"),
     ] {

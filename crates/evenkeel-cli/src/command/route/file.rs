@@ -25,7 +25,7 @@ pub(crate) struct Given {
     pub(crate) option: String,
     /// Its value; none for a switch.
     pub(crate) value: Option<String>,
-    /// Where the value stands, in octets.
+    /// Where the value stands, in bytes.
     pub(crate) at: usize,
     /// Where the name stands.
     key_at: usize,
@@ -65,7 +65,7 @@ impl File {
         self.given.iter().map(argument)
     }
 
-    /// An error at an octet of the file.
+    /// An error at an byte of the file.
     pub(crate) fn error_at(&self, at: usize, what: impl AsRef<str>) -> TextError {
         TextError::at(&self.name, &self.text, at, what.as_ref())
     }

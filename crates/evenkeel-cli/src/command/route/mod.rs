@@ -12,11 +12,11 @@ use std::time::Duration;
 use clap::{Args, CommandFactory as _, Parser as _, ValueEnum};
 use evenkeel::core::host::{Config, Transmit};
 use evenkeel_apps::monitor::Inside;
+use evenkeel_apps::route::active_rules::Text;
 use evenkeel_apps::route::error::RouterError;
 use evenkeel_apps::route::plan::{Link, StaticNeighbor, StaticRoute};
 use evenkeel_apps::route::report::Routed;
 use evenkeel_apps::route::router::{Changing, Router};
-use evenkeel_apps::route::rulebook::Text;
 use evenkeel_apps::route::running;
 use evenkeel_apps::route::tables::{Unusable, Written};
 use evenkeel_apps::route::text::read_text;
@@ -113,7 +113,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.pcapng")]
     log: Option<PathBuf>,
     /// Write frames that come or go by any link to a pcapng file; what the disk cannot take is discarded and
-    /// counted, and holds nobody up. Of each frame `snaplen` octets, of all frames those that `filter` says,
+    /// counted, and holds nobody up. Of each frame `snaplen` bytes, of all frames those that `filter` says,
     /// in the language of tcpdump. Not with several --cores.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
     capture: Option<Inside>,
@@ -190,7 +190,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         terminal::print(&describe::whole(&routed))?;
     }
-    if routed.books.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+    if routed.counters.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
 }
 
 /// The arguments with those of the configuration file before them, and that file.

@@ -31,13 +31,13 @@ use crate::{address, quantity, terminal};
 /// TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-What comes back goes to standard output, and the report to standard error; with --octets or --json, or with --output FILE, the report goes to standard
+What comes back goes to standard output, and the report to standard error; with --bytes or --json, or with --output FILE, the report goes to standard
 output. Made-up bytes are compared with those that come back.
 
 On cable an evenkeel host at the other end gives back all it gets, or with --sink takes it only.
 
 Examples:
-  evenkeel send cable --octets 1G
+  evenkeel send cable --bytes 1G
   echo hello | evenkeel send cable
 as root, in two terminals:
   nc -l 9000 > got
@@ -52,12 +52,12 @@ pub(crate) struct Arguments {
     #[arg(value_name = "LINK")]
     link: LinkSpec,
     /// What to send; `-` for standard input [default: standard input].
-    #[arg(value_name = "FILE", conflicts_with = "octets")]
+    #[arg(value_name = "FILE", conflicts_with = "bytes")]
     file: Option<PathBuf>,
     /// Send so many made-up bytes, such as 1000, 64k or 1G; the same for the same --seed.
-    #[arg(long, value_name = "N", value_parser = quantity::count)]
-    octets: Option<u64>,
-    /// Where what comes back is written; `-` for standard output [default: standard output; with --octets or
+    #[arg(long, alias = "octets", value_name = "N", value_parser = quantity::count)]
+    bytes: Option<u64>,
+    /// Where what comes back is written; `-` for standard output [default: standard output; with --bytes or
     /// --json it is only counted].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -73,7 +73,8 @@ pub(crate) struct Arguments {
     /// Router for everything that is not on the link.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Option<IpAddress>,
-    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09 [default: own].
+    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09
+    /// [default: own].
     #[arg(long, value_name = "ADDRESS")]
     mac: Option<Address>,
     /// On a cable: the other end takes what it gets and gives nothing back.
@@ -156,13 +157,13 @@ impl Arguments {
     }
 
     fn reads_stdin(&self) -> bool {
-        self.octets.is_none() && self.file.as_deref().is_none_or(|file| file == Path::new("-"))
+        self.bytes.is_none() && self.file.as_deref().is_none_or(|file| file == Path::new("-"))
     }
 
     fn writes_to_stdout(&self) -> bool {
         match self.output.as_deref() {
             Some(file) => file == Path::new("-"),
-            None => self.octets.is_none() && !self.json,
+            None => self.bytes.is_none() && !self.json,
         }
     }
 
@@ -214,8 +215,8 @@ impl Arguments {
     }
 
     fn source(&self, outside: &Outside) -> Result<Source, Failure> {
-        if let Some(octets) = self.octets {
-            return Ok(Source::Pattern { pattern: Pattern::new(self.seed), octets });
+        if let Some(bytes) = self.bytes {
+            return Ok(Source::Pattern { pattern: Pattern::new(self.seed), bytes });
         }
         let from: Box<dyn Read + Send> = match &self.file {
             Some(file) if file != Path::new("-") => Box::new(
@@ -266,8 +267,8 @@ impl Arguments {
         if let Some(error) = &sent.error {
             return Err(Failure::machine(self.to, error));
         }
-        let server = sent.server.as_ref().is_none_or(|server| server.books.conserved);
-        if !(sent.books.conserved && server) {
+        let server = sent.server.as_ref().is_none_or(|server| server.counters.conserved);
+        if !(sent.counters.conserved && server) {
             return Err(Failure::unbalanced());
         }
         crate::command::capture::judge(sent.capture.as_ref())?;
@@ -279,8 +280,8 @@ impl Arguments {
 }
 
 const fn moved(sent: &Sent) -> Moved {
-    let Sent { seconds, octets_in, octets_out, .. } = *sent;
-    Moved { seconds, octets_in, octets_out }
+    let Sent { seconds, bytes_in, bytes_out, .. } = *sent;
+    Moved { seconds, bytes_in, bytes_out }
 }
 
 /// One line of how it goes.
@@ -302,11 +303,11 @@ fn describe(sent: &Sent) -> String {
     let all = show::moved(moved(sent), Moved::default());
     let mut text = format!("{}\n", line(sent, &all));
     match sent.as_sent {
-        Some(true) if sent.octets_in > 0 => text.push_str("  what came back is what was sent\n"),
+        Some(true) if sent.bytes_in > 0 => text.push_str("  what came back is what was sent\n"),
         Some(false) => text.push_str("  something else came back than was sent\n"),
         _ => {}
     }
-    text.push_str(&(show::segments(&sent.tcp) + &show::drops(&sent.books)));
+    text.push_str(&(show::segments(&sent.tcp) + &show::drops(&sent.counters)));
     if let Some(connection) = &sent.connection {
         text.push_str(&show::connection(connection));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::tcp::ListenerConfig;
-use evenkeel_apps::books::Books;
+use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
 use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
 use evenkeel_apps::site::{Limits, Site};
@@ -214,16 +214,16 @@ fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
     }
     Failure::of_device(served.device_failed.as_ref())?;
     let clients = served.streams().and_then(|streams| streams.clients.as_ref());
-    if !(served.books.conserved && clients.is_none_or(|clients| clients.books.conserved)) {
+    if !(served.counters.conserved && clients.is_none_or(|clients| clients.counters.conserved)) {
         return Err(Failure::unbalanced());
     }
     crate::command::capture::judge(served.capture.as_ref())
 }
 
 fn moved(served: &Served) -> Moved {
-    let (octets_in, octets_out) =
-        served.streams().map_or((0, 0), |streams| (streams.octets_in, streams.octets_out));
-    Moved { seconds: served.seconds, octets_in, octets_out }
+    let (bytes_in, bytes_out) =
+        served.streams().map_or((0, 0), |streams| (streams.bytes_in, streams.bytes_out));
+    Moved { seconds: served.seconds, bytes_in, bytes_out }
 }
 
 /// One line of how it goes.
@@ -246,13 +246,13 @@ fn line(served: &Served, moved: &str) -> String {
         parts.extend([part, moved.to_owned()]);
     }
     if served.datagrams.is_some() {
-        let Books { received, consumed, .. } = &served.books;
+        let HostCounters { received, consumed, .. } = &served.counters;
         parts.push(format!(
             "{received} frames received, {consumed} for the host itself, {} dropped",
-            served.books.dropped()
+            served.counters.dropped()
         ));
     }
-    parts.push(format!("{} % idle", percent(served.books.cpu.idle)));
+    parts.push(format!("{} % idle", percent(served.counters.cpu.idle)));
     format!("{:>8} s  {}", three_digits(served.seconds), parts.join("; "))
 }
 
@@ -263,7 +263,7 @@ fn describe(served: &Served) -> String {
     if let Some(streams) = served.streams() {
         text.push_str(&show::segments(&streams.tcp));
     }
-    text.push_str(&show::drops(&served.books));
+    text.push_str(&show::drops(&served.counters));
     for connection in served.streams().iter().flat_map(|streams| &streams.connections) {
         text.push_str(&show::connection(connection));
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::core::tcp::counters::Counter;
-use evenkeel_apps::books::{Books, Drop};
+use evenkeel_apps::counters::{Drop, HostCounters};
 use evenkeel_apps::quantity::{count, si, three_digits};
 use evenkeel_apps::stream::{ConnectionReport, TcpReport};
 
@@ -44,9 +44,9 @@ pub(super) fn segments(tcp: &TcpReport) -> String {
 }
 
 /// One line for each reason of drops.
-pub(super) fn drops(books: &Books) -> String {
+pub(super) fn drops(counters: &HostCounters) -> String {
     let line = |drop: &Drop| format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason);
-    books.drops.iter().map(line).collect()
+    counters.drops.iter().map(line).collect()
 }
 
 /// A connection on two lines, as `ss -ti` shows it.
@@ -67,7 +67,7 @@ pub(super) fn connection(connection: &ConnectionReport) -> String {
         text.push_str(&format!(" ssthresh:{ssthresh}"));
     }
     text.push_str(&format!(" snd_wnd:{} rcv_wnd:{}", c.send_window, c.receive_window));
-    text.push_str(&format!(" out:{} in:{} retrans:{}", c.octets_out, c.octets_in, c.retransmits));
+    text.push_str(&format!(" out:{} in:{} retrans:{}", c.bytes_out, c.bytes_in, c.retransmits));
     for (times, what) in
         [(c.timeouts, "timeouts"), (c.out_of_order, "ofo"), (c.duplicates, "dup"), (c.drops, "drops")]
     {
@@ -89,8 +89,8 @@ pub(super) fn connection(connection: &ConnectionReport) -> String {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moved {
     pub(super) seconds: f64,
-    pub(super) octets_in: u64,
-    pub(super) octets_out: u64,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
 }
 
 impl Moved {
@@ -101,18 +101,18 @@ impl Moved {
         let rate = |now: u64, then: u64| {
             if seconds > 0.0 { now.saturating_sub(then) as f64 / seconds } else { 0.0 }
         };
-        (rate(self.octets_in, before.octets_in), rate(self.octets_out, before.octets_out))
+        (rate(self.bytes_in, before.bytes_in), rate(self.bytes_out, before.bytes_out))
     }
 }
 
 /// `1.23 G bytes in (45.6 MB/s)`, and the same out; what was not moved is not mentioned.
 pub(super) fn moved(moved: Moved, before: Moved) -> String {
     let (rate_in, rate_out) = moved.rates(before);
-    let ways = [("in", moved.octets_in, rate_in), ("out", moved.octets_out, rate_out)];
+    let ways = [("in", moved.bytes_in, rate_in), ("out", moved.bytes_out, rate_out)];
     let parts = ways
         .into_iter()
-        .filter(|(_, octets, _)| *octets > 0)
-        .map(|(way, octets, rate)| format!("{} bytes {way} ({}B/s)", count(octets), si(rate)));
+        .filter(|(_, bytes, _)| *bytes > 0)
+        .map(|(way, bytes, rate)| format!("{} bytes {way} ({}B/s)", count(bytes), si(rate)));
     let parts: Vec<String> = parts.collect();
     if parts.is_empty() { "nothing in or out".to_owned() } else { parts.join(", ") }
 }

@@ -46,7 +46,7 @@ impl Net {
     fn forget_listener(&mut self, socket: SocketId, at: &ListenAt) {
         self.tcp.listeners.retain(|&other| other != socket);
         self.tcp.endpoint.unlisten(at);
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
     }
 
     pub(in crate::net) fn close_listener(&mut self, socket: SocketId, listener: &Listener, now: Instant) {
@@ -65,7 +65,7 @@ impl Net {
         let Some(Descriptor::Listener(listener)) = self.descriptor(listener) else { return None };
         let at = listener.at;
         let id = self.tcp.endpoint.accept(&at)?;
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
         let peer = self.tcp.endpoint.tuple(id)?.remote;
         self.work.add(Work::Deliver);
         Some((self.open_stream(id, owner), peer))
@@ -90,7 +90,7 @@ impl Net {
         let (address, mss, interface) =
             self.stack.open_to(local.0, &to.addr, now).map_err(ConnectError::from)?;
         // Without them no segment of the peer's would ever find room.
-        self.promise_segments().map_err(|_| ConnectError::Full)?;
+        self.reserve_segments().map_err(|_| ConnectError::Full)?;
         let tuple = FourTuple::new(IpEndpoint::new(address, local.1), to);
         let opened = match first {
             Some(data) => self.tcp.endpoint.connect_with(tuple, mss, data, now),
@@ -102,7 +102,7 @@ impl Net {
             endpoint::ConnectError::Full => ConnectError::Full,
         })?;
         self.tcp.endpoint.set_lane(id, interface.lane());
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
         Ok((self.open_stream(id, owner), taken))
     }
 
@@ -125,14 +125,14 @@ impl Net {
         now: Instant,
     ) -> Result<usize, Unavailable> {
         let id = self.stream(socket).ok_or(Unavailable::Closed)?;
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
         self.work.add(Work::Deliver);
         self.tcp.endpoint.read(id, to, now)
     }
 
     pub(crate) fn write_stream(&mut self, socket: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
         let id = self.stream(socket).ok_or(Unavailable::Closed)?;
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
         self.tcp.endpoint.write(id, data)
     }
 
@@ -156,7 +156,7 @@ impl Net {
         call: impl FnOnce(&mut Endpoint, Id) -> R,
     ) -> Result<R, NotConnected> {
         let id = self.stream(socket).ok_or(NotConnected)?;
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
         Ok(call(&mut self.tcp.endpoint, id))
     }
 
@@ -174,11 +174,12 @@ impl Net {
         self.with_stream(socket, |endpoint, id| endpoint.set(id, option, now)).flatten()
     }
 
-    /// The connection goes on without its socket until both sides have said all, or for good if it is aborted.
+    /// The connection goes on without its socket until both sides have said all, or for good if it is
+    /// aborted.
     pub(in crate::net) fn close_stream(&mut self, id: Id, now: Instant) {
         self.tcp.change_holder(id, |holder| holder.socket = None);
         self.tcp.endpoint.close(id, now);
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
     }
 
     pub(crate) fn abort_stream(&mut self, socket: SocketId, now: Instant) -> Result<(), NotConnected> {
@@ -216,7 +217,8 @@ impl Net {
 
     // --- Events ---
 
-    /// The event queue of a process, opened if there is none. It has room for every descriptor once, so it needs no limit of its own.
+    /// The event queue of a process, opened if there is none. It has room for every descriptor once, so it
+    /// needs no limit of its own.
     pub(crate) fn open_events(&mut self, owner: ProcessId) -> SocketId {
         self.ready.events_of(owner).unwrap_or_else(|| {
             let events = self.install_descriptor(Descriptor::Events(owner));

@@ -1,17 +1,20 @@
 //! Channels of TCP, and asynchronous protocol processing (Druschel and Banga, OSDI 1996, section 3.4).
 //!
-//! Under the lazy architectures segments wait in channels until the process that they are for processes them: not in its receive calls, because the
-//! sender waits for acknowledgments, but whenever the scheduler would run it, at its priority and on its bill. A process that uses too much of the
-//! processor falls behind, its channels fill up, and the excess dies there.
+//! Under the lazy architectures segments wait in channels until the process that they are for processes them:
+//! not in its receive calls, because the sender waits for acknowledgments, but whenever the scheduler would
+//! run it, at its priority and on its bill. A process that uses too much of the processor falls behind, its
+//! channels fill up, and the excess dies there.
 //!
-//! A listener has two channels. SYNs have one of their own, which is left alone while the listener can take no more connections: a flood of them then ends
-//! there. Whatever else comes for its port (the last ACK of a handshake) has the other. A connection has a channel while segments wait for it; with an
-//! adaptor that demultiplexes, from when it has a socket until it ends, if the adaptor has one to spare, or else its listener's. All connections in
-//! TIME-WAIT have one channel together: they are nobody's any more, so the daemon for control traffic minds it. An adaptor does not know them, and has what
-//! comes for them go where other segments for nobody go: to the listener of the port, or else to that daemon.
+//! A listener has two channels. SYNs have one of their own, which is left alone while the listener can take
+//! no more connections: a flood of them then ends there. Whatever else comes for its port (the last ACK of a
+//! handshake) has the other. A connection has a channel while segments wait for it; with an adaptor that
+//! demultiplexes, from when it has a socket until it ends, if the adaptor has one to spare, or else its
+//! listener's. All connections in TIME-WAIT have one channel together: they are nobody's any more, so the
+//! daemon for control traffic minds it. An adaptor does not know them, and has what comes for them go where
+//! other segments for nobody go: to the listener of the port, or else to that daemon.
 
 use super::super::state::Net;
-use super::state::{Holder, Processing, Spare};
+use super::state::{FreeList, Holder, Processing};
 use crate::channel::{Channel, SegmentKind};
 use crate::config::{CHANNEL_SHARE, Config};
 use crate::demux::{Binding, Change};
@@ -21,7 +24,7 @@ use crate::poll::{Gate, Sources};
 use crate::socket::{Descriptor, ListenError};
 use crate::stack::Received;
 use crate::tcp::FourTuple;
-use crate::tcp::endpoint::{ListenAt, Whose};
+use crate::tcp::endpoint::{ListenAt, Match};
 use crate::tcp::table::Id;
 use crate::time::Instant;
 
@@ -50,7 +53,7 @@ impl Net {
         if !self.plan.is_lazy() {
             return Ok(());
         }
-        self.promise_segments().map_err(ListenError::NoMemory)?;
+        self.reserve_segments().map_err(ListenError::NoMemory)?;
         let ListenAt { address, port } = at;
         let syns = self
             .open_segment_channel(Binding::Tcp { address, port, opens: true }, SegmentKind::Syns(socket))?;
@@ -76,8 +79,8 @@ impl Net {
         let id = self.open_channel(binding).map_err(ListenError::from)?;
         if let Some(channel) = self.channel_mut(id) {
             channel.feed = Some(feed);
-            // TCP's senders are paced by windows. The excess of those who are not ends in the channel, and is no reason to hold back what
-            // shares a ring with it.
+            // TCP's senders are paced by windows. The excess of those who are not ends in the channel, and is
+            // no reason to hold back what shares a ring with it.
             channel.gate = Gate::open();
         }
         self.arm_feed(id);
@@ -87,7 +90,7 @@ impl Net {
     /// From now on the first segment in a channel on an adaptor interrupts. If there is one already, it has.
     pub(in crate::net) fn arm_feed(&mut self, id: ChannelId) {
         if self.channel_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
-            self.rung.push_back(id);
+            self.pending_interrupts.push_back(id);
         }
     }
 
@@ -96,12 +99,13 @@ impl Net {
         self.plan.is_lazy() && (!self.plan.is_on_interface() || self.links.has_host_channels())
     }
 
-    /// The buffers of all channels of connections, and of those in TIME-WAIT, promised when the first socket needs them.
-    pub(super) fn promise_segments(&mut self) -> Result<(), PoolLimit> {
-        if self.fills_channels() { self.promise_channels_of_connections() } else { Ok(()) }
+    /// The buffers of all channels of connections, and of those in TIME-WAIT, promised when the first socket
+    /// needs them.
+    pub(super) fn reserve_segments(&mut self) -> Result<(), PoolLimit> {
+        if self.fills_channels() { self.reserve_channels_of_connections() } else { Ok(()) }
     }
 
-    pub(in crate::net) fn promise_channels_of_connections(&mut self) -> Result<(), PoolLimit> {
+    pub(in crate::net) fn reserve_channels_of_connections(&mut self) -> Result<(), PoolLimit> {
         if self.tcp.spare.time_wait.is_some() {
             return Ok(());
         }
@@ -116,8 +120,8 @@ impl Net {
         Ok(())
     }
 
-    /// A ring for a connection on each adaptor that demultiplexes, if there are any to spare, and if its segments leave by one of these. Without one they
-    /// come by its listener's.
+    /// A ring for a connection on each adaptor that demultiplexes, if there are any to spare, and if its
+    /// segments leave by one of these. Without one they come by its listener's.
     pub(super) fn open_connection_ring(&mut self, id: Id) {
         if !self.links.has_demultiplexer()
             || self.tcp.holder(id).is_none_or(|holder| holder.channel.is_some())
@@ -148,8 +152,8 @@ impl Net {
         self.arm_feed(channel);
     }
 
-    /// A connection has ended, or goes on in TIME-WAIT, where it has no channel. If it had one on an adaptor, that is another's now. What is left in it is
-    /// processed like any other segment.
+    /// A connection has ended, or goes on in TIME-WAIT, where it has no channel. If it had one on an adaptor,
+    /// that is another's now. What is left in it is processed like any other segment.
     pub(super) fn release_ring(&mut self, id: Id, tuple: FourTuple) {
         let Some(channel) = self.tcp.holder(id).and_then(|holder| holder.channel) else { return };
         if !self.channel(channel).is_some_and(Channel::has_rings) {
@@ -160,7 +164,8 @@ impl Net {
         self.tcp.spare.ringed.push(channel);
     }
 
-    /// The channel of a segment: its connection's, that of all connections in TIME-WAIT, or where the demultiplexing table says that others go.
+    /// The channel of a segment: its connection's, that of all connections in TIME-WAIT, or where the
+    /// demultiplexing table says that others go.
     pub(in crate::net) fn segment_channel(
         &mut self,
         tuple: &FourTuple,
@@ -168,9 +173,9 @@ impl Net {
         otherwise: Option<ChannelId>,
     ) -> Option<ChannelId> {
         let id = match self.tcp.endpoint.whose(tuple, opens) {
-            Whose::Connection(id) => id,
-            Whose::TimeWait => return self.tcp.spare.time_wait,
-            Whose::Nobodys => return otherwise,
+            Match::Connection(id) => id,
+            Match::TimeWait => return self.tcp.spare.time_wait,
+            Match::None => return otherwise,
         };
         let holder = match self.tcp.holder(id) {
             Some(holder) => holder,
@@ -192,8 +197,9 @@ impl Net {
         Some(channel)
     }
 
-    /// There are about as many as there are buffers for: all that have a connection hold something. How much one may hold, [`Net::segments_held_max`] says each
-    /// time: a window is many more frames than a queue of datagrams needs.
+    /// There are about as many as there are buffers for: all that have a connection hold something. How much
+    /// one may hold, [`Net::segments_held_max`] says each time: a window is many more frames than a queue of
+    /// datagrams needs.
     fn make_channel(&mut self) -> ChannelId {
         let id = self.free_channel_id();
         self.put_channel(id, Channel::growing(self.held_max(), 0));
@@ -212,10 +218,11 @@ impl Net {
 
     /// Segments that a channel of a connection may hold.
     ///
-    /// They share their buffers: each may have half of those that are free, so that one can take a whole window, and when several are flooded there is room left for others ("Dynamic
-    /// queue length thresholds for shared-memory packet switches", Choudhury and Hahne, 1998).
+    /// They share their buffers: each may have half of those that are free, so that one can take a whole
+    /// window, and when several are flooded there is room left for others ("Dynamic queue length thresholds
+    /// for shared-memory packet switches", Choudhury and Hahne, 1998).
     pub(in crate::net) fn segments_held_max(&self) -> usize {
-        let Spare { promised, queued, .. } = &self.tcp.spare;
+        let FreeList { promised, queued, .. } = &self.tcp.spare;
         promised.saturating_sub(*queued).div_ceil(CHANNEL_SHARE)
     }
 
@@ -247,7 +254,8 @@ impl Net {
         self.tcp.called.push(process);
     }
 
-    /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that has ended, the daemon for control traffic minds.
+    /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that
+    /// has ended, the daemon for control traffic minds.
     fn process_for(&mut self, feed: SegmentKind) -> ProcessId {
         let process = match feed {
             SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
@@ -256,11 +264,11 @@ impl Net {
             SegmentKind::Connection(id) => self.tcp.holder(id).and_then(|holder| holder.process),
             SegmentKind::TimeWait => None,
         };
-        process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.caretaker())
+        process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.orphan_owner())
     }
 
     /// There always is one under the lazy architectures, which alone have channels.
-    fn caretaker(&self) -> ProcessId {
+    fn orphan_owner(&self) -> ProcessId {
         self.control_channel.and_then(|channel| self.daemon(channel)).unwrap_or(ProcessId(0))
     }
 
@@ -303,7 +311,8 @@ impl Net {
         matches!(self.descriptor(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
     }
 
-    /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for its next connection.
+    /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for
+    /// its next connection.
     fn settle_channel(&mut self, id: ChannelId) {
         let Some(channel) = self.channel_mut(id) else { return };
         channel.listed = false;
@@ -365,9 +374,9 @@ impl Net {
         let left = core::mem::take(&mut self.processing_of(process).active);
         self.processing_of(process).ended = true;
         if !left.is_empty() {
-            let caretaker = self.caretaker();
-            self.processing_of(caretaker).active.extend(left);
-            self.tcp.called.push(caretaker);
+            let orphan_owner = self.orphan_owner();
+            self.processing_of(orphan_owner).active.extend(left);
+            self.tcp.called.push(orphan_owner);
         }
     }
 }

@@ -29,12 +29,12 @@ impl Net {
             mss: self.stack.mss_by(packet.interface, &packet.source),
             lane: packet.interface.lane(),
         };
-        let octets = packet.octets();
-        if opens(&octets) {
+        let bytes = packet.bytes();
+        if opens(&bytes) {
             self.work.add(Work::Open);
         }
-        let fate = self.tcp.endpoint.input_expected(expected, &octets, &of, now);
-        self.tcp.stirred = true;
+        let fate = self.tcp.endpoint.input_expected(expected, &bytes, &of, now);
+        self.tcp.pending = true;
         match fate {
             Fate::Data => packet.deliver(&mut self.ledger, &mut self.pool),
             Fate::Control => packet.consume(&mut self.ledger, &mut self.pool),
@@ -45,7 +45,7 @@ impl Net {
     /// What ICMP says of a segment of ours.
     pub(in crate::net) fn input_icmp_error(&mut self, error: IcmpError, now: Instant) {
         let IcmpError { quote: Quote { tuple, seq }, kind } = error;
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
         match kind {
             IcmpErrorKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
             IcmpErrorKind::TooBig { mtu } => {
@@ -57,7 +57,8 @@ impl Net {
         }
     }
 
-    /// Whether the socket that a segment is for has no room for more: what the control experiment of early demultiplexing goes by.
+    /// Whether the socket that a segment is for has no room for more: what the control experiment of early
+    /// demultiplexing goes by.
     pub(in crate::net) fn is_segment_unwelcome(&self, tuple: &FourTuple, opens: bool) -> bool {
         let endpoint = &self.tcp.endpoint;
         if let Some(connection) = endpoint.find(tuple).and_then(|id| endpoint.connection(id)) {
@@ -66,17 +67,18 @@ impl Net {
         opens && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
     }
 
-    /// Whether TCP has segments left to send that the last unit had no time for, or whose interface has room by now.
+    /// Whether TCP has segments left to send that the last unit had no time for, or whose interface has room
+    /// by now.
     pub(crate) fn has_segments_to_send(&self) -> bool {
-        self.tcp.stirred && self.tcp.held == 0 && {
+        self.tcp.pending && self.tcp.held == 0 && {
             let OutputRoom { full, pkts } = self.links.output_room();
             pkts > 0 && self.tcp.endpoint.may_transmit(full)
         }
     }
 
     /// Programs hear of whatever TCP was told in this unit. To be called at the end of every unit.
-    pub(crate) fn tell_programs(&mut self) {
-        if !self.tcp.stirred {
+    pub(crate) fn notify_programs(&mut self) {
+        if !self.tcp.pending {
             return;
         }
         while let Some(event) = self.tcp.endpoint.poll_event() {
@@ -88,13 +90,14 @@ impl Net {
         self.resume_listeners();
     }
 
-    /// Segments leave that follow from this unit. To be called at the end of every unit, or of a later one if they are [held](Self::hold_segments).
+    /// Segments leave that follow from this unit. To be called at the end of every unit, or of a later one if
+    /// they are [held](Self::hold_segments).
     pub(crate) fn send_tcp(&mut self, now: Instant) {
-        if !self.tcp.stirred {
+        if !self.tcp.pending {
             return;
         }
         self.tcp.held = 0;
-        self.tcp.stirred = !self.send_segments(now);
+        self.tcp.pending = !self.send_segments(now);
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
@@ -102,7 +105,8 @@ impl Net {
         self.deadlines.set(Deadline::Tcp, deadline);
     }
 
-    /// What there is to send waits for one more unit, [`UNITS_HELD_MAX`] at most: it may leave together with what a program has to say to it.
+    /// What there is to send waits for one more unit, [`UNITS_HELD_MAX`] at most: it may leave together with
+    /// what a program has to say to it.
     pub(crate) const fn hold_segments(&mut self) {
         self.tcp.held += 1;
     }
@@ -116,7 +120,8 @@ impl Net {
         self.tcp.held < UNITS_HELD_MAX
     }
 
-    /// Sends what there is to send by interfaces that have room; says whether that was all. TCP has its segments until they are acknowledged, so they can wait.
+    /// Sends what there is to send by interfaces that have room; says whether that was all. TCP has its
+    /// segments until they are acknowledged, so they can wait.
     fn send_segments(&mut self, now: Instant) -> bool {
         let mut left_pkts = 0;
         for _ in 0..SEGMENTS_PER_UNIT {
@@ -182,7 +187,7 @@ impl Net {
     /// is next.
     pub(in crate::net) fn advance_tcp(&mut self, now: Instant) {
         self.tcp.endpoint.advance(now);
-        self.tcp.stirred = true;
+        self.tcp.pending = true;
     }
 }
 
@@ -199,10 +204,10 @@ fn ready_for(readiness: Readiness) -> Ready {
 }
 
 /// Whether a segment wants a new connection: a SYN without an ACK.
-fn opens(octets: &[u8]) -> bool {
+fn opens(bytes: &[u8]) -> bool {
     /// Where the header has its flags, and two of them.
     const FLAGS: usize = 13;
     const SYN: u8 = 0x02;
     const ACK: u8 = 0x10;
-    octets.get(FLAGS).is_some_and(|&flags| flags & (SYN | ACK) == SYN)
+    bytes.get(FLAGS).is_some_and(|&flags| flags & (SYN | ACK) == SYN)
 }

@@ -21,8 +21,8 @@ impl Net {
 
     /// What TCP is to know of who demultiplexes. To be called when that has changed.
     ///
-    /// If the host does, a window is no larger than what a channel holds: all of it may come before the process has its turn, and what the peer
-    /// was told to send is not to be dropped.
+    /// If the host does, a window is no larger than what a channel holds: all of it may come before the
+    /// process has its turn, and what the peer was told to send is not to be dropped.
     pub(in crate::net) fn adapt_tcp(&mut self) {
         if self.links.has_demultiplexer() {
             self.tcp.endpoint.report_ends();

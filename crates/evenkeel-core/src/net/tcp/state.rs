@@ -16,7 +16,7 @@ pub(crate) struct Tcp {
     /// Sockets that listen. Few; the endpoint finds the one for a segment.
     pub(super) listeners: Vec<SocketId>,
     /// There may be segments to send, or something to tell.
-    pub(super) stirred: bool,
+    pub(super) pending: bool,
     /// For so many units they have waited for a program to have its turn.
     pub(super) held: u8,
     /// Of each process.
@@ -24,7 +24,7 @@ pub(crate) struct Tcp {
     /// Processes that have segments to process, and have to be told.
     pub(crate) called: Vec<ProcessId>,
     /// Channels of connections that hold nothing at the moment.
-    pub(super) spare: Spare,
+    pub(super) spare: FreeList,
 }
 
 /// Whose a connection is.
@@ -46,11 +46,11 @@ impl Tcp {
             endpoint: Endpoint::new(config.tcp.clone(), secret),
             holders: Vec::new(),
             listeners: Vec::new(),
-            stirred: false,
+            pending: false,
             held: 0,
             processing: Vec::new(),
             called: Vec::new(),
-            spare: Spare::default(),
+            spare: FreeList::default(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Tcp {
     }
 }
 
-/// A [`Holder`] in 20 octets: there may be very many.
+/// A [`Holder`] in 20 bytes: there may be very many.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored {
     id: Id,
@@ -127,7 +127,7 @@ pub(super) struct Processing {
 
 /// Channels that connections take when segments come for them, and give back empty.
 #[derive(Debug, Default)]
-pub(super) struct Spare {
+pub(super) struct FreeList {
     pub(super) channels: Vec<ChannelId>,
     /// Those that have rings on adaptors.
     pub(super) ringed: Vec<ChannelId>,

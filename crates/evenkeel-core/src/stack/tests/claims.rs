@@ -1,6 +1,7 @@
-//! New addresses are probed for and announced, and those who claim them too are noticed (RFC 5227, RFC 4861 7.2.6).
+//! New addresses are probed for and announced, and those who claim them too are noticed (RFC 5227, RFC 4861
+//! 7.2.6).
 
-use super::neighbors::{arp, octets};
+use super::neighbors::{arp, bytes};
 use super::*;
 use crate::stack::conflict::AddressConflict;
 use crate::wire::{ArpOperation, Ipv4Address};
@@ -26,7 +27,7 @@ fn ndp_of(frame: &[u8]) -> Option<(u8, [u8; 16], [u8; 16])> {
 #[test]
 fn a_new_address_is_probed_for_at_once_and_announced_twice() {
     let mut node = announcing();
-    let (mine, global) = (octets(v6(2)), octets(v6(2)));
+    let (mine, global) = (bytes(v6(2)), bytes(v6(2)));
     let first = node.sent();
     assert!(
         first.iter().filter_map(|frame| arp_of(frame)).eq([([0; 4], OURS)]),
@@ -90,7 +91,7 @@ fn an_address_in_use_is_defended_and_the_conflict_reported_every_ten_seconds_at_
 #[test]
 fn a_conflict_over_neighbour_discovery_is_reported_too() {
     let mut node = Node::quiet(2);
-    let ours = octets(v6(2));
+    let ours = bytes(v6(2));
     let advertisement = |from: u8| {
         let option = [2, 1, 2, 0, 0, 0, 0, from];
         let message = [&[136, 0, 0, 0, 0x20, 0, 0, 0], &ours[..], &option].concat();

@@ -11,7 +11,7 @@ fn request_v6(payload: &[u8]) -> Vec<u8> {
     icmp_bytes(Some(v6(2)), v6(1), [&[128, 0, 0, 0, 0x12, 0x34, 0, 1], payload].concat())
 }
 
-/// The IPv4 payload as fragments of `step` octets.
+/// The IPv4 payload as fragments of `step` bytes.
 pub(super) fn fragments_v4(protocol: u8, id: u16, payload: &[u8], step: usize) -> Vec<Vec<u8>> {
     let part = |(n, part): (usize, &[u8])| {
         let offset = n * step;
@@ -165,7 +165,8 @@ fn path_mtus_are_learnt_from_errors_about_our_packets_only() {
     assert_eq!(largest(&mut b, v4(1)), 1300);
     assert!(b.receive(&packet_v4(1, 1, 0, &[], &too_big(&four, 68))).is_none());
     assert_eq!(largest(&mut b, v4(1)), 572, "not below 576, in steps of eight");
-    // Over IPv6 there are no links that take less than 1280, so whoever says so is not believed at all (RFC 8201 4).
+    // Over IPv6 there are no links that take less than 1280, so whoever says so is not believed at all (RFC
+    // 8201 4).
     for (mtu, expected) in [(0, 1496), (1279, 1496), (1280, 1280)] {
         let head = [&[2, 0, 0, 0, 0, 0][..], &u16::to_be_bytes(mtu)].concat();
         let message = icmp_bytes(Some(v6(2)), v6(1), [&head, &six[..]].concat());

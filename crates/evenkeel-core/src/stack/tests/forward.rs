@@ -195,7 +195,8 @@ fn options_type_of_service_and_flow_label_are_left_as_they_are() {
         packet[16..20].copy_from_slice(&[203, 0, 113, 9]);
     });
     assert_eq!(through(&mut node, LAN, &frame)[0].1[14..], with_hop_limit(frame, 63)[14..]);
-    // Hop-by-hop options that no host would pass over: a router that was not told to look does not (RFC 8200 4).
+    // Hop-by-hop options that no host would pass over: a router that was not told to look does not (RFC 8200
+    // 4).
     let mut frame = udp_frame(v6(1), FAR_V6, b"x");
     frame.splice(54..54, [17, 0, 0xc2, 4, 1, 2, 3, 4]);
     frame[14..18].copy_from_slice(&[0x6b, 0x81, 0x23, 0x45]);
@@ -569,14 +570,14 @@ fn who_could_send_to_another_router_is_told_and_the_packet_goes_on() {
     let told = told(&sent);
     assert_eq!((told.by, told.to), (link_local_of(mac(ROUTER)).address().into(), v6(1)));
     assert_eq!((told.kind, told.code, told.word), (137, 0, 0));
-    let octets = |address: IpAddress| {
+    let bytes = |address: IpAddress| {
         let IpAddress::Ipv6(address) = address else { unreachable!("an IPv6 address") };
         address.octets()
     };
-    let target = octets(IpAddress::v6(0xfe80, 0, 0, 0, 0, 0, 0, 7));
+    let target = bytes(IpAddress::v6(0xfe80, 0, 0, 0, 0, 0, 0, 7));
     let options = [&[2, 1][..], &mac(7).0, &[4, 9, 0, 0, 0, 0, 0, 0]].concat();
-    // Sixty-nine octets, of which the option holds eight times eight.
-    assert_eq!(told.quote, [&target[..], &octets(FAR_V6), &options, &frame[14..14 + 64]].concat());
+    // Sixty-nine bytes, of which the option holds eight times eight.
+    assert_eq!(told.quote, [&target[..], &bytes(FAR_V6), &options, &frame[14..14 + 64]].concat());
 }
 
 #[test]
@@ -756,9 +757,10 @@ proptest! {
         prop_assert_eq!(packet, expected);
     }
 
-    /// Whatever comes by either interface: the books balance after each packet, and what is forwarded has right checksums and a hop less.
+    /// Whatever comes by either interface: the counters add up after each packet, and what is forwarded has
+    /// right checksums and a hop less.
     #[test]
-    fn a_router_keeps_its_books(
+    fn a_router_accounts_for_every_frame(
         steps in proptest::collection::vec(
             (0..9_usize, 0..9_usize, any::<bool>(), 0..4_u8, 0..1600_usize, any::<u16>(), any::<u8>()), 1..60,
         ),

@@ -60,7 +60,7 @@ fn a_duplicate_is_ignored_and_an_overlap_condemns_the_whole() {
         }
         assert_eq!(node.ledger.input_drops(IpDrop::FragmentOverlap), 2);
         assert_eq!(node.receive_udp(&frames[3]).unwrap().2, pattern(1000));
-        // The same place, other octets.
+        // The same place, other bytes.
         let mut forged = frames[1].clone();
         *forged.last_mut().unwrap() ^= 1;
         let mut node = Node::quiet(2);

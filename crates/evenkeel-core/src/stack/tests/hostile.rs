@@ -52,7 +52,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A frame made from a valid one: octets changed, cut, lengthened, checksums repaired or not.
+/// A frame made from a valid one: bytes changed, cut, lengthened, checksums repaired or not.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let seeds = seeds();
     let changes = proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4);
@@ -101,7 +101,7 @@ fn run(frames: &[Vec<u8>]) -> Node {
 
 proptest! {
     #[test]
-    fn arbitrary_octets_are_accounted_for(
+    fn arbitrary_bytes_are_accounted_for(
         frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..8),
     ) {
         run(&frames);

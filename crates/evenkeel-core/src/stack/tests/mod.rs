@@ -1,4 +1,4 @@
-//! Stacks on a wire: what the tests of every concern share. Every exchange ends with the books balanced.
+//! Stacks on a wire: what the tests of every concern share. Every exchange ends with the counters add upd.
 
 mod claims;
 mod echo;
@@ -137,7 +137,7 @@ impl Node {
     /// Nothing is lost or counted twice, and every buffer is where it should be.
     pub(in crate::stack) fn check(&self) {
         let (queued, held) = (self.stack.reassembling(), self.stack.held() + self.out.len() as u64);
-        self.ledger.check(queued, held).expect("the books balance");
+        self.ledger.check(queued, held).expect("the counters add up");
         assert_eq!(self.pool.available() + queued as usize + held as usize, POOL, "buffers");
         self.stack.check_invariants();
     }
@@ -210,15 +210,15 @@ pub(in crate::stack) fn edit_v4(mut frame: Vec<u8>, change: impl FnOnce(&mut [u8
 
 /// An IPv6 packet in a frame from node 1 to node 2.
 pub(in crate::stack) fn packet_v6(next: u8, hop_limit: u8, payload: &[u8]) -> Vec<u8> {
-    let octets = |address: IpAddress| match address {
+    let bytes = |address: IpAddress| match address {
         IpAddress::Ipv6(address) => address.octets(),
         IpAddress::Ipv4(_) => unreachable!("an IPv6 address"),
     };
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend((payload.len() as u16).to_be_bytes());
     packet.extend([next, hop_limit]);
-    packet.extend(octets(v6(1)));
-    packet.extend(octets(v6(2)));
+    packet.extend(bytes(v6(1)));
+    packet.extend(bytes(v6(2)));
     packet.extend(payload);
     ethernet(mac(2), mac(1), 0x86dd, &packet)
 }

@@ -28,13 +28,13 @@ fn ndp(hop_limit: u8, message: &[u8]) -> Vec<u8> {
     packet_v6(58, hop_limit, &icmp_bytes(Some(v6(2)), v6(1), message.to_vec()))
 }
 
-pub(super) fn octets(address: IpAddress) -> [u8; 16] {
+pub(super) fn bytes(address: IpAddress) -> [u8; 16] {
     let IpAddress::Ipv6(address) = address else { unreachable!("an IPv6 address") };
     address.octets()
 }
 
 fn solicitation(target: IpAddress, options: &[u8]) -> Vec<u8> {
-    [&[135, 0, 0, 0, 0, 0, 0, 0], &octets(target)[..], options].concat()
+    [&[135, 0, 0, 0, 0, 0, 0, 0], &bytes(target)[..], options].concat()
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn an_answer_to_a_probe_need_not_repeat_the_hardware_address() {
     let due = b.stack.next_deadline();
     assert_eq!(b.tick_at(due).len(), 1, "a probe");
     // As Linux answers it (RFC 4861 4.4 allows the option to be left out).
-    let answer = ndp(255, &[&[136, 0, 0, 0, 0x40, 0, 0, 0], &octets(v6(1))[..]].concat());
+    let answer = ndp(255, &[&[136, 0, 0, 0, 0x40, 0, 0, 0], &bytes(v6(1))[..]].concat());
     assert!(b.receive(&answer).is_none());
     assert_eq!(b.stack.next_deadline(), Instant::NEVER);
     b.send(v6(1), b"x").unwrap();
@@ -204,7 +204,7 @@ fn unsolicited_news_changes_entries_but_makes_none() {
     let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
     let gratuitous = |hardware| arp(ArpOperation::Request, hardware, [10, 0, 0, 1], [10, 0, 0, 1]);
     let advert = |flags, hardware| {
-        ndp(255, &[&[136, 0, 0, 0, flags, 0, 0, 0], &octets(v6(1))[..], &[2, 1], &mac(hardware).0].concat())
+        ndp(255, &[&[136, 0, 0, 0, flags, 0, 0, 0], &bytes(v6(1))[..], &[2, 1], &mac(hardware).0].concat())
     };
     assert!(b.receive(&gratuitous(7)).is_none());
     assert!(b.receive(&arp(ArpOperation::Reply, 7, [10, 0, 0, 1], [10, 0, 0, 2])).is_none());
@@ -227,7 +227,7 @@ fn unsolicited_news_changes_entries_but_makes_none() {
 /// An advertisement of node 1 with these flags, and a hardware address unless it leaves that out.
 fn advertisement(flags: u8, hardware: Option<u8>) -> Vec<u8> {
     let option = hardware.map_or(Vec::new(), |hardware| [&[2, 1], &mac(hardware).0[..]].concat());
-    ndp(255, &[&[136, 0, 0, 0, flags, 0, 0, 0], &octets(v6(1))[..], &option].concat())
+    ndp(255, &[&[136, 0, 0, 0, flags, 0, 0, 0], &bytes(v6(1))[..], &option].concat())
 }
 
 const SOLICITED: u8 = 0x40;
@@ -416,8 +416,8 @@ fn discovery_that_breaks_the_rules_is_dropped() {
 #[test]
 fn discovery_behind_a_fragment_header_is_ignored() {
     let option = |kind| [&[kind, 1], &mac(8).0[..]].concat();
-    let advertisement = [&[136, 0, 0, 0, 0x60, 0, 0, 0], &octets(v6(1))[..], &option(2)].concat();
-    let redirect = [&[137, 0, 0, 0, 0, 0, 0, 0], &octets(v6(9))[..], &octets(v6(9)), &option(2)].concat();
+    let advertisement = [&[136, 0, 0, 0, 0x60, 0, 0, 0], &bytes(v6(1))[..], &option(2)].concat();
+    let redirect = [&[137, 0, 0, 0, 0, 0, 0, 0], &bytes(v6(9))[..], &bytes(v6(9)), &option(2)].concat();
     let messages = [
         advertisement,
         solicitation(v6(2), &option(1)),
@@ -490,12 +490,12 @@ fn a_flood_of_spoofed_requests_holds_no_more_than_it_may() {
     let mut node = Node::quiet(2);
     for n in 0..5_000_u32 {
         let [.., x, y] = n.to_be_bytes();
-        let mut source = octets(v6(1));
+        let mut source = bytes(v6(1));
         source[14..].copy_from_slice(&[x, y.max(3)]);
         let source = IpAddress::Ipv6(core::net::Ipv6Addr::from(source));
         let message = icmp_bytes(Some(v6(2)), source, vec![128, 0, 0, 0, 0, 0, 0, 0]);
         let mut frame = packet_v6(58, 64, &message);
-        frame[22..38].copy_from_slice(&octets(source));
+        frame[22..38].copy_from_slice(&bytes(source));
         assert!(node.receive(&frame).is_none());
         node.sent();
     }

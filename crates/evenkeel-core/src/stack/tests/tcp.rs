@@ -3,7 +3,7 @@
 use super::*;
 use crate::tcp::{Ecn, FourTuple};
 
-/// Octets that a segment may have on a connection opened to `destination`.
+/// Bytes that a segment may have on a connection opened to `destination`.
 fn mss_to(node: &mut Node, destination: &IpAddress) -> Result<u16, SendError> {
     node.stack.open_to(None, destination, Instant::ZERO).map(|(_, mss, _)| mss)
 }

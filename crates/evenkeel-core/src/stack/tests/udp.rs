@@ -11,9 +11,9 @@ fn datagrams_of_every_size_cross_over_both_families() {
     for address in [v4, v6] {
         for len in [0, 1, 100, 1452, 1453, 1472, 1473, 3000, 65_000, 65_507] {
             a.send(address(2), &pattern(len)).unwrap();
-            assert_eq!(exchange(&mut a, &mut b), [pattern(len)], "{len} octets to {}", address(2));
+            assert_eq!(exchange(&mut a, &mut b), [pattern(len)], "{len} bytes to {}", address(2));
             b.send(address(1), &pattern(len)).unwrap();
-            assert_eq!(exchange(&mut a, &mut b), [pattern(len)], "{len} octets back");
+            assert_eq!(exchange(&mut a, &mut b), [pattern(len)], "{len} bytes back");
         }
         assert_eq!(a.send(address(2), &pattern(65_528)), Err(SendError::TooBig));
     }
@@ -161,7 +161,7 @@ fn a_datagram_is_read_in_every_way() {
 }
 
 #[test]
-fn padding_options_and_trailing_octets_are_passed_over() {
+fn padding_options_and_trailing_bytes_are_passed_over() {
     let mut node = Node::quiet(2);
     let payload = udp_bytes(v4(1), v4(2), b"data");
     let mut padded = packet_v4(17, 1, 0, &[], &payload);
@@ -432,7 +432,7 @@ fn an_address_that_is_taken_away_is_no_longer_ours_and_its_prefix_no_longer_on_l
     assert_eq!(node.send(v4(9), b"x"), Err(SendError::NoRoute));
     let IpAddress::Ipv6(address) = v6(2) else { unreachable!("an IPv6 address") };
     let group = IpAddress::Ipv6(solicited_node(address));
-    // The link-local address has the same last three octets, and hence the same group.
+    // The link-local address has the same last three bytes, and hence the same group.
     assert!(node.stack.remove_address(LAN, IpCidr::new(v6(2), 64)) && node.stack.is_local(&group));
     assert!(
         node.stack.remove_address(LAN, IpCidr::Ipv6(link_local_of(mac(2)))) && !node.stack.is_local(&group)

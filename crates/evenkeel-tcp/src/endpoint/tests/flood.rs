@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Clients, each with one request at a time. They take turns with as many ports, so that the server, who closes first, has each of them in TIME-WAIT.
+/// Clients, each with one request at a time. They take turns with as many ports, so that the server, who
+/// closes first, has each of them in TIME-WAIT.
 const CLIENTS: usize = 8;
 const STEP: Duration = Duration::from_millis(1);
 
@@ -15,15 +16,15 @@ struct Flood {
 impl Flood {
     fn send_until(&mut self, since: Instant, world: &mut World) {
         let due = world.now.since(since).as_millis() as u64 * self.per_second / 1_000;
-        let mut octets = [0; 100];
+        let mut bytes = [0; 100];
         for n in core::mem::replace(&mut self.sent, due)..due {
             let [.., b, c, d] = (n as u32).to_be_bytes();
             let source = IpAddress::v4(11, b, c, d);
             let options = Options { mss: Some(1_460), ..Default::default() };
             let ports = Header { source: 1_024 + n as u16 % 50_000, destination: 80, ..Header::default() };
             let syn = Header { flags: Flags::SYN, window: 1_000, options, ..ports };
-            let len = Segment::bare(syn).emit(&mut octets, &source, &SERVER).unwrap();
-            world.ends[1].input(&octets[..len], &Packet { source, ..FROM_CLIENT }, world.now);
+            let len = Segment::bare(syn).emit(&mut bytes, &source, &SERVER).unwrap();
+            world.ends[1].input(&bytes[..len], &Packet { source, ..FROM_CLIENT }, world.now);
             // What is answered goes nowhere; the queue of answers is a thousand long.
             if n % 500 == 499 {
                 world.send();
@@ -84,7 +85,8 @@ fn requests_go_on_beside_a_slow_flood_and_a_fast_one() {
         let slow = requests(timestamps, 100, 60);
         let fast = requests(timestamps, 20_000, 12);
         println!(
-            "timestamps {timestamps}: {quiet} requests in 10 s, {slow} beside 100 SYN/s, {fast} beside 20000 SYN/s"
+            "timestamps {timestamps}: {quiet} requests in 10 s, {slow} beside 100 SYN/s, {fast} beside 20000 \
+             SYN/s"
         );
         assert!(quiet > 1_500, "{quiet}");
         assert!(slow > quiet * 95 / 100 && fast > quiet * 95 / 100, "{slow} and {fast} of {quiet}");

@@ -39,11 +39,11 @@ impl Opened {
 
     /// Gives the server a segment of the client's, and says what leaves in answer.
     fn answer(&mut self, header: Header) -> Option<Header> {
-        let mut octets = [0; 2_000];
-        let len = Segment::bare(header).emit(&mut octets, &CLIENT, &SERVER).unwrap();
-        self.world.ends[1].input(&octets[..len], &FROM_CLIENT, self.world.now);
-        let answer = self.world.ends[1].poll_transmit(self.world.now, &mut octets)?;
-        let segment = Segment::parse(&octets[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
+        let mut bytes = [0; 2_000];
+        let len = Segment::bare(header).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        self.world.ends[1].input(&bytes[..len], &FROM_CLIENT, self.world.now);
+        let answer = self.world.ends[1].poll_transmit(self.world.now, &mut bytes)?;
+        let segment = Segment::parse(&bytes[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
         Some(segment.header)
     }
 
@@ -90,7 +90,8 @@ impl Opened {
     }
 }
 
-/// RFC 9293, 3.5.1: the client has lost its state, and begins anew with the same port: SYN, challenge ACK, RST, SYN again.
+/// RFC 9293, 3.5.1: the client has lost its state, and begins anew with the same port: SYN, challenge ACK,
+/// RST, SYN again.
 #[test]
 fn who_has_crashed_and_begun_anew_is_let_in_though_the_old_connection_is_open() {
     let mut opened = opened();
@@ -154,7 +155,8 @@ fn time_wait_answers_alike_whether_its_connection_is_open_or_not() {
         }
         let acknowledged = |answer: Option<Header>| answer.map(|header| (header.flags, header.ack));
         let end = Some((Flags::ACK, ack.seq));
-        // "The only thing that can arrive in this state is a retransmission of the remote FIN": the wait begins anew.
+        // "The only thing that can arrive in this state is a retransmission of the remote FIN": the wait
+        // begins anew.
         opened.world.pass(Duration::from_secs(50));
         let fin = Header { seq: ack.seq - 1, flags: Flags::ACK | Flags::FIN, ..ack };
         assert_eq!(acknowledged(opened.answer(fin)), end, "closed: {close}");
@@ -232,7 +234,8 @@ fn a_reset_after_both_have_closed_is_told_of_if_it_lost_anything() {
     assert_eq!((opened.error(1, opened.server), opened.state(1, opened.server)), (None, State::Closed));
 }
 
-/// What the peer said came whole: its FIN vouches for it. That ours did not arrive is told by the event and by the other calls.
+/// What the peer said came whole: its FIN vouches for it. That ours did not arrive is told by the event and
+/// by the other calls.
 #[test]
 fn the_end_of_the_stream_stays_the_end_after_a_reset() {
     let mut opened = reset_in_last_ack(10);
@@ -253,9 +256,9 @@ fn what_was_reset_before_it_was_accepted_is_never_accepted() {
     world.pass(Duration::from_millis(50));
     world.ends[0].abort(first).unwrap();
     // Not a segment leaves the server in between: the connection has not been cleared away.
-    let mut octets = [0; 2_000];
-    let reset = world.ends[0].poll_transmit(world.now, &mut octets).unwrap();
-    world.ends[1].input(&octets[..reset.len], &FROM_CLIENT, world.now);
+    let mut bytes = [0; 2_000];
+    let reset = world.ends[0].poll_transmit(world.now, &mut bytes).unwrap();
+    world.ends[1].input(&bytes[..reset.len], &FROM_CLIENT, world.now);
     let accepted = world.ends[1].accept(&HTTP).unwrap();
     assert_eq!(world.ends[1].tuple(accepted).unwrap().remote.port, PORT + 1);
     assert_eq!(world.ends[1].listeners.get(&HTTP).unwrap().accept_queue_len(), 2);

@@ -20,7 +20,7 @@ fn an_echo_reduces_the_window_once_for_a_window_of_data() {
     }
     // What the mark was for is acknowledged: the window is seven, and the next mark counts.
     assert_eq!((script.in_flight(), left), (7, 7));
-    assert_eq!(script.recovery.info().lost_octets, 0);
+    assert_eq!(script.recovery.info().lost_bytes, 0);
     script.at(300);
     assert!(script.ack_with_ece(11).cwr);
     assert!(script.recovery.info().ssthresh < 7 * MSS);

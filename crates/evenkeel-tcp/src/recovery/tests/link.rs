@@ -342,7 +342,8 @@ impl Receiver {
         (true, None)
     }
 
-    /// The SACK option: what arrived twice, then the block that grew last, then others (RFC 2018, 4; RFC 2883, 4).
+    /// The SACK option: what arrived twice, then the block that grew last, then others (RFC 2018, 4; RFC
+    /// 2883, 4).
     fn blocks(&self, dsack: Option<(u64, u64)>) -> Vec<(u64, u64)> {
         let early = self.recent.iter().map(|start| (*start, self.early[start]));
         match dsack {
@@ -363,6 +364,6 @@ impl Receiver {
 
 /// The sequence number of an byte of data.
 #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
-fn number(octet: u64) -> SeqNumber {
-    ISS + 1 + octet as u32
+fn number(byte: u64) -> SeqNumber {
+    ISS + 1 + byte as u32
 }

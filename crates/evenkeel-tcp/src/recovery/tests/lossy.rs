@@ -40,7 +40,7 @@ fn round_trips(lost: &BTreeSet<u64>) -> f64 {
     let info = world.flows[0].recovery.info();
     assert_eq!((info.timeouts, info.probes, info.undone), (0, 0, 0), "{info:?}");
     assert_eq!(info.retransmitted_segments, lost.len() as u64, "each once, and no others");
-    assert_eq!(info.lost_octets, info.retransmitted_octets);
+    assert_eq!(info.lost_bytes, info.retransmitted_bytes);
     assert_eq!(info.fast_recoveries, u32::from(!lost.is_empty()));
     world.now.since(Instant::ZERO).as_secs_f64() / RTT.as_secs_f64()
 }
@@ -60,7 +60,8 @@ fn losses_in_a_window_are_repaired_within_one_round_trip_more() {
 
 #[test]
 fn when_most_of_a_window_is_lost_two_segments_leave_for_each_that_arrives() {
-    // Nine of ten: RACK knows it at once, but PRR conserves. Sixteen arrive, and then twice as many with each round trip.
+    // Nine of ten: RACK knows it at once, but PRR conserves. Sixteen arrive, and then twice as many with each
+    // round trip.
     let lost: BTreeSet<u64> = (FIRST..FIRST + 144).collect();
     let (without, with) = (round_trips(&BTreeSet::new()), round_trips(&lost));
     assert!(with - without < 4.1, "{with} instead of {without}");
@@ -128,7 +129,8 @@ fn a_little_reordering_costs_nothing() {
 
 #[test]
 fn more_reordering_is_learnt_from_what_arrives_twice() {
-    // Late by more than a quarter of a round trip: spurious at first, until the window for reordering has grown.
+    // Late by more than a quarter of a round trip: spurious at first, until the window for reordering has
+    // grown.
     let fortune = |packet| match packet {
         Packet::Data { number, .. } if number % 50 == 3 => Fortune::Late(RTT * 2 / 5),
         _ => Fortune::Arrives,

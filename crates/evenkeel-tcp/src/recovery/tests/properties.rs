@@ -15,7 +15,7 @@ pub(super) fn check(recovery: &Recovery) {
     let board = &recovery.board;
     let count = board.recount();
     assert_eq!(board.pipe(), count.in_flight);
-    assert_eq!((board.lost_octets(), board.sacked_octets()), (count.lost, count.sacked));
+    assert_eq!((board.lost_bytes(), board.sacked_bytes()), (count.lost, count.sacked));
     assert_eq!(board.first_lost().map(|segment| segment.start), count.first_lost);
     let mut end = board.una();
     for segment in board.iter() {
@@ -91,8 +91,8 @@ impl Sender {
 
     fn perform(&mut self, step: &Step) {
         match step {
-            Step::New(octets) => {
-                let range = SeqRange::at(self.nxt, u32::from(*octets));
+            Step::New(bytes) => {
+                let range = SeqRange::at(self.nxt, u32::from(*bytes));
                 self.nxt = range.end;
                 self.recovery.on_sent(range, false, self.now);
             }
@@ -159,7 +159,8 @@ impl Sender {
         }
     }
 
-    /// From here on nothing is lost: every byte that was must be sent again, and all is acknowledged in the end.
+    /// From here on nothing is lost: every byte that was must be sent again, and all is acknowledged in the
+    /// end.
     fn finish(&mut self) {
         for _ in 0..20_000 {
             if self.recovery.is_empty() {
@@ -208,7 +209,8 @@ proptest! {
     }
 }
 
-/// A fortune by numbers: of a thousand packets so many are lost, late, and doubled. The same for the same seed.
+/// A fortune by numbers: of a thousand packets so many are lost, late, and doubled. The same for the same
+/// seed.
 pub(super) fn dice(seed: u64, lost: u64, late: u64, doubled: u64) -> impl FnMut(Packet) -> Fortune {
     let mut state = seed | 1;
     move |_| {

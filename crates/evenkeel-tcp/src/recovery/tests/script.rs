@@ -24,7 +24,8 @@ pub(super) const fn ms(ms: u64) -> Duration {
 }
 
 impl Script {
-    /// A connection with SACK and a round trip of 100 ms, established at 100 ms, without HyStart++ (which needs its own tests).
+    /// A connection with SACK and a round trip of 100 ms, established at 100 ms, without HyStart++ (which
+    /// needs its own tests).
     pub(super) fn new() -> Self {
         Self::with(&RecoveryConfig { hystart: false, ..RecoveryConfig::default() }, true)
     }

@@ -17,7 +17,8 @@ fn alone(algorithm: Algorithm) -> Ends {
     Ends { config, ..Ends::default() }
 }
 
-/// The average window in segments, from what was acknowledged after the first quarter. `is_lost` says whether the packet of that number is.
+/// The average window in segments, from what was acknowledged after the first quarter. `is_lost` says whether
+/// the packet of that number is.
 fn average_window(
     ends: &Ends,
     rtt: Duration,
@@ -57,19 +58,21 @@ fn assert_near(what: &str, window: f64, expected: f64, tolerance: f64) {
     assert!((ratio - 1.0).abs() < tolerance, "{what}: {window} is {ratio} of {expected}");
 }
 
-/// RFC 9438, 5: "with a deterministic loss model where the number of packets between two successive packet losses is always 1/p", C = 0.4 and beta = 0.7,
-/// the average window is 1.054 (RTT / p)^(3/4).
+/// RFC 9438, 5: "with a deterministic loss model where the number of packets between two successive packet
+/// losses is always 1/p", C = 0.4 and beta = 0.7, the average window is 1.054 (RTT / p)^(3/4).
 ///
-/// That is where the window is the same at every loss. A flow that is elsewhere takes very long to get there: around its last maximum the cubic function
-/// is flat, so that one whose windows are a fifth too large loses 0.24 % of that with each loss, and one whose windows are too small gains as slowly. So
-/// it begins there. And it stays there without fast convergence only, which takes a window that is an byte smaller for one that shrinks, and goes
-/// down to 85 %.
+/// That is where the window is the same at every loss. A flow that is elsewhere takes very long to get there:
+/// around its last maximum the cubic function is flat, so that one whose windows are a fifth too large loses
+/// 0.24 % of that with each loss, and one whose windows are too small gains as slowly. So it begins there.
+/// And it stays there without fast convergence only, which takes a window that is an byte smaller for one
+/// that shrinks, and goes down to 85 %.
 #[test]
 fn cubic_follows_its_response_function() {
     for (rtt_ms, period, losses) in [(100, 10_000, 12), (200, 3_000, 30), (400, 1_000, 60)] {
         let rtt = Duration::from_millis(rtt_ms);
         let expected = 1.054 * (rtt.as_secs_f64() * float(period)).powf(0.75);
-        // The average is 1 - 0.3 / 4 of the largest; in slow start the window is ten segments more than were sent before the lost one.
+        // The average is 1 - 0.3 / 4 of the largest; in slow start the window is ten segments more than were
+        // sent before the lost one.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "hundreds")]
         let first = (expected / 0.925) as u64 - 10;
         let is_lost = move |number: u64| number >= first && (number - first).is_multiple_of(period);
@@ -78,9 +81,10 @@ fn cubic_follows_its_response_function() {
     }
 }
 
-/// Random losses bring it there from anywhere: 1.3004 (RTT / p)^(3/4) (Poojary and Sharma, "Analysis of multiple flows using different high speed TCP
-/// protocols on a general network", 2016). Fast convergence takes a window that is smaller by chance for one that shrinks: of the same equations
-/// without packets, with and without it, the averages are as 1.18 to 1.28.
+/// Random losses bring it there from anywhere: 1.3004 (RTT / p)^(3/4) (Poojary and Sharma, "Analysis of
+/// multiple flows using different high speed TCP protocols on a general network", 2016). Fast convergence
+/// takes a window that is smaller by chance for one that shrinks: of the same equations without packets, with
+/// and without it, the averages are as 1.18 to 1.28.
 #[test]
 fn cubic_follows_its_response_function_when_losses_are_random() {
     for (rtt_ms, period, losses) in [(100, 5_000, 150), (200, 2_000, 300), (400, 1_000, 400)] {
@@ -95,8 +99,9 @@ fn cubic_follows_its_response_function_when_losses_are_random() {
     }
 }
 
-/// Mathis et al., 1997: AIMD(1, 0.5) has 1.22 / sqrt(p); RFC 9438, 5.1: AIMD(9/17, 0.7) the same. The formula knows no round trip of recovery and no windows
-/// between two segments, and so is too high by one or two segments.
+/// Mathis et al., 1997: AIMD(1, 0.5) has 1.22 / sqrt(p); RFC 9438, 5.1: AIMD(9/17, 0.7) the same. The formula
+/// knows no round trip of recovery and no windows between two segments, and so is too high by one or two
+/// segments.
 #[test]
 fn reno_follows_its_response_function_and_cubic_the_same_on_short_paths() {
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {

@@ -184,7 +184,8 @@ fn a_deadline_that_comes_early_does_nothing() {
     assert_eq!(script.recovery.deadline(), deadline);
 }
 
-/// RFC 5682, 3.1, step 1: "if the TCP sender is already in RTO recovery", F-RTO is not tried again: the old data are sent, not new ones.
+/// RFC 5682, 3.1, step 1: "if the TCP sender is already in RTO recovery", F-RTO is not tried again: the old
+/// data are sent, not new ones.
 #[test]
 fn a_second_timeout_in_the_middle_of_recovery_is_not_thought_spurious() {
     let mut script = Script::new();
@@ -206,8 +207,8 @@ fn a_second_timeout_in_the_middle_of_recovery_is_not_thought_spurious() {
     assert!(script.pump().starts_with("R2 R3"));
 }
 
-/// Karn's algorithm (RFC 6298, 3): what was sent once, but after something that was sent again, has waited for it at the peer. Its acknowledgment says nothing
-/// about the round trip.
+/// Karn's algorithm (RFC 6298, 3): what was sent once, but after something that was sent again, has waited
+/// for it at the peer. Its acknowledgment says nothing about the round trip.
 #[test]
 fn an_acknowledgment_that_covers_a_retransmission_is_no_sample() {
     let mut script = Script::without_sack();
@@ -224,5 +225,5 @@ fn what_a_timeout_takes_for_lost_is_counted_once() {
     let mut script = Script::without_sack();
     script.write(10);
     assert_eq!(script.expire(), Expired::Timeout);
-    assert_eq!(script.recovery.info().lost_octets, 10 * u64::from(MSS));
+    assert_eq!(script.recovery.info().lost_bytes, 10 * u64::from(MSS));
 }

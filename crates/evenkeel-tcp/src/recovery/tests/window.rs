@@ -93,7 +93,8 @@ fn pauses_between_windows_do_not_make_the_window_grow_faster() {
     assert_eq!(run(0, false), run(190, true), "whatever is received");
 }
 
-/// RFC 9438, 4.2: "the elapsed time t MUST NOT include periods during which cwnd has not been updated due to application-limited behavior".
+/// RFC 9438, 4.2: "the elapsed time t MUST NOT include periods during which cwnd has not been updated due to
+/// application-limited behavior".
 #[test]
 fn time_in_which_the_user_was_the_limit_does_not_make_the_window_grow_faster() {
     let run = |full: u32, small: u32| {

@@ -86,7 +86,8 @@ fn a_lost_retransmission_is_noticed_when_something_sent_later_arrives() {
         script.sack(0, &[(1, arrived)]);
         script.pump();
     });
-    // R0 is lost, and N12, which left after it, arrives. N10 and N11 left at the same time as R0, with higher numbers.
+    // R0 is lost, and N12, which left after it, arrives. N10 and N11 left at the same time as R0, with higher
+    // numbers.
     script.at(300);
     let acked = script.sack(0, &[(1, 13)]);
     assert_eq!(acked.newly_lost, MSS);
@@ -142,7 +143,7 @@ fn after_reordering_was_seen_three_early_segments_are_no_loss() {
     script.ack(2);
     assert!(script.recovery.info().reordering_seen);
     script.sack(2, &[(3, 8)]);
-    assert_eq!(script.recovery.info().lost_octets, 0);
+    assert_eq!(script.recovery.info().lost_bytes, 0);
     assert_eq!(script.expire(), Expired::Reordering { lost: MSS, reduced: true });
     assert_eq!(script.millis(), 225);
 }
@@ -207,7 +208,8 @@ fn of_a_segment_that_is_acknowledged_in_part_the_rest_is_kept() {
     assert_eq!(script.recovery.next_retransmission(1000).unwrap().len(), 600);
 }
 
-/// RFC 6675, 5: the scoreboard is brought up to date by every acknowledgment, also by one that another has overtaken.
+/// RFC 6675, 5: the scoreboard is brought up to date by every acknowledgment, also by one that another has
+/// overtaken.
 #[test]
 fn an_overtaken_acknowledgment_tells_what_has_arrived() {
     let mut script = Script::new();

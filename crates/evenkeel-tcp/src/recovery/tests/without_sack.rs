@@ -1,4 +1,5 @@
-//! Three duplicate acknowledgments (RFC 5681, 3.2), partial acknowledgments (RFC 6582), limited transmit (RFC 3042).
+//! Three duplicate acknowledgments (RFC 5681, 3.2), partial acknowledgments (RFC 6582), limited transmit (RFC
+//! 3042).
 
 use super::script::{MSS, Script};
 use crate::recovery::RecoveryState;

@@ -38,7 +38,7 @@ struct Edition {
 /// There is one set of rules, and each reader turns to a new one by itself, at a packet of its own, and has
 /// counters of its own.
 #[derive(Debug, Clone)]
-pub struct Rulebook(Arc<Shared>);
+pub struct ActiveRules(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -74,8 +74,9 @@ pub struct RuleCount {
     pub evaluations: u64,
     /// Packets that it decided about.
     pub packets: u64,
-    /// Octets in these, from the IP header on.
-    pub octets: u64,
+    /// Bytes in these, from the IP header on.
+    #[serde(rename = "octets")]
+    pub bytes: u64,
 }
 
 /// Rules as text, with the name of their file.
@@ -112,8 +113,8 @@ impl Text {
     }
 }
 
-impl Rulebook {
-    /// Opens a book with rules about links of these names, in the order of their interfaces, for so many
+impl ActiveRules {
+    /// Opens a rule set with rules about links of these names, in the order of their interfaces, for so many
     /// readers.
     ///
     /// # Errors
@@ -169,7 +170,7 @@ impl Rulebook {
                 label: rule.label.clone(),
                 evaluations: count.evaluations,
                 packets: count.packets,
-                octets: count.octets,
+                bytes: count.bytes,
             })
             .collect()
     }
@@ -188,7 +189,7 @@ impl Rulebook {
         sum
     }
 
-    /// The screeners that go by this book, one for each reader, and log what rules say should be.
+    /// The screeners that go by this rule set, one for each reader, and log what rules say should be.
     pub fn screeners(&self, log: Option<SharedLog>) -> impl Iterator<Item = RuleScreener> {
         self.0.readers.iter().map(move |reader| RuleScreener {
             current: Arc::clone(&lock(&reader.current)),
@@ -306,53 +307,62 @@ mod tests {
 
     #[test]
     fn broken_rules_leave_the_old_ones_in_force() {
-        let book = Rulebook::open(&text("block all"), vec!["a".into()], 1).unwrap();
+        let active = ActiveRules::open(&text("block all"), vec!["a".into()], 1).unwrap();
         assert!(
-            book.replace(&text("blok all"))
+            active
+                .replace(&text("blok all"))
                 .is_err_and(|m| m.to_string().starts_with("r:1:1: expected `pass`"))
         );
-        assert!(book.replace(&text("block on b")).is_err_and(|m| m.what.contains("no link is called `b`")));
-        assert!(!book.0.readers[0].is_fresh.load(Ordering::Relaxed));
-        assert_eq!(book.replace(&text("pass\nblock all")), Ok(2));
+        assert!(active.replace(&text("block on b")).is_err_and(|m| m.what.contains("no link is called `b`")));
+        assert!(!active.0.readers[0].is_fresh.load(Ordering::Relaxed));
+        assert_eq!(active.replace(&text("pass\nblock all")), Ok(2));
     }
 
     #[test]
     fn the_screener_turns_to_new_rules_and_counters_go_on() {
-        let book = Rulebook::open(&text("block proto udp\npass quick all"), vec!["a".into()], 1).unwrap();
-        let mut screener = book.screeners(None).next().unwrap();
+        let active = ActiveRules::open(
+            &text(
+                "block proto udp\npass quick \
+            all",
+            ),
+            vec!["a".into()],
+            1,
+        )
+        .unwrap();
+        let mut screener = active.screeners(None).next().unwrap();
         screener.current.edition.rules.decide(&[0x45], 0, &screener.current.tally);
         let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 2, 0, 0][..], &[1; 8]].concat();
         screener.current.edition.rules.decide(&packet, 0, &screener.current.tally);
-        book.replace(&text("pass")).unwrap();
-        book.replace(&text("pass quick all\nblock to 1.2.3.4")).unwrap();
+        active.replace(&text("pass")).unwrap();
+        active.replace(&text("pass quick all\nblock to 1.2.3.4")).unwrap();
         screener.turn();
-        assert_eq!(book.counts().iter().map(|c| c.packets).collect::<Vec<_>>(), [1, 0]);
-        assert_eq!(book.others(), (0, 1));
-        assert_eq!(book.counts()[0].rule, "pass in quick all");
-        assert_eq!(lock(&book.0.readers[0].past).len(), 1, "what is over is left to the other thread");
+        assert_eq!(active.counts().iter().map(|c| c.packets).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(active.others(), (0, 1));
+        assert_eq!(active.counts()[0].rule, "pass in quick all");
+        assert_eq!(lock(&active.0.readers[0].past).len(), 1, "what is over is left to the other thread");
     }
 
     /// Also while one has turned to the new rules and the other has not, and whatever their order.
     #[test]
     fn readers_count_for_themselves_and_together() {
         let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 99, 0, 0][..], &[1; 8]].concat();
-        let book = Rulebook::open(&text("block all\npass proto 99"), vec!["a".into()], 2).unwrap();
-        let mut screeners: Vec<_> = book.screeners(None).collect();
+        let active = ActiveRules::open(&text("block all\npass proto 99"), vec!["a".into()], 2).unwrap();
+        let mut screeners: Vec<_> = active.screeners(None).collect();
         let mut screen = |reader: usize| {
             let Chapter { edition, tally, .. } = &*screeners[reader].current;
             edition.rules.decide(&packet, 0, tally);
             screeners[reader].turn();
         };
-        let packets = || book.counts().iter().map(|c| c.packets).collect::<Vec<_>>();
+        let packets = || active.counts().iter().map(|c| c.packets).collect::<Vec<_>>();
         [0, 1, 1].into_iter().for_each(&mut screen);
         assert_eq!(packets(), [0, 3]);
-        book.replace(&text("pass proto 99\nblock all")).unwrap();
+        active.replace(&text("pass proto 99\nblock all")).unwrap();
         assert_eq!(packets(), [3, 0]);
         screen(0);
         assert_eq!(packets(), [4, 0], "by the old rules, and then it turned");
         [0, 1].into_iter().for_each(&mut screen);
         assert_eq!(packets(), [5, 1]);
-        book.replace(&text("pass proto 99")).unwrap();
+        active.replace(&text("pass proto 99")).unwrap();
         assert_eq!(packets(), [5]);
     }
 }

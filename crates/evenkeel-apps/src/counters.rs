@@ -11,7 +11,7 @@ pub(crate) const RING: &str = "interface ring";
 
 /// Where every frame went, and how the core spent its time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Books {
+pub struct HostCounters {
     /// Frames taken from the interface.
     pub received: u64,
     /// Copies made for further members of a multicast group.
@@ -63,22 +63,22 @@ pub struct CpuShares {
     pub idle: f64,
 }
 
-impl Books {
-    /// The books of a host with one interface, after it has been driven for `elapsed`.
+impl HostCounters {
+    /// The counters of a host with one interface, after it has been driven for `elapsed`.
     #[must_use]
     pub fn of(host: &mut Host, interface: InterfaceId, elapsed: Duration) -> Self {
         Self::of_all(host, &[interface], elapsed)
     }
 
-    /// The books of a host with several interfaces.
+    /// The counters of a host with several interfaces.
     #[must_use]
     pub fn of_all(host: &mut Host, interfaces: &[InterfaceId], elapsed: Duration) -> Self {
-        let shed = interfaces.iter().map(|&interface| shed(host, interface)).sum();
+        let missed = interfaces.iter().map(|&interface| missed(host, interface)).sum();
         let ledger = host.ledger();
         let mut drops: Vec<Drop> =
             ledger.drops().flat_map(|(reason, input, output)| drops_of(reason, input, output)).collect();
-        if shed > 0 {
-            drops.insert(0, drop(LinkDrop::RingFull.into(), RING, shed));
+        if missed > 0 {
+            drops.insert(0, drop(LinkDrop::RingFull.into(), RING, missed));
         }
         Self {
             received: ledger.received,
@@ -95,15 +95,15 @@ impl Books {
         }
     }
 
-    /// The books of several hosts, which ran at the same time each on a core of its own. Shares of CPU time
-    /// are those of all cores.
+    /// The counters of several hosts, which ran at the same time each on a core of its own. Shares of CPU
+    /// time are those of all cores.
     #[must_use]
     pub fn together<'a>(each: impl ExactSizeIterator<Item = &'a Self>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "there are few cores")]
         let part = 1.0 / each.len().max(1) as f64;
         let mut sum = Self { conserved: true, ..Self::default() };
-        for books in each {
-            sum.add(books, part);
+        for counters in each {
+            sum.add(counters, part);
         }
         sum
     }
@@ -139,9 +139,9 @@ impl Books {
 }
 
 /// Frames that found the interface's rings full.
-pub(crate) fn shed(host: &mut Host, interface: InterfaceId) -> u64 {
+pub(crate) fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
     let Some(interface) = host.interface_mut(interface) else { return 0 };
-    (0..interface.queues()).map(|queue| interface.queue(queue).shed()).sum()
+    (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum()
 }
 
 pub(crate) fn drops_of(reason: Reason, input: u64, output: u64) -> impl Iterator<Item = Drop> {

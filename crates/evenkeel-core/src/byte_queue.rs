@@ -1,4 +1,4 @@
-//! A queue of octet strings in one piece of memory, one close behind the other.
+//! A queue of byte strings in one piece of memory, one close behind the other.
 //!
 //! ```text
 //!   ┌────────┬───────────┬──────┬──────────────┬──────┐
@@ -7,9 +7,9 @@
 //!       tail ▲                  ▲ head
 //! ```
 
-/// A queue of octet strings. Who holds it keeps their [`Place`]s, in the same order.
+/// A queue of byte strings. Who holds it keeps their [`Place`]s, in the same order.
 #[derive(Debug)]
-pub(crate) struct Octets {
+pub(crate) struct ByteQueue {
     memory: Box<[u8]>,
     head: usize,
     tail: usize,
@@ -24,8 +24,8 @@ pub(crate) struct Place {
     end: usize,
 }
 
-impl Octets {
-    /// Room for `count` strings of `longest` octets at most, whatever their lengths and the order of calls.
+impl ByteQueue {
+    /// Room for `count` strings of `longest` bytes at most, whatever their lengths and the order of calls.
     pub(crate) fn new(count: usize, longest: usize) -> Self {
         let longest = longest.max(1);
         // One more, for what is left unused at the end. Memory that is never written costs nothing.
@@ -33,20 +33,21 @@ impl Octets {
         Self { memory, head: 0, tail: 0, queued: 0, longest }
     }
 
-    /// Appends a string, as far as the longest goes. `None` if more strings are queued than there is room for.
+    /// Appends a string, as far as the longest goes. `None` if more strings are queued than there is room
+    /// for.
     #[inline]
-    pub(crate) fn push(&mut self, octets: &[u8]) -> Option<Place> {
-        let octets = octets.get(..self.longest).unwrap_or(octets);
-        let fits_behind = self.tail >= self.head && self.memory.len() - self.tail >= octets.len();
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<Place> {
+        let bytes = bytes.get(..self.longest).unwrap_or(bytes);
+        let fits_behind = self.tail >= self.head && self.memory.len() - self.tail >= bytes.len();
         let start = if fits_behind {
             self.tail
         } else {
             let start = if self.tail >= self.head { 0 } else { self.tail };
             // Never up to the oldest: a full memory would look like an empty one.
-            (self.head - start > octets.len()).then_some(start)?
+            (self.head - start > bytes.len()).then_some(start)?
         };
-        let place = Place { start, end: start + octets.len() };
-        self.memory.get_mut(place.start..place.end)?.copy_from_slice(octets);
+        let place = Place { start, end: start + bytes.len() };
+        self.memory.get_mut(place.start..place.end)?.copy_from_slice(bytes);
         (self.tail, self.queued) = (place.end, self.queued + 1);
         Some(place)
     }
@@ -79,9 +80,9 @@ mod tests {
 
     #[test]
     fn what_is_longer_than_the_longest_is_cut() {
-        let mut octets = Octets::new(1, 4);
-        let place = octets.push(&[1, 2, 3, 4, 5]).unwrap();
-        assert_eq!(octets.get(place), [1, 2, 3, 4]);
+        let mut bytes = ByteQueue::new(1, 4);
+        let place = bytes.push(&[1, 2, 3, 4, 5]).unwrap();
+        assert_eq!(bytes.get(place), [1, 2, 3, 4]);
     }
 
     proptest! {
@@ -92,18 +93,18 @@ mod tests {
             longest in 1..40_usize,
             steps in prop::collection::vec((any::<bool>(), 0..40_usize), 0..300),
         ) {
-            let (mut octets, mut model) = (Octets::new(count, longest), VecDeque::new());
+            let (mut bytes, mut model) = (ByteQueue::new(count, longest), VecDeque::new());
             for (step, (push, len)) in steps.into_iter().enumerate() {
                 if push && model.len() < count {
                     let string = vec![step as u8; len.min(longest)];
-                    let place = octets.push(&string);
+                    let place = bytes.push(&string);
                     prop_assert!(place.is_some(), "no room for {} with {} queued", len, model.len());
                     model.push_back((place.unwrap(), string));
                 } else if let Some((place, _)) = model.pop_front() {
-                    octets.pop(place);
+                    bytes.pop(place);
                 }
                 for (place, string) in &model {
-                    prop_assert_eq!(octets.get(*place), &string[..]);
+                    prop_assert_eq!(bytes.get(*place), &string[..]);
                 }
             }
         }
