@@ -174,7 +174,12 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
+    /// Of a test that fails the files stay, for whoever wants to know why.
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        if thread::panicking() {
+            eprintln!("what the test had on disk is still there: {}", self.0.display());
+        } else {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
     }
 }
