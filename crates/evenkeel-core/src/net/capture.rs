@@ -1,8 +1,9 @@
-//! Capture queues: sightings on the way in and out, and the calls that read them.
+//! Capture queues: taps on the way in and out, and the calls that read them.
 
 use super::state::Net;
 use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Tapped};
 use crate::config::Config;
+use crate::descriptor::DescriptorTable;
 use crate::drop::QueueDrop;
 use crate::frame::Frame;
 use crate::id::{InterfaceId, ProcessId, QueueId, SocketId};
@@ -14,11 +15,10 @@ use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
 
-/// The packet monitors, with all that a tapped changes: apart from the interfaces, in one of which the frame
+/// The packet monitors, with all that a frame they see changes: apart from the interfaces, in one of which the frame
 /// may lie.
 pub(super) struct Monitors<'a> {
-    queues: &'a [SocketId],
-    sockets: &'a mut [Option<Descriptor>],
+    descriptors: &'a mut DescriptorTable,
     config: &'a Config,
     ledger: &'a mut Ledger,
     ready: &'a mut ReadyTable,
@@ -30,15 +30,16 @@ impl Monitors<'_> {
     /// Shows a frame to all of them. What is sent is fed by nothing that could be held back.
     #[inline]
     pub(super) fn see(&mut self, tapped: &Tapped<'_>, fed_by: Sources) {
-        let queues = self.queues;
-        for &id in queues {
+        let mut index = 0;
+        while let Some(&id) = self.descriptors.captures().get(index) {
             self.show(id, tapped, fed_by);
+            index += 1;
         }
     }
 
     #[inline]
     fn show(&mut self, id: SocketId, tapped: &Tapped<'_>, fed_by: Sources) {
-        let Some(Some(Descriptor::Capture(capture))) = self.sockets.get_mut(id.0 as usize) else { return };
+        let Some(Descriptor::Capture(capture)) = self.descriptors.get_mut(id) else { return };
         let outcome = capture.see(tapped);
         if outcome == Outcome::NotShown {
             return;
@@ -64,8 +65,8 @@ impl Monitors<'_> {
 impl Net {
     /// The links, and whoever watches them.
     pub(super) fn monitors(&mut self) -> (&mut Links, Monitors<'_>) {
-        let Self { links, captures, sockets, config, ledger, ready, poller, work, .. } = self;
-        (links, Monitors { queues: captures, sockets, config, ledger, ready, poller, work })
+        let Self { links, descriptors, config, ledger, ready, poller, work, .. } = self;
+        (links, Monitors { descriptors, config, ledger, ready, poller, work })
     }
 
     pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {
@@ -74,7 +75,6 @@ impl Net {
         let gate = if wanted.feedback { self.gate(limit) } else { Gate::open() };
         let id =
             self.install_descriptor(Descriptor::Capture(Box::new(CaptureQueue::new(owner, wanted, gate))));
-        self.captures.push(id);
         Ok(id)
     }
 

@@ -66,7 +66,7 @@ impl Net {
     fn take_frame(&mut self, port: Port, queue: usize, now: Instant) -> bool {
         let (links, mut cx) = self.links(now);
         let Some(frame) = links.take(port.interface, queue, &mut cx) else { return false };
-        if !self.captures.is_empty() {
+        if !self.descriptors.captures().is_empty() {
             self.tap_received(port.interface, &frame, Sources::one(port.source), now);
         }
         self.after_device(port, frame, now);
@@ -109,13 +109,14 @@ impl Net {
 
     pub(super) fn enqueue_ip(&mut self, port: Port, frame: Frame, now: Instant) {
         self.work.add(Work::Enqueue);
-        if self.ip_queue.len() >= self.config.ip_queue_pkts {
-            self.drop_input(frame, QueueDrop::IpQueue);
+        if self.ip_queue.has_room() {
+            self.ip_queue.push((port.interface, frame));
         } else {
-            self.ip_queue.push_back((port.interface, frame));
+            self.drop_input(frame, QueueDrop::IpQueue);
         }
         let fed_by = self.config.scope(Sources::one(port.source));
-        self.poller.enqueued(QueueId::IpQueue, &mut self.ip_queue_gate, self.ip_queue.len(), fed_by, now);
+        let (gate, waiting) = self.ip_queue.gate();
+        self.poller.enqueued(QueueId::IpQueue, gate, waiting, fed_by, now);
     }
 
     pub(super) fn demultiplex_then_enqueue(&mut self, port: Port, frame: Frame, now: Instant) {
@@ -136,7 +137,7 @@ impl Net {
             !members.is_empty() && members.iter().all(|&m| self.socket(m).is_some_and(|s| !s.has_room()));
         if full {
             self.drop_input(frame, QueueDrop::Socket);
-        } else if channel.is_some() && channel == self.forward_channel && self.screen_is_full() {
+        } else if channel.is_some() && channel == self.channels.daemons.forward && self.screen_is_full() {
             self.drop_input(frame, QueueDrop::Screen);
         } else {
             self.enqueue_ip(port, frame, now);
@@ -159,7 +160,7 @@ impl Net {
             Class::Discard(reason) => return self.drop_input(frame, reason),
         };
         let shared = self.segments_held_max();
-        let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::as_mut) else {
+        let Some(channel) = self.channels.get_mut(id) else {
             return self.drop_input(frame, UdpDrop::NoSocket);
         };
         self.work.add(Work::Enqueue);
@@ -186,7 +187,7 @@ impl Net {
             }
             Ok(arrival) => {
                 if arrival.first {
-                    self.list(id);
+                    self.channels.list(id);
                 }
                 if arrival.interrupt {
                     self.wake_receivers(id);
@@ -196,47 +197,35 @@ impl Net {
         }
     }
 
-    /// Puts a channel on the list that the idle level works through.
-    pub(super) fn list(&mut self, id: ChannelId) {
-        if self.daemon(id).is_some() {
-            return;
-        }
-        if let Some(channel) = self.channel_mut(id)
-            && !core::mem::replace(&mut channel.listed, true)
-        {
-            self.active.push_back(id);
-        }
-    }
-
     pub(super) fn wake_receivers(&mut self, id: ChannelId) {
         if self.is_screened(id) {
             // Whoever screens looks into the channel before it sleeps.
-            return self.screen.into_iter().for_each(|screen| self.ready.raise(screen, Ready::READABLE));
+            let screen = self.descriptors.screen_id().into_iter();
+            return screen.for_each(|screen| self.ready.raise(screen, Ready::READABLE));
         }
-        if let Some(daemon) = self.daemon(id) {
+        if let Some(daemon) = self.channels.daemons.reader(id) {
             return self.ready.wake_process(daemon);
         }
-        let channel = self.channels.get(id.0 as usize).and_then(Option::as_ref);
-        for &member in channel.map_or(&[][..], |channel| &channel.members) {
+        for &member in self.channels.get(id).map_or(&[][..], |channel| &channel.members) {
             self.ready.raise(member, Ready::READABLE);
         }
     }
 
     /// Whether a channel on an interface interrupts.
     pub(crate) fn has_channel_interrupt(&self) -> bool {
-        !self.pending_interrupts.is_empty() || self.links.has_channel_interrupt()
+        self.channels.has_interrupt() || self.links.has_channel_interrupt()
     }
 
     /// The interrupt of a channel on an interface: wakes its receiver, nothing more.
     pub(crate) fn channel_interrupt(&mut self) {
         self.work.add(Work::Interrupt);
-        let next = self.pending_interrupts.pop_front().or_else(|| self.links.next_channel_interrupt());
+        let next = self.channels.next_interrupt().or_else(|| self.links.next_channel_interrupt());
         let Some(id) = next else { return };
         if let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
             return self.activate(id, feed);
         }
-        self.disarmed.push(id);
-        self.list(id);
+        self.channels.disarm(id);
+        self.channels.list(id);
         self.wake_receivers(id);
     }
 }

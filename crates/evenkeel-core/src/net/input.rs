@@ -7,7 +7,7 @@ use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::ready::Ready;
-use crate::socket::{Descriptor, Socket};
+use crate::socket::Socket;
 use crate::stack::{Datagram, Endpoint, Received};
 use crate::time::Instant;
 use crate::work::Work;
@@ -27,8 +27,8 @@ impl Net {
             self.work.add(Work::SoftInterrupt);
         }
         for _ in 0..self.config.batch_pkts {
-            let Some((interface, frame)) = self.ip_queue.pop_front() else { break };
-            if self.ip_queue_gate.on_dequeue(self.ip_queue.len()) {
+            let Some(((interface, frame), resume)) = self.ip_queue.pop() else { break };
+            if resume {
                 self.poller.resume(QueueId::IpQueue);
             }
             // From which ring it came is not known any more, so whatever it fills holds back all.
@@ -106,7 +106,7 @@ impl Net {
     pub(super) fn append(&mut self, id: SocketId, datagram: Datagram, fed_by: Sources, now: Instant) {
         self.work.add(Work::Append);
         let fed_by = self.config.scope(fed_by);
-        let Some(Some(Descriptor::Udp(socket))) = self.sockets.get_mut(id.0 as usize) else { return };
+        let Some(socket) = self.descriptors.udp_mut(id) else { return };
         if !socket.ready.has_room() {
             socket.counters.dropped += 1;
             self.ledger.drop_input(QueueDrop::Socket, datagram.frames());
@@ -164,7 +164,7 @@ impl Net {
     }
 
     pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
-        let channel = self.channels.get_mut(id.0 as usize)?.as_mut()?;
+        let channel = self.channels.get_mut(id)?;
         let (interface, frame, from_ring) = channel.take(&mut self.pool)?;
         let feed = channel.feed;
         if channel.gate.on_dequeue(channel.queued()) {
@@ -193,7 +193,7 @@ impl Net {
 
     /// Looks into the special channel for fragments whose first part has come meanwhile.
     pub(super) fn input_fragments(&mut self, now: Instant) {
-        let Some(id) = self.fragment_channel else { return };
+        let Some(id) = self.channels.daemons.fragment else { return };
         for _ in 0..self.config.channel_pkts {
             let Some((interface, frame)) = self.take_from_channel(id, now) else { return };
             self.input(interface, frame, Sources::NONE, now);
@@ -201,28 +201,24 @@ impl Net {
     }
 
     pub(crate) fn has_idle_work(&self) -> bool {
-        !self.active.is_empty()
+        self.channels.has_listed()
     }
 
     /// Idle-level processing: protocol input for one frame, so that laziness adds no delay when the core has
     /// nothing else to do.
     pub(crate) fn idle_input(&mut self, now: Instant) {
-        let Some(id) = self.active.pop_front() else { return };
+        let Some(id) = self.channels.next_listed() else { return };
         let room = self
             .channel(id)
             .is_some_and(|c| c.members.iter().all(|&m| self.socket(m).is_none_or(Socket::has_room)));
         let taken = if room { self.take_from_channel(id, now) } else { None };
         match taken {
             Some((interface, frame)) => {
-                self.active.push_back(id);
+                self.channels.keep_listed(id);
                 self.input(interface, frame, Sources::NONE, now);
             }
             // Empty, or its receiver is behind: then the receiver itself will find the rest.
-            None => {
-                if let Some(channel) = self.channel_mut(id) {
-                    channel.listed = false;
-                }
-            }
+            None => self.channels.unlist(id),
         }
     }
 }

@@ -101,8 +101,9 @@ impl Net {
         plan: Plan,
     ) -> Result<Rings, AddInterfaceError> {
         let (before, after) = (self.links.places(), self.links.places_with(plan));
-        let channels = self.channels.iter().flatten();
-        let more = channels.map(|channel| channel.reserved_pkts(after) - channel.reserved_pkts(before)).sum();
+        let channels = self.channels.iter();
+        let more =
+            channels.map(|(_, channel)| channel.reserved_pkts(after) - channel.reserved_pkts(before)).sum();
         self.pool.grow(self.config.transmit_queue_pkts()).map_err(AddInterfaceError::NoMemory)?;
         self.pool.grow(more).map_err(AddInterfaceError::NoMemory)?;
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
@@ -125,12 +126,9 @@ impl Net {
             demultiplexer.update(change);
         }
         let mut rings = Rings::new();
-        for (channel, number) in self.channels.iter().zip(0..) {
-            let ring_pkts = channel.as_ref().map_or(0, |channel| channel.ring_pkts());
-            if ring_pkts > 0 {
-                let ring = demultiplexer.open(ChannelId(number), ring_pkts, &mut self.pool);
-                rings.push((ChannelId(number), ring.ok_or(AddInterfaceError::NoRing)?));
-            }
+        for (id, channel) in self.channels.iter().filter(|(_, channel)| channel.ring_pkts() > 0) {
+            let ring = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool);
+            rings.push((id, ring.ok_or(AddInterfaceError::NoRing)?));
         }
         Ok(rings)
     }
@@ -140,9 +138,9 @@ impl Net {
             let Some(channel) = self.channel_mut(id) else { continue };
             channel.add_ring(interface, ring);
             if channel.feed.is_none() {
-                self.disarmed.push(id);
+                self.channels.disarm(id);
             } else if channel.arm() {
-                self.pending_interrupts.push_back(id);
+                self.channels.raise(id);
             }
         }
     }

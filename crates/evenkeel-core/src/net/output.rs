@@ -4,7 +4,6 @@ use super::state::Net;
 use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::{InterfaceId, SocketId};
-use crate::socket::Descriptor;
 use crate::stack::{Endpoint, Io, SendError, Source};
 use crate::time::Instant;
 use crate::work::Work;
@@ -17,9 +16,7 @@ impl Net {
         payload: &[u8],
         now: Instant,
     ) -> Result<(), SendError> {
-        let Some(Some(Descriptor::Udp(socket))) = self.sockets.get_mut(id.0 as usize) else {
-            return Err(SendError::NoAddress);
-        };
+        let Some(socket) = self.descriptors.udp_mut(id) else { return Err(SendError::NoAddress) };
         let address = socket.address.filter(|a| !a.is_multicast());
         let source = Source { address, port: socket.port, ..Source::default() };
         self.work.add(Work::Output);
@@ -48,7 +45,7 @@ impl Net {
             return self.pool.recycle(frame);
         }
         let (links, mut cx) = self.links(now);
-        if links.make_room(id, &mut cx) && !self.captures.is_empty() {
+        if links.make_room(id, &mut cx) && !self.descriptors.captures().is_empty() {
             self.tap_sent(id, &frame, now);
         }
         let (links, mut cx) = self.links(now);

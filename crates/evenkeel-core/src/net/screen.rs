@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::state::Net;
+use crate::channel::Channel;
 use crate::drop::QueueDrop;
 use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::Sources;
@@ -19,7 +20,7 @@ const FRAMES_PER_CALL: usize = 64;
 
 impl Net {
     pub(crate) fn open_screen(&mut self, owner: ProcessId, limit_pkts: usize) -> Result<SocketId, BindError> {
-        if self.screen.is_some() {
+        if self.descriptors.screen_id().is_some() {
             return Err(BindError::InUse);
         }
         let limit = limit_pkts.max(1);
@@ -28,7 +29,6 @@ impl Net {
         let judging = VecDeque::with_capacity(limit);
         let screen = Screen { owner, queue, judging, counters: Counters::default() };
         let id = self.install_descriptor(Descriptor::Screen(Box::new(screen)));
-        self.screen = Some(id);
         self.require_screening();
         Ok(id)
     }
@@ -43,8 +43,7 @@ impl Net {
             return self.forward(transit, now);
         }
         let fed_by = self.config.scope(fed_by);
-        let screen = self.screen.and_then(|id| Some((id, self.sockets.get_mut(id.0 as usize)?.as_mut()?)));
-        let Some((id, Descriptor::Screen(screen))) = screen else {
+        let Some((id, screen)) = self.descriptors.screen_mut() else {
             // Whoever asked for screening is gone. Nothing passes until somebody screens again.
             self.ledger.drop_input(QueueDrop::Unscreened, 1);
             return transit.recycle(&mut self.pool);
@@ -65,34 +64,29 @@ impl Net {
     /// Whether a process reads the channel to screen what is in it, and so does the IP input of that. The
     /// forwarding daemon rests meanwhile.
     pub(super) fn is_screened(&self, channel: ChannelId) -> bool {
-        self.screen.is_some() && self.forward_channel == Some(channel)
+        self.descriptors.screen_id().is_some() && self.channels.daemons.forward == Some(channel)
     }
 
     /// Nobody screens any more: packets that wait are the forwarding daemon's again, which drops them.
     pub(super) fn close_screen(&mut self, screen: Screen) {
-        self.screen = None;
         self.pool.shrink(2 * screen.queue.limit());
         for transit in screen.judging.into_iter().chain(screen.queue.into_items()) {
             self.ledger.drop_input(QueueDrop::Closed, 1);
             transit.recycle(&mut self.pool);
         }
-        let daemon = self.forward_channel.and_then(|channel| self.daemon(channel));
+        let daemon = self.channels.daemons.forwarder();
         daemon.into_iter().for_each(|daemon| self.ready.wake_process(daemon));
     }
 
     /// Packets that wait for a verdict.
     pub(crate) fn waiting_for_verdict(&self) -> u64 {
-        let channel = self.forward_channel.and_then(|id| self.channel(id)).map_or(0, |c| c.len());
-        let queued = match self.screen.and_then(|id| self.descriptor(id)) {
-            Some(Descriptor::Screen(screen)) => screen.queue.len() + screen.judging.len(),
-            _ => return 0,
-        };
-        (channel + queued) as u64
+        let Some(screen) = self.descriptors.screen() else { return 0 };
+        let channel = self.channels.daemons.forward.and_then(|id| self.channels.get(id));
+        (channel.map_or(0, Channel::len) + screen.queue.len() + screen.judging.len()) as u64
     }
 
     pub(super) fn screen_is_full(&self) -> bool {
-        let screen = self.screen.and_then(|id| self.descriptor(id));
-        matches!(screen, Some(Descriptor::Screen(screen)) if !screen.queue.has_room())
+        self.descriptors.screen().is_some_and(|screen| !screen.queue.has_room())
     }
 
     pub(super) fn forward(&mut self, transit: Transit, now: Instant) {
@@ -158,7 +152,7 @@ impl Net {
             }
             return Some(transit);
         }
-        let channel = self.forward_channel?;
+        let channel = self.channels.daemons.forward?;
         for _ in 0..FRAMES_PER_CALL {
             let Some((interface, frame)) = self.take_from_channel(channel, now) else { break };
             match self.input_frame(interface, frame, now) {

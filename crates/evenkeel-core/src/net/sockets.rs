@@ -1,12 +1,10 @@
 //! Sockets and channels come and go.
 
 use super::state::{EPHEMERAL_FIRST, Net};
-use crate::id::QueueId;
-use core::cmp::Reverse;
-
 use crate::channel::Channel;
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
+use crate::id::QueueId;
 use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
 use crate::poll::Gate;
 use crate::queue::Queue;
@@ -38,38 +36,22 @@ impl Net {
     ) -> Result<ChannelId, BindError> {
         let reserved_pkts = channel.reserved_pkts(self.links.places());
         self.pool.grow(reserved_pkts).map_err(BindError::NoMemory)?;
-        let id = self.free_channel_id();
+        let id = self.channels.vacant();
         if self.links.has_demultiplexer() {
             if !self.open_rings(id, &mut channel) {
                 self.close_rings(id);
                 self.pool.shrink(reserved_pkts);
                 return Err(BindError::NoRing);
             }
-            self.disarmed.push(id);
+            self.channels.disarm(id);
         }
-        self.install(id, channel, binding);
-        Ok(id)
+        Ok(self.install(channel, binding))
     }
 
-    pub(super) fn free_channel_id(&self) -> ChannelId {
-        let next = self.channels.len() as u32;
-        ChannelId(self.free_channels.peek().map_or(next, |&Reverse(index)| index))
-    }
-
-    pub(super) fn install(&mut self, id: ChannelId, channel: Channel, binding: Binding) {
-        self.put_channel(id, channel);
+    pub(super) fn install(&mut self, channel: Channel, binding: Binding) -> ChannelId {
+        let id = self.channels.insert(channel);
         self.update(Change::Bind(binding, id));
-    }
-
-    /// The same for a channel that no binding leads to.
-    pub(super) fn put_channel(&mut self, id: ChannelId, channel: Channel) {
-        let index = id.0 as usize;
-        if index == self.channels.len() {
-            self.channels.push(None);
-        } else if self.free_channels.peek() == Some(&Reverse(id.0)) {
-            self.free_channels.pop();
-        }
-        self.channels[index] = Some(channel);
+        id
     }
 
     /// Returns false if an interface has no ring left.
@@ -104,35 +86,30 @@ impl Net {
         let Some(descriptor) = self.descriptor(id) else { return 0 };
         let channel = match descriptor {
             Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
-            Descriptor::Screen(_) => self.forward_channel,
+            Descriptor::Screen(_) => self.channels.daemons.forward,
             Descriptor::Capture(_)
             | Descriptor::Listener(_)
             | Descriptor::Stream(_)
             | Descriptor::Events(_) => None,
         };
-        descriptor.filled_percent().max(channel.map_or(0, |id| self.channel_filled_percent(id)))
+        descriptor.filled_percent().max(channel.map_or(0, |id| self.channels.filled_percent(id)))
     }
 
     pub(crate) fn channel_filled_percent(&self, id: ChannelId) -> u8 {
-        self.channel(id).map_or(0, |channel| channel.gate.filled_percent(channel.queued()))
+        self.channels.filled_percent(id)
     }
 
     /// Puts a descriptor into the first free place.
     pub(super) fn install_descriptor(&mut self, descriptor: Descriptor) -> SocketId {
-        let free = self.free_sockets.pop().map(|Reverse(index)| index);
-        let index = free.unwrap_or_else(|| {
-            self.sockets.push(None);
-            (self.sockets.len() - 1) as u32
-        });
-        self.ready.register(SocketId(index), descriptor.owner());
-        self.sockets[index as usize] = Some(descriptor);
-        SocketId(index)
+        let owner = descriptor.owner();
+        let id = self.descriptors.insert(descriptor);
+        self.ready.register(id, owner);
+        id
     }
 
     /// Takes a descriptor out; its place is free.
     pub(super) fn remove_descriptor(&mut self, id: SocketId) -> Option<Descriptor> {
-        let descriptor = self.sockets.get_mut(id.0 as usize)?.take()?;
-        self.free_sockets.push(Reverse(id.0));
+        let descriptor = self.descriptors.remove(id)?;
         self.ready.retire(id);
         Some(descriptor)
     }
@@ -256,7 +233,6 @@ impl Net {
             Descriptor::Stream(stream) => self.close_stream(stream.id, now),
             Descriptor::Events(owner) => self.ready.close_events(owner),
             Descriptor::Capture(capture) => {
-                self.captures.retain(|&c| c != id);
                 self.pool.take_back(capture.limit());
                 self.ledger.drop_input(QueueDrop::Closed, capture.len() as u64);
             }
@@ -294,52 +270,44 @@ impl Net {
         while let Some((_, frame)) = self.take_from_channel(id, now) {
             self.drop_input(frame, QueueDrop::Closed);
         }
-        let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) else { return };
-        self.free_channels.push(Reverse(id.0));
+        let Some(channel) = self.channels.remove(id) else { return };
         if channel.has_rings() {
             self.close_rings(id);
         }
         self.pool.shrink(channel.reserved_pkts(self.links.places()));
         self.poller.forget(QueueId::Channel(id));
-        self.active.retain(|&c| c != id);
-        self.disarmed.retain(|&c| c != id);
     }
 
     pub(crate) fn descriptor(&self, id: SocketId) -> Option<&Descriptor> {
-        self.sockets.get(id.0 as usize)?.as_ref()
+        self.descriptors.get(id)
     }
 
     pub(crate) fn descriptor_mut(&mut self, id: SocketId) -> Option<&mut Descriptor> {
-        self.sockets.get_mut(id.0 as usize)?.as_mut()
+        self.descriptors.get_mut(id)
     }
 
     pub(crate) fn socket(&self, id: SocketId) -> Option<&Socket> {
-        if let Descriptor::Udp(socket) = self.descriptor(id)? { Some(socket) } else { None }
+        self.descriptors.udp(id)
     }
 
     pub(crate) fn socket_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        if let Descriptor::Udp(socket) = self.descriptor_mut(id)? { Some(socket) } else { None }
+        self.descriptors.udp_mut(id)
     }
 
     pub(crate) fn sockets_of(&self, owner: ProcessId) -> Vec<SocketId> {
-        let ids = self
-            .sockets
-            .iter()
-            .enumerate()
-            .filter(|(_, d)| d.as_ref().is_some_and(|d| d.owner() == Some(owner)));
-        ids.map(|(i, _)| SocketId(i as u32)).collect()
+        self.descriptors.of(owner).collect()
     }
 
     pub(crate) fn channel(&self, id: ChannelId) -> Option<&Channel> {
-        self.channels.get(id.0 as usize)?.as_ref()
+        self.channels.get(id)
     }
 
     pub(crate) fn channel_count(&self) -> usize {
-        self.channels.iter().flatten().count()
+        self.channels.len()
     }
 
     pub(super) fn channel_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
-        self.channels.get_mut(id.0 as usize)?.as_mut()
+        self.channels.get_mut(id)
     }
 
     /// A process goes to sleep on a descriptor: its channels are armed. Returns whether it is ready after
@@ -393,16 +361,15 @@ impl Net {
         if !self.plan.is_lazy() {
             return false;
         }
-        let forward = self.forward_channel;
-        let Some(Some(descriptor)) = self.sockets.get(id.0 as usize) else { return true };
+        let Some(descriptor) = self.descriptors.get(id) else { return true };
         let (own, screened) = match descriptor {
             Descriptor::Udp(socket) => (socket.channels.as_slice(), None),
-            Descriptor::Screen(_) => (&[][..], forward),
+            Descriptor::Screen(_) => (&[][..], self.channels.daemons.forward),
             _ => (&[][..], None),
         };
         let mut waiting = false;
         for channel in own.iter().map(|&(channel, _)| channel).chain(screened) {
-            if let Some(Some(channel)) = self.channels.get_mut(channel.0 as usize) {
+            if let Some(channel) = self.channels.get_mut(channel) {
                 waiting |= channel.arm();
             }
         }

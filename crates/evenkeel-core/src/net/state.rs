@@ -1,20 +1,19 @@
 //! The network side of a host: all that it owns, the clock interrupt, and what it halts for.
 
-use core::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-
 use super::tcp::Tcp;
-use crate::channel::Channel;
+use crate::channel::{Channel, ChannelTable};
 use crate::config::Config;
 use crate::context::Cx;
 use crate::deadline::{Deadline, Deadlines, Due};
 use crate::demux::{Binding, Table};
+use crate::descriptor::DescriptorTable;
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
 use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS};
 use crate::poll::{FeedbackBy, Gate, Poller};
+use crate::queue::Queue;
 use crate::ready::ReadyTable;
 use crate::receive::{AfterDevice, Plan};
 use crate::socket::{Descriptor, Socket};
@@ -41,33 +40,15 @@ pub(crate) struct Net {
     pub(crate) deadlines: Deadlines,
     pub(crate) links: Links,
     pub(super) table: Table,
-    pub(super) channels: Vec<Option<Channel>>,
-    pub(super) sockets: Vec<Option<Descriptor>>,
-    /// Places in `sockets` that are free.
-    pub(super) free_sockets: BinaryHeap<Reverse<u32>>,
-    /// Places in `channels` that are free.
-    pub(super) free_channels: BinaryHeap<Reverse<u32>>,
+    pub(super) channels: ChannelTable,
+    pub(super) descriptors: DescriptorTable,
     pub(crate) tcp: Tcp,
     /// The queue that a process read last in the step that runs.
     pub(crate) last_read: Option<SocketId>,
-    pub(super) captures: Vec<SocketId>,
-    pub(super) screen: Option<SocketId>,
     /// Somebody has asked for screening: from then on nothing passes unscreened.
     pub(super) screened: bool,
-    pub(super) ip_queue: VecDeque<(InterfaceId, Frame)>,
-    pub(super) ip_queue_gate: Gate,
-    /// Channels that have work for the idle level.
-    pub(super) active: VecDeque<ChannelId>,
-    /// Channels on interfaces whose interrupt is not enabled.
-    pub(super) disarmed: Vec<ChannelId>,
-    /// Channels that raised their interrupt.
-    pub(super) pending_interrupts: VecDeque<ChannelId>,
-    pub(super) neighbor_channel: Option<ChannelId>,
-    pub(super) control_channel: Option<ChannelId>,
-    pub(super) fragment_channel: Option<ChannelId>,
-    pub(super) forward_channel: Option<ChannelId>,
-    /// The processes that read the channels of traffic without a socket.
-    pub(super) daemons: Vec<(ChannelId, ProcessId)>,
+    /// The queue that all IP traffic shares, under the architectures that have one.
+    pub(super) ip_queue: Queue<(InterfaceId, Frame)>,
     pub(super) next_fragment_look: Instant,
     pub(super) next_port: u16,
 }
@@ -88,25 +69,12 @@ impl Net {
             links: Links::new(&config),
             deadlines: Deadlines::new(),
             table: Table::new(config.seed),
-            channels: Vec::new(),
-            sockets: Vec::new(),
-            free_sockets: BinaryHeap::new(),
-            free_channels: BinaryHeap::new(),
+            channels: ChannelTable::new(),
+            descriptors: DescriptorTable::new(),
             tcp: Tcp::new(&config),
             last_read: None,
-            captures: Vec::new(),
-            screen: None,
             screened: false,
-            ip_queue: VecDeque::with_capacity(config.ip_queue_pkts),
-            ip_queue_gate: Gate::open(),
-            active: VecDeque::new(),
-            disarmed: Vec::new(),
-            pending_interrupts: VecDeque::new(),
-            neighbor_channel: None,
-            control_channel: None,
-            fragment_channel: None,
-            forward_channel: None,
-            daemons: Vec::new(),
+            ip_queue: Queue::new(config.ip_queue_pkts, Gate::open()),
             next_fragment_look: Instant::ZERO,
             next_port: EPHEMERAL_FIRST,
             config,
@@ -117,17 +85,17 @@ impl Net {
         }
         net.adapt_tcp();
         if plan.is_lazy() {
-            net.neighbor_channel = Some(net.open_daemon_channel(Binding::Neighbor)?);
-            net.control_channel = Some(net.open_daemon_channel(Binding::Control)?);
-            net.fragment_channel = Some(net.open_daemon_channel(Binding::Fragment)?);
+            net.channels.daemons.neighbor = Some(net.open_daemon_channel(Binding::Neighbor)?);
+            net.channels.daemons.control = Some(net.open_daemon_channel(Binding::Control)?);
+            net.channels.daemons.fragment = Some(net.open_daemon_channel(Binding::Fragment)?);
         }
         if net.config.stack.forwarding
             && matches!(plan.then, AfterDevice::Channel | AfterDevice::DemultiplexThenIpQueue)
         {
-            net.forward_channel = Some(net.open_daemon_channel(Binding::Forward)?);
+            net.channels.daemons.forward = Some(net.open_daemon_channel(Binding::Forward)?);
         }
         if net.config.alternatives.limit_interrupts {
-            net.ip_queue_gate = net.gate(net.config.ip_queue_pkts);
+            net.ip_queue = Queue::new(net.config.ip_queue_pkts, net.gate(net.config.ip_queue_pkts));
         }
         if net.config.alternatives.clocked_interrupts.is_some() {
             net.deadlines.set(Deadline::ClockedInterrupts, Instant::ZERO);
@@ -139,27 +107,22 @@ impl Net {
     pub(super) fn open_daemon_channel(&mut self, binding: Binding) -> Result<ChannelId, PoolLimit> {
         let channel = self.new_channel();
         self.pool.grow(channel.reserved_pkts(self.links.places()))?;
-        let id = self.free_channel_id();
-        self.install(id, channel, binding);
-        Ok(id)
+        Ok(self.install(channel, binding))
     }
 
     /// The channels of the proxy daemons, under the lazy architectures.
     pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, i8, ChannelId)> + use<> {
-        let neighbor = self.neighbor_channel.map(|c| ("arpd", 0, c));
-        let control = self.control_channel.map(|c| ("icmpd", 0, c));
+        let daemons = &self.channels.daemons;
+        let neighbor = daemons.neighbor.map(|c| ("arpd", 0, c));
+        let control = daemons.control.map(|c| ("icmpd", 0, c));
         let nice = self.config.forward_nice;
-        let forward = self.forward_channel.filter(|_| self.plan.is_lazy()).map(|c| ("forwardd", nice, c));
+        let forward = daemons.forward.filter(|_| self.plan.is_lazy()).map(|c| ("forwardd", nice, c));
         neighbor.into_iter().chain(control).chain(forward)
     }
 
     /// Makes `process` the reader of a daemon's channel.
     pub(crate) fn set_daemon(&mut self, channel: ChannelId, process: ProcessId) {
-        self.daemons.push((channel, process));
-    }
-
-    pub(super) fn daemon(&self, channel: ChannelId) -> Option<ProcessId> {
-        self.daemons.iter().find(|(c, _)| *c == channel).map(|&(_, process)| process)
+        self.channels.daemons.set_reader(channel, process);
     }
 
     pub(crate) fn with_stack<T>(&mut self, now: Instant, f: impl FnOnce(&mut Stack, &mut Io<'_>) -> T) -> T {
@@ -203,7 +166,7 @@ impl Net {
             (Deadline::Feedback, self.poller.feedback_deadline()),
             (Deadline::Limit, self.poller.limit_deadline()),
         ];
-        let rings = self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(Channel::has_rings);
+        let rings = self.fragment_channel().is_some_and(Channel::has_rings);
         let fragments = rings || self.deadlines.of(Deadline::Fragments) == self.fragments_deadline();
         let parts = self.stack.deadlines().into_iter().chain(poller);
         fragments && parts.into_iter().all(|(who, deadline)| self.deadlines.of(who) == deadline)
@@ -212,8 +175,12 @@ impl Net {
     /// When to look at the special fragment channel, if there is anything in it, though the core is too busy
     /// for the idle level to look.
     fn fragments_deadline(&self) -> Instant {
-        let waiting = self.fragment_channel.and_then(|c| self.channel(c)).is_some_and(|c| !c.is_empty());
+        let waiting = self.fragment_channel().is_some_and(|channel| !channel.is_empty());
         if waiting { self.next_fragment_look } else { Instant::NEVER }
+    }
+
+    fn fragment_channel(&self) -> Option<&Channel> {
+        self.channels.get(self.channels.daemons.fragment?)
     }
 
     /// The clock interrupt: what is due.
@@ -253,9 +220,9 @@ impl Net {
     /// Reopens the gate of a queue. Returns whether its consumer hangs.
     pub(super) fn reopen(&mut self, queue: QueueId) -> bool {
         match queue {
-            QueueId::Socket(id) => self.descriptor_mut(id).is_some_and(Descriptor::reopen),
+            QueueId::Socket(id) => self.descriptors.get_mut(id).is_some_and(Descriptor::reopen),
             QueueId::Channel(id) => self.channel_mut(id).is_some_and(Channel::reopen),
-            QueueId::IpQueue => self.ip_queue_gate.reopen(self.ip_queue.len()),
+            QueueId::IpQueue => self.ip_queue.reopen(),
             QueueId::Output(id) => self.links.reopen(id),
         }
     }
@@ -264,7 +231,7 @@ impl Net {
     /// halt.
     pub(crate) fn arm(&mut self) -> bool {
         let mut pending = self.links.arm(&self.poller);
-        let mut disarmed = core::mem::take(&mut self.disarmed);
+        let mut disarmed = self.channels.take_disarmed();
         disarmed.retain(|&id| {
             let waiting = self.channel_mut(id).is_some_and(Channel::arm);
             if waiting && let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
@@ -275,18 +242,19 @@ impl Net {
             // Not listed while the idle level could not take anything: the core would go round and round
             // instead of halting.
             if waiting && self.idle_could_take(id) {
-                self.list(id);
+                self.channels.list(id);
                 pending = true;
             }
             waiting
         });
-        self.disarmed = disarmed;
+        self.channels.put_disarmed(disarmed);
         pending
     }
 
     pub(super) fn idle_could_take(&self, id: ChannelId) -> bool {
         let room = |&m: &SocketId| self.socket(m).is_none_or(Socket::has_room);
-        self.daemon(id).is_none() && self.channel(id).is_some_and(|c| c.members.iter().all(room))
+        self.channels.daemons.reader(id).is_none()
+            && self.channel(id).is_some_and(|channel| channel.members.iter().all(room))
     }
 
     pub(crate) fn drop_input(&mut self, frame: Frame, reason: impl Into<Reason>) {
@@ -296,15 +264,13 @@ impl Net {
 
     /// Frames queued on the way up.
     pub(crate) fn queued(&self) -> u64 {
-        let channels: u64 = self.channels.iter().flatten().map(|c| c.queued() as u64).sum();
-        let sockets: u64 = self.sockets.iter().flatten().map(queued_in).sum();
-        self.ip_queue.len() as u64 + channels + sockets + self.stack.reassembling()
+        let descriptors: u64 = self.descriptors.iter().map(|(_, descriptor)| queued_in(descriptor)).sum();
+        self.ip_queue.len() as u64 + self.channels.queued() + descriptors + self.stack.reassembling()
     }
 
     /// Frames in receive rings and in channels on interfaces.
     pub(crate) fn in_rings(&self) -> u64 {
-        let channels: usize = self.channels.iter().flatten().map(|c| c.len() - c.queued()).sum();
-        (channels + self.links.pending()) as u64
+        (self.channels.in_rings() + self.links.pending()) as u64
     }
 }
 

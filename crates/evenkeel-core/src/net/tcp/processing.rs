@@ -90,7 +90,7 @@ impl Net {
     /// From now on the first segment in a channel on an adaptor interrupts. If there is one already, it has.
     pub(in crate::net) fn arm_feed(&mut self, id: ChannelId) {
         if self.channel_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
-            self.pending_interrupts.push_back(id);
+            self.channels.raise(id);
         }
     }
 
@@ -114,9 +114,7 @@ impl Net {
         self.tcp.spare.promised = segment_pkts;
         let mut channel = Channel::without_rings(channel_pkts);
         channel.feed = Some(SegmentKind::TimeWait);
-        let id = self.free_channel_id();
-        self.put_channel(id, channel);
-        self.tcp.spare.time_wait = Some(id);
+        self.tcp.spare.time_wait = Some(self.channels.insert(channel));
         Ok(())
     }
 
@@ -201,9 +199,8 @@ impl Net {
     /// one may hold, [`Net::segments_held_max`] says each time: a window is many more frames than a queue of
     /// datagrams needs.
     fn make_channel(&mut self) -> ChannelId {
-        let id = self.free_channel_id();
-        self.put_channel(id, Channel::growing(self.held_max(), 0));
-        id
+        let channel = Channel::growing(self.held_max(), 0);
+        self.channels.insert(channel)
     }
 
     /// Segments that a connection's channel may hold in the host's memory if no other holds any.
@@ -269,7 +266,7 @@ impl Net {
 
     /// There always is one under the lazy architectures, which alone have channels.
     fn orphan_owner(&self) -> ProcessId {
-        self.control_channel.and_then(|channel| self.daemon(channel)).unwrap_or(ProcessId(0))
+        self.channels.daemons.control_reader().unwrap_or(ProcessId(0))
     }
 
     /// One step of protocol processing for a process: segments of its channels, one of each in turn.

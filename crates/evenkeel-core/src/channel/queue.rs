@@ -1,8 +1,4 @@
-//! Channels: one receive queue per socket, shared by the interface and the receiver.
-//!
-//! A channel replaces the one queue that all IP traffic shares. It is bounded, and a frame that finds it full
-//! is discarded before any protocol work: overload at one socket ends at that socket. Source: NI channel,
-//! Druschel and Banga, OSDI 1996, section 3.
+//! One channel: a queue in the host's memory, and rings on interfaces.
 
 use std::collections::VecDeque;
 
@@ -11,8 +7,6 @@ use crate::id::{InterfaceId, SocketId};
 use crate::interface::RxQueue;
 use crate::poll::Gate;
 use crate::tcp::table::Id;
-
-pub use crate::id::ChannelId;
 
 /// What a channel of TCP holds segments for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

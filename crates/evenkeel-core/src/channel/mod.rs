@@ -1,0 +1,13 @@
+//! Channels: one receive queue per socket, shared by the interface and the receiver.
+//!
+//! A channel replaces the one queue that all IP traffic shares. It is bounded, and a frame that finds it full
+//! is discarded before any protocol work: overload at one socket ends at that socket. Source: NI channel,
+//! Druschel and Banga, OSDI 1996, section 3.
+
+mod queue;
+mod table;
+
+pub use crate::id::ChannelId;
+pub(crate) use queue::SegmentKind;
+pub use queue::{Arrival, Channel, Counters, State};
+pub(crate) use table::ChannelTable;

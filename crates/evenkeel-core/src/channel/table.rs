@@ -1,0 +1,179 @@
+//! The channels of a host: which there are, which have work, which wait for an interrupt, and the daemons
+//! that read those of traffic without a socket.
+
+use std::collections::VecDeque;
+
+use super::queue::Channel;
+use crate::id::{ChannelId, ProcessId};
+use crate::slab::Slab;
+
+/// All channels of a host. They alone say which of them the idle level looks at next.
+#[derive(Debug)]
+pub(crate) struct ChannelTable {
+    channels: Slab<Channel>,
+    /// Those that have work for the idle level.
+    listed: VecDeque<ChannelId>,
+    /// Those on interfaces whose interrupt is not enabled.
+    disarmed: Vec<ChannelId>,
+    /// Those whose interrupt is pending.
+    interrupts: VecDeque<ChannelId>,
+    pub(crate) daemons: Daemons,
+}
+
+/// The channels of traffic without a socket, and the processes that read them.
+#[derive(Debug, Default)]
+pub(crate) struct Daemons {
+    pub(crate) neighbor: Option<ChannelId>,
+    pub(crate) control: Option<ChannelId>,
+    pub(crate) fragment: Option<ChannelId>,
+    pub(crate) forward: Option<ChannelId>,
+    readers: Vec<(ChannelId, ProcessId)>,
+}
+
+impl ChannelTable {
+    pub(crate) fn new() -> Self {
+        Self {
+            channels: Slab::new(),
+            listed: VecDeque::new(),
+            disarmed: Vec::new(),
+            interrupts: VecDeque::new(),
+            daemons: Daemons::default(),
+        }
+    }
+
+    /// The number that the next channel will have: its rings are opened before it is there.
+    pub(crate) fn vacant(&self) -> ChannelId {
+        ChannelId(self.channels.vacant())
+    }
+
+    pub(crate) fn insert(&mut self, channel: Channel) -> ChannelId {
+        ChannelId(self.channels.insert(channel))
+    }
+
+    /// Takes a channel out. Nobody looks at it any more.
+    pub(crate) fn remove(&mut self, id: ChannelId) -> Option<Channel> {
+        let channel = self.channels.remove(id.0)?;
+        self.listed.retain(|&other| other != id);
+        self.disarmed.retain(|&other| other != id);
+        self.interrupts.retain(|&other| other != id);
+        Some(channel)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: ChannelId) -> Option<&Channel> {
+        self.channels.get(id.0)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+        self.channels.get_mut(id.0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ChannelId, &Channel)> {
+        self.channels.iter().map(|(number, channel)| (ChannelId(number), channel))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// Frames in the host's memory.
+    pub(crate) fn queued(&self) -> u64 {
+        self.iter().map(|(_, channel)| channel.queued() as u64).sum()
+    }
+
+    /// Frames in rings on interfaces.
+    pub(crate) fn in_rings(&self) -> usize {
+        self.iter().map(|(_, channel)| channel.len() - channel.queued()).sum()
+    }
+
+    pub(crate) fn filled_percent(&self, id: ChannelId) -> u8 {
+        self.get(id).map_or(0, |channel| channel.gate.filled_percent(channel.queued()))
+    }
+
+    // --- The idle level ---
+
+    /// The idle level is to look at a channel. Those of daemons are theirs.
+    pub(crate) fn list(&mut self, id: ChannelId) {
+        if self.daemons.reader(id).is_some() {
+            return;
+        }
+        if let Some(channel) = self.get_mut(id)
+            && !core::mem::replace(&mut channel.listed, true)
+        {
+            self.listed.push_back(id);
+        }
+    }
+
+    pub(crate) fn has_listed(&self) -> bool {
+        !self.listed.is_empty()
+    }
+
+    /// The channel that the idle level looks at. It is [listed again](Self::keep_listed) or
+    /// [not](Self::unlist).
+    pub(crate) fn next_listed(&mut self) -> Option<ChannelId> {
+        self.listed.pop_front()
+    }
+
+    pub(crate) fn keep_listed(&mut self, id: ChannelId) {
+        self.listed.push_back(id);
+    }
+
+    pub(crate) fn unlist(&mut self, id: ChannelId) {
+        if let Some(channel) = self.get_mut(id) {
+            channel.listed = false;
+        }
+    }
+
+    // --- Interrupts ---
+
+    /// Its interrupt is not enabled until the core halts.
+    pub(crate) fn disarm(&mut self, id: ChannelId) {
+        self.disarmed.push(id);
+    }
+
+    /// Those whose interrupt is to be enabled. What does not get it is [disarmed](Self::disarm) again.
+    pub(crate) fn take_disarmed(&mut self) -> Vec<ChannelId> {
+        core::mem::take(&mut self.disarmed)
+    }
+
+    /// Gives the list back, its memory included.
+    pub(crate) fn put_disarmed(&mut self, disarmed: Vec<ChannelId>) {
+        self.disarmed = disarmed;
+    }
+
+    /// Its interrupt is pending: a frame came while nobody looked.
+    pub(crate) fn raise(&mut self, id: ChannelId) {
+        self.interrupts.push_back(id);
+    }
+
+    pub(crate) fn has_interrupt(&self) -> bool {
+        !self.interrupts.is_empty()
+    }
+
+    pub(crate) fn next_interrupt(&mut self) -> Option<ChannelId> {
+        self.interrupts.pop_front()
+    }
+}
+
+impl Daemons {
+    /// Makes `process` the reader of a channel.
+    pub(crate) fn set_reader(&mut self, channel: ChannelId, process: ProcessId) {
+        self.readers.push((channel, process));
+    }
+
+    /// The daemon that reads a channel, if one does.
+    pub(crate) fn reader(&self, channel: ChannelId) -> Option<ProcessId> {
+        self.readers.iter().find(|(c, _)| *c == channel).map(|&(_, process)| process)
+    }
+
+    /// The daemon of control traffic.
+    pub(crate) fn control_reader(&self) -> Option<ProcessId> {
+        self.reader(self.control?)
+    }
+
+    /// The daemon of forwarding, under the lazy architectures.
+    pub(crate) fn forwarder(&self) -> Option<ProcessId> {
+        self.reader(self.forward?)
+    }
+}

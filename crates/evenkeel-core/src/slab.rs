@@ -1,0 +1,80 @@
+//! Values by number.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A place for each value. Numbers are small: the lowest place that is free is taken first.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    places: Vec<Option<T>>,
+    free: BinaryHeap<Reverse<u32>>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), free: BinaryHeap::new() }
+    }
+
+    /// The number that the next value will get.
+    pub(crate) fn vacant(&self) -> u32 {
+        self.free.peek().map_or(self.places.len() as u32, |&Reverse(number)| number)
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
+        let number = self.vacant();
+        self.free.pop();
+        match self.places.get_mut(number as usize) {
+            Some(place) => *place = Some(value),
+            None => self.places.push(Some(value)),
+        }
+        number
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
+        let value = self.places.get_mut(number as usize)?.take()?;
+        self.free.push(Reverse(number));
+        Some(value)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        self.places.get(number as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.places.get_mut(number as usize)?.as_mut()
+    }
+
+    /// All, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.places).filter_map(|(number, place)| Some((number, place.as_ref()?)))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_number_that_is_free_is_the_next() {
+        let mut slab = Slab::new();
+        assert_eq!(['a', 'b', 'c', 'd'].map(|value| slab.insert(value)), [0, 1, 2, 3]);
+        assert_eq!(
+            (slab.remove(2), slab.remove(1), slab.remove(1), slab.remove(9)),
+            (Some('c'), Some('b'), None, None)
+        );
+        assert_eq!((slab.len(), slab.vacant()), (2, 1));
+        assert_eq!(['e', 'f', 'g'].map(|value| slab.insert(value)), [1, 2, 4]);
+        assert_eq!(
+            slab.iter().map(|(number, &value)| (number, value)).collect::<Vec<_>>(),
+            [(0, 'a'), (1, 'e'), (2, 'f'), (3, 'd'), (4, 'g')]
+        );
+        *slab.get_mut(4).unwrap() = 'h';
+        assert_eq!((slab.get(4), slab.get(5)), (Some(&'h'), None));
+    }
+}
