@@ -13,6 +13,14 @@ pub fn si(value: f64) -> String {
     format!("{} {prefix}", three_digits(rounded / unit))
 }
 
+/// The same in as few characters as it takes: `10 k`, `1.05 M`, `0`.
+#[must_use]
+pub fn short(value: f64) -> String {
+    let text = si(value);
+    let (number, prefix) = text.split_once(' ').unwrap_or((&text, ""));
+    format!("{} {prefix}", without_zeros(number)).trim_end().to_owned()
+}
+
 /// Three significant digits without prefix: `105`, `10.5`, `1.05`, `0.105`; larger numbers lose no digit
 /// before the point.
 #[must_use]

@@ -6,9 +6,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::chart::{Axis, Chart, Line};
 use crate::check::{Basis, Check, Figure, median, round};
 use crate::seeds::{self, Seeds};
+use evenkeel_apps::chart::{Axis, Curve, LineChart, Scale};
+use evenkeel_apps::quantity::short;
+
+/// What the names of series that nobody measured begin with.
+const REFERENCES: [&str; 2] = ["paper: ", "derived: "];
 
 /// How an experiment passes its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -308,21 +312,37 @@ impl Report {
         self.outcome.checks.iter().all(|c| c.ok)
     }
 
-    /// The curves as a chart.
+    /// The curves as a picture. What the paper has is drawn dashed, in the colour of what was measured.
     #[must_use]
-    pub fn chart(&self) -> Chart {
-        let axis = |label: &str| Axis { label: label.into(), ..Axis::default() };
-        let lines = self.series().into_iter().map(|name| {
-            let points =
-                self.outcome.points.iter().filter(|p| p.series == name).map(|p| (p.x, p.y)).collect();
-            let dashed = name.starts_with("paper: ") || name.starts_with("derived: ");
-            Line { name: name.into(), points, dashed }
+    pub fn chart(&self) -> LineChart {
+        let axis = |label: &str, max| Axis {
+            label: label.into(),
+            scale: Scale::Linear,
+            include: Some((0.0, 0.0)),
+            max,
+            format: short,
+        };
+        let measured =
+            |name: &str| REFERENCES.iter().find_map(|prefix| name.strip_prefix(prefix)).map(str::to_owned);
+        let mut styles: Vec<String> = Vec::new();
+        let curves = self.series().into_iter().map(|name| {
+            let subject = measured(name).unwrap_or_else(|| name.to_owned());
+            let style = styles.iter().position(|known| *known == subject).unwrap_or_else(|| {
+                styles.push(subject);
+                styles.len() - 1
+            });
+            let of_series = self.outcome.points.iter().filter(|point| point.series == name);
+            let points = of_series.map(|point| (point.x, Some(point.y))).collect();
+            Curve { name: name.into(), style, dashed: measured(name).is_some(), points }
         });
-        Chart {
+        LineChart {
             title: self.title.into(),
-            x: axis(self.outcome.x),
-            y: Axis { max: self.outcome.y_max, ..axis(self.outcome.y) },
-            lines: lines.collect(),
+            description: format!("{} against {}", self.outcome.y, self.outcome.x),
+            size: (860.0, 420.0),
+            x: axis(self.outcome.x, None),
+            y: axis(self.outcome.y, self.outcome.y_max),
+            curves: curves.collect(),
+            diagonal: None,
         }
     }
 
@@ -537,7 +557,7 @@ mod tests {
         let text = report.text();
         assert!(text.contains("FAIL peak"), "{text}");
         assert!(text.contains("4.5"), "{text}");
-        assert_eq!(report.chart().lines.len(), 2);
+        assert_eq!(report.chart().curves.len(), 2);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The papers' experiments, one file per figure, each printing its own comparison with the paper.
 #![forbid(unsafe_code)]
 
-pub mod chart;
 pub mod check;
 pub mod experiment;
 mod l97_fig1;

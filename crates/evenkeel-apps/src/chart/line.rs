@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use super::scale::{Axis, Span};
-use super::{SERIES, escape, open};
+use super::{SERIES, escape, open, plain_style};
 
 /// Curves over a common axis.
 #[derive(Debug)]
@@ -31,14 +31,21 @@ pub struct Curve {
     pub name: String,
     /// Its colour and marker, `0..SERIES`.
     pub style: usize,
+    /// Dashed and without markers: not measured, but a reference.
+    pub dashed: bool,
     /// Its points, left to right. A `y` of `None` is a gap.
     pub points: Vec<(f64, Option<f64>)>,
 }
 
 const LEFT: f64 = 64.0;
 const TOP: f64 = 16.0;
+/// The least margin on the right, where the names stand.
 const RIGHT: f64 = 112.0;
+/// About what a character of a name takes.
+const CHARACTER: f64 = 7.8;
 const BOTTOM: f64 = 52.0;
+/// The room for the title in a file.
+const HEADING: f64 = 36.0;
 /// The least distance between the names of two curves.
 const NAME_HEIGHT: f64 = 17.0;
 
@@ -49,7 +56,7 @@ impl LineChart {
         let (width, height) = self.size;
         let xs = self.curves.iter().flat_map(|c| c.points.iter().map(|p| p.0));
         let ys = self.curves.iter().flat_map(|c| c.points.iter().filter_map(|p| p.1));
-        let x = self.x.over(xs, LEFT, width - RIGHT);
+        let x = self.x.over(xs, LEFT, width - self.margin());
         let y = self.y.over(ys, height - BOTTOM, TOP).rounded();
         let mut svg = open(width, height, &self.title, &self.description);
         self.grid(&mut svg, &x, &y);
@@ -62,9 +69,31 @@ impl LineChart {
         svg
     }
 
+    /// The picture as a file of its own, with its title and its style sheet.
+    #[must_use]
+    pub fn file(&self) -> String {
+        let (width, height) = self.size;
+        let (all, title) = (height + HEADING, escape(&self.title));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {all}\" width=\"{width}\" \
+             height=\"{all}\">\n<style>\n{}</style>\n<rect width=\"{width}\" height=\"{all}\" \
+             fill=\"#ffffff\"/>\n<g class=\"chart\"><text class=\"heading name\" x=\"16\" \
+             y=\"26\">{title}</text></g>\n<svg y=\"{HEADING}\" width=\"{width}\" height=\"{height}\">\n\
+             {}</svg>\n</svg>\n",
+            plain_style(),
+            self.render()
+        )
+    }
+
+    /// Room for the names of the curves.
+    fn margin(&self) -> f64 {
+        let longest = self.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0);
+        CHARACTER.mul_add(longest as f64, 28.0).max(RIGHT)
+    }
+
     fn grid(&self, svg: &mut String, x: &Span, y: &Span) {
         let (width, height) = self.size;
-        let (right, bottom) = (width - RIGHT, height - BOTTOM);
+        let (right, bottom) = (width - self.margin(), height - BOTTOM);
         for tick in y.ticks() {
             let Some(at) = y.place(tick) else { continue };
             let _ = writeln!(svg, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/>");
@@ -126,7 +155,7 @@ impl LineChart {
         let rows = spread(&ends, NAME_HEIGHT, TOP, height - BOTTOM);
         for (&(px, py, curve), row) in names.iter().zip(rows) {
             let style = curve.style % SERIES;
-            let at = width - RIGHT + 14.0;
+            let at = width - self.margin() + 14.0;
             let _ = writeln!(
                 svg,
                 "<path class=\"leader s{style}\" d=\"M{:.1} {py:.1}L{:.1} {row:.1}\"/>",
@@ -150,7 +179,11 @@ impl Curve {
             self.points.iter().map(|&(px, py)| Some((x.place(px)?, y.place(py?)?))).collect();
         let pieces: Vec<Vec<(f64, f64)>> =
             places.split(Option::is_none).map(|piece| piece.iter().flatten().copied().collect()).collect();
-        let _ = writeln!(svg, "<path class=\"curve s{style}\" d=\"{}\"/>", path(&pieces));
+        let kind = if self.dashed { "curve dashed" } else { "curve" };
+        let _ = writeln!(svg, "<path class=\"{kind} s{style}\" d=\"{}\"/>", path(&pieces));
+        if self.dashed {
+            return;
+        }
         for (&(px, py), place) in self.points.iter().zip(&places) {
             let (Some(py), Some((left, top))) = (py, place) else { continue };
             let hint = format!("{}: {} at {}", self.name, (chart.y.format)(py), (chart.x.format)(px));
@@ -213,6 +246,7 @@ mod tests {
             label: label.into(),
             scale,
             include: None,
+            max: None,
             format: |v| format!("{v:.0}"),
         };
         LineChart {
@@ -221,7 +255,7 @@ mod tests {
             size: (500.0, 300.0),
             x: axis("offered <load>", Scale::Log),
             y: axis("delivered", Scale::Linear),
-            curves: vec![Curve { name: "a".into(), style: 7, points }],
+            curves: vec![Curve { name: "a".into(), style: 7, dashed: false, points }],
             diagonal: Some("ideal".into()),
         }
         .render()
@@ -235,6 +269,44 @@ mod tests {
         assert_eq!(curve.matches('M').count(), 2);
         assert_eq!(svg.matches("class=\"mark").count(), 4);
         assert!(svg.contains("offered &lt;load&gt;") && svg.contains("ideal"));
+    }
+
+    #[test]
+    fn a_file_stands_alone_and_a_reference_is_dashed() {
+        let axis = || Axis {
+            label: "x".into(),
+            scale: Scale::Linear,
+            include: None,
+            max: Some(5.0),
+            format: |v| format!("{v:.0}"),
+        };
+        let curve = |name: &str, dashed| Curve {
+            name: name.into(),
+            style: 0,
+            dashed,
+            points: vec![(0.0, Some(1.0)), (1.0, Some(2.0)), (2.0, Some(50.0))],
+        };
+        let curves = vec![curve("measured", false), curve("what a paper has, a long name", true)];
+        let chart = LineChart {
+            title: "a < b".into(),
+            description: "d".into(),
+            size: (800.0, 300.0),
+            x: axis(),
+            y: axis(),
+            curves,
+            diagonal: None,
+        };
+        let file = chart.file();
+        assert!(file.starts_with("<svg xmlns=") && file.contains("<style>") && file.ends_with("</svg>\n"));
+        assert!(file.contains(">a &lt; b</text>"), "{file}");
+        assert_eq!(file.matches("class=\"curve dashed s0\"").count(), 1);
+        assert_eq!(
+            file.matches("class=\"mark m0\"").count(),
+            2,
+            "one is beyond the axis, a reference has none"
+        );
+        let longest = file.matches("what a paper has, a long name</text>").count();
+        assert!(longest == 1 && chart.margin() > 200.0, "{}", chart.margin());
     }
 
     #[test]

@@ -15,6 +15,17 @@ pub use scale::{Axis, Scale};
 /// vision; two series swap a dark tone for its light sister on a dark page.
 pub const STYLE: &str = include_str!("chart.css");
 
+/// The same for a file that stands alone: light, and without variables, which many viewers do not know.
+fn plain_style() -> String {
+    let (variables, rules) = STYLE.split_once("@media").unwrap_or(("", STYLE));
+    // The dark variables end where the first line begins that is not indented.
+    let rules = rules.split_once("\n}\n").map_or(rules, |(_, rules)| rules);
+    let values = variables.split(['{', ';', '\n']).filter_map(|part| part.trim().split_once(':'));
+    values
+        .filter(|(name, _)| name.starts_with("--"))
+        .fold(rules.to_owned(), |style, (name, value)| style.replace(&format!("var({name})"), value.trim()))
+}
+
 /// Series that have a colour of their own; further ones begin again.
 pub const SERIES: usize = 6;
 
@@ -48,6 +59,16 @@ fn open(width: f64, height: f64, title: &str, description: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_style_of_a_file_has_colours_and_no_variables() {
+        let style = plain_style();
+        assert!(!style.contains("var(") && !style.contains("--") && !style.contains("@media"), "{style}");
+        assert!(
+            style.starts_with(".chart {") && style.contains(".chart .s0 { stroke: #d55e00; }"),
+            "{style}"
+        );
+    }
 
     #[test]
     fn markup_in_names_stays_text() {

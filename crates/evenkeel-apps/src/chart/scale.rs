@@ -18,6 +18,8 @@ pub struct Axis {
     pub scale: Scale,
     /// Smallest and largest value that must have a place, beyond those of the data.
     pub include: Option<(f64, f64)>,
+    /// The greatest value shown: what is beyond has no place.
+    pub max: Option<f64>,
     /// Writes a value beside its tick.
     pub format: fn(f64) -> String,
 }
@@ -28,6 +30,8 @@ pub(super) struct Span {
     scale: Scale,
     low: f64,
     high: f64,
+    /// What is beyond has no place.
+    max: f64,
     from: f64,
     to: f64,
 }
@@ -38,6 +42,7 @@ impl Axis {
         let included = self.include.into_iter().flat_map(|(low, high)| [low, high]);
         let placed =
             values.chain(included).filter(|v| v.is_finite() && (self.scale == Scale::Linear || *v > 0.0));
+        let placed = placed.filter(|v| self.max.is_none_or(|max| *v <= max));
         let (low, high) =
             placed.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
         let (low, high) = match self.scale {
@@ -46,7 +51,7 @@ impl Axis {
             Scale::Log if low == high => (low / 2.0, high * 2.0),
             _ => (low, high),
         };
-        Span { scale: self.scale, low, high, from, to }
+        Span { scale: self.scale, low, high, max: self.max.unwrap_or(f64::INFINITY), from, to }
     }
 }
 
@@ -71,6 +76,9 @@ impl Span {
 
     /// Where `value` goes, if it has a place at all.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
+        if value > self.max {
+            return None;
+        }
         let share = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Log if value > 0.0 => (value / self.low).ln() / (self.high / self.low).ln(),
@@ -135,7 +143,7 @@ mod tests {
     use super::*;
 
     fn axis(scale: Scale, include: Option<(f64, f64)>) -> Axis {
-        Axis { label: String::new(), scale, include, format: |v| v.to_string() }
+        Axis { label: String::new(), scale, include, max: None, format: |v| v.to_string() }
     }
 
     #[test]

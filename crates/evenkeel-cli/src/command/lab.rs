@@ -232,7 +232,7 @@ impl RunArguments {
             write(file, &report.csv())?;
         }
         if let Some(file) = &svg {
-            write(file, &report.chart().svg())?;
+            write(file, &report.chart().file())?;
         }
         Ok(csv.into_iter().chain(svg).collect())
     }

@@ -5,7 +5,7 @@ use evenkeel_core::receive;
 
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, SERIES, Scale, Segment};
 use crate::demo::results::{Architecture, Demonstration, Point};
-use crate::quantity::{percent, si, three_digits, without_zeros};
+use crate::quantity::{percent, short, si, three_digits, without_zeros};
 
 /// A picture and its title.
 pub(super) struct Picture {
@@ -25,7 +25,7 @@ pub(super) fn delivered(results: &Demonstration) -> Picture {
     let mut curves = curves(results, |p| Some(p.delivered_pps));
     if let Some(kernel) = &results.kernel {
         let points = kernel.points.iter().map(|p| (p.offered_pps, Some(p.delivered_pps))).collect();
-        curves.push(Curve { name: "Linux".into(), style: KERNEL_STYLE, points });
+        curves.push(Curve { name: "Linux".into(), style: KERNEL_STYLE, dashed: false, points });
     }
     let kept = |a: &Architecture| format!("{} keeps {} % of its peak", a.name, percent(a.retention));
     let chart = LineChart {
@@ -37,7 +37,8 @@ pub(super) fn delivered(results: &Demonstration) -> Picture {
             label: "requests delivered, packets/s".into(),
             scale: Scale::Linear,
             include: Some((0.0, 0.0)),
-            format: rate,
+            max: None,
+            format: short,
         },
         curves,
         diagonal: Some("everything delivered".into()),
@@ -61,7 +62,8 @@ pub(super) fn victim_latency(results: &Demonstration) -> Picture {
         None => format!("{} none arrived", a.name),
     };
     let description = format!("99th percentile at the highest load: {}.", list(results, within));
-    let axis = Axis { label: "99 % within, µs".into(), scale: Scale::Log, include: None, format: rate };
+    let axis =
+        Axis { label: "99 % within, µs".into(), scale: Scale::Log, include: None, max: None, format: short };
     small(results, "Latency of a socket that is not flooded", description, axis, |p| p.victim_p99_us)
 }
 
@@ -193,6 +195,7 @@ fn curves(results: &Demonstration, value: impl Fn(&Point) -> Option<f64>) -> Vec
     let curve = |a: &Architecture| Curve {
         name: a.name.clone(),
         style: style(&a.name),
+        dashed: false,
         points: a.points.iter().map(|p| (p.offered_pps, value(p))).collect(),
     };
     results.architectures.iter().map(curve).collect()
@@ -204,7 +207,7 @@ pub(super) fn style(name: &str) -> usize {
 }
 
 fn offered(label: &str) -> Axis {
-    Axis { label: label.into(), scale: Scale::Log, include: None, format: rate }
+    Axis { label: label.into(), scale: Scale::Log, include: None, max: None, format: short }
 }
 
 fn shares(label: &str) -> Axis {
@@ -212,17 +215,12 @@ fn shares(label: &str) -> Axis {
         label: label.into(),
         scale: Scale::Linear,
         include: Some((0.0, 100.0)),
+        max: None,
         format: three_digits_short,
     }
 }
 
 /// `100 k`, `2 M`: at most three digits, without trailing zeros.
-fn rate(value: f64) -> String {
-    let text = si(value);
-    let (number, prefix) = text.split_once(' ').unwrap_or((&text, ""));
-    format!("{} {prefix}", without_zeros(number)).trim_end().to_owned()
-}
-
 fn three_digits_short(value: f64) -> String {
     without_zeros(&three_digits(value)).to_owned()
 }
@@ -243,7 +241,7 @@ mod tests {
 
     #[test]
     fn ticks_are_short() {
-        assert_eq!([0.0, 100e3, 2e6, 0.5, 12.0].map(rate), ["0", "100 k", "2 M", "0.5", "12"]);
+        assert_eq!([0.0, 100e3, 2e6, 0.5, 12.0].map(short), ["0", "100 k", "2 M", "0.5", "12"]);
     }
 
     #[test]
