@@ -45,6 +45,19 @@ fn a_timestamp_within_a_tick_of_the_retransmission_does_not_either() {
     assert!(script.sack_echoing(1, &[], 598).undone);
 }
 
+/// Without a sample: what was sent twice gives none (Karn), and only a DSACK says that it was for nothing.
+#[test]
+fn a_timeout_that_was_for_nothing_ends_the_back_off() {
+    let mut script = timed_out();
+    let doubled = script.recovery.rto();
+    script.at(610);
+    assert!(!script.ack(1).undone);
+    assert_eq!(script.recovery.rto(), doubled, "the first segment went out twice: no sample");
+    let acked = script.sack(1, &[(0, 1)]);
+    assert!(acked.undone);
+    assert_eq!(script.recovery.rto() * 2, doubled);
+}
+
 #[test]
 fn f_rto_sends_new_data_after_the_first_acknowledgment() {
     let mut script = timed_out();
