@@ -303,7 +303,7 @@ impl Program for Newcomer {
             self.socket = system.bind(None, self.port).ok();
             return if self.socket.is_some() { Step::Again } else { Step::Exit };
         };
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         system.recycle(datagram);
         self.heard.store(true, Ordering::Relaxed);
         Step::Again
@@ -400,7 +400,7 @@ impl Puppet {
     fn captured(&self, system: &mut System<'_>, nth: u8) {
         let queue = self.socket(nth);
         let now = system.now();
-        let Some(captured) = system.captured(queue) else { return };
+        let Ok(captured) = system.captured(queue) else { return };
         assert!(captured.bytes.len() <= captured.original_bytes && captured.at <= now);
         system.pass_captured(queue);
         let c = system.capture_counters(queue).expect("it is this program's");
@@ -419,7 +419,7 @@ impl Program for Puppet {
             // Refusals are answers too.
             Call::Join(nth, group) => _ = system.join(self.socket(nth), group),
             Call::Receive(nth) => {
-                if let Some(datagram) = system.receive(self.socket(nth)) {
+                if let Ok(datagram) = system.receive(self.socket(nth)) {
                     assert_eq!(datagram.chunks().map(<[u8]>::len).sum::<usize>(), datagram.len());
                     system.recycle(datagram);
                 }

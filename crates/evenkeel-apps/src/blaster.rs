@@ -152,7 +152,7 @@ impl Blaster {
         let mut left = REPLIES_PER_STEP;
         for &socket in &self.sockets {
             while left > 0 {
-                let Some(reply) = system.receive(socket) else { break };
+                let Ok(reply) = system.receive(socket) else { break };
                 system.recycle(reply);
                 add(&self.tally.replies, 1);
                 left -= 1;

@@ -116,7 +116,7 @@ impl Service {
 
     /// Serves one request, if there is one.
     fn serve(&mut self, socket: SocketId, system: &mut System<'_>) -> Step {
-        let Some(request) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
         system.compute(self.options.work);
         add(&self.tally.bytes, request.len() as u64);
         if self.options.echo {

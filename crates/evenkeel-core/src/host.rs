@@ -8,6 +8,7 @@
 use crate::capture::CaptureCounters;
 use crate::channel;
 use crate::deadline::{Deadline, Due};
+use crate::error::Fault;
 use crate::id::{InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
@@ -126,6 +127,14 @@ impl core::fmt::Display for NotAttached {
 }
 
 impl core::error::Error for NotAttached {}
+
+impl NotAttached {
+    /// Whose fault it is: the caller's.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        Fault::Misuse
+    }
+}
 
 /// One core's network subsystem. See the [module's description](self) for the order of calls.
 ///

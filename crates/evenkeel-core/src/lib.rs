@@ -16,6 +16,7 @@ pub mod deadline;
 pub mod demux;
 mod descriptor;
 pub mod drop;
+pub mod error;
 pub mod frame;
 pub mod host;
 pub mod id;

@@ -4,14 +4,17 @@
 use std::collections::VecDeque;
 
 use crate::capture::CaptureQueue;
-use crate::frame::PoolLimit;
 use crate::id::{ChannelId, ProcessId};
 use crate::queue::Queue;
-use crate::stack::{Datagram, SendError, Transit};
+use crate::stack::{Datagram, Transit};
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
 use crate::wire::IpAddress;
 
+pub use crate::error::{
+    BadDescriptor, BindError, ConnectError, Fault, JoinError, ListenError, ReceiveError, SendError,
+    StreamError,
+};
 pub use crate::id::SocketId;
 pub use crate::ready::{Event, Ready};
 
@@ -25,35 +28,6 @@ pub struct Counters {
     /// Datagrams dropped because the socket queue was full, after all protocol work.
     pub dropped: u64,
 }
-
-/// A socket could not be bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BindError {
-    /// Another socket is bound to that address and port. Choose another port.
-    InUse,
-    /// The host does not have that address.
-    NotLocal,
-    /// Port 0 was asked for and no ephemeral port is free.
-    NoPort,
-    /// An interface that demultiplexes has no ring left for another channel.
-    NoRing,
-    /// The host's memory limit does not allow another channel.
-    NoMemory(PoolLimit),
-}
-
-impl core::fmt::Display for BindError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::InUse => f.write_str("address and port are in use"),
-            Self::NotLocal => f.write_str("the host does not have that address"),
-            Self::NoPort => f.write_str("no ephemeral port is free"),
-            Self::NoRing => f.write_str("the interface has no ring left for another socket"),
-            Self::NoMemory(limit) => limit.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for BindError {}
 
 /// What stands behind a [`SocketId`].
 ///
@@ -69,7 +43,29 @@ pub(crate) enum Descriptor {
     Events(ProcessId),
 }
 
+/// Which of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Udp,
+    Screen,
+    Capture,
+    Listener,
+    Stream,
+    Events,
+}
+
 impl Descriptor {
+    pub(crate) const fn kind(&self) -> Kind {
+        match self {
+            Self::Udp(_) => Kind::Udp,
+            Self::Screen(_) => Kind::Screen,
+            Self::Capture(_) => Kind::Capture,
+            Self::Listener(_) => Kind::Listener,
+            Self::Stream(_) => Kind::Stream,
+            Self::Events(_) => Kind::Events,
+        }
+    }
+
     pub(crate) fn owner(&self) -> Option<ProcessId> {
         match self {
             Self::Udp(socket) => socket.owner,
@@ -159,85 +155,6 @@ pub(crate) struct Stream {
     pub(crate) owner: ProcessId,
     pub(crate) id: Id,
 }
-
-/// Why no socket listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListenError {
-    /// Another socket listens at that address and port.
-    InUse,
-    /// The host does not have that address.
-    NotLocal,
-    /// An interface that demultiplexes has no ring left for another channel.
-    NoRing,
-    /// The host's memory limit does not allow its channels.
-    NoMemory(PoolLimit),
-}
-
-impl From<BindError> for ListenError {
-    fn from(error: BindError) -> Self {
-        match error {
-            BindError::InUse | BindError::NoPort => Self::InUse,
-            BindError::NotLocal => Self::NotLocal,
-            BindError::NoRing => Self::NoRing,
-            BindError::NoMemory(limit) => Self::NoMemory(limit),
-        }
-    }
-}
-
-impl core::fmt::Display for ListenError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::InUse => f.write_str("another socket listens at that address and port"),
-            Self::NotLocal => f.write_str("the host does not have that address"),
-            Self::NoRing => f.write_str("the interface has no ring left for another listener"),
-            Self::NoMemory(limit) => limit.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for ListenError {}
-
-/// Why no connection was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectError {
-    /// There is a connection between these sockets, or was until lately: take another port.
-    InUse,
-    /// No ephemeral port is free for that destination.
-    NoPort,
-    /// The host does not have that address, or none that suits the destination.
-    NotLocal,
-    /// No route leads to the destination, or it is not an address one can connect to.
-    NoRoute,
-    /// The destination is this host itself; nothing loops back here.
-    Loopback,
-    /// There are too many connections, or the memory limit does not allow their channels.
-    Full,
-}
-
-impl From<SendError> for ConnectError {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::NoAddress => Self::NotLocal,
-            SendError::Loopback => Self::Loopback,
-            SendError::NoRoute | SendError::TooBig | SendError::NoBuffer => Self::NoRoute,
-        }
-    }
-}
-
-impl core::fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::InUse => "address in use",
-            Self::NoPort => "no ephemeral port is free for that destination",
-            Self::NotLocal => "no address of this host to connect from",
-            Self::NoRoute => "no route to the destination",
-            Self::Loopback => "the destination is this host",
-            Self::Full => "too many connections",
-        })
-    }
-}
-
-impl core::error::Error for ConnectError {}
 
 #[cfg(test)]
 mod tests {

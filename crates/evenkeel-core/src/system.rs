@@ -7,10 +7,14 @@ use crate::id::{ProcessId, SocketId};
 use crate::net::Net;
 use crate::ready::{Event, Ready, Waiter};
 use crate::screen::Verdict;
-use crate::socket::{BindError, ConnectError, Descriptor, ListenError};
-use crate::stack::{Datagram, Endpoint, SendError, Transit};
-use crate::tcp::connection::{Info, StreamOption, Unavailable};
-use crate::tcp::endpoint::{ListenAt, NotConnected};
+use crate::socket::{
+    BadDescriptor, BindError, ConnectError, Descriptor, JoinError, Kind, ListenError, ReceiveError,
+    SendError, StreamError,
+};
+use crate::stack::{Datagram, Endpoint, Transit};
+use crate::tcp::connection::{Info, StreamOption};
+use crate::tcp::endpoint::ListenAt;
+use crate::tcp::table::Id;
 use crate::tcp::{self, FourTuple, ListenerConfig};
 use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
@@ -18,8 +22,10 @@ use crate::work::Work;
 
 /// A program's view of its host, for the length of one step.
 ///
-/// A program uses its own sockets only. Another's is to it as if it were closed, so that a number kept too
-/// long does no harm to whoever has it now.
+/// A program uses its own sockets only. Another's is to it as if it were closed ([`BadDescriptor::NotOpen`]),
+/// so that a number kept too long does no harm to whoever has it now.
+///
+/// Errors say whose fault it is that a call failed: see [`error`](crate::error).
 #[derive(Debug)]
 pub struct System<'a> {
     pub(crate) net: &'a mut Net,
@@ -55,22 +61,26 @@ impl System<'_> {
     /// socket. All sockets of a group and port share one channel.
     ///
     /// # Errors
-    /// [`BindError`]; the socket is unchanged then.
-    pub fn join(&mut self, socket: SocketId, group: IpAddress) -> Result<(), BindError> {
-        self.net.work.add(Work::SystemCall);
-        if !self.owns(socket) {
-            return Err(BindError::NotLocal);
+    /// [`JoinError`]; the socket is unchanged then.
+    pub fn join(&mut self, socket: SocketId, group: IpAddress) -> Result<(), JoinError> {
+        self.begin(socket, Kind::Udp)?;
+        let port = self.port(socket)?;
+        if !group.is_multicast() {
+            return Err(JoinError::NotMulticast);
         }
-        self.net.join(socket, group, self.now)
+        Ok(self.net.join(socket, port, group, self.now)?)
     }
 
-    /// Receives a datagram, or `None` if there is none: then [`crate::process::Step::Wait`].
+    /// Receives a datagram.
     ///
     /// Under the lazy architectures this is where protocol input happens, on the caller's bill. The datagram
     /// stays in the frames it came in; give it back with [`System::recycle`].
-    pub fn receive(&mut self, socket: SocketId) -> Option<Datagram> {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(socket) { self.net.receive(socket, self.now) } else { None }
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    pub fn receive(&mut self, socket: SocketId) -> Result<Datagram, ReceiveError> {
+        self.begin(socket, Kind::Udp)?;
+        self.net.receive(socket, self.now).ok_or(ReceiveError::WouldBlock)
     }
 
     /// Gives back a received datagram's buffers.
@@ -84,17 +94,14 @@ impl System<'_> {
     /// # Errors
     /// [`SendError`]; nothing was sent.
     pub fn send(&mut self, socket: SocketId, to: Endpoint, payload: &[u8]) -> Result<(), SendError> {
-        self.net.work.add(Work::SystemCall);
-        if !self.owns(socket) {
-            return Err(SendError::NoAddress);
-        }
+        self.begin(socket, Kind::Udp)?;
         self.net.send(socket, to, payload, self.now)
     }
 
-    /// Closes a socket; what waits in it is dropped and counted.
+    /// Closes a descriptor; what waits in it is dropped and counted. One that is not open stays closed.
     pub fn close(&mut self, socket: SocketId) {
         self.net.work.add(Work::SystemCall);
-        if self.owns(socket) {
+        if self.descriptor(socket).is_ok() {
             self.net.close(socket, self.now);
         }
     }
@@ -110,30 +117,41 @@ impl System<'_> {
         self.net.open_screen(self.process, limit_pkts)
     }
 
-    /// Screens the next packet: it is forwarded, or not, as `decide` says. Returns whether there was one; if
-    /// not, [`crate::process::Step::Wait`].
+    /// Screens the next packet: it is forwarded, or not, as `decide` says.
     ///
     /// Under the lazy architectures this is where IP input happens, on the caller's bill.
-    pub fn screen(&mut self, screen: SocketId, decide: impl FnOnce(&Transit) -> Verdict) -> bool {
-        self.net.work.add(Work::SystemCall);
-        self.owns(screen) && self.net.screen(screen, self.now, decide)
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    pub fn screen(
+        &mut self,
+        screen: SocketId,
+        decide: impl FnOnce(&Transit) -> Verdict,
+    ) -> Result<(), ReceiveError> {
+        self.begin(screen, Kind::Screen)?;
+        there_was(self.net.screen(screen, self.now, decide))
     }
 
     /// Shows the next packet to be screened, and keeps it for a verdict that comes later, by
-    /// [`System::judge`]. Returns whether there was one; there is none while as many as the queue's limit are
-    /// kept.
+    /// [`System::judge`].
     ///
     /// For those who cannot judge at once, because another thread does. What is kept when the process ends is
     /// dropped.
-    pub fn show(&mut self, screen: SocketId, see: impl FnOnce(&Transit)) -> bool {
-        self.net.work.add(Work::SystemCall);
-        self.owns(screen) && self.net.show_screened(screen, self.now, see)
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none, or as many as the queue's limit are kept.
+    pub fn show(&mut self, screen: SocketId, see: impl FnOnce(&Transit)) -> Result<(), ReceiveError> {
+        self.begin(screen, Kind::Screen)?;
+        there_was(self.net.show_screened(screen, self.now, see))
     }
 
-    /// What becomes of the oldest packet of those shown. Returns whether there was one.
-    pub fn judge(&mut self, screen: SocketId, verdict: Verdict) -> bool {
-        self.net.work.add(Work::SystemCall);
-        self.owns(screen) && self.net.judge_screened(screen, verdict, self.now)
+    /// What becomes of the oldest packet of those shown.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if none waits for its verdict.
+    pub fn judge(&mut self, screen: SocketId, verdict: Verdict) -> Result<(), ReceiveError> {
+        self.begin(screen, Kind::Screen)?;
+        there_was(self.net.judge_screened(screen, verdict, self.now))
     }
 
     /// Opens a queue that gets copies of frames as `wanted` says, sent by anybody to anybody.
@@ -145,24 +163,33 @@ impl System<'_> {
         self.net.open_capture(self.process, wanted)
     }
 
-    /// The oldest captured frame, or `None`: then [`crate::process::Step::Wait`]. It stays until
-    /// [`System::pass_captured`].
+    /// The oldest captured frame. It stays until [`System::pass_captured`].
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
     #[inline]
-    pub fn captured(&mut self, capture: SocketId) -> Option<Captured<'_>> {
-        self.net.work.add(Work::SystemCall);
-        self.net.captured(capture, self.process)
+    pub fn captured(&mut self, capture: SocketId) -> Result<Captured<'_>, ReceiveError> {
+        self.begin(capture, Kind::Capture)?;
+        self.net.captured(capture).ok_or(ReceiveError::WouldBlock)
     }
 
-    /// Takes the oldest captured frame off its queue.
+    /// Takes the oldest captured frame off its queue, if there is one.
     #[inline]
     pub fn pass_captured(&mut self, capture: SocketId) {
-        self.net.pass_captured(capture, self.process);
+        if self.descriptor(capture).is_ok() {
+            self.net.pass_captured(capture);
+        }
     }
 
-    /// Counters of a capture queue of this process.
-    #[must_use]
-    pub fn capture_counters(&self, capture: SocketId) -> Option<CaptureCounters> {
-        if self.owns(capture) { self.net.capture_counters(capture) } else { None }
+    /// Counters of a capture queue.
+    ///
+    /// # Errors
+    /// It is no capture queue of this process.
+    pub fn capture_counters(&self, capture: SocketId) -> Result<CaptureCounters, BadDescriptor> {
+        match self.descriptor(capture)? {
+            Descriptor::Capture(capture) => Ok(capture.counters()),
+            _ => Err(BadDescriptor::OtherKind),
+        }
     }
 
     // --- TCP ---
@@ -182,11 +209,13 @@ impl System<'_> {
         self.net.listen(self.process, ListenAt { address, port }, config)
     }
 
-    /// The connection that has waited longest to be accepted, as a stream of this process, and its peer;
-    /// `None` if none waits.
-    pub fn accept(&mut self, listener: SocketId) -> Option<(SocketId, Endpoint)> {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(listener) { self.net.accept(listener, self.process) } else { None }
+    /// The connection that has waited longest to be accepted, as a stream of this process, and its peer.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if none waits: then [`crate::process::Step::Wait`].
+    pub fn accept(&mut self, listener: SocketId) -> Result<(SocketId, Endpoint), ReceiveError> {
+        self.begin(listener, Kind::Listener)?;
+        self.net.accept(listener, self.process).ok_or(ReceiveError::WouldBlock)
     }
 
     /// Opens a connection to `to`, from an address of ours that suits it and a port that is free. The stream
@@ -229,58 +258,64 @@ impl System<'_> {
     /// Reads what has come; says how many bytes. None at the end of the stream.
     ///
     /// # Errors
-    /// [`Unavailable::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
-    pub fn read(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, Unavailable> {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(stream) { self.net.read_stream(stream, to, self.now) } else { Err(Unavailable::Closed) }
-    }
-
-    /// Takes bytes to send, as many as there is room for; says how many.
-    ///
-    /// # Errors
-    /// [`Unavailable::WouldBlock`] if there is no room: an event says when there is.
-    pub fn write(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(stream) { self.net.write_stream(stream, data) } else { Err(Unavailable::Closed) }
-    }
-
-    /// Bytes that [`System::write`] would take now, unless memory becomes scarce in between; 0 also if this
-    /// direction was shut down.
-    ///
-    /// # Errors
-    /// The connection has failed, or there is none any more.
-    pub fn room(&self, stream: SocketId) -> Result<usize, Unavailable> {
-        if self.owns(stream) { self.net.stream_room(stream) } else { Err(Unavailable::Closed) }
-    }
-
-    /// [`System::write`] of something that more will follow at once: a segment that is not full waits for it.
-    ///
-    /// # Errors
-    /// As [`System::write`].
-    pub fn write_more(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
-        self.with_own_stream(stream, |endpoint, id| endpoint.write_more(id, data))
-            .unwrap_or(Err(Unavailable::Closed))
+    /// [`StreamError::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
+    pub fn read(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        Ok(self.net.read_stream(id, to, self.now)?)
     }
 
     /// [`System::read`] of what is then still there to be read.
     ///
     /// # Errors
     /// As [`System::read`].
-    pub fn peek_stream(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, Unavailable> {
-        self.with_own_stream(stream, |endpoint, id| endpoint.peek(id, to)).unwrap_or(Err(Unavailable::Closed))
+    pub fn peek_stream(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        Ok(self.net.with_stream(id, |endpoint, id| endpoint.peek(id, to))?)
+    }
+
+    /// Takes bytes to send, as many as there is room for; says how many.
+    ///
+    /// # Errors
+    /// [`StreamError::WouldBlock`] if there is no room: an event says when there is.
+    pub fn write(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        Ok(self.net.with_stream(id, |endpoint, id| endpoint.write(id, data))?)
+    }
+
+    /// [`System::write`] of something that more will follow at once: a segment that is not full waits for it.
+    ///
+    /// # Errors
+    /// As [`System::write`].
+    pub fn write_more(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        Ok(self.net.with_stream(id, |endpoint, id| endpoint.write_more(id, data))?)
+    }
+
+    /// Bytes that [`System::write`] would take now, unless memory becomes scarce in between; 0 also if this
+    /// direction was shut down.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn room(&self, stream: SocketId) -> Result<usize, StreamError> {
+        self.net.stream_room(self.stream(stream)?)
     }
 
     /// Why a stream has failed, if it has, told once: other calls then say that it is closed.
-    pub fn take_error(&mut self, stream: SocketId) -> Option<tcp::connection::Error> {
-        self.with_own_stream(stream, tcp::Endpoint::take_error).unwrap_or(None)
+    ///
+    /// # Errors
+    /// It is no stream of this process.
+    pub fn take_error(&mut self, stream: SocketId) -> Result<Option<tcp::connection::Error>, BadDescriptor> {
+        let id = self.begin_on_stream(stream)?;
+        Ok(self.net.with_stream(id, tcp::Endpoint::take_error))
     }
 
     /// Says that nothing more will be written. What was written is still sent, and reading goes on.
     ///
     /// # Errors
     /// The connection is over.
-    pub fn shutdown(&mut self, stream: SocketId) -> Result<(), NotConnected> {
-        self.with_own_stream(stream, tcp::Endpoint::shutdown).flatten()
+    pub fn shutdown(&mut self, stream: SocketId) -> Result<(), StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        self.net.change_stream(id, tcp::Endpoint::shutdown)
     }
 
     /// Says that nothing more will be read. What was not read, and what still comes, is acknowledged and
@@ -288,17 +323,18 @@ impl System<'_> {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn shutdown_read(&mut self, stream: SocketId) -> Result<(), NotConnected> {
-        self.with_own_stream(stream, tcp::Endpoint::shutdown_read).flatten()
+    pub fn shutdown_read(&mut self, stream: SocketId) -> Result<(), StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        self.net.change_stream(id, tcp::Endpoint::shutdown_read)
     }
 
     /// Closes a stream at once: its peer gets a reset, and what was not sent is lost.
     ///
     /// # Errors
     /// The connection was over before. The stream is closed all the same.
-    pub fn abort(&mut self, stream: SocketId) -> Result<(), NotConnected> {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(stream) { self.net.abort_stream(stream, self.now) } else { Err(NotConnected) }
+    pub fn abort(&mut self, stream: SocketId) -> Result<(), StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        self.net.abort_stream(stream, id, self.now)
     }
 
     /// Chooses something for one stream; at first all is as configured for the host. What is chosen in the
@@ -306,9 +342,9 @@ impl System<'_> {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn set(&mut self, stream: SocketId, option: StreamOption) -> Result<(), NotConnected> {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(stream) { self.net.set_stream(stream, option, self.now) } else { Err(NotConnected) }
+    pub fn set(&mut self, stream: SocketId, option: StreamOption) -> Result<(), StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        self.net.set_stream(id, option, self.now)
     }
 
     /// How routers are to treat what a stream sends from now on: the Differentiated Services codepoint, of
@@ -316,23 +352,17 @@ impl System<'_> {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn set_dscp(&mut self, stream: SocketId, dscp: u8) -> Result<(), NotConnected> {
-        self.with_own_stream(stream, |endpoint, id| endpoint.set_dscp(id, dscp)).flatten()
-    }
-
-    fn with_own_stream<R>(
-        &mut self,
-        stream: SocketId,
-        call: impl FnOnce(&mut tcp::Endpoint, tcp::table::Id) -> R,
-    ) -> Result<R, NotConnected> {
-        self.net.work.add(Work::SystemCall);
-        if self.owns(stream) { self.net.with_stream(stream, call) } else { Err(NotConnected) }
+    pub fn set_dscp(&mut self, stream: SocketId, dscp: u8) -> Result<(), StreamError> {
+        let id = self.begin_on_stream(stream)?;
+        self.net.change_stream(id, |endpoint, id| endpoint.set_dscp(id, dscp))
     }
 
     /// Between whom a stream is, and its figures.
-    #[must_use]
-    pub fn stream_info(&self, stream: SocketId) -> Option<(FourTuple, Info)> {
-        if self.owns(stream) { self.net.stream_info(stream) } else { None }
+    ///
+    /// # Errors
+    /// It is no stream of this process.
+    pub fn stream_info(&self, stream: SocketId) -> Result<(FourTuple, Info), BadDescriptor> {
+        self.net.stream_info(self.stream(stream)?).ok_or(BadDescriptor::NotOpen)
     }
 
     /// The queue in which this process hears of all its descriptors, of every kind: wait for it as for a
@@ -341,14 +371,15 @@ impl System<'_> {
         self.net.open_events(self.process)
     }
 
-    /// The event that has waited longest, or `None`: then [`crate::process::Step::Wait`]. A stream or a
-    /// listener is mentioned again when it is ready for more than it was when last seen, so read, write or
-    /// accept until there is nothing more. Of datagrams, packets to be screened and captured frames that are
-    /// left where they are, one hears again with the next wait.
-    pub fn next_event(&mut self, events: SocketId) -> Option<Event> {
-        self.net.work.add(Work::SystemCall);
-        let own = self.net.ready.events_of(self.process) == Some(events);
-        if own { self.net.ready.next_event(self.process) } else { None }
+    /// The event that has waited longest. A stream or a listener is mentioned again when it is ready for more
+    /// than it was when last seen, so read, write or accept until there is nothing more. Of datagrams, packets
+    /// to be screened and captured frames that are left where they are, one hears again with the next wait.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    pub fn next_event(&mut self, events: SocketId) -> Result<Event, ReceiveError> {
+        self.begin(events, Kind::Events)?;
+        self.net.ready.next_event(self.process).ok_or(ReceiveError::WouldBlock)
     }
 
     /// Has `waker` woken, once, when the descriptor is ready: for threads and tasks outside, which do not
@@ -357,7 +388,7 @@ impl System<'_> {
     /// call says so.
     pub fn wait(&mut self, socket: SocketId, waker: &Waker) -> bool {
         self.net.work.add(Work::SystemCall);
-        if !self.owns(socket) || self.net.is_ready_to_wait_for(socket) {
+        if self.descriptor(socket).is_err() || self.net.is_ready_to_wait_for(socket) {
             return true;
         }
         self.net.ready.wait(socket, Waiter::Outside(waker.clone()), Ready::ALL);
@@ -366,21 +397,21 @@ impl System<'_> {
 
     /// `waker` is not to be woken for the descriptor any more.
     pub fn forget(&mut self, socket: SocketId, waker: &Waker) {
-        if self.owns(socket) {
+        if self.descriptor(socket).is_ok() {
             self.net.ready.forget_waker(socket, waker);
         }
     }
 
-    fn owns(&self, socket: SocketId) -> bool {
-        self.net.descriptor(socket).is_some_and(|d| d.owner() == Some(self.process))
-    }
-
-    /// The port a socket is bound to, or a listener listens at.
-    #[must_use]
-    pub fn port(&self, socket: SocketId) -> Option<u16> {
-        match self.net.descriptor(socket)? {
-            Descriptor::Listener(listener) => Some(listener.at.port),
-            _ => self.net.socket(socket).map(|s| s.port),
+    /// The port a UDP socket is bound to, a listener listens at, or a stream has at this end.
+    ///
+    /// # Errors
+    /// It is none of these, or not this process's.
+    pub fn port(&self, socket: SocketId) -> Result<u16, BadDescriptor> {
+        match self.descriptor(socket)? {
+            Descriptor::Udp(socket) => Ok(socket.port),
+            Descriptor::Listener(listener) => Ok(listener.at.port),
+            Descriptor::Stream(_) => Ok(self.stream_info(socket)?.0.local.port),
+            _ => Err(BadDescriptor::OtherKind),
         }
     }
 
@@ -388,4 +419,36 @@ impl System<'_> {
     pub fn compute(&mut self, time: Duration) {
         self.net.work.compute += time;
     }
+
+    // --- Whose descriptors ---
+
+    /// What stands behind a number, if this process has it open.
+    fn descriptor(&self, id: SocketId) -> Result<&Descriptor, BadDescriptor> {
+        let own = |descriptor: &&Descriptor| descriptor.owner() == Some(self.process);
+        self.net.descriptor(id).filter(own).ok_or(BadDescriptor::NotOpen)
+    }
+
+    fn stream(&self, id: SocketId) -> Result<Id, BadDescriptor> {
+        match self.descriptor(id)? {
+            Descriptor::Stream(stream) => Ok(stream.id),
+            _ => Err(BadDescriptor::OtherKind),
+        }
+    }
+
+    /// Begins a call on a descriptor that has to be of a certain kind.
+    fn begin(&mut self, id: SocketId, kind: Kind) -> Result<(), BadDescriptor> {
+        self.net.work.add(Work::SystemCall);
+        let is = self.descriptor(id)?.kind() == kind;
+        if is { Ok(()) } else { Err(BadDescriptor::OtherKind) }
+    }
+
+    fn begin_on_stream(&mut self, id: SocketId) -> Result<Id, BadDescriptor> {
+        self.net.work.add(Work::SystemCall);
+        self.stream(id)
+    }
+}
+
+/// A call that takes something from a queue says whether there was anything.
+const fn there_was(taken: bool) -> Result<(), ReceiveError> {
+    if taken { Ok(()) } else { Err(ReceiveError::WouldBlock) }
 }

@@ -84,8 +84,8 @@ impl Program for Server {
             system.listen(None, PORT, &ListenerConfig::default()).unwrap();
             system.bind(None, ELSEWHERE).unwrap()
         });
-        while let Some(event) = system.next_event(events) {
-            self.connected |= system.accept(event.socket).is_some();
+        while let Ok(event) = system.next_event(events) {
+            self.connected |= system.accept(event.socket).is_ok();
             if event.ready.is_readable() {
                 self.answer(event.socket, system);
             }

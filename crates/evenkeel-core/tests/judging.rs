@@ -39,9 +39,9 @@ impl Program for Screener {
         };
         let mut court = self.court.lock().unwrap();
         for verdict in court.verdicts.split_off(0) {
-            assert!(system.judge(socket, verdict));
+            assert!(system.judge(socket, verdict).is_ok());
         }
-        while system.show(socket, |transit| court.shown.push(*transit.packet().last().unwrap())) {}
+        while system.show(socket, |transit| court.shown.push(*transit.packet().last().unwrap())).is_ok() {}
         Step::Sleep(system.now() + Duration::from_millis(1))
     }
 }

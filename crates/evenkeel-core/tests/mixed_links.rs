@@ -134,7 +134,7 @@ struct Echo {
 
 impl Echo {
     fn datagrams(socket: SocketId, system: &mut System<'_>) {
-        while let Some(datagram) = system.receive(socket) {
+        while let Ok(datagram) = system.receive(socket) {
             let payload: Vec<u8> = datagram.chunks().flatten().copied().collect();
             system.send(socket, datagram.source, &payload).unwrap();
             system.recycle(datagram);
@@ -165,9 +165,9 @@ impl Program for Echo {
             [system.bind(None, ECHO).unwrap(), listener]
         });
         let events = system.events();
-        while system.next_event(events).is_some() {}
+        while system.next_event(events).is_ok() {}
         Self::datagrams(socket, system);
-        while let Some((stream, _)) = system.accept(listener) {
+        while let Ok((stream, _)) = system.accept(listener) {
             self.held.push((stream, VecDeque::new()));
         }
         self.streams(system);
@@ -221,7 +221,7 @@ impl Talker {
     fn datagrams(&mut self, socket: SocketId, system: &mut System<'_>) {
         let mut answered = self.sent_at == Instant::ZERO;
         let mut next = self.heard.datagrams.load(Ordering::Relaxed);
-        while let Some(datagram) = system.receive(socket) {
+        while let Ok(datagram) = system.receive(socket) {
             if datagram.chunks().flatten().eq(&next.to_be_bytes()) {
                 next = self.heard.datagrams.fetch_add(1, Ordering::Relaxed) + 1;
                 answered = true;

@@ -36,7 +36,7 @@ impl Program for Echo {
             self.socket = Some(system.bind(None, self.port).unwrap());
             return Step::Again;
         };
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         let payload = datagram.as_slice().unwrap();
         let mut copy = [0; 64];
         let copy = &mut copy[..payload.len()];

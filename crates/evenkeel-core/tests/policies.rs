@@ -86,7 +86,7 @@ impl Program for Awakened {
             return Step::Again;
         }
         let socket = system.bind(None, self.0).unwrap_or(evenkeel_core::socket::SocketId(0));
-        if let Some(datagram) = system.receive(socket) {
+        if let Ok(datagram) = system.receive(socket) {
             system.recycle(datagram);
             self.1 = true;
             return Step::Again;

@@ -98,7 +98,7 @@ impl Program for Thief {
         let socket = SocketId(0);
         self.steps += 1;
         match self.steps % 4 {
-            0 => assert!(system.receive(socket).is_none()),
+            0 => assert!(system.receive(socket).is_err()),
             1 => system.close(socket),
             2 => return Step::WaitUntil(socket, system.now() + UNIT * 5),
             _ => return Step::Sleep(system.now() + UNIT * 5),

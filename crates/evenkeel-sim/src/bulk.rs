@@ -2,10 +2,9 @@
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::{SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::workload::{Log, open};
@@ -54,7 +53,7 @@ impl Program for WindowSender {
             system.compute(self.copying.of(self.bytes));
             return Step::Again;
         }
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         if let Some(&count) = datagram.as_slice().and_then(|bytes| bytes.first_chunk()) {
             self.acked = self.acked.max(u64::from_be_bytes(count));
         }
@@ -94,7 +93,7 @@ impl Program for WindowReceiver {
             let _ = system.send(socket, to, &self.received.to_be_bytes());
             return Step::Again;
         }
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         self.received += 1;
         if self.received.is_multiple_of(self.every) {
             self.ack = Some(datagram.source);
@@ -138,8 +137,8 @@ impl Program for StreamSource {
                 self.left -= taken;
                 system.compute(self.copying.of(taken));
             }
-            Err(Unavailable::WouldBlock) => {
-                while system.next_event(events).is_some() {}
+            Err(StreamError::WouldBlock) => {
+                while system.next_event(events).is_ok() {}
                 return Step::Wait(events);
             }
             Err(why) => panic!("the stream ended: {why:?}"),
@@ -190,7 +189,7 @@ impl Program for StreamSink {
             return Step::Again;
         };
         let Some((stream, arrived)) = &mut self.stream else {
-            let Some((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
+            let Ok((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
             let now = system.now();
             self.stream = Some((stream, Arrived { bytes: 0, began: now, ended: now }));
             return Step::Again;
@@ -201,7 +200,7 @@ impl Program for StreamSink {
                 system.compute(self.copying.of(len));
                 return Step::Again;
             }
-            Err(Unavailable::WouldBlock) => return Step::Wait(*stream),
+            Err(StreamError::WouldBlock) => return Step::Wait(*stream),
             _ => {}
         }
         self.arrived.push(Arrived { ended: system.now(), ..*arrived });

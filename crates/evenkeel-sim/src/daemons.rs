@@ -34,7 +34,7 @@ impl Program for Screend {
             Ok(queue) => queue,
             Err(error) => panic!("cannot screen: {error}"),
         });
-        if !system.screen(queue, |_| Verdict::Pass) {
+        if system.screen(queue, |_| Verdict::Pass).is_err() {
             return Step::Wait(queue);
         }
         system.compute(self.rules);
@@ -82,7 +82,7 @@ impl Program for Tcpdump {
         }
         let Some(queue) = self.queue else { return Step::Exit };
         let mut read = false;
-        while system.captured(queue).is_some() {
+        while system.captured(queue).is_ok() {
             system.pass_captured(queue);
             system.compute(self.writing.frame);
             self.captured.add_one();

@@ -37,7 +37,7 @@ impl Program for RpcServer {
             let _ = system.send(socket, to, &message);
             return Step::Again;
         }
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         self.answer = Some((datagram.source, datagram.chunks().flatten().copied().collect()));
         system.recycle(datagram);
         system.compute(self.compute);
@@ -79,7 +79,7 @@ impl Worker {
     }
 
     fn accept(&mut self, socket: SocketId, system: &mut System<'_>) -> Step {
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         let (client, now) = (datagram.source, system.now());
         self.work = Some(Working { client, left: self.compute, slice: Duration::ZERO, slice_began: now });
         system.recycle(datagram);
@@ -175,7 +175,7 @@ impl RpcClient {
     }
 
     fn receive(&mut self, socket: SocketId, system: &mut System<'_>) -> bool {
-        let Some(datagram) = system.receive(socket) else { return false };
+        let Ok(datagram) = system.receive(socket) else { return false };
         if datagram.source == self.worker {
             self.worked.push(system.now().since(self.start));
         }

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, Event, SocketId};
+use evenkeel_core::socket::{ConnectError, Event, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::time::Duration;
 
 use crate::workload::{Log, Tally};
@@ -51,7 +50,7 @@ impl StreamEcho {
             while !echoing.back.is_empty() {
                 match system.write(stream, &echoing.back) {
                     Ok(taken) => drop(echoing.back.drain(..taken)),
-                    Err(Unavailable::WouldBlock) => return true,
+                    Err(StreamError::WouldBlock) => return true,
                     Err(_) => return false,
                 }
             }
@@ -61,7 +60,7 @@ impl StreamEcho {
             match system.read(stream, &mut chunk) {
                 Ok(0) => echoing.ended = true,
                 Ok(len) => echoing.back.extend_from_slice(&chunk[..len]),
-                Err(Unavailable::WouldBlock) => return true,
+                Err(StreamError::WouldBlock) => return true,
                 Err(_) => return false,
             }
         }
@@ -78,7 +77,7 @@ impl Program for StreamEcho {
         match system.next_event(events) {
             None => return Step::Wait(events),
             Some(Event { socket: listener, .. }) if Some(listener) == self.listener => {
-                while let Some((stream, _)) = system.accept(listener) {
+                while let Ok((stream, _)) = system.accept(listener) {
                     self.accepted.add_one();
                     self.streams.insert(stream, Echoing::default());
                 }
@@ -127,7 +126,7 @@ pub enum Outcome {
     /// Every byte came back, in order.
     Echoed,
     /// The connection failed, and said so.
-    Failed(Unavailable),
+    Failed(StreamError),
     /// No connection was opened.
     NotOpened,
     /// The client left before all had come back.
@@ -250,7 +249,7 @@ impl StreamClient {
             let chunk: Vec<u8> = (asking.sent..end).map(|place| byte(asking.number, place)).collect();
             match system.write(stream, &chunk) {
                 Ok(taken) => asking.sent += taken,
-                Err(Unavailable::WouldBlock) => break,
+                Err(StreamError::WouldBlock) => break,
                 Err(why) => return Some(Outcome::Failed(why)),
             }
             if asking.sent == self.bytes {
@@ -276,7 +275,7 @@ impl StreamClient {
                         return Some(Outcome::Left);
                     }
                 }
-                Err(Unavailable::WouldBlock) => return None,
+                Err(StreamError::WouldBlock) => return None,
                 Err(why) => return Some(Outcome::Failed(why)),
             }
         }
@@ -289,7 +288,7 @@ impl Program for StreamClient {
         if !self.open(system) {
             return Step::Sleep(system.now() + self.pause);
         }
-        let Some(event) = system.next_event(events) else {
+        let Ok(event) = system.next_event(events) else {
             return if self.streams.is_empty() && self.left == 0 { Step::Exit } else { Step::Wait(events) };
         };
         let Event { socket: stream, ready } = event;

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::socket::{Event, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::ListenerConfig;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::workload::Tally;
@@ -77,7 +76,7 @@ impl WebServer {
                         return;
                     }
                 }
-                Err(Unavailable::WouldBlock) => return,
+                Err(StreamError::WouldBlock) => return,
                 // It ends without a request.
                 _ => return self.end(stream, system),
             }
@@ -90,7 +89,7 @@ impl WebServer {
         while let Some(rest @ [_, ..]) = self.answer.get(*written..) {
             match system.write(stream, rest) {
                 Ok(taken) => *written += taken,
-                Err(Unavailable::WouldBlock) => return,
+                Err(StreamError::WouldBlock) => return,
                 Err(_) => return self.end(stream, system),
             }
         }
@@ -118,7 +117,7 @@ impl Program for WebServer {
         match system.next_event(events) {
             None => return Step::Wait(events),
             Some(Event { socket: listener, .. }) if Some(listener) == self.listener => {
-                while let Some((stream, _)) = system.accept(listener) {
+                while let Ok((stream, _)) = system.accept(listener) {
                     self.streams.insert(stream, Conversation::default());
                 }
             }
@@ -188,7 +187,7 @@ impl WebClient {
         if !fetch.asked {
             match system.write(stream, REQUEST) {
                 Ok(len) => fetch.asked = len == REQUEST.len(),
-                Err(Unavailable::WouldBlock) => return None,
+                Err(StreamError::WouldBlock) => return None,
                 Err(_) => return Some(false),
             }
         }
@@ -197,7 +196,7 @@ impl WebClient {
             match system.read(stream, &mut chunk) {
                 Ok(0) => return Some(fetch.body == Some(bytes)),
                 Ok(len) => fetch.take(chunk.get(..len).unwrap_or_default()),
-                Err(Unavailable::WouldBlock) => return None,
+                Err(StreamError::WouldBlock) => return None,
                 Err(_) => return Some(false),
             }
         }

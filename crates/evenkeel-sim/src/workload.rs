@@ -89,7 +89,7 @@ impl Sink {
 impl Program for Sink {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let socket = open(&mut self.socket, system, self.port);
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         system.recycle(datagram);
         system.compute(self.compute);
         self.received.add_one();
@@ -133,7 +133,7 @@ impl Program for Recorder {
         if let Some(delivery) = self.got.take() {
             self.log.push(Delivery { at: system.now(), ..delivery });
         }
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         let payload = datagram.chunks().flatten().copied().collect();
         self.got = Some(Delivery { at: system.now(), from: datagram.source, payload });
         system.recycle(datagram);
@@ -165,7 +165,7 @@ impl Program for Echo {
             let _ = system.send(socket, to, &payload);
             return Step::Again;
         }
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         self.answer = Some((datagram.source, datagram.chunks().flatten().copied().collect()));
         system.recycle(datagram);
         Step::Again
@@ -229,7 +229,7 @@ impl PingPong {
     }
 
     fn wait(&mut self, system: &mut System<'_>, socket: SocketId, since: Instant) -> Step {
-        let Some(datagram) = system.receive(socket) else {
+        let Ok(datagram) = system.receive(socket) else {
             if system.now() < since + self.timeout {
                 return Step::WaitUntil(socket, since + self.timeout);
             }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::socket::{Event, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
@@ -55,7 +54,7 @@ struct Talk {
     streams: Vec<SocketId>,
     next: Instant,
     echoed: Tally,
-    ended: Log<Unavailable>,
+    ended: Log<StreamError>,
 }
 
 /// A message of each connection at every tick: with eight of them a quarter of the machine.
@@ -63,7 +62,7 @@ const MESSAGE: [u8; 1_000] = [7; 1_000];
 const TICK: Duration = Duration::from_millis(15);
 
 impl Talk {
-    fn new(port: u16, from: u16) -> (Self, Tally, Log<Unavailable>) {
+    fn new(port: u16, from: u16) -> (Self, Tally, Log<StreamError>) {
         let (echoed, ended) = (Tally::default(), Log::default());
         let to = Endpoint::new(SERVER.into(), port);
         let next = Instant::from_millis(100);
@@ -80,8 +79,8 @@ impl Talk {
             match system.read(stream, &mut chunk) {
                 // A thousandth of what came, rounded down: of whole messages nothing is lost by that.
                 Ok(len) if len > 0 => (0..len / 100).for_each(|_| self.echoed.add_one()),
-                Ok(_) => return self.ended.push(Unavailable::Closed),
-                Err(Unavailable::WouldBlock) => return,
+                Ok(_) => return self.ended.push(StreamError::Closed),
+                Err(StreamError::WouldBlock) => return,
                 Err(why) => return self.ended.push(why),
             }
         }
@@ -224,7 +223,7 @@ impl Bench {
         });
     }
 
-    fn talk(&mut self, port: u16, from: u16) -> (Tally, Log<Unavailable>) {
+    fn talk(&mut self, port: u16, from: u16) -> (Tally, Log<StreamError>) {
         let config = ListenerConfig { syn_queue: 256, ..ListenerConfig::default() };
         self.world.host_mut(self.server).spawn("echo", 0, Box::new(StreamEcho::new(port, config).0));
         let (talk, echoed, ended) = Talk::new(port, from);
@@ -386,7 +385,7 @@ impl Program for Visits {
         match system.next_event(events) {
             Some(Event { socket: stream, .. }) => {
                 while system.read(stream, &mut [0; 4_096]).is_ok_and(|len| len > 0) {}
-                if system.stream_info(stream).is_some_and(|(_, info)| info.state == State::CloseWait) {
+                if system.stream_info(stream).is_ok_and(|(_, info)| info.state == State::CloseWait) {
                     self.fetched.add_one();
                     system.close(stream);
                 }
@@ -481,7 +480,7 @@ impl Program for SlowReaders {
             self.open.push(stream);
             return Step::Sleep(system.now() + Duration::from_micros(1_000));
         }
-        while system.next_event(events).is_some() {}
+        while system.next_event(events).is_ok() {}
         Step::Wait(events)
     }
 }

@@ -4,9 +4,8 @@
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{ConnectError, SocketId};
+use evenkeel_core::socket::{ConnectError, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -99,7 +98,7 @@ impl Program for Patient {
             system.write(stream, b"?").unwrap();
         }
         match system.read(stream, &mut [0; 10]) {
-            Err(Unavailable::WouldBlock) => Step::Wait(stream),
+            Err(StreamError::WouldBlock) => Step::Wait(stream),
             answer => {
                 assert_eq!(answer, Ok(1));
                 system.close(stream);
@@ -156,7 +155,7 @@ impl Program for Eager {
         let mut room = [0; 100];
         match system.read(stream, &mut room) {
             Ok(len) => back += len,
-            Err(Unavailable::WouldBlock) => return Step::Wait(stream),
+            Err(StreamError::WouldBlock) => return Step::Wait(stream),
             Err(why) => panic!("{why}"),
         }
         self.asking = Some((stream, since, back));

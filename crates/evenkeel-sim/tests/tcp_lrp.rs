@@ -5,9 +5,8 @@
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::{SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -63,7 +62,7 @@ impl Program for Late {
         if system.now() < self.from {
             return Step::Sleep(self.from);
         }
-        let Some((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
+        let Ok((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
         self.accepted.add_one();
         system.close(stream);
         Step::Again
@@ -130,7 +129,7 @@ impl Program for Busy {
         let config = ListenerConfig::default();
         let listener = *self.listener.get_or_insert_with(|| system.listen(None, PORT, &config).unwrap());
         let Some(stream) = self.stream else {
-            let Some((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
+            let Ok((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
             self.stream = Some(stream);
             return Step::Again;
         };
@@ -138,7 +137,7 @@ impl Program for Busy {
         match system.read(stream, &mut room) {
             Ok(0) => return Step::Exit,
             Ok(len) => self.read.push((system.now(), len)),
-            Err(Unavailable::WouldBlock) => return Step::Wait(stream),
+            Err(StreamError::WouldBlock) => return Step::Wait(stream),
             Err(why) => panic!("{why}"),
         }
         self.has_read = true;

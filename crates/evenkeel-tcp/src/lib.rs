@@ -47,6 +47,7 @@
 //! | initial sequence numbers, timestamps | [`isn`] |
 //! | the key behind all that must not be guessed | [`secret`] |
 //! | counters; why segments are dropped | [`counters`]; [`mod@drop`] |
+//! | whose fault it is that a call failed | [`Fault`] |
 //! | the Internet checksum (RFC 1071) | [`checksum`] |
 //! | headers, flags, segments to and from bytes | [`segment`] |
 //! | options | [`options`] |
@@ -66,6 +67,7 @@ pub mod counters;
 pub mod drop;
 pub mod endpoint;
 pub mod fast_open;
+mod fault;
 pub mod isn;
 pub mod listener;
 pub mod options;
@@ -89,6 +91,7 @@ pub use connection::{Config, Connection};
 pub use counters::{Counter, Counters};
 pub use drop::{Fate, TcpDrop};
 pub use endpoint::{Endpoint, EndpointConfig};
+pub use fault::Fault;
 pub use isn::InitialSequence;
 pub use listener::{Listener, ListenerConfig};
 pub use options::{Cookie, Options, SackBlocks, Timestamps};

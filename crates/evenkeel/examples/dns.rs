@@ -30,7 +30,7 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Er
     let socket = engine.enter(me, |system| system.bind(None, 53))??;
     while engine.wait(me, socket, until)? == Ended::Done {
         engine.enter(me, |system| {
-            while let Some(query) = system.receive(socket) {
+            while let Ok(query) = system.receive(socket) {
                 let answer = query.as_slice().and_then(answer);
                 let _ = answer.map(|answer| system.send(socket, query.source, &answer));
                 system.recycle(query);

@@ -23,7 +23,7 @@ pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Res
     let (mut count, mut events, waker) = (0, Vec::with_capacity(16), engine.waker());
     while engine.clock().now() < until {
         engine.enter(me, |system| {
-            while let Some(request) = system.receive(socket) {
+            while let Ok(request) = system.receive(socket) {
                 let _ = request.as_slice().map(|payload| system.send(socket, request.source, payload));
                 system.recycle(request);
                 count += 1;

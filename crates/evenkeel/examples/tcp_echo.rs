@@ -4,9 +4,8 @@
 use std::error::Error;
 
 use evenkeel::core::host::System;
-use evenkeel::core::socket::SocketId;
+use evenkeel::core::socket::{SocketId, StreamError};
 use evenkeel::core::tcp::ListenerConfig;
-use evenkeel::core::tcp::connection::Unavailable;
 use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine};
 
@@ -17,8 +16,8 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Er
     let listener = engine.enter(me, |system| system.listen(None, 7, &ListenerConfig::default()))??;
     while engine.wait(me, events, until)? == Ended::Done {
         engine.enter(me, |system| {
-            while let Some(event) = system.next_event(events) {
-                while let Some((stream, _)) = system.accept(listener) {
+            while let Ok(event) = system.next_event(events) {
+                while let Ok((stream, _)) = system.accept(listener) {
                     echo(system, stream);
                 }
                 if event.socket != listener {
@@ -35,7 +34,7 @@ fn echo(system: &mut System<'_>, stream: SocketId) {
     while let Ok(room @ 1..) = system.room(stream).map(|room| room.min(buffer.len())) {
         match system.read(stream, &mut buffer[..room]) {
             Ok(len @ 1..) if system.write(stream, &buffer[..len]) == Ok(len) => {}
-            Err(Unavailable::WouldBlock) => return,
+            Err(StreamError::WouldBlock) => return,
             _ => return system.close(stream),
         }
     }

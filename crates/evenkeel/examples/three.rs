@@ -26,11 +26,11 @@ pub(crate) fn serve(
             continue;
         };
         engine.enter(me, |system| {
-            while let Some(datagram) = system.receive(socket) {
+            while let Ok(datagram) = system.receive(socket) {
                 system.recycle(datagram);
                 say(port);
             }
-            while let Some((stream, _)) = system.accept(socket) {
+            while let Ok((stream, _)) = system.accept(socket) {
                 system.close(stream);
                 say(port);
             }

@@ -12,7 +12,7 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Er
     let socket = engine.enter(me, |system| system.bind(None, 7))??;
     while engine.wait(me, socket, until)? == Ended::Done {
         engine.enter(me, |system| {
-            while let Some(request) = system.receive(socket) {
+            while let Ok(request) = system.receive(socket) {
                 // An answer that cannot be sent is lost, as in any network.
                 let _ = request.as_slice().map(|payload| system.send(socket, request.source, payload));
                 system.recycle(request);

@@ -27,7 +27,7 @@
 //!             return if self.socket.is_some() { Step::Again } else { Step::Exit };
 //!         };
 //!         // Under the lazy architectures, protocol work happens in this call: at this program's priority, on its bill.
-//!         let Some(request) = system.receive(socket) else { return Step::Wait(socket) };
+//!         let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
 //!         if let Some(payload) = request.as_slice() {
 //!             let _ = system.send(socket, request.source, payload);
 //!         }

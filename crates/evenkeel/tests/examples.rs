@@ -10,9 +10,8 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::ProcessId;
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::SocketId;
+use evenkeel::core::socket::{SocketId, StreamError};
 use evenkeel::core::stack::Endpoint;
-use evenkeel::core::tcp::connection::Unavailable;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel::link::Clock;
@@ -85,7 +84,7 @@ impl Bench {
             if self.engine.wait(self.me, socket, until).unwrap() == Ended::Done {
                 let answers = self.call(|system| {
                     let mut answers = Vec::new();
-                    while let Some(datagram) = system.receive(socket) {
+                    while let Ok(datagram) = system.receive(socket) {
                         answers.push(datagram.as_slice().unwrap().to_vec());
                         system.recycle(datagram);
                     }
@@ -160,7 +159,7 @@ fn tcp_echo_sends_back_what_it_gets() {
                 }
                 match system.read(stream, &mut buffer) {
                     Ok(len) => back.extend_from_slice(&buffer[..len]),
-                    Err(Unavailable::WouldBlock) => {}
+                    Err(StreamError::WouldBlock) => {}
                     Err(error) => panic!("{error}"),
                 }
                 before != (written, back.len())

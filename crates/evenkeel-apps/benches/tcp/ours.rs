@@ -8,10 +8,9 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::{Program, Step};
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{Event, SocketId};
+use evenkeel::core::socket::{Event, SocketId, StreamError};
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::tcp::ListenerConfig;
-use evenkeel::core::tcp::connection::Unavailable;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::Clock;
@@ -123,7 +122,7 @@ impl Server {
                     let _ = system.write(stream, b"!");
                     return;
                 }
-                Err(Unavailable::WouldBlock) => return,
+                Err(StreamError::WouldBlock) => return,
                 Ok(_) | Err(_) => return system.close(stream),
             }
         }
@@ -140,7 +139,7 @@ impl Program for Server {
             match system.next_event(events) {
                 None => return Step::Wait(events),
                 Some(Event { socket, .. }) if Some(socket) == self.listener => {
-                    while system.accept(socket).is_some() {}
+                    while system.accept(socket).is_ok() {}
                 }
                 Some(Event { socket, ready }) if ready.is_readable() || ready.is_closed() => {
                     self.serve(socket, system)
@@ -215,7 +214,7 @@ impl Client {
                     self.connect(system);
                 }
             }
-            Err(Unavailable::WouldBlock) => _ = system.write(stream, b"?"),
+            Err(StreamError::WouldBlock) => _ = system.write(stream, b"?"),
             other => panic!("{other:?}"),
         }
     }

@@ -239,7 +239,7 @@ impl Program for Witness {
             self.socket = system.bind(None, self.port).ok();
             return if self.socket.is_some() { Step::Again } else { Step::Exit };
         };
-        let Some(request) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
         let mut stamp = [0; 8];
         request.copy_to(&mut stamp);
         system.recycle(request);

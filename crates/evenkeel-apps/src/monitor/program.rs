@@ -203,7 +203,7 @@ impl<S: Sink> Monitor<S> {
         let mut sink = shared(&sink);
         let now = system.now();
         for _ in 0..FRAMES_PER_STEP {
-            let Some(captured) = system.captured(queue) else { return self.idle(queue, &mut *sink, now) };
+            let Ok(captured) = system.captured(queue) else { return self.idle(queue, &mut *sink, now) };
             let time = match captured.stamp_nanos {
                 0 => self.clock.wall_nanos(captured.at),
                 stamp => stamp,

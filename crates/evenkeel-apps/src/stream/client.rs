@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::ready::Ready;
-use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::socket::{Event, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
 
@@ -296,7 +295,7 @@ struct Turn<'a, 's> {
 }
 
 impl Turn<'_, '_> {
-    fn go_on(&mut self, asking: &mut Asking) -> Result<Next, Unavailable> {
+    fn go_on(&mut self, asking: &mut Asking) -> Result<Next, StreamError> {
         let full = self.write(asking)?;
         match self.read(asking)? {
             // What was left to write is not waited for by anybody: its turn comes again.
@@ -307,7 +306,7 @@ impl Turn<'_, '_> {
 
     /// Writes what there is room for, up to a turn; false if there was room for all of that, and there is
     /// more.
-    fn write(&mut self, asking: &mut Asking) -> Result<bool, Unavailable> {
+    fn write(&mut self, asking: &mut Asking) -> Result<bool, StreamError> {
         let bytes = self.load.ask.bytes();
         let end = bytes.min(asking.sent + TURN);
         while asking.sent < end {
@@ -327,7 +326,7 @@ impl Turn<'_, '_> {
     }
 
     /// Reads what has come, up to a turn.
-    fn read(&mut self, asking: &mut Asking) -> Result<Next, Unavailable> {
+    fn read(&mut self, asking: &mut Asking) -> Result<Next, StreamError> {
         let end = asking.back + TURN;
         while asking.back < end {
             let Some(len) = now(self.system.read(self.socket, self.buffer))? else { return Ok(Next::Wait) };

@@ -1,7 +1,7 @@
 //! Gives back what comes (RFC 862, TCP).
 
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 
 use super::session::{CHUNK, Progress, Service, Stream};
 
@@ -29,7 +29,7 @@ pub struct Echoing {
 
 impl Echo {
     /// Writes what is left over; false if that is still not all.
-    fn give_back(session: &mut Echoing, stream: &mut Stream<'_, '_>) -> Result<bool, Unavailable> {
+    fn give_back(session: &mut Echoing, stream: &mut Stream<'_, '_>) -> Result<bool, StreamError> {
         if !session.back.is_empty() {
             let taken = stream.write(&session.back)?;
             session.back.drain(..taken);
@@ -48,7 +48,7 @@ impl Service for Echo {
         Echoing::default()
     }
 
-    fn go_on(&mut self, session: &mut Echoing, stream: &mut Stream<'_, '_>) -> Result<Progress, Unavailable> {
+    fn go_on(&mut self, session: &mut Echoing, stream: &mut Stream<'_, '_>) -> Result<Progress, StreamError> {
         if !Self::give_back(session, stream)? {
             return Ok(Progress::Wait);
         }

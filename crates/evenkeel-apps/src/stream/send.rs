@@ -10,7 +10,7 @@ use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{ConnectError, SocketId};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::FourTuple;
-use evenkeel_core::tcp::connection::{Info, Unavailable};
+use evenkeel_core::tcp::connection::Info;
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::time::Duration;
 
@@ -55,7 +55,7 @@ pub enum Broken {
     Connect(#[from] ConnectError),
     /// It failed.
     #[error(transparent)]
-    Connection(#[from] Unavailable),
+    Connection(#[from] StreamError),
     /// What came back could not be written.
     #[error("what came back could not be written")]
     Output,
@@ -139,7 +139,7 @@ pub struct Send {
     /// Nobody takes what is read.
     gone: bool,
     /// Why not all was written.
-    cut_off: Option<Unavailable>,
+    cut_off: Option<StreamError>,
     buffer: Box<[u8]>,
     tally: Arc<Tally>,
 }
@@ -192,8 +192,8 @@ impl Send {
             }
             Opening::ForCookie(Some(first)) => {
                 let events = system.events();
-                while system.next_event(events).is_some() {}
-                if !system.stream_info(first).is_some_and(|(_, info)| info.state.is_synchronized()) {
+                while system.next_event(events).is_ok() {}
+                if !system.stream_info(first).is_ok_and(|(_, info)| info.state.is_synchronized()) {
                     // It has failed, or it is not there yet.
                     return system.room(first).map(|_| Step::Wait(events)).map_err(Broken::from);
                 }
@@ -236,7 +236,7 @@ impl Send {
     }
 
     /// Writes what there is room for, up to a turn.
-    fn write(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, Unavailable> {
+    fn write(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, StreamError> {
         let mut left = TURN;
         while left > 0 && !self.shut {
             let data = self.unwritten();
@@ -275,7 +275,7 @@ impl Send {
     }
 
     /// Reads what has come and the drain takes, up to a turn.
-    fn read(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, Unavailable> {
+    fn read(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, StreamError> {
         let mut left = TURN;
         while left > 0 && !self.heard {
             if self.held.take().is_some_and(|piece| !self.give(piece)) {
@@ -326,9 +326,9 @@ impl Send {
         self.shut && self.heard && system.stream_info(stream).is_none_or(|(_, info)| settled(&info))
     }
 
-    fn go_on(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Step, Unavailable> {
+    fn go_on(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Step, StreamError> {
         let events = system.events();
-        while system.next_event(events).is_some() {}
+        while system.next_event(events).is_ok() {}
         let written = self.write(stream, system).unwrap_or_else(|why| {
             // What came before is still to be read, and then the reason.
             self.cut_off = Some(why);
@@ -336,7 +336,7 @@ impl Send {
             Next::Wait
         });
         let read = self.read(stream, system)?;
-        if let Some((tuple, info)) = system.stream_info(stream) {
+        if let Ok((tuple, info)) = system.stream_info(stream) {
             if info.state.is_synchronized() {
                 self.tally.connected.store(true, Ordering::Relaxed);
             }

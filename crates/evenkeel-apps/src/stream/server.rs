@@ -75,7 +75,7 @@ impl<S: Service> Server<S> {
     fn accept(&mut self, listener: SocketId, system: &mut System<'_>) {
         self.accepting = true;
         for _ in 0..ACCEPTS {
-            let Some((stream, peer)) = system.accept(listener) else {
+            let Ok((stream, peer)) = system.accept(listener) else {
                 self.accepting = false;
                 break;
             };
@@ -137,7 +137,7 @@ impl<S: Service> Server<S> {
 
     /// Closes a client's connection. What it does not take is not kept for it.
     fn cut_off(&mut self, socket: SocketId, system: &mut System<'_>) {
-        if system.stream_info(socket).is_some_and(|(_, info)| info.send_queue > 0) {
+        if system.stream_info(socket).is_ok_and(|(_, info)| info.send_queue > 0) {
             let _ = system.abort(socket);
         }
         self.close(socket, system);

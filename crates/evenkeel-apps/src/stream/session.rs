@@ -3,9 +3,8 @@
 use core::fmt;
 
 use evenkeel_core::host::System;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::{SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::time::Duration;
 
 use super::tally::Tally;
@@ -32,7 +31,7 @@ pub trait Service: fmt::Debug + Send {
         &mut self,
         session: &mut Self::Session,
         stream: &mut Stream<'_, '_>,
-    ) -> Result<Progress, Unavailable>;
+    ) -> Result<Progress, StreamError>;
 
     /// How long a client may keep the service waiting, from the last [`Stream::restart_timeout`] on; `None`
     /// for ever.
@@ -92,7 +91,7 @@ impl<'a, 's> Stream<'a, 's> {
     ///
     /// # Errors
     /// The connection has failed, or is closed.
-    pub fn room(&self) -> Result<usize, Unavailable> {
+    pub fn room(&self) -> Result<usize, StreamError> {
         self.system.room(self.socket)
     }
 
@@ -100,7 +99,7 @@ impl<'a, 's> Stream<'a, 's> {
     ///
     /// # Errors
     /// The connection has failed, or is closed.
-    pub fn read(&mut self, to: &mut [u8]) -> Result<Option<usize>, Unavailable> {
+    pub fn read(&mut self, to: &mut [u8]) -> Result<Option<usize>, StreamError> {
         let Some(len) = now(self.system.read(self.socket, to))? else { return Ok(None) };
         self.left = self.left.saturating_sub(len);
         self.tally.bytes_in.add(len as u64);
@@ -112,7 +111,7 @@ impl<'a, 's> Stream<'a, 's> {
     ///
     /// # Errors
     /// The connection has failed, or is closed.
-    pub fn write(&mut self, data: &[u8]) -> Result<usize, Unavailable> {
+    pub fn write(&mut self, data: &[u8]) -> Result<usize, StreamError> {
         let taken = now(self.system.write(self.socket, data))?.unwrap_or(0);
         self.left = self.left.saturating_sub(taken);
         self.tally.bytes_out.add(taken as u64);
@@ -136,10 +135,10 @@ impl<'a, 's> Stream<'a, 's> {
 }
 
 /// What was moved, if it was possible now.
-pub(super) fn now(moved: Result<usize, Unavailable>) -> Result<Option<usize>, Unavailable> {
+pub(super) fn now(moved: Result<usize, StreamError>) -> Result<Option<usize>, StreamError> {
     match moved {
         Ok(len) => Ok(Some(len)),
-        Err(Unavailable::WouldBlock) => Ok(None),
+        Err(StreamError::WouldBlock) => Ok(None),
         Err(why) => Err(why),
     }
 }

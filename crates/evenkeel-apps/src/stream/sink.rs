@@ -1,7 +1,7 @@
 //! Takes what comes and says nothing (RFC 863, TCP).
 
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 
 use super::session::{CHUNK, Progress, Service, Stream};
 
@@ -22,7 +22,7 @@ impl Service for Sink {
 
     fn open(&mut self, _peer: Endpoint) {}
 
-    fn go_on(&mut self, _session: &mut (), stream: &mut Stream<'_, '_>) -> Result<Progress, Unavailable> {
+    fn go_on(&mut self, _session: &mut (), stream: &mut Stream<'_, '_>) -> Result<Progress, StreamError> {
         while !stream.is_over() {
             match stream.read(&mut self.buffer)? {
                 None => return Ok(Progress::Wait),

@@ -1,7 +1,7 @@
 //! Serves one document over HTTP/1.x: the responder of [`crate::http`] on streams.
 
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
 
@@ -38,7 +38,7 @@ impl Web {
     }
 
     /// Sends what there is to say and room for; false if there was not room for all.
-    fn answer(&mut self, session: &mut Browsing, stream: &mut Stream<'_, '_>) -> Result<bool, Unavailable> {
+    fn answer(&mut self, session: &mut Browsing, stream: &mut Stream<'_, '_>) -> Result<bool, StreamError> {
         while session.responder.has_answer() {
             let room = stream.room()?.min(self.buffer.len());
             let Some(buffer) = self.buffer.get_mut(..room).filter(|buffer| !buffer.is_empty()) else {
@@ -62,7 +62,7 @@ impl Web {
         &mut self,
         session: &mut Browsing,
         stream: &mut Stream<'_, '_>,
-    ) -> Result<Option<Progress>, Unavailable> {
+    ) -> Result<Option<Progress>, StreamError> {
         if !session.unheard.is_empty() {
             let taken = session.responder.receive(&session.unheard);
             session.unheard.drain(..taken);
@@ -115,7 +115,7 @@ impl Service for Web {
         &mut self,
         session: &mut Browsing,
         stream: &mut Stream<'_, '_>,
-    ) -> Result<Progress, Unavailable> {
+    ) -> Result<Progress, StreamError> {
         if let Some(clock) = &self.clock {
             let seconds = clock.wall_nanos(clock.now()) / 1_000_000_000;
             session.responder.set_date(HttpDate { seconds });

@@ -20,7 +20,7 @@ impl Program for Responder {
             self.socket = Some(system.bind(None, PORT).unwrap());
             return Step::Again;
         };
-        let Some(query) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(query) = system.receive(socket) else { return Step::Wait(socket) };
         let mut bytes = [0; 512];
         let len = query.copy_to(&mut bytes);
         if let Some(answer) = answer(&bytes[..len]) {

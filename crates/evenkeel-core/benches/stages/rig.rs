@@ -106,7 +106,7 @@ impl Program for Sink {
             self.socket = system.bind(None, self.port).ok();
             return Step::Again;
         };
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         system.recycle(datagram);
         Step::Again
     }
@@ -155,7 +155,7 @@ impl Program for Monitor {
             self.queue = system.open_capture(Capture { snaplen: 68, ..Capture::default() }).ok();
             return Step::Again;
         };
-        while let Some(captured) = system.captured(queue) {
+        while let Ok(captured) = system.captured(queue) {
             black_box(captured.bytes);
             system.pass_captured(queue);
         }

@@ -7,9 +7,8 @@ use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::socket::{Event, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
-use evenkeel_core::tcp::connection::Unavailable;
 use evenkeel_core::tcp::{EndpointConfig, ListenerConfig, TimeWaitConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -117,7 +116,7 @@ impl Server {
     fn serve(stream: SocketId, system: &mut System<'_>) {
         match system.read(stream, &mut [0; 16]) {
             Ok(len) if len > 0 => _ = system.write(stream, b"!"),
-            Err(Unavailable::WouldBlock) => {}
+            Err(StreamError::WouldBlock) => {}
             Ok(_) | Err(_) => system.close(stream),
         }
     }
@@ -129,10 +128,10 @@ impl Program for Server {
         if self.listener.is_none() {
             self.listener = Some(system.listen(None, PORT, &ListenerConfig::default()).unwrap());
         }
-        while let Some(event) = system.next_event(events) {
+        while let Ok(event) = system.next_event(events) {
             let Event { socket, ready } = event;
             if Some(socket) == self.listener {
-                while system.accept(socket).is_some() {}
+                while system.accept(socket).is_ok() {}
             } else if ready.is_readable() || ready.is_closed() {
                 Self::serve(socket, system);
             }
@@ -170,7 +169,7 @@ impl Client {
                 system.close(stream);
                 self.connect(system);
             }
-            Ok(1) | Err(Unavailable::WouldBlock) => _ = system.write(stream, b"?"),
+            Ok(1) | Err(StreamError::WouldBlock) => _ = system.write(stream, b"?"),
             other => panic!("{other:?}"),
         }
     }
@@ -182,7 +181,7 @@ impl Program for Client {
         if self.opened == 0 {
             (0..TOGETHER).for_each(|_| self.connect(system));
         }
-        while let Some(event) = system.next_event(events) {
+        while let Ok(event) = system.next_event(events) {
             if event.ready.is_connected() {
                 self.work(event.socket, system);
             }

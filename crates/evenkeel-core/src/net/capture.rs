@@ -96,24 +96,21 @@ impl Net {
         self.monitors().1.see(&tapped, Sources::NONE);
     }
 
-    fn capture_of(&mut self, id: SocketId, owner: ProcessId) -> Option<&mut CaptureQueue> {
-        match self.descriptor_mut(id)? {
-            Descriptor::Capture(capture) if capture.owner == owner => Some(capture),
-            _ => None,
-        }
+    fn capture_of(&mut self, id: SocketId) -> Option<&mut CaptureQueue> {
+        if let Descriptor::Capture(capture) = self.descriptor_mut(id)? { Some(capture) } else { None }
     }
 
-    /// The oldest frame in a capture queue of a process.
+    /// The oldest frame in a capture queue.
     #[inline]
-    pub(crate) fn captured(&mut self, id: SocketId, owner: ProcessId) -> Option<Captured<'_>> {
+    pub(crate) fn captured(&mut self, id: SocketId) -> Option<Captured<'_>> {
         self.last_read = Some(id);
-        self.capture_of(id, owner)?.front()
+        self.capture_of(id)?.front()
     }
 
     /// Takes it off the queue.
     #[inline]
-    pub(crate) fn pass_captured(&mut self, id: SocketId, owner: ProcessId) {
-        let Some(resume) = self.capture_of(id, owner).and_then(CaptureQueue::pop) else { return };
+    pub(crate) fn pass_captured(&mut self, id: SocketId) {
+        let Some(resume) = self.capture_of(id).and_then(CaptureQueue::pop) else { return };
         self.ledger.delivered += 1;
         self.work.add(Work::Deliver);
         if resume {

@@ -4,7 +4,8 @@ use super::state::Net;
 use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::{InterfaceId, SocketId};
-use crate::stack::{Endpoint, Io, SendError, Source};
+use crate::socket::{BadDescriptor, SendError};
+use crate::stack::{Endpoint, Io, Source};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -16,7 +17,7 @@ impl Net {
         payload: &[u8],
         now: Instant,
     ) -> Result<(), SendError> {
-        let Some(socket) = self.descriptors.udp_mut(id) else { return Err(SendError::NoAddress) };
+        let Some(socket) = self.descriptors.udp_mut(id) else { return Err(BadDescriptor::OtherKind.into()) };
         let address = socket.address.filter(|a| !a.is_multicast());
         let source = Source { address, port: socket.port, ..Source::default() };
         self.work.add(Work::Output);

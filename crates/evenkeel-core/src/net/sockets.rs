@@ -4,6 +4,7 @@ use super::state::{EPHEMERAL_FIRST, Net};
 use crate::channel::Channel;
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
+use crate::error::ChannelError;
 use crate::id::QueueId;
 use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
 use crate::poll::Gate;
@@ -17,7 +18,7 @@ use crate::wire::IpAddress;
 
 impl Net {
     /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
-    pub(super) fn open_channel(&mut self, binding: Binding) -> Result<ChannelId, BindError> {
+    pub(super) fn open_channel(&mut self, binding: Binding) -> Result<ChannelId, ChannelError> {
         let channel = self.new_channel();
         self.add_channel(channel, binding)
     }
@@ -33,15 +34,15 @@ impl Net {
         &mut self,
         mut channel: Channel,
         binding: Binding,
-    ) -> Result<ChannelId, BindError> {
+    ) -> Result<ChannelId, ChannelError> {
         let reserved_pkts = channel.reserved_pkts(self.links.places());
-        self.pool.grow(reserved_pkts).map_err(BindError::NoMemory)?;
+        self.pool.grow(reserved_pkts).map_err(ChannelError::NoMemory)?;
         let id = self.channels.vacant();
         if self.links.has_demultiplexer() {
             if !self.open_rings(id, &mut channel) {
                 self.close_rings(id);
                 self.pool.shrink(reserved_pkts);
-                return Err(BindError::NoRing);
+                return Err(ChannelError::NoRing);
             }
             self.channels.disarm(id);
         }
@@ -145,26 +146,26 @@ impl Net {
             counters: Counters::default(),
         })));
         let opened = match group {
-            Some(group) => self.join(id, group, now),
-            None => self.receive_at(id, address, None),
+            Some(group) => self.join(id, port, group, now),
+            None => self.receive_at(id, port, address, None),
         };
         if let Err(error) = opened {
             self.remove_descriptor(id);
             self.pool.shrink(limit);
-            return Err(error);
+            return Err(error.into());
         }
         Ok(id)
     }
 
-    /// Lets the socket receive from the channel of `address` and its port, which is opened if there is none
+    /// Lets the socket receive from the channel of `address` and `port`, which is opened if there is none
     /// yet.
     pub(super) fn receive_at(
         &mut self,
         id: SocketId,
+        port: u16,
         address: Option<IpAddress>,
         group: Option<IpAddress>,
-    ) -> Result<(), BindError> {
-        let Some(port) = self.socket(id).map(|s| s.port) else { return Err(BindError::NotLocal) };
+    ) -> Result<(), ChannelError> {
         let channel = match group.and_then(|group| self.table.udp(&group, port)) {
             Some(channel) => channel,
             None => self.open_channel(Binding::Udp { address, port })?,
@@ -193,14 +194,19 @@ impl Net {
         Err(BindError::NoPort)
     }
 
-    pub(crate) fn join(&mut self, id: SocketId, group: IpAddress, now: Instant) -> Result<(), BindError> {
-        let Some(socket) = self.socket(id).filter(|_| group.is_multicast()) else {
-            return Err(BindError::NotLocal);
-        };
-        if socket.channels.iter().any(|&(_, joined)| joined == Some(group)) {
+    /// Lets a socket, which is bound to `port`, receive what is sent to a group.
+    pub(crate) fn join(
+        &mut self,
+        id: SocketId,
+        port: u16,
+        group: IpAddress,
+        now: Instant,
+    ) -> Result<(), ChannelError> {
+        let joined = |socket: &Socket| socket.channels.iter().any(|&(_, joined)| joined == Some(group));
+        if self.socket(id).is_some_and(joined) {
             return Ok(());
         }
-        self.receive_at(id, Some(group), Some(group))?;
+        self.receive_at(id, port, Some(group), Some(group))?;
         self.each_interface(
             |stack, interface, io| {
                 // A group that an interface cannot join (no address of that family) is simply not received

@@ -37,7 +37,7 @@ impl Stack {
 
     /// Whether `address` is the limited broadcast, or a directed one of any prefix of ours, be it in the old
     /// form with zeros (RFC 1812 4.2.3.1).
-    pub(super) fn is_broadcast(&self, address: &IpAddress) -> bool {
+    pub(crate) fn is_broadcast(&self, address: &IpAddress) -> bool {
         match *address {
             IpAddress::Ipv4(address) => {
                 let names_prefix =

@@ -188,7 +188,7 @@ impl Program for Sink {
             return Step::Sleep(system.now() + nap);
         }
         self.rested = false;
-        let Some(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         self.seen.payloads.lock().unwrap().push(datagram.chunks().flatten().copied().collect());
         self.seen.count.fetch_add(1, Ordering::Relaxed);
         system.recycle(datagram);

@@ -84,7 +84,7 @@ impl Program for Screener {
         if self.reins.hangs() {
             return Step::Sleep(system.now() + NAP);
         }
-        if !system.screen(queue, self.decide) {
+        if system.screen(queue, self.decide).is_err() {
             return Step::Wait(queue);
         }
         self.reins.count.fetch_add(1, Ordering::Relaxed);
@@ -129,7 +129,7 @@ impl Program for Monitor {
             return Step::Sleep(system.now() + NAP);
         }
         let queue = self.reins.queue();
-        let Some(captured) = system.captured(queue) else { return Step::Wait(queue) };
+        let Ok(captured) = system.captured(queue) else { return Step::Wait(queue) };
         self.reins.count.fetch_add(1, Ordering::Relaxed);
         self.reins.captured.lock().unwrap().push(Sighted {
             interface: captured.interface,

@@ -84,7 +84,7 @@ impl Program for Screener {
             self.screen = system.open_screen(SCREEN_PKTS).ok();
             return if self.screen.is_some() { Step::Again } else { Step::Exit };
         };
-        if !system.screen(screen, |_| Verdict::Pass) {
+        if system.screen(screen, |_| Verdict::Pass).is_err() {
             return Step::Wait(screen);
         }
         system.compute(self.work);

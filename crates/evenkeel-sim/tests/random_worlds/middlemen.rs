@@ -77,7 +77,7 @@ impl Program for Monitor {
             return if self.queue.is_some() { Step::Again } else { Step::Exit };
         };
         let now = system.now();
-        let Some(captured) = system.captured(queue) else { return Step::Wait(queue) };
+        let Ok(captured) = system.captured(queue) else { return Step::Wait(queue) };
         assert!(captured.bytes.len() <= captured.original_bytes && captured.at <= now);
         system.pass_captured(queue);
         self.read += 1;

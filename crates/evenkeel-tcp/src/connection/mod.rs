@@ -43,6 +43,7 @@ pub use user::Unavailable;
 
 use super::buffer::{ReceiveBuffer, SendBuffer};
 use super::counters::Tally;
+use super::fault::Fault;
 use super::options::Cookie;
 use super::recovery::{Recovery, RecoveryInfo};
 use super::segment::Flags;
@@ -257,6 +258,17 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+impl Error {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        match self {
+            Self::Refused | Self::Reset | Self::TimedOut | Self::Unreachable => Fault::Network,
+            Self::Aborted => Fault::Misuse,
+        }
+    }
+}
 
 /// Counted since the connection began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::super::fault::Fault;
 use super::super::state::State;
 use super::{Config, Connection, Error};
 use crate::time::{Duration, Instant};
@@ -28,6 +29,19 @@ impl fmt::Display for Unavailable {
 }
 
 impl core::error::Error for Unavailable {}
+
+impl Unavailable {
+    /// Whose fault it is; nobody's that the call would block.
+    #[must_use]
+    pub const fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::WouldBlock => None,
+            // Who has not closed it has been told of its end, by what was read or by an error.
+            Self::Closed => Some(Fault::Misuse),
+            Self::Failed(error) => Some(error.fault()),
+        }
+    }
+}
 
 impl Connection {
     /// Takes bytes to send, as many as there is room for; says how many. Before the handshake is over they

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::connection::{Config, Connection, Error, StreamOption, Unavailable};
 use super::super::counters::Counter;
 use super::super::fast_open::{FastOpenOffer, FastOpenServer};
+use super::super::fault::Fault;
 use super::super::listener::{Listener, ListenerConfig};
 use super::super::state::State;
 use super::super::table::{Id, Refused};
@@ -79,6 +80,14 @@ impl fmt::Display for NotConnected {
 
 impl core::error::Error for NotConnected {}
 
+impl NotConnected {
+    /// Whose fault it is: the caller's, who was told of the end.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        Fault::Misuse
+    }
+}
+
 /// Why no connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectError {
@@ -101,6 +110,17 @@ impl fmt::Display for ConnectError {
 }
 
 impl core::error::Error for ConnectError {}
+
+impl ConnectError {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        match self {
+            Self::InUse => Fault::Misuse,
+            Self::NoPort | Self::Full => Fault::Limit,
+        }
+    }
+}
 
 impl Endpoint {
     /// Listens, and says where: if the port is zero, one is chosen. Window and options are those of

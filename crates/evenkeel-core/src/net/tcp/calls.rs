@@ -4,9 +4,9 @@ use super::super::state::Net;
 use super::state::Holder;
 use crate::demux::Binding;
 use crate::id::{ProcessId, SocketId};
-use crate::socket::{ConnectError, Descriptor, ListenError, Listener, Stream};
+use crate::socket::{ConnectError, Descriptor, ListenError, Listener, Stream, StreamError};
 use crate::tcp::connection::{Info, StreamOption, Unavailable};
-use crate::tcp::endpoint::{self, ListenAt, NotConnected};
+use crate::tcp::endpoint::{ListenAt, NotConnected};
 use crate::tcp::state::State;
 use crate::tcp::table::Id;
 use crate::tcp::{Connection, Counters, Endpoint, FourTuple, ListenerConfig};
@@ -26,7 +26,8 @@ impl Net {
         if at.address.is_some_and(|address| address.is_multicast() || !self.stack.is_local(&address)) {
             return Err(ListenError::NotLocal);
         }
-        let at = self.tcp.endpoint.listen(at, config, None).map_err(|_| ListenError::InUse)?;
+        let taken = if at.port == 0 { ListenError::NoPort } else { ListenError::InUse };
+        let at = self.tcp.endpoint.listen(at, config, None).map_err(|_| taken)?;
         let socket = self.install_descriptor(Descriptor::Listener(Box::new(Listener {
             owner,
             at,
@@ -82,13 +83,16 @@ impl Net {
         now: Instant,
     ) -> Result<(SocketId, usize), ConnectError> {
         if !to.addr.is_unicast() || to.port == 0 {
-            return Err(ConnectError::NoRoute);
+            return Err(ConnectError::NotUnicast);
         }
         if local.0.is_some_and(|address| !self.stack.is_local(&address)) {
             return Err(ConnectError::NotLocal);
         }
         let (address, mss, interface) =
-            self.stack.open_to(local.0, &to.addr, now).map_err(ConnectError::from)?;
+            self.stack.open_to(local.0, &to.addr, now).map_err(|error| match error {
+                _ if self.stack.is_broadcast(&to.addr) => ConnectError::NotUnicast,
+                error => error.into(),
+            })?;
         // Without them no segment of the peer's would ever find room.
         self.reserve_segments().map_err(|_| ConnectError::Full)?;
         let tuple = FourTuple::new(IpEndpoint::new(address, local.1), to);
@@ -96,11 +100,7 @@ impl Net {
             Some(data) => self.tcp.endpoint.connect_with(tuple, mss, data, now),
             None => self.tcp.endpoint.connect(tuple, mss, now).map(|id| (id, 0)),
         };
-        let (id, taken) = opened.map_err(|error| match error {
-            endpoint::ConnectError::InUse => ConnectError::InUse,
-            endpoint::ConnectError::NoPort => ConnectError::NoPort,
-            endpoint::ConnectError::Full => ConnectError::Full,
-        })?;
+        let (id, taken) = opened?;
         self.tcp.endpoint.set_lane(id, interface.lane());
         self.tcp.pending = true;
         Ok((self.open_stream(id, owner), taken))
@@ -114,64 +114,54 @@ impl Net {
         socket
     }
 
-    fn stream(&self, socket: SocketId) -> Option<Id> {
-        if let Descriptor::Stream(stream) = self.descriptor(socket)? { Some(stream.id) } else { None }
-    }
-
-    pub(crate) fn read_stream(
-        &mut self,
-        socket: SocketId,
-        to: &mut [u8],
-        now: Instant,
-    ) -> Result<usize, Unavailable> {
-        let id = self.stream(socket).ok_or(Unavailable::Closed)?;
+    pub(crate) fn read_stream(&mut self, id: Id, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
         self.tcp.pending = true;
         self.work.add(Work::Deliver);
         self.tcp.endpoint.read(id, to, now)
     }
 
-    pub(crate) fn write_stream(&mut self, socket: SocketId, data: &[u8]) -> Result<usize, Unavailable> {
-        let id = self.stream(socket).ok_or(Unavailable::Closed)?;
-        self.tcp.pending = true;
-        self.tcp.endpoint.write(id, data)
-    }
-
-    pub(crate) fn stream_room(&self, socket: SocketId) -> Result<usize, Unavailable> {
-        let connection = self.stream(socket).and_then(|id| self.tcp.endpoint.connection(id));
-        let connection = connection.ok_or(Unavailable::Closed)?;
-        match (connection.error(), connection.state()) {
-            (Some(error), _) => Err(Unavailable::Failed(error)),
-            (None, State::Closed) => Err(Unavailable::Closed),
-            (None, _) => Ok(connection.writable()),
+    pub(crate) fn stream_room(&self, id: Id) -> Result<usize, StreamError> {
+        match self.tcp.endpoint.connection(id) {
+            Some(connection) if connection.error().is_none() && connection.state() != State::Closed => {
+                Ok(connection.writable())
+            }
+            _ => Err(self.why_over(id)),
         }
     }
 
+    /// What there is to say of a connection that is over.
+    fn why_over(&self, id: Id) -> StreamError {
+        let error = self.tcp.endpoint.connection(id).and_then(Connection::error);
+        error.map_or(StreamError::Closed, StreamError::Failed)
+    }
+
     /// A call on a stream's connection.
-    ///
-    /// # Errors
-    /// It is no stream.
-    pub(crate) fn with_stream<R>(
-        &mut self,
-        socket: SocketId,
-        call: impl FnOnce(&mut Endpoint, Id) -> R,
-    ) -> Result<R, NotConnected> {
-        let id = self.stream(socket).ok_or(NotConnected)?;
+    pub(crate) fn with_stream<R>(&mut self, id: Id, call: impl FnOnce(&mut Endpoint, Id) -> R) -> R {
         self.tcp.pending = true;
-        Ok(call(&mut self.tcp.endpoint, id))
+        call(&mut self.tcp.endpoint, id)
+    }
+
+    /// The same for a call that needs one that is not over.
+    pub(crate) fn change_stream(
+        &mut self,
+        id: Id,
+        call: impl FnOnce(&mut Endpoint, Id) -> Result<(), NotConnected>,
+    ) -> Result<(), StreamError> {
+        self.with_stream(id, call).map_err(|NotConnected| self.why_over(id))
     }
 
     /// Chooses something for one stream. Its window is no larger than those of others can be.
     pub(crate) fn set_stream(
         &mut self,
-        socket: SocketId,
+        id: Id,
         option: StreamOption,
         now: Instant,
-    ) -> Result<(), NotConnected> {
+    ) -> Result<(), StreamError> {
         let option = match (option, self.config.window_max()) {
             (StreamOption::ReceiveBuffer(bytes), Some(most)) => StreamOption::ReceiveBuffer(bytes.min(most)),
             _ => option,
         };
-        self.with_stream(socket, |endpoint, id| endpoint.set(id, option, now)).flatten()
+        self.change_stream(id, |endpoint, id| endpoint.set(id, option, now))
     }
 
     /// The connection goes on without its socket until both sides have said all, or for good if it is
@@ -182,14 +172,13 @@ impl Net {
         self.tcp.pending = true;
     }
 
-    pub(crate) fn abort_stream(&mut self, socket: SocketId, now: Instant) -> Result<(), NotConnected> {
-        let result = self.with_stream(socket, Endpoint::abort).flatten();
+    pub(crate) fn abort_stream(&mut self, socket: SocketId, id: Id, now: Instant) -> Result<(), StreamError> {
+        let result = self.change_stream(id, Endpoint::abort);
         self.close(socket, now);
         result
     }
 
-    pub(crate) fn stream_info(&self, socket: SocketId) -> Option<(FourTuple, Info)> {
-        let id = self.stream(socket)?;
+    pub(crate) fn stream_info(&self, id: Id) -> Option<(FourTuple, Info)> {
         Some((*self.tcp.endpoint.tuple(id)?, self.tcp.endpoint.connection(id)?.info()))
     }
 

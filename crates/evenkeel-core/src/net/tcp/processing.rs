@@ -76,7 +76,7 @@ impl Net {
         binding: Binding,
         feed: SegmentKind,
     ) -> Result<ChannelId, ListenError> {
-        let id = self.open_channel(binding).map_err(ListenError::from)?;
+        let id = self.open_channel(binding)?;
         if let Some(channel) = self.channel_mut(id) {
             channel.feed = Some(feed);
             // TCP's senders are paced by windows. The excess of those who are not ends in the channel, and is
