@@ -37,28 +37,19 @@ pub enum ReceiveError {
     BadDescriptor(BadDescriptor),
 }
 
-/// A socket could not be bound.
+/// A socket could not be bound, or a group not joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindError {
+    /// What is to join a group is no UDP socket of this process.
+    BadDescriptor(BadDescriptor),
+    /// The address is not that of a group.
+    NotMulticast,
     /// Another socket is bound to that address and port. Choose another port.
     InUse,
     /// The host does not have that address.
     NotLocal,
     /// Port 0 was asked for and no ephemeral port is free.
     NoPort,
-    /// An interface that demultiplexes has no ring left for another channel.
-    NoRing,
-    /// The host's memory limit does not allow another channel.
-    NoMemory(PoolLimit),
-}
-
-/// A group was not joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JoinError {
-    /// It is no UDP socket of this process.
-    BadDescriptor(BadDescriptor),
-    /// The address is not that of a group.
-    NotMulticast,
     /// An interface that demultiplexes has no ring left for another channel.
     NoRing,
     /// The host's memory limit does not allow another channel.
@@ -157,19 +148,8 @@ impl BindError {
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::InUse | Self::NotLocal => Fault::Misuse,
+            Self::BadDescriptor(_) | Self::NotMulticast | Self::InUse | Self::NotLocal => Fault::Misuse,
             Self::NoPort | Self::NoRing | Self::NoMemory(_) => Fault::Limit,
-        }
-    }
-}
-
-impl JoinError {
-    /// Whose fault it is.
-    #[must_use]
-    pub const fn fault(&self) -> Fault {
-        match self {
-            Self::BadDescriptor(_) | Self::NotMulticast => Fault::Misuse,
-            Self::NoRing | Self::NoMemory(_) => Fault::Limit,
         }
     }
 }
@@ -227,7 +207,7 @@ impl From<BadDescriptor> for ReceiveError {
     }
 }
 
-impl From<BadDescriptor> for JoinError {
+impl From<BadDescriptor> for BindError {
     fn from(bad: BadDescriptor) -> Self {
         Self::BadDescriptor(bad)
     }
@@ -253,15 +233,6 @@ pub(crate) enum ChannelError {
 }
 
 impl From<ChannelError> for BindError {
-    fn from(error: ChannelError) -> Self {
-        match error {
-            ChannelError::NoRing => Self::NoRing,
-            ChannelError::NoMemory(limit) => Self::NoMemory(limit),
-        }
-    }
-}
-
-impl From<ChannelError> for JoinError {
     fn from(error: ChannelError) -> Self {
         match error {
             ChannelError::NoRing => Self::NoRing,
@@ -348,21 +319,12 @@ impl fmt::Display for ReceiveError {
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::BadDescriptor(bad) => bad.fmt(f),
+            Self::NotMulticast => f.write_str("the address is not that of a group"),
             Self::InUse => f.write_str("address and port are in use"),
             Self::NotLocal => f.write_str(NOT_LOCAL),
             Self::NoPort => f.write_str("no ephemeral port is free"),
             Self::NoRing => f.write_str("the interface has no ring left for another socket"),
-            Self::NoMemory(limit) => limit.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BadDescriptor(bad) => bad.fmt(f),
-            Self::NotMulticast => f.write_str("the address is not that of a group"),
-            Self::NoRing => f.write_str("the interface has no ring left for another group"),
             Self::NoMemory(limit) => limit.fmt(f),
         }
     }
@@ -422,7 +384,6 @@ impl fmt::Display for StreamError {
 impl core::error::Error for BadDescriptor {}
 impl core::error::Error for ReceiveError {}
 impl core::error::Error for BindError {}
-impl core::error::Error for JoinError {}
 impl core::error::Error for SendError {}
 impl core::error::Error for ListenError {}
 impl core::error::Error for ConnectError {}

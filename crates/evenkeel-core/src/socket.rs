@@ -12,8 +12,7 @@ use crate::tcp::table::Id;
 use crate::wire::IpAddress;
 
 pub use crate::error::{
-    BadDescriptor, BindError, ConnectError, Fault, JoinError, ListenError, ReceiveError, SendError,
-    StreamError,
+    BadDescriptor, BindError, ConnectError, Fault, ListenError, ReceiveError, SendError, StreamError,
 };
 pub use crate::id::SocketId;
 pub use crate::ready::{Event, Ready};

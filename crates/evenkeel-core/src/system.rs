@@ -8,8 +8,8 @@ use crate::net::Net;
 use crate::ready::{Event, Ready, Waiter};
 use crate::screen::Verdict;
 use crate::socket::{
-    BadDescriptor, BindError, ConnectError, Descriptor, JoinError, Kind, ListenError, ReceiveError,
-    SendError, StreamError,
+    BadDescriptor, BindError, ConnectError, Descriptor, Kind, ListenError, ReceiveError, SendError,
+    StreamError,
 };
 use crate::stack::{Datagram, Endpoint, Transit};
 use crate::tcp::connection::{Info, StreamOption};
@@ -61,12 +61,12 @@ impl System<'_> {
     /// socket. All sockets of a group and port share one channel.
     ///
     /// # Errors
-    /// [`JoinError`]; the socket is unchanged then.
-    pub fn join(&mut self, socket: SocketId, group: IpAddress) -> Result<(), JoinError> {
+    /// [`BindError`]; the socket is unchanged then.
+    pub fn join(&mut self, socket: SocketId, group: IpAddress) -> Result<(), BindError> {
         self.begin(socket, Kind::Udp)?;
         let port = self.port(socket)?;
         if !group.is_multicast() {
-            return Err(JoinError::NotMulticast);
+            return Err(BindError::NotMulticast);
         }
         Ok(self.net.join(socket, port, group, self.now)?)
     }

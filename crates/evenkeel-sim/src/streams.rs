@@ -75,14 +75,14 @@ impl Program for StreamEcho {
             self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
         }
         match system.next_event(events) {
-            None => return Step::Wait(events),
-            Some(Event { socket: listener, .. }) if Some(listener) == self.listener => {
+            Err(_) => return Step::Wait(events),
+            Ok(Event { socket: listener, .. }) if Some(listener) == self.listener => {
                 while let Ok((stream, _)) = system.accept(listener) {
                     self.accepted.add_one();
                     self.streams.insert(stream, Echoing::default());
                 }
             }
-            Some(Event { socket: stream, .. }) => {
+            Ok(Event { socket: stream, .. }) => {
                 let Some(echoing) = self.streams.get_mut(&stream) else { return Step::Again };
                 if !Self::serve(stream, echoing, system) {
                     self.streams.remove(&stream);

@@ -115,13 +115,13 @@ impl Program for WebServer {
             return Step::Again;
         }
         match system.next_event(events) {
-            None => return Step::Wait(events),
-            Some(Event { socket: listener, .. }) if Some(listener) == self.listener => {
+            Err(_) => return Step::Wait(events),
+            Ok(Event { socket: listener, .. }) if Some(listener) == self.listener => {
                 while let Ok((stream, _)) = system.accept(listener) {
                     self.streams.insert(stream, Conversation::default());
                 }
             }
-            Some(Event { socket: stream, .. }) => match self.streams.get(&stream) {
+            Ok(Event { socket: stream, .. }) => match self.streams.get(&stream) {
                 Some(Conversation { written: Some(_), .. }) => self.tell(stream, system),
                 Some(_) => self.hear(stream, system),
                 None => {}

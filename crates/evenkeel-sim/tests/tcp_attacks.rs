@@ -103,8 +103,8 @@ impl Program for Talk {
             }
         }
         match system.next_event(events) {
-            Some(Event { socket, .. }) => self.hear(socket, system),
-            None => return Step::WaitUntil(events, self.next),
+            Ok(Event { socket, .. }) => self.hear(socket, system),
+            Err(_) => return Step::WaitUntil(events, self.next),
         }
         Step::Again
     }
@@ -383,14 +383,14 @@ impl Program for Visits {
             self.next = if self.port < FROM + CONNECTIONS { self.next } else { self.next + TICK };
         }
         match system.next_event(events) {
-            Some(Event { socket: stream, .. }) => {
+            Ok(Event { socket: stream, .. }) => {
                 while system.read(stream, &mut [0; 4_096]).is_ok_and(|len| len > 0) {}
                 if system.stream_info(stream).is_ok_and(|(_, info)| info.state == State::CloseWait) {
                     self.fetched.add_one();
                     system.close(stream);
                 }
             }
-            None => return Step::WaitUntil(events, self.next),
+            Err(_) => return Step::WaitUntil(events, self.next),
         }
         Step::Again
     }

@@ -137,14 +137,14 @@ impl Program for Server {
         }
         for _ in 0..EVENTS {
             match system.next_event(events) {
-                None => return Step::Wait(events),
-                Some(Event { socket, .. }) if Some(socket) == self.listener => {
+                Err(_) => return Step::Wait(events),
+                Ok(Event { socket, .. }) if Some(socket) == self.listener => {
                     while system.accept(socket).is_ok() {}
                 }
-                Some(Event { socket, ready }) if ready.is_readable() || ready.is_closed() => {
+                Ok(Event { socket, ready }) if ready.is_readable() || ready.is_closed() => {
                     self.serve(socket, system)
                 }
-                Some(_) => {}
+                Ok(_) => {}
             }
         }
         Step::Again
@@ -230,8 +230,8 @@ impl Program for Client {
         let begun = self.prepare(system);
         for _ in 0..EVENTS {
             match system.next_event(events) {
-                None => return Step::Wait(events),
-                Some(Event { socket: stream, ready }) if ready.is_connected() => {
+                Err(_) => return Step::Wait(events),
+                Ok(Event { socket: stream, ready }) if ready.is_connected() => {
                     if begun {
                         self.progress.begin();
                         self.work(stream, system);
@@ -241,7 +241,7 @@ impl Program for Client {
                         return Step::Again;
                     }
                 }
-                Some(Event { ready, .. }) => assert!(!ready.is_closed(), "a connection failed"),
+                Ok(Event { ready, .. }) => assert!(!ready.is_closed(), "a connection failed"),
             }
         }
         Step::Again

@@ -246,7 +246,7 @@ impl<S: Sink> Program for Monitor<S> {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(queue) = self.queue else { return self.open(system) };
         let step = self.take(queue, system);
-        if let (Step::Exit, Some(counters)) = (step, system.capture_counters(queue)) {
+        if let (Step::Exit, Ok(counters)) = (step, system.capture_counters(queue)) {
             shared(&self.tally.state).last = counters;
         }
         step

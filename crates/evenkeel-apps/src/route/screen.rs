@@ -189,7 +189,7 @@ impl<S: Screener> Program for Screening<S> {
                 report.count(verdict);
                 verdict
             });
-            if !judged {
+            if judged.is_err() {
                 self.screener.idle();
                 return Step::Wait(queue);
             }

@@ -143,7 +143,8 @@ impl ThreadScreening {
         loop {
             match self.judged.try_recv() {
                 Ok((verdict, room)) => {
-                    system.judge(queue, verdict);
+                    // Whatever there is to judge was shown before.
+                    let _ = system.judge(queue, verdict);
                     self.report.count(verdict);
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
                     self.spare.push(room);
@@ -158,13 +159,13 @@ impl ThreadScreening {
     fn show(&mut self, system: &mut System<'_>, queue: SocketId) -> bool {
         loop {
             let mut packet = self.spare.pop().unwrap_or_default();
-            let mut shown = None;
-            system.show(queue, |transit| {
+            let mut interface = None;
+            let shown = system.show(queue, |transit| {
                 packet.clear();
                 packet.extend_from_slice(transit.packet());
-                shown = Some(transit.interface());
+                interface = Some(transit.interface());
             });
-            let Some(interface) = shown else {
+            let (Ok(()), Some(interface)) = (shown, interface) else {
                 self.spare.push(packet);
                 return true;
             };

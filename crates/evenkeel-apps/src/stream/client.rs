@@ -361,7 +361,7 @@ impl Program for Client {
         let opened = self.open(system);
         self.use_idle(now);
         let event = system.next_event(events);
-        if let Some(Event { socket, ready }) = event {
+        if let Ok(Event { socket, ready }) = event {
             self.hear(socket, ready, system);
         }
         if let Some(stream) = self.streams.next_busy() {
@@ -371,7 +371,7 @@ impl Program for Client {
             self.tally.ended.store(true, Ordering::Release);
             return Step::Exit;
         }
-        let more = event.is_some() || self.streams.has_busy();
+        let more = event.is_ok() || self.streams.has_busy();
         match (more || self.could_go_on(now), opened) {
             (_, false) if !more => Step::WaitUntil(events, now + PAUSE),
             (true, _) => Step::Again,

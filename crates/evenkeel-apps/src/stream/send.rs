@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, SocketId};
+use evenkeel_core::socket::{ConnectError, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::tcp::connection::Info;
@@ -323,7 +323,7 @@ impl Send {
     /// Whether both sides have said all, and know it.
     fn is_over(&self, stream: SocketId, system: &System<'_>) -> bool {
         let settled = |info: &Info| matches!(info.state, State::TimeWait | State::Closed);
-        self.shut && self.heard && system.stream_info(stream).is_none_or(|(_, info)| settled(&info))
+        self.shut && self.heard && system.stream_info(stream).ok().is_none_or(|(_, info)| settled(&info))
     }
 
     fn go_on(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Step, StreamError> {

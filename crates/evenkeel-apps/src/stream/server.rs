@@ -173,10 +173,10 @@ impl<S: Service> Program for Server<S> {
         let Some(listener) = self.socket else { return self.start(system) };
         let event = system.next_event(events);
         match event {
-            Some(Event { socket, .. }) if socket == listener => self.accept(listener, system),
-            Some(Event { socket, .. }) => self.serve(socket, system),
-            None if self.accepting => self.accept(listener, system),
-            None => {}
+            Ok(Event { socket, .. }) if socket == listener => self.accept(listener, system),
+            Ok(Event { socket, .. }) => self.serve(socket, system),
+            Err(_) if self.accepting => self.accept(listener, system),
+            Err(_) => {}
         }
         if let Some(stream) = self.streams.next_busy() {
             self.serve(stream, system);
@@ -186,7 +186,7 @@ impl<S: Service> Program for Server<S> {
             self.tally.end();
             return Step::Exit;
         }
-        let idle = event.is_none() && !self.accepting && !self.streams.has_busy();
+        let idle = event.is_err() && !self.accepting && !self.streams.has_busy();
         match self.due.first() {
             _ if !idle => Step::Again,
             Some(&(due, _)) => Step::WaitUntil(events, due),

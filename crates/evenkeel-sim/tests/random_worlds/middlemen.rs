@@ -42,7 +42,7 @@ impl Program for Screener {
             1 if fickle => Verdict::Reject,
             _ => Verdict::Pass,
         };
-        if system.screen(queue, |_| verdict) { Step::Again } else { Step::Wait(queue) }
+        if system.screen(queue, |_| verdict).is_ok() { Step::Again } else { Step::Wait(queue) }
     }
 }
 
