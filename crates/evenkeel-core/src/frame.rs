@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::tcp::Fault;
+
 /// Room for one Ethernet frame of a 1500-byte MTU, a VLAN tag, and headers put in front of it.
 pub const BUFFER_BYTES: usize = 2048;
 
@@ -165,6 +167,14 @@ impl fmt::Display for PoolLimit {
 }
 
 impl core::error::Error for PoolLimit {}
+
+impl PoolLimit {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        Fault::Limit
+    }
+}
 
 impl Pool {
     /// A pool of no buffers that may grow to `limit_pkts`.

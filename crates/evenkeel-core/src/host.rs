@@ -8,7 +8,6 @@
 use crate::capture::CaptureCounters;
 use crate::channel;
 use crate::deadline::{Deadline, Due};
-use crate::error::Fault;
 use crate::id::{InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
@@ -19,7 +18,7 @@ use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
 use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
-use crate::tcp::{self, Secret};
+use crate::tcp::{self, Fault, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};

@@ -1,10 +1,8 @@
 //! Answers every DNS question for an IPv4 address with 192.0.2.1. As root: `cargo run --example dns --
 //! tap:keel0 10.77.0.2/24`
 
-use std::error::Error;
-
 use evenkeel::core::time::Instant;
-use evenkeel::{Ended, Engine};
+use evenkeel::{Ended, Engine, Error};
 
 /// The answer to a query, as RFC 1035, section 4.1, lays it out; none to what is no query of one question.
 fn answer(query: &[u8]) -> Option<Vec<u8>> {
@@ -25,7 +23,7 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
-pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     let me = engine.attach("dns");
     let socket = engine.enter(me, |system| system.bind(None, 53))??;
     while engine.wait(me, socket, until)? == Ended::Done {
@@ -40,8 +38,7 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [device, address] = &arguments[..] else { return Err("usage: dns DEVICE ADDRESS/PREFIX".into()) };
-    serve(Engine::open(device, address)?, Instant::NEVER)
+fn main() -> Result<(), Error> {
+    let [device, address] = [1, 2].map(|n| std::env::args().nth(n).expect("DEVICE ADDRESS/PREFIX"));
+    serve(Engine::open(&device, &address)?, Instant::NEVER)
 }

@@ -1,12 +1,12 @@
 //! A host that somebody else's event loop drives: epoll waits for evenkeel and for standard input alike. As
-//! root: `cargo run --example epoll -- tap:keel0 10.77.0.2/24`. Echoes datagrams to port 7, and says how many
-//! at every line of input.
+//! root: `cargo run --example epoll -- tap:keel0 10.77.0.2/24`. Echoes datagrams to port 7 until the input
+//! ends, and says how many.
 #![allow(clippy::print_stdout, reason = "it shows what it did")]
 
 use std::error::Error;
 use std::os::fd::AsFd;
 
-use evenkeel::core::time::{Duration, Instant};
+use evenkeel::core::time::Instant;
 use evenkeel::{Engine, Next};
 use rustix::event::{Timespec, epoll};
 
@@ -16,26 +16,23 @@ pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Res
     let me = engine.attach("epoll");
     let socket = engine.enter(me, |system| system.bind(None, 7))??;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for (number, fd) in (1..).zip(engine.descriptors()) {
+    for (number, fd) in (0..).zip(std::iter::once(other.as_fd()).chain(engine.descriptors())) {
         epoll::add(&poll, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
     }
-    epoll::add(&poll, &other, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
     let (mut count, mut events, waker) = (0, Vec::with_capacity(16), engine.waker());
     while engine.clock().now() < until {
-        engine.enter(me, |system| {
+        let ready = engine.enter(me, |system| {
             while let Ok(request) = system.receive(socket) {
                 let _ = request.as_slice().map(|payload| system.send(socket, request.source, payload));
                 system.recycle(request);
                 count += 1;
             }
-            system.wait(socket, &waker);
+            system.wait(socket, &waker)
         })?;
-        let wait = match engine.advance(64)? {
-            Next::Again => Some(Duration::ZERO),
-            Next::Wait(time) => time,
+        let timeout = match engine.advance(64)? {
+            Next::Wait(time) if !ready => time.map(Timespec::try_from).transpose()?,
+            _ => Some(Timespec::default()),
         };
-        let timeout =
-            wait.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
         events.clear();
         epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())?;
         if events.iter().any(|event| event.data.u64() == 0) && rustix::io::read(&other, &mut [0; 512])? == 0 {
@@ -46,9 +43,6 @@ pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Res
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [device, address] = &arguments[..] else { return Err("usage: epoll DEVICE ADDRESS/PREFIX".into()) };
-    let count = serve(Engine::open(device, address)?, std::io::stdin(), Instant::NEVER)?;
-    println!("{count} datagrams echoed");
-    Ok(())
+    let [device, address] = [1, 2].map(|n| std::env::args().nth(n).expect("DEVICE ADDRESS/PREFIX"));
+    serve(Engine::open(&device, &address)?, std::io::stdin(), Instant::NEVER).map(|n| println!("{n} echoed"))
 }

@@ -1,19 +1,16 @@
 //! Sends back what comes on connections to port 7. As root: `cargo run --example tcp_echo -- tap:keel0
 //! 10.77.0.2/24`
 
-use std::error::Error;
-
 use evenkeel::core::host::System;
 use evenkeel::core::socket::{SocketId, StreamError};
-use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::time::Instant;
-use evenkeel::{Ended, Engine};
+use evenkeel::{Ended, Engine, Error};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
-pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     let me = engine.attach("tcp-echo");
     let events = engine.enter(me, |system| system.events())?;
-    let listener = engine.enter(me, |system| system.listen(None, 7, &ListenerConfig::default()))??;
+    let listener = engine.enter(me, |system| system.listen(None, 7, &Default::default()))??;
     while engine.wait(me, events, until)? == Ended::Done {
         engine.enter(me, |system| {
             while let Ok(event) = system.next_event(events) {
@@ -40,10 +37,7 @@ fn echo(system: &mut System<'_>, stream: SocketId) {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [device, address] = &arguments[..] else {
-        return Err("usage: tcp_echo DEVICE ADDRESS/PREFIX".into());
-    };
-    serve(Engine::open(device, address)?, Instant::NEVER)
+fn main() -> Result<(), Error> {
+    let [device, address] = [1, 2].map(|n| std::env::args().nth(n).expect("DEVICE ADDRESS/PREFIX"));
+    serve(Engine::open(&device, &address)?, Instant::NEVER)
 }

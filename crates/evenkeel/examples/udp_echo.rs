@@ -1,13 +1,11 @@
 //! Answers each datagram to port 7 with its own payload. As root: `cargo run --example udp_echo -- tap:keel0
 //! 10.77.0.2/24`
 
-use std::error::Error;
-
 use evenkeel::core::time::Instant;
-use evenkeel::{Ended, Engine};
+use evenkeel::{Ended, Engine, Error};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
-pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     let me = engine.attach("udp-echo");
     let socket = engine.enter(me, |system| system.bind(None, 7))??;
     while engine.wait(me, socket, until)? == Ended::Done {
@@ -22,10 +20,7 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [device, address] = &arguments[..] else {
-        return Err("usage: udp_echo DEVICE ADDRESS/PREFIX".into());
-    };
-    serve(Engine::open(device, address)?, Instant::NEVER)
+fn main() -> Result<(), Error> {
+    let [device, address] = [1, 2].map(|n| std::env::args().nth(n).expect("DEVICE ADDRESS/PREFIX"));
+    serve(Engine::open(&device, &address)?, Instant::NEVER)
 }

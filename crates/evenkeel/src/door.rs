@@ -2,7 +2,6 @@
 //! calls on the host, waits for descriptors, and runs the host meanwhile; or lets an event loop of its own
 //! run it, a bounded turn at a time.
 
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +15,7 @@ use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{Clock, LinkSpec};
 
 use crate::engine::{Ended, Engine};
+use crate::error::Error;
 
 /// What an event loop does until the next [`Engine::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,24 +43,14 @@ impl Engine {
     ///
     /// # Errors
     /// What the device, the address or the process's limits have against it; nothing is left behind.
-    pub fn open(device: &str, address: &str) -> io::Result<Self> {
-        let spec: LinkSpec = device.parse().map_err(io::Error::other)?;
-        let LinkSpec::Device(spec) = spec else {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{device} is no device: tap:NAME or packet:NAME"),
-            ));
+    pub fn open(device: &str, address: &str) -> Result<Self, Error> {
+        let LinkSpec::Device(spec) = device.parse()? else {
+            return Err(Error::NoDevice(device.to_owned()));
         };
-        let address: IpCidr = address.parse().map_err(|()| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{address} is no address with its prefix, such as 10.77.0.2/24"),
-            )
-        })?;
+        let cidr: IpCidr = address.parse().map_err(|()| Error::Address(address.to_owned()))?;
         let clock = Clock::start();
-        let mut engine = Self::new(Host::new(Config::default()).map_err(io::Error::other)?, clock)?;
-        let device = evenkeel_link::open(&spec, clock).map_err(io::Error::other)?;
-        engine.add_device(device, &[address]).map_err(io::Error::other)?;
+        let mut engine = Self::new(Host::new(Config::default())?, clock)?;
+        engine.add_device(evenkeel_link::open(&spec, clock)?, &[cidr])?;
         Ok(engine)
     }
 
@@ -93,17 +83,17 @@ impl Engine {
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.
-    pub fn wait(&mut self, process: ProcessId, socket: SocketId, until: Instant) -> io::Result<Ended> {
+    pub fn wait(&mut self, process: ProcessId, socket: SocketId, until: Instant) -> Result<Ended, Error> {
         let flag = Arc::new(Flag::default());
         let waker = Arc::clone(&flag).into();
-        if self.enter(process, |system| system.wait(socket, &waker)).map_err(io::Error::other)? {
+        if self.enter(process, |system| system.wait(socket, &waker))? {
             // Whoever always finds something ready must not keep the host from its devices.
             self.advance(UNITS_BETWEEN)?;
             return Ok(Ended::Done);
         }
         let ended = self.run(until, |_| flag.0.load(Ordering::Acquire))?;
         if ended != Ended::Done {
-            self.enter(process, |system| system.forget(socket, &waker)).map_err(io::Error::other)?;
+            self.enter(process, |system| system.forget(socket, &waker))?;
         }
         Ok(ended)
     }
@@ -113,7 +103,7 @@ impl Engine {
     ///
     /// # Errors
     /// If looking at the devices fails: the kernel is out of memory.
-    pub fn advance(&mut self, units: usize) -> io::Result<Next> {
+    pub fn advance(&mut self, units: usize) -> Result<Next, Error> {
         self.awake();
         let mut now = self.clock().now();
         self.look_at_all(now)?;

@@ -54,11 +54,13 @@
 mod devices;
 mod door;
 mod engine;
+mod error;
 mod group;
 
 pub use devices::{Notice, Replacer};
 pub use door::Next;
 pub use engine::{Ended, Engine};
+pub use error::Error;
 pub use evenkeel_core as core;
 pub use evenkeel_link as link;
 pub use group::{Group, Remote};

@@ -10,7 +10,7 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::ProcessId;
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{SocketId, StreamError};
+use evenkeel::core::socket::{BadDescriptor, SocketId, StreamError};
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
@@ -106,7 +106,7 @@ impl Bench {
             let until = self.engine.clock().now() + Duration::from_millis(500);
             while self.engine.wait(self.me, stream, until).unwrap() == Ended::Done {
                 let info = self.call(|system| system.stream_info(stream));
-                if info.is_none_or(|(_, info)| info.state.is_synchronized()) {
+                if info.ok().is_none_or(|(_, info)| info.state.is_synchronized()) {
                     break;
                 }
                 assert!(self.engine.clock().now() < end, "no connection");
@@ -264,7 +264,8 @@ fn nobody_enters_who_is_not_attached() {
     let me = engine.attach("me");
     let socket = engine.enter(me, |system| system.bind(None, 7)).unwrap().unwrap();
     let other = engine.attach("other");
-    assert!(engine.enter(other, |system| system.receive(socket)).unwrap().is_none(), "another's socket");
+    let stolen = engine.enter(other, |system| system.receive(socket)).unwrap();
+    assert_eq!(stolen.err(), Some(BadDescriptor::NotOpen.into()), "another's socket");
     let now = engine.clock().now();
     engine.host_mut().kill(me, now);
     assert!(engine.enter(me, |_| ()).is_err());

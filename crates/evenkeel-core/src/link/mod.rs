@@ -19,6 +19,7 @@ use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, Sources};
 use crate::receive::{DeviceWork, Plan};
+use crate::tcp::Fault;
 use crate::tcp::endpoint::{Lane, Lanes};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
@@ -76,6 +77,19 @@ impl core::fmt::Display for AddInterfaceError {
 }
 
 impl core::error::Error for AddInterfaceError {}
+
+impl AddInterfaceError {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        match self {
+            Self::CannotDemultiplex | Self::Demultiplexes | Self::NotLazy | Self::CannotReplace => {
+                Fault::Misuse
+            }
+            Self::NoRing | Self::TooManyQueues | Self::NoMemory(_) => Fault::Limit,
+        }
+    }
+}
 
 /// An interface with its place in the host.
 #[derive(Debug)]

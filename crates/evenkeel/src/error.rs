@@ -1,0 +1,96 @@
+//! What a thread of one's own is told when something fails: by the host it enters, or by the machine.
+
+use std::io;
+
+use evenkeel_core::frame::PoolLimit;
+use evenkeel_core::host::{AddInterfaceError, NotAttached};
+use evenkeel_core::socket::{
+    BadDescriptor, BindError, ConnectError, Fault, ListenError, ReceiveError, SendError, StreamError,
+};
+use evenkeel_link::{LinkError, SpecError};
+use thiserror::Error;
+
+/// All that can fail between a thread of one's own and its host: each call has its own error, and `?` makes
+/// this of it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The thread makes calls as a process that it is not.
+    #[error(transparent)]
+    NotAttached(#[from] NotAttached),
+    /// A link that cannot be understood.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A link that is no device.
+    #[error("{0} is no device: tap:NAME or packet:NAME")]
+    NoDevice(String),
+    /// Not an address with its prefix, such as `10.77.0.2/24`.
+    #[error("{0} is no address with its prefix, such as 10.77.0.2/24")]
+    Address(String),
+    /// A device that cannot be had.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The host cannot serve it.
+    #[error(transparent)]
+    Interface(#[from] AddInterfaceError),
+    /// The host's memory limit.
+    #[error(transparent)]
+    Memory(#[from] PoolLimit),
+    /// What the operating system says.
+    #[error(transparent)]
+    Os(#[from] io::Error),
+    /// A descriptor that the call cannot be made with.
+    #[error(transparent)]
+    BadDescriptor(#[from] BadDescriptor),
+    /// A socket could not be bound, or a group not joined.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// No socket listens.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// No connection was opened.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A datagram was not sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// Nothing was taken from a descriptor.
+    #[error(transparent)]
+    Receive(#[from] ReceiveError),
+    /// A call on a stream did nothing.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
+impl Error {
+    /// Whose fault it is ([`evenkeel_core::error`] has the table); nobody's that a call would block. What the
+    /// operating system refuses is a limit of the machine, but for the lack of a privilege, which the caller
+    /// has to see to.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        Some(match self {
+            Self::NotAttached(error) => error.fault(),
+            Self::Spec(_) | Self::NoDevice(_) | Self::Address(_) => Fault::Misuse,
+            Self::Link(LinkError::Os { source, .. }) | Self::Os(source) => fault_of(source),
+            Self::Link(_) => Fault::Misuse,
+            Self::Interface(error) => error.fault(),
+            Self::Memory(limit) => limit.fault(),
+            Self::BadDescriptor(error) => error.fault(),
+            Self::Bind(error) => error.fault(),
+            Self::Listen(error) => error.fault(),
+            Self::Connect(error) => error.fault(),
+            Self::Send(error) => error.fault(),
+            Self::Receive(error) => return error.fault(),
+            Self::Stream(error) => return error.fault(),
+        })
+    }
+}
+
+fn fault_of(error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::NotFound => {
+            Fault::Misuse
+        }
+        _ => Fault::Limit,
+    }
+}
