@@ -569,12 +569,7 @@ const fn fold(value: u64) -> u64 {
 /// fields only.
 #[must_use]
 pub fn steering_hash(frame: &[u8]) -> u32 {
-    let hash = match frame {
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, packet @ ..] => steer_ipv4(packet),
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, packet @ ..] => steer_ipv6(packet),
-        _ => None,
-    };
-    hash.map_or(0, |word| (fold(word) >> 32) as u32)
+    ends_of(frame).map_or(0, |(_, destination)| steered(destination.folded()))
 }
 
 /// What receive-side scaling looks at when its purpose is to spread load: a hash of both addresses and, for
@@ -582,58 +577,82 @@ pub fn steering_hash(frame: &[u8]) -> u32 {
 /// zero.
 #[must_use]
 pub fn flow_hash(frame: &[u8]) -> u32 {
-    let source = match frame {
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, packet @ ..] => source_ipv4(packet),
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, packet @ ..] => source_ipv6(packet),
-        _ => None,
-    };
-    source.map_or(0, |word| (fold(word ^ u64::from(steering_hash(frame)) << 32) >> 32) as u32)
+    ends_of(frame).map_or(0, |(source, destination)| flow_between(source, destination))
 }
 
-fn source_ipv4(packet: &[u8]) -> Option<u64> {
-    let header = packet.first_chunk::<20>()?;
-    let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
-    let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
-    let transport = packet.get(usize::from(header[0] & 0x0f) * 4..)?;
-    let port = source_port(header[9], whole, transport);
-    Some(fold(u64::from(source) << 16 | u64::from(port)))
-}
-
-fn source_ipv6(packet: &[u8]) -> Option<u64> {
-    let (header, transport) = packet.split_first_chunk::<40>()?;
-    let source = header[8..24]
-        .chunks_exact(8)
-        .fold(0, |hash, half| fold(hash ^ half.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte))));
-    Some(source ^ u64::from(source_port(header[6], true, transport)))
-}
-
-fn source_port(protocol: u8, whole: bool, transport: &[u8]) -> u16 {
-    match (protocol, whole, transport) {
-        (6 | 17, true, &[p0, p1, _, _, ..]) => u16::from_be_bytes([p0, p1]),
+/// The same of what comes by a connection: for its source port to be chosen such that it comes to a certain
+/// queue.
+#[must_use]
+pub fn flow_hash_to(flow: &FourTuple) -> u32 {
+    match (flow.remote.addr, flow.local.addr) {
+        (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) => flow_between(
+            FlowEnd::V4(from.to_bits(), flow.remote.port),
+            FlowEnd::V4(to.to_bits(), flow.local.port),
+        ),
+        (IpAddress::Ipv6(from), IpAddress::Ipv6(to)) => flow_between(
+            FlowEnd::V6(&from.octets(), flow.remote.port),
+            FlowEnd::V6(&to.octets(), flow.local.port),
+        ),
         _ => 0,
     }
 }
 
-fn steer_ipv4(packet: &[u8]) -> Option<u64> {
-    let header = packet.first_chunk::<20>()?;
-    let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
-    let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
-    let transport = packet.get(usize::from(header[0] & 0x0f) * 4..)?;
-    Some(u64::from(destination) << 16 | u64::from(steer_port(header[9], whole, transport)))
+/// One end of a flow: its address, and its port if there is one.
+#[derive(Clone, Copy)]
+enum FlowEnd<'a> {
+    V4(u32, u16),
+    V6(&'a [u8], u16),
 }
 
-fn steer_ipv6(packet: &[u8]) -> Option<u64> {
-    let (header, transport) = packet.split_first_chunk::<40>()?;
-    let destination = header[24..40]
-        .chunks_exact(8)
-        .fold(0, |hash, half| fold(hash ^ half.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte))));
-    Some(destination ^ u64::from(steer_port(header[6], true, transport)))
+impl FlowEnd<'_> {
+    fn folded(self) -> u64 {
+        match self {
+            Self::V4(address, port) => u64::from(address) << 16 | u64::from(port),
+            Self::V6(address, port) => {
+                let word = |half: &[u8]| half.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte));
+                let hash = address.chunks_exact(8).fold(0, |hash, half| fold(hash ^ word(half)));
+                hash ^ u64::from(port)
+            }
+        }
+    }
 }
 
-fn steer_port(protocol: u8, whole: bool, transport: &[u8]) -> u16 {
+const fn steered(destination: u64) -> u32 {
+    (fold(destination) >> 32) as u32
+}
+
+fn flow_between(source: FlowEnd<'_>, destination: FlowEnd<'_>) -> u32 {
+    let source = match source {
+        FlowEnd::V4(..) => fold(source.folded()),
+        FlowEnd::V6(..) => source.folded(),
+    };
+    (fold(source ^ u64::from(steered(destination.folded())) << 32) >> 32) as u32
+}
+
+/// Source and destination of a packet in its frame.
+fn ends_of(frame: &[u8]) -> Option<(FlowEnd<'_>, FlowEnd<'_>)> {
+    match frame {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, packet @ ..] => {
+            let header = packet.first_chunk::<20>()?;
+            let address = |at: usize| u32::from_be_bytes([at, at + 1, at + 2, at + 3].map(|at| header[at]));
+            let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
+            let transport = packet.get(usize::from(header[0] & 0x0f) * 4..)?;
+            let (from, to) = ports_of(header[9], whole, transport);
+            Some((FlowEnd::V4(address(12), from), FlowEnd::V4(address(16), to)))
+        }
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, packet @ ..] => {
+            let (header, transport) = packet.split_first_chunk::<40>()?;
+            let (from, to) = ports_of(header[6], true, transport);
+            Some((FlowEnd::V6(&header[8..24], from), FlowEnd::V6(&header[24..40], to)))
+        }
+        _ => None,
+    }
+}
+
+fn ports_of(protocol: u8, whole: bool, transport: &[u8]) -> (u16, u16) {
     match (protocol, whole, transport) {
-        (6 | 17, true, &[_, _, p0, p1, ..]) => u16::from_be_bytes([p0, p1]),
-        _ => 0,
+        (6 | 17, true, &[s0, s1, d0, d1, ..]) => (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])),
+        _ => (0, 0),
     }
 }
 

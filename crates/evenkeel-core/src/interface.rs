@@ -8,6 +8,7 @@ use smoltcp::wire::EthernetAddress;
 use crate::demux::Change;
 use crate::frame::{Frame, Note, Pool, PoolLimit};
 use crate::id::ChannelId;
+use crate::tcp::FourTuple;
 
 /// One receive ring of an interface.
 ///
@@ -73,6 +74,10 @@ pub trait Interface: fmt::Debug + Send {
     /// Called once when a host gives the interface up while it goes on itself: gives back to the pool what
     /// [`Interface::attach`] let it grow by, and what frames are held.
     fn detach(&mut self, pool: &mut Pool);
+
+    /// Whether what the peer of `flow` sends arrives in a ring of this interface. Not all does if a device
+    /// spreads flows over queues that belong to several hosts. One that cannot know says that it does.
+    fn receives(&self, flow: &FourTuple) -> bool;
 
     /// Number of receive rings, at least one.
     fn queues(&self) -> usize;

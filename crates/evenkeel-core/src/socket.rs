@@ -2,11 +2,13 @@
 //! capture queues.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::capture::CaptureQueue;
 use crate::id::{ChannelId, ProcessId};
 use crate::queue::Queue;
 use crate::stack::{Datagram, Transit};
+use crate::tcp;
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
 use crate::wire::IpAddress;
@@ -26,6 +28,23 @@ pub struct Counters {
     pub sent: u64,
     /// Datagrams dropped because the socket queue was full, after all protocol work.
     pub dropped: u64,
+}
+
+/// How a connection is opened; by default as the host would.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ConnectOptions<'a> {
+    /// From this address of the host's; `None` for one that suits the way to the peer.
+    pub address: Option<IpAddress>,
+    /// From this port; 0 for one that is free.
+    pub port: u16,
+    /// What the stream has in place of the host's [`Config::tcp`](crate::host::Config::tcp), from its SYN on.
+    pub stream: Option<&'a Arc<tcp::Config>>,
+    /// What it has to say at once, even if that is nothing.
+    ///
+    /// Once the server has given this host a Fast Open cookie, the data go along with the SYN and save a
+    /// round trip (RFC 7413). The server may then hear them twice: let it be something that does no harm if
+    /// done twice.
+    pub data: Option<&'a [u8]>,
 }
 
 /// What stands behind a [`SocketId`].

@@ -1,6 +1,7 @@
 //! The system calls: what a program may ask of its host.
 
 use core::task::Waker;
+use std::sync::Arc;
 
 use crate::capture::{Capture, CaptureCounters, Captured};
 use crate::id::{ProcessId, SocketId};
@@ -8,8 +9,8 @@ use crate::net::Net;
 use crate::ready::{Event, Ready, Waiter};
 use crate::screen::Verdict;
 use crate::socket::{
-    BadDescriptor, BindError, ConnectError, Descriptor, Kind, ListenError, ReceiveError, SendError,
-    StreamError,
+    BadDescriptor, BindError, ConnectError, ConnectOptions, Descriptor, Kind, ListenError, ReceiveError,
+    SendError, StreamError,
 };
 use crate::stack::{Datagram, Endpoint, Transit};
 use crate::tcp::connection::{Info, StreamOption};
@@ -206,7 +207,23 @@ impl System<'_> {
         config: &ListenerConfig,
     ) -> Result<SocketId, ListenError> {
         self.net.work.add(Work::SystemCall);
-        self.net.listen(self.process, ListenAt { address, port }, config)
+        self.net.listen(self.process, ListenAt { address, port }, config, None)
+    }
+
+    /// The same, and what is accepted has `options` in place of the host's
+    /// [`Config::tcp`](crate::host::Config::tcp).
+    ///
+    /// # Errors
+    /// [`ListenError`]; nothing listens then.
+    pub fn listen_with(
+        &mut self,
+        address: Option<IpAddress>,
+        port: u16,
+        config: &ListenerConfig,
+        options: &Arc<tcp::Config>,
+    ) -> Result<SocketId, ListenError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.listen(self.process, ListenAt { address, port }, config, Some(options))
     }
 
     /// The connection that has waited longest to be accepted, as a stream of this process, and its peer.
@@ -224,35 +241,20 @@ impl System<'_> {
     /// # Errors
     /// [`ConnectError`]; nothing was opened.
     pub fn connect(&mut self, to: Endpoint) -> Result<SocketId, ConnectError> {
-        self.connect_from(None, 0, to)
+        self.connect_with(to, &ConnectOptions::default()).map(|(stream, _)| stream)
     }
 
-    /// The same from a certain address or port; 0 for any.
+    /// The same as `options` say; says also how much of their data was taken, the rest is to be written.
     ///
     /// # Errors
     /// [`ConnectError`]; nothing was opened.
-    pub fn connect_from(
+    pub fn connect_with(
         &mut self,
-        address: Option<IpAddress>,
-        port: u16,
         to: Endpoint,
-    ) -> Result<SocketId, ConnectError> {
+        options: &ConnectOptions<'_>,
+    ) -> Result<(SocketId, usize), ConnectError> {
         self.net.work.add(Work::SystemCall);
-        self.net.connect(self.process, (address, port), to, None, self.now).map(|(stream, _)| stream)
-    }
-
-    /// Opens a connection that has something to say at once; says how much of `data` was taken, the rest is
-    /// to be written.
-    ///
-    /// Once the server has given this host a Fast Open cookie, the data go along with the SYN and save a
-    /// round trip (RFC 7413). The server may then hear them twice: let it be something that does no harm if
-    /// done twice.
-    ///
-    /// # Errors
-    /// [`ConnectError`]; nothing was opened.
-    pub fn connect_with(&mut self, to: Endpoint, data: &[u8]) -> Result<(SocketId, usize), ConnectError> {
-        self.net.work.add(Work::SystemCall);
-        self.net.connect(self.process, (None, 0), to, Some(data), self.now)
+        self.net.connect(self.process, to, options, self.now)
     }
 
     /// Reads what has come; says how many bytes. None at the end of the stream.

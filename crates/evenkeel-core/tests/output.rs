@@ -15,6 +15,7 @@ use evenkeel_core::host::{Config, Host, Transmit, TransmitService};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 
@@ -211,6 +212,10 @@ impl Interface for Stalling {
 
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
         self.inner.attach(pool)
+    }
+
+    fn receives(&self, flow: &FourTuple) -> bool {
+        self.inner.receives(flow)
     }
 
     fn queues(&self) -> usize {

@@ -11,6 +11,7 @@ use evenkeel_core::host::{Config, Host};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::Architecture;
+use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Packet, Icmpv4Repr, IpCidr,
@@ -66,6 +67,10 @@ impl Interface for Flooded {
 
     fn mtu(&self) -> usize {
         1500
+    }
+
+    fn receives(&self, _flow: &FourTuple) -> bool {
+        true
     }
 
     fn queues(&self) -> usize {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use evenkeel_core::bpf::Program;
 use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Note, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
 
 use crate::blocks::Blocks;
@@ -157,6 +158,10 @@ impl Interface for Listener {
 
     fn detach(&mut self, pool: &mut Pool) {
         pool.shrink(IN_TRANSIT_PKTS);
+    }
+
+    fn receives(&self, _flow: &FourTuple) -> bool {
+        true
     }
 
     fn queues(&self) -> usize {

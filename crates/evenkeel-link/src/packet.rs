@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
 
@@ -189,6 +190,10 @@ impl Interface for Packet {
         self.transmit.waiting.drain(..).for_each(|frame| pool.recycle(frame));
         self.transmit.reclaim(pool, usize::MAX);
         pool.shrink(IN_TRANSIT_PKTS);
+    }
+
+    fn receives(&self, _flow: &FourTuple) -> bool {
+        true
     }
 
     fn queues(&self) -> usize {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::io::Errno;
 
@@ -115,6 +116,10 @@ impl Interface for Tap {
 
     fn detach(&mut self, pool: &mut Pool) {
         pool.shrink(IN_TRANSIT_PKTS);
+    }
+
+    fn receives(&self, _flow: &FourTuple) -> bool {
+        true
     }
 
     fn queues(&self) -> usize {

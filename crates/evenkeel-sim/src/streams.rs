@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, Event, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, Event, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::Duration;
@@ -230,7 +230,8 @@ impl StreamClient {
             return system.connect(self.to).map(|stream| (stream, 0));
         }
         let data: Vec<u8> = (0..self.bytes.min(CHUNK)).map(|place| byte(number, place)).collect();
-        let (stream, taken) = system.connect_with(self.to, &data)?;
+        let options = ConnectOptions { data: Some(&data), ..ConnectOptions::default() };
+        let (stream, taken) = system.connect_with(self.to, &options)?;
         if taken == self.bytes {
             let _ = system.shutdown(stream);
         }

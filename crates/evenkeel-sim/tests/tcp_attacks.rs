@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::{Event, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectOptions, Event, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, SeqNumber};
@@ -87,12 +87,17 @@ impl Talk {
     }
 }
 
+fn connect_from(port: u16, to: Endpoint, system: &mut System<'_>) -> SocketId {
+    let options = ConnectOptions { port, ..ConnectOptions::default() };
+    system.connect_with(to, &options).unwrap().0
+}
+
 impl Program for Talk {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let events = system.events();
         if self.streams.is_empty() && system.now() >= Instant::from_millis(50) {
             for n in 0..CONNECTIONS {
-                self.streams.push(system.connect_from(None, self.from + n, self.to).unwrap());
+                self.streams.push(connect_from(self.from + n, self.to, system));
             }
         }
         if system.now() >= self.next {
@@ -377,7 +382,7 @@ impl Program for Visits {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let events = system.events();
         if system.now() >= self.next {
-            let stream = system.connect_from(None, self.port, self.to).unwrap();
+            let stream = connect_from(self.port, self.to, system);
             let _ = system.write(stream, b"GET / HTTP/1.0\r\n\r\n");
             self.port += 1;
             self.next = if self.port < FROM + CONNECTIONS { self.next } else { self.next + TICK };

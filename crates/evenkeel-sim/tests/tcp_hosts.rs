@@ -4,7 +4,7 @@
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{ConnectError, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
@@ -147,7 +147,8 @@ impl Program for Eager {
                 return Step::Exit;
             }
             self.left -= 1;
-            let (stream, taken) = system.connect_with(self.to, QUESTION).unwrap();
+            let options = ConnectOptions { data: Some(QUESTION), ..ConnectOptions::default() };
+            let (stream, taken) = system.connect_with(self.to, &options).unwrap();
             assert_eq!(taken, QUESTION.len());
             self.asking = Some((stream, system.now(), 0));
             return Step::Again;

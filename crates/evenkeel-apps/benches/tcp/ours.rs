@@ -8,7 +8,7 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::{Program, Step};
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{Event, SocketId, StreamError};
+use evenkeel::core::socket::{ConnectOptions, Event, SocketId, StreamError};
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::time::{Duration, Instant};
@@ -179,7 +179,8 @@ impl Client {
         let from = address((self.opened / PORTS % u32::from(ADDRESSES)) as u8);
         let port = (1_024 + self.opened % PORTS) as u16;
         self.opened += 1;
-        system.connect_from(Some(from), port, Endpoint::new(SERVER, PORT)).unwrap();
+        let from = ConnectOptions { address: Some(from), port, ..ConnectOptions::default() };
+        system.connect_with(Endpoint::new(SERVER, PORT), &from).unwrap();
     }
 
     /// Whether the idle connections are there.

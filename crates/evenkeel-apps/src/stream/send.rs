@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::tcp::connection::Info;
@@ -188,7 +188,7 @@ impl Send {
         match self.opening {
             Opening::Plainly => self.stream = Some(system.connect(self.to)?),
             Opening::ForCookie(None) => {
-                self.opening = Opening::ForCookie(Some(system.connect_with(self.to, &[])?.0));
+                self.opening = Opening::ForCookie(Some(system.connect_with(self.to, &saying(&[]))?.0));
             }
             Opening::ForCookie(Some(first)) => {
                 let events = system.events();
@@ -209,7 +209,7 @@ impl Send {
         if self.unwritten().is_empty() && self.next_piece() == Next::Wait {
             return Ok(Step::Wait(system.events()));
         }
-        let (stream, taken) = system.connect_with(self.to, self.unwritten())?;
+        let (stream, taken) = system.connect_with(self.to, &saying(self.unwritten()))?;
         self.wrote(taken);
         self.stream = Some(stream);
         if self.shut {
@@ -378,4 +378,9 @@ impl Program for Send {
             Err(error) => self.end(Some(error.into())),
         }
     }
+}
+
+/// A connection that has `data` to say from the beginning.
+fn saying(data: &[u8]) -> ConnectOptions<'_> {
+    ConnectOptions { data: Some(data), ..ConnectOptions::default() }
 }

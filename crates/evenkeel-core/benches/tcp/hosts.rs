@@ -7,7 +7,7 @@ use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Event, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectOptions, Event, SocketId, StreamError};
 use evenkeel_core::stack::Endpoint;
 use evenkeel_core::tcp::{EndpointConfig, ListenerConfig, TimeWaitConfig};
 use evenkeel_core::time::{Duration, Instant};
@@ -160,7 +160,8 @@ impl Client {
     fn connect(&mut self, system: &mut System<'_>) {
         let port = 1_024 + (self.opened % 60_000) as u16;
         self.opened += 1;
-        system.connect_from(None, port, Endpoint::new(SERVER, PORT)).unwrap();
+        let from = ConnectOptions { port, ..ConnectOptions::default() };
+        system.connect_with(Endpoint::new(SERVER, PORT), &from).unwrap();
     }
 
     fn work(&mut self, stream: SocketId, system: &mut System<'_>) {

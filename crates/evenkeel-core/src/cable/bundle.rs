@@ -1,6 +1,6 @@
 //! Cables side by side that are one interface with several queues: as many hosts share it, one on each core.
 
-use super::end::{End, WireCounters, pair};
+use super::end::{End, Share, WireCounters, pair};
 use super::options::Options;
 use crate::demux::flow_hash;
 use crate::frame::{Frame, Pool, PoolLimit};
@@ -16,7 +16,12 @@ pub struct Bundle {
 /// end with its own queues, receive and transmit, as `inside` says.
 #[must_use]
 pub fn bundle(outside: &Options, inside: &Options, queues: usize) -> (Bundle, Vec<End>) {
-    let (ends, hosts) = (0..queues.max(1)).map(|_| pair(outside.clone(), inside.clone())).unzip();
+    let queues = queues.max(1);
+    let of = |queue| {
+        let (end, host) = pair(outside.clone(), inside.clone());
+        (end, host.sharing(Share { queue, queues }))
+    };
+    let (ends, hosts) = (0..queues).map(of).unzip();
     (Bundle { ends }, hosts)
 }
 

@@ -6,9 +6,10 @@ use core::task::Waker;
 use super::adaptor::{Adaptor, Rings, adaptor};
 use super::options::Options;
 use super::transmit::TransmitRing;
-use crate::demux::steering_hash;
+use crate::demux::{flow_hash_to, steering_hash};
 use crate::frame::{Frame, Pool, PoolLimit};
 use crate::interface::{Demultiplexer, Interface, RxQueue};
+use crate::tcp::FourTuple;
 use crate::wire::EthernetAddress;
 
 /// What became of the frames sent towards one end.
@@ -36,11 +37,32 @@ pub struct End {
     options: Options,
     rings: Rings,
     peer: Adaptor,
+    /// Of the flows that come to this end, if there are others.
+    share: Option<Share>,
+}
+
+/// Which flows come to one of several queues.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    pub(super) queue: usize,
+    pub(super) queues: usize,
+}
+
+impl Share {
+    const fn has(self, hash: u32) -> bool {
+        hash as usize % self.queues == self.queue
+    }
 }
 
 impl End {
     fn new(options: Options, rings: Rings, peer: Adaptor) -> Self {
-        Self { options, rings, peer }
+        Self { options, rings, peer, share: None }
+    }
+
+    /// This end as one of several that share flows.
+    pub(super) const fn sharing(mut self, share: Share) -> Self {
+        self.share = Some(share);
+        self
     }
 
     /// Sends one frame, from the Ethernet header on. Returns whether the other end had room for it.
@@ -115,6 +137,10 @@ impl Interface for End {
             queue.refill(pool);
         }
         Ok(())
+    }
+
+    fn receives(&self, flow: &FourTuple) -> bool {
+        self.share.is_none_or(|share| share.has(flow_hash_to(flow)))
     }
 
     fn queues(&self) -> usize {

@@ -19,8 +19,8 @@ use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, Sources};
 use crate::receive::{DeviceWork, Plan};
-use crate::tcp::Fault;
 use crate::tcp::endpoint::{Lane, Lanes};
+use crate::tcp::{Fault, FourTuple};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
 
@@ -221,6 +221,11 @@ impl Links {
     pub(crate) fn demultiplexes(&self, lane: Lane) -> bool {
         let mut links = self.links.iter().zip(0..);
         links.any(|(link, number)| link.plan.is_on_interface() && InterfaceId(number).lane() == lane)
+    }
+
+    /// Whether what the peer of `flow` sends comes to this host, if it comes by a certain interface.
+    pub(crate) fn receives(&self, id: InterfaceId, flow: &FourTuple) -> bool {
+        self.link(id).is_none_or(|link| link.interface.receives(flow))
     }
 
     /// Whether there is one whose frames the host puts into channels.

@@ -11,6 +11,7 @@ use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::Change;
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
 
 use super::dump::Dump;
@@ -147,6 +148,10 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
 
     fn detach(&mut self, pool: &mut Pool) {
         self.inner.detach(pool);
+    }
+
+    fn receives(&self, flow: &FourTuple) -> bool {
+        self.inner.receives(flow)
     }
 
     fn queues(&self) -> usize {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Note, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::time::{
@@ -143,6 +144,10 @@ impl Interface for Replay {
 
     fn detach(&mut self, pool: &mut Pool) {
         pool.shrink(IN_TRANSIT_PKTS);
+    }
+
+    fn receives(&self, _flow: &FourTuple) -> bool {
+        true
     }
 
     fn queues(&self) -> usize {

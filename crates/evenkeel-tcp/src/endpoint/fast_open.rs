@@ -1,13 +1,11 @@
 //! Opening a connection with data: the client's side of Fast Open (RFC 7413, 4.1.3).
 
-use std::sync::Arc;
-
 use super::super::connection::FastOpened;
 use super::super::counters::Counter;
-use super::super::fast_open::FastOpenCache;
+use super::super::fast_open::{FastOpenCache, FastOpenOffer};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
-use super::{ConnectError, Endpoint};
+use super::{ConnectError, Endpoint, Opening};
 use crate::time::Instant;
 
 impl Endpoint {
@@ -28,11 +26,12 @@ impl Endpoint {
         data: &[u8],
         now: Instant,
     ) -> Result<(Id, usize), ConnectError> {
-        let offer =
-            self.fast_open_cache().and_then(|cache| cache.offer(&tuple.local.addr, &tuple.remote.addr, now));
-        let id = self.open_actively(tuple, mss, &Arc::clone(&self.config.connection), offer, now)?;
-        let taken = self.write(id, data).unwrap_or_default();
-        Ok((id, taken))
+        self.connect_as(tuple, &Opening { data: Some(data), ..Opening::new(mss) }, now)
+    }
+
+    /// What goes with a SYN that has data: a cookie, or the request for one.
+    pub(super) fn fast_open_offer(&mut self, tuple: &FourTuple, now: Instant) -> Option<FastOpenOffer> {
+        self.fast_open_cache()?.offer(&tuple.local.addr, &tuple.remote.addr, now)
     }
 
     /// What servers gave us; made when it is needed.

@@ -40,7 +40,7 @@ pub use input::Packet;
 pub use lanes::{Lane, Lanes};
 pub use output::Transmit;
 pub use report::ListenerInfo;
-pub use user::{ConnectError, Event, InUse, NotConnected, Readiness};
+pub use user::{ConnectError, Event, InUse, NotConnected, Opening, Readiness};
 
 use super::connection::{Config, Connection, Open};
 use super::counters::{Counter, Counters};
@@ -139,6 +139,8 @@ pub struct Endpoint {
     events: VecDeque<Event>,
     fast_open: Option<FastOpenCache>,
     memory: Memory,
+    /// Bytes that may wait to be read, of each connection.
+    receive_buffer_most: usize,
     /// Connections that something came to out of order, in the order in which it did; each once.
     holes: VecDeque<Id>,
     ports: Ports,
@@ -223,6 +225,7 @@ impl Endpoint {
             events: VecDeque::new(),
             fast_open: None,
             memory: Memory::new(config.buffers),
+            receive_buffer_most: usize::MAX,
             holes: VecDeque::new(),
             ports: Ports::default(),
             ended: None,
@@ -298,11 +301,22 @@ impl Endpoint {
         self.ended.get_or_insert_default();
     }
 
-    /// From now on no new connection lets more than `most_bytes` wait to be read.
+    /// From now on no new connection lets more than `most_bytes` wait to be read, whatever its options are.
     pub fn limit_receive_buffers(&mut self, most_bytes: usize) {
-        let connection = Arc::make_mut(&mut self.config.connection);
-        connection.receive_buffer_max = connection.receive_buffer_max.min(most_bytes);
-        connection.receive_buffer_initial = connection.receive_buffer_initial.min(most_bytes);
+        self.receive_buffer_most = self.receive_buffer_most.min(most_bytes);
+        self.config.connection = self.bounded(&self.config.connection);
+    }
+
+    /// Options with that limit.
+    fn bounded(&self, options: &Arc<Config>) -> Arc<Config> {
+        let most = self.receive_buffer_most;
+        let mut options = Arc::clone(options);
+        if options.receive_buffer_max.max(options.receive_buffer_initial) > most {
+            let limited = Arc::make_mut(&mut options);
+            limited.receive_buffer_max = limited.receive_buffer_max.min(most);
+            limited.receive_buffer_initial = limited.receive_buffer_initial.min(most);
+        }
+        options
     }
 
     /// A connection to which no segment belongs any more: it is over, or in TIME-WAIT.

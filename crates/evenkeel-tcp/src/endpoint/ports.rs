@@ -40,11 +40,12 @@ pub(super) struct Free {
 }
 
 impl Endpoint {
-    /// `tuple` if it is free; if its local port is zero, with a port that is.
+    /// `tuple` if it is free; if its local port is zero, with a port that is, and that fits.
     pub(super) fn free_tuple(
         &mut self,
         tuple: FourTuple,
         options: &Config,
+        fits: Option<&dyn Fn(u16) -> bool>,
         now: Instant,
     ) -> Result<Free, ConnectError> {
         if tuple.local.port != 0 {
@@ -56,7 +57,7 @@ impl Endpoint {
         if self.ports.exhausted.is_some_and(in_vain) {
             return Err(ConnectError::NoPort);
         }
-        self.choose_port(tuple, options, now).ok_or_else(|| {
+        self.choose_port(tuple, options, fits, now).ok_or_else(|| {
             self.ports.exhausted = Some(Exhausted { local, remote, gone, until: now + EXHAUSTED });
             ConnectError::NoPort
         })
@@ -66,8 +67,17 @@ impl Endpoint {
     /// differs from peer to peer.
     ///
     /// While a share of `u` of the ports to a peer is in use, this looks at about 1/(1-u) of them.
-    fn choose_port(&mut self, tuple: FourTuple, options: &Config, now: Instant) -> Option<Free> {
+    fn choose_port(
+        &mut self,
+        tuple: FourTuple,
+        options: &Config,
+        fits: Option<&dyn Fn(u16) -> bool>,
+        now: Instant,
+    ) -> Option<Free> {
         self.try_ports(&tuple, |endpoint, port| {
+            if fits.is_some_and(|fits| !fits(port)) {
+                return None;
+            }
             let local = IpEndpoint::new(tuple.local.addr, port);
             let listens = endpoint.listener_for(&local).is_some();
             if listens { None } else { endpoint.if_free(FourTuple::new(local, tuple.remote), options, now) }

@@ -56,6 +56,36 @@ impl Readiness {
     }
 }
 
+/// How a connection is opened.
+#[derive(Clone, Copy)]
+pub struct Opening<'a> {
+    /// How many bytes a segment may have after the 20 bytes of its header: what fits the path.
+    pub mss: u16,
+    /// Options of its own, in place of those that all connections have.
+    pub options: Option<&'a Arc<Config>>,
+    /// What it has to say from the beginning, even if that is nothing: see [`Endpoint::connect_with`].
+    pub data: Option<&'a [u8]>,
+    /// Which ports will do where one is chosen: for hosts of which not everything that is sent to them comes
+    /// to this endpoint.
+    pub port_fits: Option<&'a dyn Fn(u16) -> bool>,
+}
+
+impl Opening<'_> {
+    /// As all others are.
+    #[must_use]
+    pub const fn new(mss: u16) -> Self {
+        Self { mss, options: None, data: None, port_fits: None }
+    }
+}
+
+impl fmt::Debug for Opening<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut opening = f.debug_struct("Opening");
+        opening.field("mss", &self.mss).field("options", &self.options).field("data", &self.data);
+        opening.finish_non_exhaustive()
+    }
+}
+
 /// Somebody listens there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InUse;
@@ -150,6 +180,7 @@ impl Endpoint {
         options: Arc<Config>,
         fast_open: Option<FastOpenServer>,
     ) -> Result<ListenAt, InUse> {
+        let options = self.bounded(&options);
         let at = if at.port == 0 { self.free_listener_port(at.address).ok_or(InUse)? } else { at };
         if self.listeners.contains(&at) {
             return Err(InUse);
@@ -198,8 +229,8 @@ impl Endpoint {
         }
     }
 
-    /// Opens a connection. `mss` is how many bytes a segment may have after the 20 bytes of its header. If
-    /// the local port is zero, one is chosen ([`Endpoint::tuple`] says which).
+    /// Opens a connection. `mss` is that of [`Opening`]. If the local port is zero, one is chosen
+    /// ([`Endpoint::tuple`] says which).
     ///
     /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see
     /// [`TimeWait::may_open`](super::TimeWait::may_open).
@@ -207,37 +238,39 @@ impl Endpoint {
     /// # Errors
     /// Nothing was opened.
     pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, ConnectError> {
-        self.open_actively(tuple, mss, &Arc::clone(&self.config.connection), None, now)
+        self.connect_as(tuple, &Opening::new(mss), now).map(|(id, _)| id)
     }
 
-    /// The same, for a connection that shall have options of its own. What is set on a connection before its
-    /// SYN has left is in the SYN, too.
+    /// The same as `opening` says; says also how much of its data was taken, the rest is to be written. What
+    /// is set on a connection before its SYN has left is in the SYN, too.
     ///
     /// # Errors
     /// Nothing was opened.
     pub fn connect_as(
         &mut self,
         tuple: FourTuple,
-        mss: u16,
-        options: &Arc<Config>,
+        opening: &Opening<'_>,
         now: Instant,
-    ) -> Result<Id, ConnectError> {
-        self.open_actively(tuple, mss, options, None, now)
+    ) -> Result<(Id, usize), ConnectError> {
+        let fast_open = opening.data.and_then(|_| self.fast_open_offer(&tuple, now));
+        let id = self.open_actively(tuple, opening, fast_open, now)?;
+        let taken = opening.data.and_then(|data| self.write(id, data).ok());
+        Ok((id, taken.unwrap_or_default()))
     }
 
-    pub(super) fn open_actively(
+    fn open_actively(
         &mut self,
         tuple: FourTuple,
-        mss: u16,
-        options: &Arc<Config>,
+        opening: &Opening<'_>,
         fast_open: Option<FastOpenOffer>,
         now: Instant,
     ) -> Result<Id, ConnectError> {
-        let Free { tuple, hash, waiting } = self.free_tuple(tuple, options, now)?;
+        let options = self.bounded(opening.options.unwrap_or(&self.config.connection));
+        let Free { tuple, hash, waiting } = self.free_tuple(tuple, &options, opening.port_fits, now)?;
         let iss = self.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
-        let open = self.open(&tuple, mss, iss);
+        let open = self.open(&tuple, opening.mss, iss);
         let cookie = fast_open.map(|offer| offer.cookie);
-        let mut connection = Connection::connect(options, &open, cookie, now);
+        let mut connection = Connection::connect(&options, &open, cookie, now);
         if let Some(offer) = fast_open {
             connection.limit_early_data(offer.mss);
         }

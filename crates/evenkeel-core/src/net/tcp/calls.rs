@@ -1,17 +1,19 @@
 //! The calls of programs (RFC 9293 3.9.1).
 
+use std::sync::Arc;
+
 use super::super::state::Net;
 use super::state::Holder;
 use crate::demux::Binding;
 use crate::id::{ProcessId, SocketId};
-use crate::socket::{ConnectError, Descriptor, ListenError, Listener, Stream, StreamError};
+use crate::socket::{ConnectError, ConnectOptions, Descriptor, ListenError, Listener, Stream, StreamError};
 use crate::tcp::connection::{Info, StreamOption, Unavailable};
-use crate::tcp::endpoint::{ListenAt, NotConnected};
+use crate::tcp::endpoint::{ListenAt, NotConnected, Opening};
 use crate::tcp::state::State;
 use crate::tcp::table::Id;
-use crate::tcp::{Connection, Counters, Endpoint, FourTuple, ListenerConfig};
+use crate::tcp::{self, Connection, Counters, Endpoint, FourTuple, ListenerConfig};
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpEndpoint};
+use crate::wire::IpEndpoint;
 use crate::work::Work;
 
 impl Net {
@@ -22,12 +24,14 @@ impl Net {
         owner: ProcessId,
         at: ListenAt,
         config: &ListenerConfig,
+        options: Option<&Arc<tcp::Config>>,
     ) -> Result<SocketId, ListenError> {
         if at.address.is_some_and(|address| address.is_multicast() || !self.stack.is_local(&address)) {
             return Err(ListenError::NotLocal);
         }
         let taken = if at.port == 0 { ListenError::NoPort } else { ListenError::InUse };
-        let at = self.tcp.endpoint.listen(at, config, None).map_err(|_| taken)?;
+        let options = Arc::clone(options.unwrap_or(&self.tcp.endpoint.config().connection));
+        let at = self.tcp.endpoint.listen_with(at, config, options, None).map_err(|_| taken)?;
         let socket = self.install_descriptor(Descriptor::Listener(Box::new(Listener {
             owner,
             at,
@@ -77,30 +81,29 @@ impl Net {
     pub(crate) fn connect(
         &mut self,
         owner: ProcessId,
-        local: (Option<IpAddress>, u16),
         to: IpEndpoint,
-        first: Option<&[u8]>,
+        options: &ConnectOptions<'_>,
         now: Instant,
     ) -> Result<(SocketId, usize), ConnectError> {
         if !to.addr.is_unicast() || to.port == 0 {
             return Err(ConnectError::NotUnicast);
         }
-        if local.0.is_some_and(|address| !self.stack.is_local(&address)) {
+        if options.address.is_some_and(|address| !self.stack.is_local(&address)) {
             return Err(ConnectError::NotLocal);
         }
         let (address, mss, interface) =
-            self.stack.open_to(local.0, &to.addr, now).map_err(|error| match error {
+            self.stack.open_to(options.address, &to.addr, now).map_err(|error| match error {
                 _ if self.stack.is_broadcast(&to.addr) => ConnectError::NotUnicast,
                 error => error.into(),
             })?;
         // Without them no segment of the peer's would ever find room.
         self.reserve_segments().map_err(|_| ConnectError::Full)?;
-        let tuple = FourTuple::new(IpEndpoint::new(address, local.1), to);
-        let opened = match first {
-            Some(data) => self.tcp.endpoint.connect_with(tuple, mss, data, now),
-            None => self.tcp.endpoint.connect(tuple, mss, now).map(|id| (id, 0)),
-        };
-        let (id, taken) = opened?;
+        let local = |port| IpEndpoint::new(address, port);
+        let port_fits = |port| self.links.receives(interface, &FourTuple::new(local(port), to));
+        let opening =
+            Opening { mss, options: options.stream, data: options.data, port_fits: Some(&port_fits) };
+        let tuple = FourTuple::new(local(options.port), to);
+        let (id, taken) = self.tcp.endpoint.connect_as(tuple, &opening, now)?;
         self.tcp.endpoint.set_lane(id, interface.lane());
         self.tcp.pending = true;
         Ok((self.open_stream(id, owner), taken))

@@ -224,7 +224,9 @@ fn accepted_connections_inherit_what_their_listener_was_given() {
 fn a_connection_may_have_options_of_its_own_from_the_beginning() {
     let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
     let options = Config { mss_max: 700, timestamps: false, sack: false, ..Config::default() };
-    world.ends[0].connect_as(tuple(PORT), MSS, &Arc::new(options), world.now).unwrap();
+    let options = Arc::new(options);
+    let opening = Opening { options: Some(&options), ..Opening::new(MSS) };
+    world.ends[0].connect_as(tuple(PORT), &opening, world.now).unwrap();
     let (syn, _) = leaves(&mut world, 0).unwrap();
     assert_eq!(
         (syn.options.mss, syn.options.timestamps, syn.options.sack_permitted),
