@@ -1,0 +1,674 @@
+//! The calls of programs, each between two hosts on a cable: what it does, and what it says when it does not.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::sync::Arc;
+
+use evenkeel_core::cable::{Options, pair};
+use evenkeel_core::capture::Capture;
+use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::screen::Verdict;
+use evenkeel_core::socket::{
+    BadDescriptor, BindError, ConnectError, ConnectOptions, Fault, ListenError, ReceiveError, SendError,
+    SocketId, StreamError,
+};
+use evenkeel_core::stack::Endpoint;
+use evenkeel_core::tcp::connection::{Error, Info, StreamOption};
+use evenkeel_core::tcp::{self, EndpointConfig, ListenerConfig, State};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpAddress, IpCidr};
+
+const UNIT: Duration = Duration::from_micros(1);
+const PORT: u16 = 7;
+const A: usize = 0;
+const B: usize = 1;
+
+const fn address(side: usize) -> IpAddress {
+    IpAddress::v4(10, 0, 0, 1 + side as u8)
+}
+
+/// A thread of its own on each of two hosts.
+struct Two {
+    hosts: [Host; 2],
+    me: [ProcessId; 2],
+    now: Instant,
+}
+
+/// A segment as it left, or came.
+#[derive(Debug, Clone)]
+struct Seen {
+    at: Instant,
+    sent: bool,
+    dscp: u8,
+    flags: u8,
+    /// The maximum segment size, if it is the first option.
+    mss: Option<u16>,
+    payload: usize,
+}
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+
+impl Seen {
+    fn parse(at: Instant, sent: bool, frame: &[u8]) -> Option<Self> {
+        let is_tcp = frame.get(12..14)? == [8, 0] && *frame.get(23)? == 6;
+        let header = usize::from(frame.get(46)? >> 4) * 4;
+        let total = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+        let mss = match frame.get(54..58) {
+            Some(&[2, 4, a, b]) if header > 20 => Some(u16::from_be_bytes([a, b])),
+            _ => None,
+        };
+        is_tcp.then_some(Self {
+            at,
+            sent,
+            dscp: frame[15] >> 2,
+            flags: frame[47],
+            mss,
+            payload: total - 20 - header,
+        })
+    }
+}
+
+impl Two {
+    fn new(architecture: Architecture) -> Self {
+        Self::with(|_| Config::of(architecture))
+    }
+
+    fn with(config: impl Fn(usize) -> Config) -> Self {
+        let demultiplexes = config(A).architecture == Architecture::NiLrp;
+        let options = |number| Options { demultiplexes, ring_pkts: 1024, ..Options::new("end", number) };
+        let (a, b) = pair(options(1), options(2));
+        let mut side = A;
+        let (mut hosts, mut me) = (Vec::new(), Vec::new());
+        for end in [a, b] {
+            let mut host = Host::new(Config { seed: side as u64, ..config(side) }).unwrap();
+            host.add_interface(Box::new(end), &[IpCidr::new(address(side), 24)], Instant::ZERO).unwrap();
+            me.push(host.attach("me", 0, Instant::ZERO));
+            hosts.push(host);
+            side += 1;
+        }
+        let hosts: [Host; 2] = hosts.try_into().unwrap();
+        Self { hosts, me: me.try_into().unwrap(), now: Instant::ZERO }
+    }
+
+    fn call<T>(&mut self, side: usize, call: impl FnOnce(&mut System<'_>) -> T) -> T {
+        self.hosts[side].enter(self.me[side], self.now, call).unwrap()
+    }
+
+    fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.now < until {
+            let mut idle = true;
+            for host in &mut self.hosts {
+                if let Some(ran) = host.turn(self.now) {
+                    self.now += UNIT;
+                    host.charge(&ran, UNIT);
+                    host.finish(&ran, self.now);
+                    idle = false;
+                }
+            }
+            let now = self.now;
+            if idle && self.hosts.iter_mut().all(|host| host.halt(now)) {
+                let next = self.hosts.iter().map(Host::next_deadline).min().unwrap();
+                self.now = next.max(now + UNIT).min(until);
+            }
+        }
+        self.hosts.iter().for_each(|host| host.check().unwrap());
+    }
+
+    fn settle(&mut self) {
+        self.run(Duration::from_millis(600));
+    }
+
+    /// A connection from A, and the same at B; with the listener that it came by.
+    fn connected(&mut self) -> (SocketId, SocketId) {
+        let listener = self.listen();
+        self.connected_by(listener, &ConnectOptions::default())
+    }
+
+    fn listen(&mut self) -> SocketId {
+        self.call(B, |system| system.listen(None, PORT, &ListenerConfig::default())).unwrap()
+    }
+
+    fn connected_by(&mut self, listener: SocketId, options: &ConnectOptions<'_>) -> (SocketId, SocketId) {
+        let to = Endpoint::new(address(B), PORT);
+        let (stream, _) = self.call(A, |system| system.connect_with(to, options)).unwrap();
+        self.settle();
+        let (accepted, _) = self.call(B, |system| system.accept(listener)).unwrap();
+        (stream, accepted)
+    }
+
+    fn write(&mut self, side: usize, stream: SocketId, data: &[u8]) -> usize {
+        self.call(side, |system| system.write(stream, data)).unwrap()
+    }
+
+    fn read(&mut self, side: usize, stream: SocketId) -> Result<Vec<u8>, StreamError> {
+        let mut room = vec![0; 100_000];
+        let len = self.call(side, |system| system.read(stream, &mut room))?;
+        room.truncate(len);
+        Ok(room)
+    }
+
+    fn info(&mut self, side: usize, stream: SocketId) -> Info {
+        self.call(side, |system| system.stream_info(stream)).unwrap().1
+    }
+
+    fn capture(&mut self, side: usize) -> SocketId {
+        let wanted = Capture { sent_too: true, feedback: false, ..Capture::default() };
+        self.call(side, |system| system.open_capture(wanted)).unwrap()
+    }
+
+    /// What the capture has seen since.
+    fn seen(&mut self, side: usize, capture: SocketId) -> Vec<Seen> {
+        self.call(side, |system| {
+            let mut all = Vec::new();
+            while let Ok(captured) = system.captured(capture) {
+                all.extend(Seen::parse(captured.at, captured.sent, captured.bytes));
+                system.pass_captured(capture);
+            }
+            all
+        })
+    }
+
+    fn payloads_sent(&mut self, side: usize, capture: SocketId) -> Vec<usize> {
+        let seen = self.seen(side, capture);
+        seen.iter().filter(|seen| seen.sent && seen.payload > 0).map(|seen| seen.payload).collect()
+    }
+}
+
+const NOT_OPEN: BadDescriptor = BadDescriptor::NotOpen;
+const OTHER_KIND: BadDescriptor = BadDescriptor::OtherKind;
+
+/// What every call that wants a certain kind of descriptor says of this one.
+fn refusals(system: &mut System<'_>, id: SocketId, kind: &str) -> Vec<(&'static str, BadDescriptor)> {
+    let to = Endpoint::new(address(B), PORT);
+    let receive = |error: Option<ReceiveError>| match error {
+        Some(ReceiveError::BadDescriptor(bad)) => Some(bad),
+        _ => None,
+    };
+    let stream = |error: Option<StreamError>| match error {
+        Some(StreamError::BadDescriptor(bad)) => Some(bad),
+        _ => None,
+    };
+    let mut said = Vec::new();
+    let mut says = |of: &str, call, bad: Option<BadDescriptor>| {
+        if of != kind {
+            said.push((call, bad.unwrap_or_else(|| panic!("{call} of a descriptor of {kind}"))));
+        }
+    };
+    if kind != "udp" {
+        says("udp", "receive", receive(system.receive(id).err()));
+        let joined = system.join(id, IpAddress::v4(239, 0, 0, 1)).err();
+        says("udp", "join", if let Some(BindError::BadDescriptor(bad)) = joined { Some(bad) } else { None });
+        let sent = system.send(id, to, b"").err();
+        says("udp", "send", if let Some(SendError::BadDescriptor(bad)) = sent { Some(bad) } else { None });
+    }
+    if kind != "screen" {
+        says("screen", "screen", receive(system.screen(id, |_| Verdict::Pass).err()));
+        says("screen", "show", receive(system.show(id, |_| ()).err()));
+        says("screen", "judge", receive(system.judge(id, Verdict::Pass).err()));
+    }
+    if kind != "capture" {
+        says("capture", "captured", receive(system.captured(id).err()));
+        says("capture", "capture_counters", system.capture_counters(id).err());
+    }
+    if kind != "listener" {
+        says("listener", "accept", receive(system.accept(id).err()));
+    }
+    if kind != "events" {
+        says("events", "next_event", receive(system.next_event(id).err()));
+    }
+    if kind != "stream" {
+        says("stream", "read", stream(system.read(id, &mut [0]).err()));
+        says("stream", "peek_stream", stream(system.peek_stream(id, &mut [0]).err()));
+        says("stream", "write", stream(system.write(id, b"x").err()));
+        says("stream", "write_more", stream(system.write_more(id, b"x").err()));
+        says("stream", "room", stream(system.room(id).err()));
+        says("stream", "take_error", system.take_error(id).err());
+        says("stream", "shutdown", stream(system.shutdown(id).err()));
+        says("stream", "shutdown_read", stream(system.shutdown_read(id).err()));
+        says("stream", "set", stream(system.set(id, StreamOption::Nagle(false)).err()));
+        says("stream", "set_dscp", stream(system.set_dscp(id, 8).err()));
+        says("stream", "stream_info", system.stream_info(id).err());
+        says("stream", "abort", stream(system.abort(id).err()));
+    }
+    said
+}
+
+#[test]
+fn a_descriptor_that_is_not_the_callers_or_of_another_kind_is_named_as_such() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (stream, _) = two.connected();
+    let kinds = two.call(A, |system| {
+        [
+            ("udp", system.bind(None, 0).unwrap()),
+            ("listener", system.listen(None, 0, &ListenerConfig::default()).unwrap()),
+            ("stream", stream),
+            ("screen", system.open_screen(1).unwrap()),
+            ("capture", system.open_capture(Capture::default()).unwrap()),
+            ("events", system.events()),
+        ]
+    });
+    let now = two.now;
+    let thief = two.hosts[A].attach("thief", 0, now);
+    for (kind, id) in kinds {
+        let wrong = two.call(A, |system| refusals(system, id, kind));
+        assert!(wrong.len() >= 10 && wrong.iter().all(|&(_, bad)| bad == OTHER_KIND), "{kind}: {wrong:?}");
+        let another = two.hosts[A].enter(thief, now, |system| refusals(system, id, "another's")).unwrap();
+        assert!(
+            another.len() == 22 && another.iter().all(|&(_, bad)| bad == NOT_OPEN),
+            "{kind}: {another:?}"
+        );
+        let port = two.hosts[A].enter(thief, now, |system| system.port(id)).unwrap();
+        assert_eq!(port, Err(NOT_OPEN), "{kind}");
+        let has_port = matches!(kind, "udp" | "listener" | "stream");
+        assert_eq!(two.call(A, |system| system.port(id)).err(), (!has_port).then_some(OTHER_KIND), "{kind}");
+        // All that the thief could have done to it: it is still open.
+        assert!(two.hosts[A].enter(thief, now, |system| system.close(id)).is_ok());
+        assert_eq!(two.call(A, |system| refusals(system, id, kind)), wrong);
+        two.call(A, |system| system.close(id));
+        let closed = two.call(A, |system| refusals(system, id, "closed"));
+        assert!(closed.len() == 22 && closed.iter().all(|&(_, bad)| bad == NOT_OPEN), "{kind}: {closed:?}");
+    }
+    assert_eq!((NOT_OPEN.fault(), OTHER_KIND.fault()), (Fault::Misuse, Fault::Misuse));
+}
+
+#[test]
+fn errors_of_binding_and_sending_say_whose_fault_it_was() {
+    let small = |pkts| Config { memory_pkts: pkts, ..Config::default() };
+    let mut two = Two::with(|_| Config::default());
+    let elsewhere = IpAddress::v4(10, 9, 9, 9);
+    two.call(A, |system| {
+        let socket = system.bind(None, PORT).unwrap();
+        let refused = |address, port, system: &mut System<'_>| {
+            let error = system.bind(address, port).unwrap_err();
+            (error, error.fault())
+        };
+        assert_eq!(refused(None, PORT, system), (BindError::InUse, Fault::Misuse));
+        assert_eq!(refused(Some(elsewhere), 1, system), (BindError::NotLocal, Fault::Misuse));
+        let joined = system.join(socket, address(A)).unwrap_err();
+        assert_eq!((joined, joined.fault()), (BindError::NotMulticast, Fault::Misuse));
+        let unsent = |to, len, system: &mut System<'_>| {
+            let error = system.send(socket, Endpoint::new(to, 9), &vec![0; len]).unwrap_err();
+            (error, error.fault())
+        };
+        assert_eq!(unsent(elsewhere, 1, system), (SendError::NoRoute, Fault::Network));
+        assert_eq!(unsent(address(A), 1, system), (SendError::Loopback, Fault::Misuse));
+        assert_eq!(unsent(address(B), 70_000, system), (SendError::TooBig, Fault::Misuse));
+        let mut most = 0;
+        let full = loop {
+            match system.send(socket, Endpoint::new(address(B), 9), &[0; 60_000]) {
+                Ok(()) => most += 1,
+                Err(error) => break error,
+            }
+            assert!(most < 10_000, "there is no limit");
+        };
+        assert_eq!((full, full.fault()), (SendError::NoBuffer, Fault::Limit));
+    });
+    let mut two = Two::with(|_| small(4_000));
+    let error = two
+        .call(A, |system| (0..100_000).find_map(|_| system.bind(None, 0).err()).expect("there is a limit"));
+    assert!(matches!(error, BindError::NoMemory(_)) && error.fault() == Fault::Limit, "{error}");
+    let error =
+        two.call(A, |system| system.open_capture(Capture { limit_pkts: 9_000, ..Capture::default() }));
+    assert_eq!(error.map_err(|error| error.fault()), Err(Fault::Limit));
+}
+
+#[test]
+fn errors_of_listening_and_connecting_say_whose_fault_it_was() {
+    let tcp = |ports| EndpointConfig { ports, connections: 3, ..EndpointConfig::default() };
+    let mut two = Two::with(|_| Config { tcp: tcp(50_000..=50_001), ..Config::default() });
+    two.listen();
+    let elsewhere = IpAddress::v4(10, 9, 9, 9);
+    let config = ListenerConfig::default();
+    let deaf = |side: usize, address, port, two: &mut Two| {
+        let error = two.call(side, |system| system.listen(address, port, &config)).unwrap_err();
+        (error, error.fault())
+    };
+    assert_eq!(deaf(B, None, PORT, &mut two), (ListenError::InUse, Fault::Misuse));
+    assert_eq!(deaf(B, Some(elsewhere), 8, &mut two), (ListenError::NotLocal, Fault::Misuse));
+    let ports: Vec<_> = (0..2)
+        .map(|_| {
+            two.call(B, |system| system.listen(None, 0, &config).and_then(|l| Ok(system.port(l).unwrap())))
+        })
+        .collect();
+    let mut ports: Vec<u16> = ports.into_iter().map(Result::unwrap).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [50_000, 50_001], "a port of its own each");
+    assert_eq!(deaf(B, None, 0, &mut two), (ListenError::NoPort, Fault::Limit));
+
+    let refused = |to, port, from: ConnectOptions<'_>, two: &mut Two| {
+        let error = two.call(A, |system| system.connect_with(Endpoint::new(to, port), &from)).unwrap_err();
+        (error, error.fault())
+    };
+    let from = |address, port| ConnectOptions { address, port, ..ConnectOptions::default() };
+    let any = from(None, 0);
+    for to in [IpAddress::v4(239, 0, 0, 1), IpAddress::v4(255, 255, 255, 255), IpAddress::v4(10, 0, 0, 255)] {
+        assert_eq!(refused(to, 7, any, &mut two), (ConnectError::NotUnicast, Fault::Misuse), "{to}");
+    }
+    assert_eq!(refused(address(B), 0, any, &mut two), (ConnectError::NotUnicast, Fault::Misuse));
+    assert_eq!(refused(address(A), 7, any, &mut two), (ConnectError::Loopback, Fault::Misuse));
+    assert_eq!(refused(elsewhere, 7, any, &mut two), (ConnectError::NoRoute, Fault::Network));
+    let foreign = from(Some(elsewhere), 0);
+    assert_eq!(refused(address(B), 7, foreign, &mut two), (ConnectError::NotLocal, Fault::Misuse));
+    for _ in 0..2 {
+        two.call(A, |system| system.connect(Endpoint::new(address(B), PORT))).unwrap();
+    }
+    let taken = from(None, 50_000);
+    assert_eq!(refused(address(B), 7, taken, &mut two), (ConnectError::InUse, Fault::Misuse));
+    assert_eq!(refused(address(B), 7, any, &mut two), (ConnectError::NoPort, Fault::Limit));
+    two.call(A, |system| system.connect(Endpoint::new(address(B), 8))).unwrap();
+    assert_eq!(refused(address(B), 9, any, &mut two), (ConnectError::Full, Fault::Limit));
+}
+
+#[test]
+fn errors_of_streams_say_whose_fault_it_was_and_that_waiting_is_nobodys() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    let waiting = two.read(A, ours).unwrap_err();
+    assert_eq!((waiting, waiting.fault()), (StreamError::WouldBlock, None));
+    let empty = two.call(A, |system| system.bind(None, 0).and_then(|s| Ok(system.receive(s)))).unwrap();
+    assert_eq!(empty.map_err(|error| error.fault()).map(|_| ()), Err(None));
+    two.call(A, |system| system.shutdown(ours)).unwrap();
+    let shut = two.call(A, |system| system.write(ours, b"x")).unwrap_err();
+    assert_eq!((shut, shut.fault()), (StreamError::Closed, Some(Fault::Misuse)));
+    assert_eq!(two.call(B, |system| system.abort(theirs)), Ok(()));
+    assert_eq!(two.call(B, |system| system.abort(theirs)), Err(NOT_OPEN.into()), "abort closes");
+    two.settle();
+    let reset = StreamError::Failed(Error::Reset);
+    assert_eq!(reset.fault(), Some(Fault::Network));
+    // It is told by every call until it is taken, once.
+    assert_eq!(two.read(A, ours), Err(reset));
+    two.call(A, |system| {
+        assert_eq!(system.write(ours, b"x"), Err(reset));
+        assert_eq!(system.room(ours), Err(reset));
+        assert_eq!(system.set(ours, StreamOption::Nagle(false)), Err(reset));
+        assert_eq!(system.shutdown(ours), Err(reset));
+        assert_eq!(system.shutdown_read(ours), Err(reset));
+        assert_eq!(system.take_error(ours), Ok(Some(Error::Reset)));
+        assert_eq!(system.take_error(ours), Ok(None));
+        assert_eq!(system.read(ours, &mut [0]), Err(StreamError::Closed));
+        assert_eq!(system.shutdown(ours), Err(StreamError::Closed));
+        assert_eq!(system.set(ours, StreamOption::Nagle(false)), Err(StreamError::Closed));
+        assert_eq!(system.abort(ours), Err(StreamError::Closed), "it was over before");
+        assert_eq!(system.stream_info(ours).err(), Some(NOT_OPEN), "and is closed all the same");
+    });
+    let nobody = two.call(A, |system| system.connect(Endpoint::new(address(B), 9))).unwrap();
+    two.settle();
+    assert_eq!(two.read(A, nobody), Err(StreamError::Failed(Error::Refused)));
+}
+
+#[test]
+fn what_is_accepted_has_the_options_of_its_listener() {
+    for architecture in Architecture::ALL {
+        let mut two = Two::new(architecture);
+        let options = Arc::new(tcp::Config {
+            mss_max: 700,
+            sack: false,
+            timestamps: false,
+            send_buffer_initial: 5_000,
+            send_buffer_max: 5_000,
+            receive_buffer_initial: 9_000,
+            receive_buffer_max: 9_000,
+            ..tcp::Config::default()
+        });
+        let config = ListenerConfig::default();
+        let listener = two.call(B, |system| system.listen_with(None, PORT, &config, &options)).unwrap();
+        let (ours, theirs) = two.connected_by(listener, &ConnectOptions::default());
+        let (a, b) = (two.info(A, ours), two.info(B, theirs));
+        assert_eq!((a.mss, b.mss), (700, 700), "{architecture}");
+        assert_eq!((a.sack, b.sack, a.timestamps), (false, false, false), "{architecture}");
+        assert_eq!((b.receive_limit, b.send_limit, a.send_window), (9_000, 5_000, 9_000), "{architecture}");
+        assert_eq!(two.write(B, theirs, &[0; 100_000]), 5_000, "{architecture}");
+        // Others are as the host's are.
+        let port = 8;
+        let plain = two.call(B, |system| system.listen(None, port, &config)).unwrap();
+        let other = two.call(A, |system| system.connect(Endpoint::new(address(B), port))).unwrap();
+        two.settle();
+        assert!(two.call(B, |system| system.accept(plain)).is_ok());
+        assert!(two.info(A, other).mss > 1_400 && two.info(A, other).sack, "{architecture}");
+    }
+}
+
+#[test]
+fn a_stream_is_opened_from_where_it_shall_be_with_options_of_its_own_and_data() {
+    for architecture in Architecture::ALL {
+        let mut two = Two::new(architecture);
+        let listener = two.listen();
+        let now = two.now;
+        let second = IpCidr::new(IpAddress::v4(10, 0, 0, 77), 24);
+        two.hosts[A].add_address(evenkeel_core::id::InterfaceId(0), second, now);
+        let capture = two.capture(A);
+        let stream = Arc::new(tcp::Config { mss_max: 600, sack: false, ..tcp::Config::default() });
+        let options = ConnectOptions {
+            address: Some(second.address().into()),
+            port: 1_234,
+            stream: Some(&stream),
+            data: Some(b"early"),
+        };
+        let (ours, theirs) = two.connected_by(listener, &options);
+        let (tuple, info) = two.call(A, |system| system.stream_info(ours)).unwrap();
+        assert_eq!(tuple.local, Endpoint::new(second.address(), 1_234), "{architecture}");
+        assert_eq!(two.call(A, |system| system.port(ours)), Ok(1_234));
+        assert_eq!((info.mss, info.sack), (600, false), "{architecture}");
+        assert_eq!(two.info(B, theirs).mss, 600, "{architecture}: as its SYN said");
+        let seen = two.seen(A, capture);
+        let syn = seen.iter().find(|seen| seen.sent && seen.flags == SYN).unwrap();
+        assert_eq!(syn.mss, Some(600), "{architecture}");
+        assert_eq!(two.read(B, theirs).unwrap(), b"early", "{architecture}");
+    }
+}
+
+#[test]
+fn what_is_set_in_the_step_that_opens_a_stream_is_in_its_syn() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    two.listen();
+    let capture = two.capture(A);
+    two.call(A, |system| {
+        let stream = system.connect(Endpoint::new(address(B), PORT)).unwrap();
+        system.set(stream, StreamOption::MssMax(555)).unwrap();
+        system.set_dscp(stream, 46).unwrap();
+    });
+    two.settle();
+    let seen = two.seen(A, capture);
+    let syn = seen.iter().find(|seen| seen.sent && seen.flags == SYN).unwrap();
+    assert_eq!((syn.mss, syn.dscp), (Some(555), 46));
+}
+
+#[test]
+fn no_stream_gets_a_window_that_its_channel_cannot_hold_whatever_its_options_are() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let most = Config::of(Architecture::SoftLrp).window_max().unwrap();
+    let all = 64 << 20;
+    let large = Arc::new(tcp::Config {
+        receive_buffer_initial: all,
+        receive_buffer_max: all,
+        ..tcp::Config::default()
+    });
+    let config = ListenerConfig::default();
+    let listener = two.call(B, |system| system.listen_with(None, PORT, &config, &large)).unwrap();
+    let options = ConnectOptions { stream: Some(&large), ..ConnectOptions::default() };
+    let (ours, theirs) = two.connected_by(listener, &options);
+    two.call(A, |system| system.set(ours, StreamOption::ReceiveBuffer(all))).unwrap();
+    assert_eq!((two.info(A, ours).receive_limit, two.info(B, theirs).receive_limit), (most, most));
+}
+
+#[test]
+fn what_is_peeked_at_is_still_there() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    assert_eq!(two.call(B, |system| system.peek_stream(theirs, &mut [0; 9])), Err(StreamError::WouldBlock));
+    two.write(A, ours, b"peek");
+    two.settle();
+    for _ in 0..2 {
+        let mut room = [0; 9];
+        assert_eq!(two.call(B, |system| system.peek_stream(theirs, &mut room)), Ok(4));
+        assert_eq!(&room[..4], b"peek");
+    }
+    assert_eq!(two.read(B, theirs).unwrap(), b"peek");
+    assert_eq!(two.call(B, |system| system.peek_stream(theirs, &mut [0; 9])), Err(StreamError::WouldBlock));
+}
+
+#[test]
+fn who_shuts_one_direction_down_goes_on_in_the_other() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    two.call(A, |system| system.shutdown(ours)).unwrap();
+    two.settle();
+    assert_eq!(two.read(B, theirs).unwrap(), b"", "the end");
+    two.write(B, theirs, b"still");
+    two.settle();
+    assert_eq!(two.read(A, ours).unwrap(), b"still");
+    two.write(B, theirs, b"unread");
+    two.settle();
+    two.call(A, |system| system.shutdown_read(ours)).unwrap();
+    assert_eq!(two.read(A, ours).unwrap(), b"", "what was not read is thrown away");
+    // It is acknowledged all the same, however much comes.
+    for _ in 0..50 {
+        two.write(B, theirs, &[0; 50_000]);
+        two.settle();
+    }
+    let info = two.info(B, theirs);
+    assert_eq!((info.send_queue, info.state), (0, State::CloseWait));
+    assert_eq!(two.info(A, ours).receive_queue, 0);
+}
+
+#[test]
+fn small_writes_wait_for_more_if_they_are_told_that_more_follows() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    two.call(A, |system| system.set(ours, StreamOption::Nagle(false))).unwrap();
+    let capture = two.capture(A);
+    let pieces = |two: &mut Two, more: fn(&mut System<'_>, SocketId, &[u8]) -> Result<usize, StreamError>| {
+        for _ in 0..3 {
+            assert_eq!(two.call(A, |system| more(system, ours, b"ab")), Ok(2));
+            two.run(Duration::from_millis(1));
+        }
+        assert_eq!(two.call(A, |system| system.write(ours, b"c")), Ok(1));
+        two.settle();
+        assert_eq!(two.read(B, theirs).unwrap(), b"abababc");
+        two.payloads_sent(A, capture)
+    };
+    assert_eq!(pieces(&mut two, |system, stream, data| system.write(stream, data)), [2, 2, 2, 1]);
+    assert_eq!(pieces(&mut two, |system, stream, data| system.write_more(stream, data)), [7]);
+    let cork =
+        |two: &mut Two, cork| two.call(A, |system| system.set(ours, StreamOption::Cork(cork))).unwrap();
+    cork(&mut two, true);
+    for _ in 0..3 {
+        two.write(A, ours, b"ab");
+        two.run(Duration::from_millis(1));
+    }
+    assert_eq!(two.payloads_sent(A, capture), [], "corked");
+    cork(&mut two, false);
+    two.settle();
+    assert_eq!(two.payloads_sent(A, capture), [6]);
+}
+
+#[test]
+fn segments_are_no_larger_and_marked_as_it_was_set() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    let capture = two.capture(A);
+    two.call(A, |system| {
+        system.set(ours, StreamOption::MssMax(300)).unwrap();
+        system.set_dscp(ours, 10).unwrap();
+    });
+    two.write(A, ours, &[0; 1_000]);
+    two.settle();
+    let seen = two.seen(A, capture);
+    let sent: Vec<_> = seen.iter().filter(|seen| seen.sent && seen.payload > 0).collect();
+    assert!(sent.len() >= 4 && sent.iter().all(|seen| seen.payload <= 300 && seen.dscp == 10), "{sent:?}");
+    assert_eq!(two.read(B, theirs).unwrap().len(), 1_000);
+}
+
+#[test]
+fn buffers_hold_what_was_set_and_no_more() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    two.call(A, |system| system.set(ours, StreamOption::SendBuffer(3_000))).unwrap();
+    two.call(B, |system| system.set(theirs, StreamOption::ReceiveBuffer(70_000))).unwrap();
+    assert_eq!(two.call(A, |system| system.room(ours)), Ok(3_000));
+    assert_eq!(two.write(A, ours, &[0; 100_000]), 3_000);
+    assert_eq!(two.call(A, |system| system.write(ours, b"x")), Err(StreamError::WouldBlock));
+    for _ in 0..100 {
+        two.settle();
+        let _ = two.call(A, |system| system.write(ours, &[0; 3_000]));
+    }
+    let held = two.info(B, theirs).receive_queue;
+    assert!((60_000..=70_000).contains(&held), "{held}");
+}
+
+#[test]
+fn acknowledgments_wait_as_long_as_was_set() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    let capture = two.capture(A);
+    let waited = |two: &mut Two, delay| {
+        two.call(B, |system| system.set(theirs, StreamOption::AckDelay(delay))).unwrap();
+        two.write(A, ours, b"x");
+        two.settle();
+        two.read(B, theirs).unwrap();
+        let seen = two.seen(A, capture);
+        let sent = seen.iter().find(|seen| seen.sent && seen.payload > 0).unwrap().at;
+        seen.iter().find(|seen| !seen.sent).unwrap().at.since(sent)
+    };
+    let late = waited(&mut two, Duration::from_millis(200));
+    assert!((Duration::from_millis(199)..Duration::from_millis(210)).contains(&late), "{late:?}");
+    let soon = waited(&mut two, Duration::ZERO);
+    assert!(soon < Duration::from_millis(1), "{soon:?}");
+}
+
+#[test]
+fn a_closed_stream_waits_for_its_peer_and_an_idle_one_asks_for_it_as_was_set() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    two.call(A, |system| {
+        system.set(ours, StreamOption::FinWait2(Duration::from_secs(3))).unwrap();
+        system.close(ours);
+    });
+    two.run(Duration::from_secs(2));
+    assert!(!two.hosts[A].tcp().is_empty(), "in FIN-WAIT-2");
+    two.run(Duration::from_secs(2));
+    assert!(two.hosts[A].tcp().is_empty(), "the default is a minute");
+    two.call(B, |system| system.close(theirs));
+    let capture = two.capture(A);
+    two.settle();
+    assert!(two.seen(A, capture).iter().any(|seen| !seen.sent && seen.flags & FIN != 0));
+
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, _) = two.connected();
+    let keepalive = tcp::connection::Keepalive {
+        idle: Duration::from_secs(5),
+        interval: Duration::from_secs(1),
+        probes_max: 3,
+    };
+    let capture = two.capture(A);
+    two.call(A, |system| system.set(ours, StreamOption::Keepalive(Some(keepalive)))).unwrap();
+    two.run(Duration::from_secs(6));
+    assert!(two.seen(A, capture).iter().any(|seen| seen.sent), "a probe");
+}
+
+#[test]
+fn what_is_aborted_is_reset_and_what_is_unacknowledged_too_long_has_failed() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, theirs) = two.connected();
+    let capture = two.capture(A);
+    two.call(A, |system| system.abort(ours)).unwrap();
+    two.settle();
+    assert!(two.seen(A, capture).iter().any(|seen| seen.sent && seen.flags & RST != 0));
+    assert_eq!(two.read(B, theirs), Err(StreamError::Failed(Error::Reset)));
+
+    let mut two = Two::new(Architecture::SoftLrp);
+    let (ours, _) = two.connected();
+    two.call(A, |system| system.set(ours, StreamOption::UserTimeout(Duration::from_secs(4)))).unwrap();
+    let now = two.now;
+    // The other end is another's now: nobody answers.
+    assert!(two.hosts[B].remove_address(evenkeel_core::id::InterfaceId(0), IpCidr::new(address(B), 24)));
+    let _ = now;
+    two.write(A, ours, b"x");
+    two.run(Duration::from_secs(30));
+    let failed = two.read(A, ours).unwrap_err();
+    assert_eq!(failed.fault(), Some(Fault::Network), "{failed}");
+}
