@@ -38,17 +38,22 @@ impl<T> Slab<T> {
 
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        look();
         self.places.get(number as usize)?.as_ref()
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        look();
         self.places.get_mut(number as usize)?.as_mut()
     }
 
     /// All, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(&self.places).filter_map(|(number, place)| Some((number, place.as_ref()?)))
+        (0..)
+            .zip(&self.places)
+            .inspect(|_| look())
+            .filter_map(|(number, place)| Some((number, place.as_ref()?)))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -56,9 +61,23 @@ impl<T> Slab<T> {
     }
 }
 
+/// A place is looked at, which tests count.
+#[inline]
+fn look() {
+    #[cfg(test)]
+    tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use core::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// Places of all slabs that this thread has looked at.
+        pub(crate) static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
 
     #[test]
     fn the_lowest_number_that_is_free_is_the_next() {
