@@ -1,4 +1,4 @@
-//! The examples serve clients, on cables.
+//! The examples serve clients: ours on cables, and the kernel's over a TAP.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::io::Write as _;
@@ -18,19 +18,20 @@ use evenkeel::link::Clock;
 use evenkeel::{Ended, Engine};
 
 #[allow(dead_code, reason = "its main is not called")]
-#[path = "../examples/dns.rs"]
+#[path = "../../examples/dns.rs"]
 mod dns;
 #[allow(dead_code, reason = "its main is not called")]
-#[path = "../examples/epoll.rs"]
+#[path = "../../examples/epoll.rs"]
 mod epoll;
+mod kernel;
 #[allow(dead_code, reason = "its main is not called")]
-#[path = "../examples/tcp_echo.rs"]
+#[path = "../../examples/tcp_echo.rs"]
 mod tcp_echo;
 #[allow(dead_code, reason = "its main is not called")]
-#[path = "../examples/three.rs"]
+#[path = "../../examples/three.rs"]
 mod three;
 #[allow(dead_code, reason = "its main is not called")]
-#[path = "../examples/udp_echo.rs"]
+#[path = "../../examples/udp_echo.rs"]
 mod udp_echo;
 
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
