@@ -10,12 +10,12 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::ProcessId;
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{BadDescriptor, SocketId, StreamError};
+use evenkeel::core::socket::{BadDescriptor, Fault, SocketId, StreamError};
 use evenkeel::core::stack::Endpoint;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel::link::Clock;
-use evenkeel::{Ended, Engine};
+use evenkeel::{Ended, Engine, Error};
 
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/dns.rs"]
@@ -271,4 +271,46 @@ fn nobody_enters_who_is_not_attached() {
     engine.host_mut().kill(me, now);
     assert!(engine.enter(me, |_| ()).is_err());
     assert!(engine.enter(other, |system| system.bind(None, 7)).unwrap().is_ok(), "its sockets are closed");
+}
+
+#[test]
+fn errors_of_the_door_say_whose_fault_it_was() {
+    let fault = |device: &str, address: &str| Engine::open(device, address).unwrap_err().fault();
+    for (device, address) in [
+        ("cable", "10.77.0.2/24"),
+        ("tap", "10.77.0.2/24"),
+        ("nonsense:1", "10.77.0.2/24"),
+        ("tap:keel9", "10.77.0.2"),
+        ("packet:nosuchdevice", "10.77.0.2/24"),
+    ] {
+        assert_eq!(fault(device, address), Some(Fault::Misuse), "{device} {address}");
+    }
+    let mut engine = Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap();
+    let refused = engine.enter(ProcessId(99), |_| ()).unwrap_err();
+    assert_eq!((refused.fault(), Error::from(refused).fault()), (Fault::Misuse, Some(Fault::Misuse)));
+    let waited = engine.wait(ProcessId(99), SocketId(0), Instant::NEVER).unwrap_err();
+    assert_eq!(waited.fault(), Some(Fault::Misuse));
+    let me = engine.attach("me");
+    let mut fault = |call: &dyn Fn(&mut System<'_>) -> Result<(), Error>| {
+        engine.enter(me, |system| call(system)).unwrap().unwrap_err().fault()
+    };
+    let nowhere = Endpoint::new(SERVER, 7);
+    let unreachable = |system: &mut System<'_>| {
+        system.connect(nowhere)?;
+        Ok(())
+    };
+    assert_eq!(fault(&unreachable), Some(Fault::Network));
+    let not_open = |system: &mut System<'_>| {
+        system.receive(SocketId(9))?;
+        Ok(())
+    };
+    assert_eq!(fault(&not_open), Some(Fault::Misuse));
+    let nothing = |system: &mut System<'_>| {
+        let socket = system.bind(None, 0)?;
+        system.receive(socket)?;
+        Ok(())
+    };
+    assert_eq!(fault(&nothing), None, "nothing has come");
+    let limited = Host::new(Config { memory_pkts: 1, ..Config::default() }).unwrap_err();
+    assert_eq!(Error::from(limited).fault(), Some(Fault::Limit));
 }
