@@ -75,14 +75,12 @@ impl Two {
         let demultiplexes = config(A).architecture == Architecture::NiLrp;
         let options = |number| Options { demultiplexes, ring_pkts: 1024, ..Options::new("end", number) };
         let (a, b) = pair(options(1), options(2));
-        let mut side = A;
         let (mut hosts, mut me) = (Vec::new(), Vec::new());
-        for end in [a, b] {
+        for (side, end) in [a, b].into_iter().enumerate() {
             let mut host = Host::new(Config { seed: side as u64, ..config(side) }).unwrap();
             host.add_interface(Box::new(end), &[IpCidr::new(address(side), 24)], Instant::ZERO).unwrap();
             me.push(host.attach("me", 0, Instant::ZERO));
             hosts.push(host);
-            side += 1;
         }
         let hosts: [Host; 2] = hosts.try_into().unwrap();
         Self { hosts, me: me.try_into().unwrap(), now: Instant::ZERO }
@@ -325,9 +323,7 @@ fn errors_of_listening_and_connecting_say_whose_fault_it_was() {
     assert_eq!(deaf(B, None, PORT, &mut two), (ListenError::InUse, Fault::Misuse));
     assert_eq!(deaf(B, Some(elsewhere), 8, &mut two), (ListenError::NotLocal, Fault::Misuse));
     let ports: Vec<_> = (0..2)
-        .map(|_| {
-            two.call(B, |system| system.listen(None, 0, &config).and_then(|l| Ok(system.port(l).unwrap())))
-        })
+        .map(|_| two.call(B, |system| system.listen(None, 0, &config).map(|l| system.port(l).unwrap())))
         .collect();
     let mut ports: Vec<u16> = ports.into_iter().map(Result::unwrap).collect();
     ports.sort_unstable();
@@ -364,7 +360,7 @@ fn errors_of_streams_say_whose_fault_it_was_and_that_waiting_is_nobodys() {
     let (ours, theirs) = two.connected();
     let waiting = two.read(A, ours).unwrap_err();
     assert_eq!((waiting, waiting.fault()), (StreamError::WouldBlock, None));
-    let empty = two.call(A, |system| system.bind(None, 0).and_then(|s| Ok(system.receive(s)))).unwrap();
+    let empty = two.call(A, |system| system.bind(None, 0).map(|socket| system.receive(socket))).unwrap();
     assert_eq!(empty.map_err(|error| error.fault()).map(|_| ()), Err(None));
     two.call(A, |system| system.shutdown(ours)).unwrap();
     let shut = two.call(A, |system| system.write(ours, b"x")).unwrap_err();
@@ -438,7 +434,7 @@ fn a_stream_is_opened_from_where_it_shall_be_with_options_of_its_own_and_data() 
         let capture = two.capture(A);
         let stream = Arc::new(tcp::Config { mss_max: 600, sack: false, ..tcp::Config::default() });
         let options = ConnectOptions {
-            address: Some(second.address().into()),
+            address: Some(second.address()),
             port: 1_234,
             stream: Some(&stream),
             data: Some(b"early"),
