@@ -3,11 +3,16 @@
 //! Every error of the calls in [`System`](crate::host::System) has a `fault()`. That a call would block is no
 //! fault of anybody's: where that can be, `fault()` is `None` for it.
 //!
-//! | [`Fault`] | what helps | errors |
+//! | whose | what helps | errors |
 //! | --- | --- | --- |
-//! | [`Misuse`](Fault::Misuse) | another call: the same fails again | [`BadDescriptor`] in any call; an address that the host does not have; address and port in use; a group that is none; a destination that is no single host, or the host itself; more than a datagram can carry; a stream closed before; a thread that is not attached |
-//! | [`Network`](Fault::Network) | another time, or another peer | no route; no address for the way there; a connection refused, reset, timed out or unreachable |
-//! | [`Limit`](Fault::Limit) | giving something back, or a higher limit | memory, buffers, connections, ephemeral ports, rings of an adaptor |
+//! | [`Fault::Misuse`] | another call: the same fails again | [`BadDescriptor`], in any call |
+//! | | | an address that the host does not have; address and port in use |
+//! | | | a group that is none; a destination that is no single host, or this host |
+//! | | | more than a datagram can carry; a stream closed before; a thread not attached |
+//! | [`Fault::Network`] | another time, or another peer | no route; no address for the way there |
+//! | | | a connection refused, reset, timed out or unreachable |
+//! | [`Fault::Limit`] | giving something back, or a higher limit | memory, buffers, connections |
+//! | | | ephemeral ports, rings of an adaptor |
 //! | none | waiting | nothing to receive, accept or read; no room to write |
 
 use core::fmt;

@@ -374,8 +374,9 @@ impl System<'_> {
     }
 
     /// The event that has waited longest. A stream or a listener is mentioned again when it is ready for more
-    /// than it was when last seen, so read, write or accept until there is nothing more. Of datagrams, packets
-    /// to be screened and captured frames that are left where they are, one hears again with the next wait.
+    /// than it was when last seen, so read, write or accept until there is nothing more. Of datagrams,
+    /// packets to be screened and captured frames that are left where they are, one hears again with the next
+    /// wait.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
