@@ -68,7 +68,7 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
             }
         }
         // Time goes on to whatever is next, and what has arrived goes in.
-        let deadlines = ends.iter().filter_map(Endpoint::next_deadline);
+        let deadlines = ends.iter_mut().filter_map(Endpoint::next_deadline);
         now = pipe.front().map(|first| first.0).into_iter().chain(deadlines).min().expect("it goes on");
         while let Some((_, to, segment)) = pipe.pop_front_if(|first| first.0 <= now) {
             let (source, destination) = if to == 1 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };

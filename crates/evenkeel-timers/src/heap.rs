@@ -10,6 +10,8 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 pub(crate) struct Node {
     pub(crate) deadline: u64,
+    /// What it is in the heap by: not later than the deadline, which may have been put off since.
+    pub(crate) filed: u64,
     /// The first of those below.
     child: u32,
     /// The next of those below the same one.
@@ -36,7 +38,7 @@ impl Nodes {
     pub(crate) const fn new(slot: u16) -> Self {
         Self {
             nodes: Vec::new(),
-            blank: Node { deadline: 0, child: NOBODY, next: NOBODY, previous: NOBODY, slot },
+            blank: Node { deadline: 0, filed: 0, child: NOBODY, next: NOBODY, previous: NOBODY, slot },
             #[cfg(test)]
             steps: 0,
         }
@@ -90,9 +92,24 @@ impl Nodes {
         self.meld(root, below)
     }
 
-    /// Whether a node may be given a later deadline where it is: nobody is below it.
-    pub(crate) fn is_leaf(&self, key: u32) -> bool {
-        self.nodes[key as usize].child == NOBODY
+    /// Takes those out of a heap that were put off, as far as they are above all others. Returns the list of
+    /// them, and who is first of the rest.
+    pub(crate) fn take_put_off(&mut self, root: u32) -> (u32, u32) {
+        let (mut list, mut taken, mut rest) = (root, NOBODY, NOBODY);
+        while list != NOBODY {
+            let key = list;
+            let put_off = self.is_put_off(key);
+            list = if put_off { self.scatter(key) } else { self.detach(key) };
+            let to = if put_off { &mut taken } else { &mut rest };
+            let next = core::mem::replace(to, key);
+            self.node(key).next = next;
+        }
+        (taken, self.pair(rest))
+    }
+
+    pub(crate) fn is_put_off(&self, key: u32) -> bool {
+        let Node { deadline, filed, .. } = self.nodes[key as usize];
+        deadline != filed
     }
 
     /// Takes the first of a list of heaps apart: what was below it comes in its place. Returns the list.
@@ -111,10 +128,12 @@ impl Nodes {
     }
 
     /// Makes one heap of two.
+    #[inline]
     fn meld(&mut self, one: u32, other: u32) -> u32 {
-        if one == NOBODY || other == NOBODY {
-            return one.min(other);
-        }
+        if one == NOBODY || other == NOBODY { one.min(other) } else { self.link(one, other) }
+    }
+
+    fn link(&mut self, one: u32, other: u32) -> u32 {
         self.count_step();
         let (first, second) = if self.rank(other) < self.rank(one) { (other, one) } else { (one, other) };
         let child = core::mem::replace(&mut self.node(first).child, second);
@@ -128,7 +147,12 @@ impl Nodes {
 
     /// Makes one heap of a list of them: of every two one, and of these, from the last to the first, one.
     /// That order is what makes the next time cheap.
-    fn pair(&mut self, mut list: u32) -> u32 {
+    #[inline]
+    fn pair(&mut self, list: u32) -> u32 {
+        if list == NOBODY { NOBODY } else { self.pair_all(list) }
+    }
+
+    fn pair_all(&mut self, mut list: u32) -> u32 {
         let mut pairs = NOBODY;
         while list != NOBODY {
             let one = list;
@@ -148,15 +172,15 @@ impl Nodes {
     }
 
     /// Makes a heap of its own of the first of a list. Returns the rest.
-    fn detach(&mut self, first: u32) -> u32 {
+    pub(crate) fn detach(&mut self, first: u32) -> u32 {
         let node = self.node(first);
         node.previous = NOBODY;
         core::mem::replace(&mut node.next, NOBODY)
     }
 
-    /// Of equal deadlines the lower key is first, so that the order depends on nothing but what is set.
+    /// Of equals the lower key is first, so that the order depends on nothing but what is set.
     fn rank(&self, key: u32) -> (u64, u32) {
-        (self.nodes[key as usize].deadline, key)
+        (self.nodes[key as usize].filed, key)
     }
 
     #[cfg(test)]

@@ -14,7 +14,7 @@ const LEVEL_BITS: u32 = 6;
 const SLOTS_PER_LEVEL: usize = 1 << LEVEL_BITS;
 /// Enough for all 64 bits of an instant: no deadline is too far away, and none is rounded.
 const LEVELS: usize = u64::BITS.div_ceil(LEVEL_BITS) as usize;
-/// Behind the levels: timers that have expired and wait to be handed out.
+/// In place of a slot: the timer has expired and waits to be handed out.
 const EXPIRED: u16 = (LEVELS * SLOTS_PER_LEVEL) as u16;
 /// In place of a slot: the timer is not set.
 const NOT_SET: u16 = u16::MAX;
@@ -35,18 +35,26 @@ const NOT_SET: u16 = u16::MAX;
 /// order of time. A slot is a pairing heap with its earliest timer on top. So the next deadline is that of a
 /// timer that is set: nobody is woken only for the wheel to turn, nor for a timer that was cancelled.
 ///
+/// A timer that is put off stays where it is, as a retransmission timer is at each acknowledgment: it is filed
+/// anew when it comes first in its slot and somebody asks for the next deadline, or the wheel turns there.
+///
 /// Setting a timer, moving it and cancelling it take constant time, and so does expiring, but for what a slot
 /// costs whose earliest timer goes: in the long run the logarithm of how many share it, which are few unless
-/// their deadlines are far away.
+/// their deadlines are far away. To put a timer off takes no more than to compare and to store; what filing
+/// it anew takes comes at most once for each time, and mostly for many times at once.
 ///
-/// A timer costs 24 bytes, whether set or not, up to the highest key in use; the wheel itself 3 KiB.
+/// A timer costs 32 bytes, whether set or not, up to the highest key in use; the wheel itself 3 KiB.
 pub struct Wheel {
     turned: u64,
     timers: Nodes,
     /// The earliest timer of each slot.
     slots: Box<[u32]>,
+    /// The earliest of those that have expired and wait to be handed out.
+    expired: u32,
     /// A bit for each slot that is not empty.
     occupied: [u64; LEVELS],
+    /// A bit for each level that has such a slot.
+    levels: u16,
     len: usize,
 }
 
@@ -57,8 +65,10 @@ impl Wheel {
         Self {
             turned: 0,
             timers: Nodes::new(NOT_SET),
-            slots: vec![NOBODY; usize::from(EXPIRED) + 1].into_boxed_slice(),
+            slots: vec![NOBODY; usize::from(EXPIRED)].into_boxed_slice(),
+            expired: NOBODY,
             occupied: [0; LEVELS],
+            levels: 0,
             len: 0,
         }
     }
@@ -74,16 +84,15 @@ impl Wheel {
         assert_ne!(key, NOBODY, "not a place in a slab");
         let deadline = deadline.as_nanos();
         self.timers.reach(key);
-        let slot = self.slot_for(deadline);
-        let old = *self.timers.node(key);
-        let stays = old.slot == slot && old.deadline <= deadline && self.timers.is_leaf(key);
-        if !stays {
-            self.cancel(key);
+        let timer = self.timers.node(key);
+        if timer.slot < EXPIRED && timer.filed <= deadline {
+            timer.deadline = deadline;
+            return;
         }
+        self.cancel(key);
         self.timers.node(key).deadline = deadline;
-        if !stays {
-            self.push(slot, key);
-        }
+        self.file(key, self.turned);
+        self.len += 1;
     }
 
     /// Cancels the timer of `key`; whether it was set, which one that has expired but was not yet handed out
@@ -106,14 +115,20 @@ impl Wheel {
 
     /// The deadline of the earliest timer, if any is set: when to call [`poll_expired`](Self::poll_expired)
     /// next. If it has expired already, some time up to which the wheel has turned.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
-        if self.slots[usize::from(EXPIRED)] != NOBODY {
+    ///
+    /// To know it, those timers are filed anew that were put off, as far as they come before it.
+    pub fn next_deadline(&mut self) -> Option<Instant> {
+        if self.expired != NOBODY {
             return Some(Instant::from_nanos(self.turned));
         }
-        let (slot, _) = self.next_slot()?;
-        let earliest = self.timers.get(self.slots[usize::from(slot)])?;
-        Some(Instant::from_nanos(earliest.deadline))
+        loop {
+            let (slot, _) = self.next_slot()?;
+            let earliest = self.heap(slot);
+            if !self.timers.is_put_off(earliest) {
+                return Some(Instant::from_nanos(self.timers.node(earliest).deadline));
+            }
+            self.file_put_off(slot);
+        }
     }
 
     /// A timer whose deadline is at or before `now`; it is then no longer set. Call again until there is
@@ -123,7 +138,7 @@ impl Wheel {
     /// deadlines, and of equal ones in that of their keys.
     pub fn poll_expired(&mut self, now: Instant) -> Option<u32> {
         let now = now.as_nanos();
-        while self.slots[usize::from(EXPIRED)] == NOBODY {
+        while self.expired == NOBODY {
             match self.next_slot() {
                 Some((slot, start)) if start <= now => self.turn_to(slot, start, now),
                 _ => {
@@ -132,7 +147,7 @@ impl Wheel {
                 }
             }
         }
-        let key = self.slots[usize::from(EXPIRED)];
+        let key = self.expired;
         self.remove(EXPIRED, key);
         Some(key)
     }
@@ -153,24 +168,31 @@ impl Wheel {
     /// moves at most once per level in its life, which is what makes turning cheap in the long run.
     fn turn_to(&mut self, slot: u16, start: u64, now: u64) {
         self.turned = start;
-        let mut list = core::mem::replace(&mut self.slots[usize::from(slot)], NOBODY);
-        self.mark(slot, false);
+        // Those that were put off further have others before them.
+        let last = start | !(u64::MAX << (u32::from(slot) / SLOTS_PER_LEVEL as u32 * LEVEL_BITS));
+        let mut list = self.heap(slot);
+        self.replace_heap(slot, NOBODY);
         while list != NOBODY {
             let key = list;
             list = self.timers.scatter(key);
-            let deadline = self.timers.node(key).deadline;
-            let to = if deadline <= now { EXPIRED } else { self.slot_for(deadline) };
-            self.len -= 1;
-            self.push(to, key);
+            self.file(key, now.min(last));
         }
     }
 
-    /// Where a timer belongs: the level of the highest bits in which its deadline differs from where the
-    /// wheel has turned to.
-    const fn slot_for(&self, deadline: u64) -> u16 {
-        if deadline <= self.turned {
-            return EXPIRED;
+    /// Timers that were put off, and are first in a slot, go to where they now belong.
+    fn file_put_off(&mut self, slot: u16) {
+        let (mut list, rest) = self.timers.take_put_off(self.heap(slot));
+        self.replace_heap(slot, rest);
+        while list != NOBODY {
+            let key = list;
+            list = self.timers.detach(key);
+            self.file(key, self.turned);
         }
+    }
+
+    /// Where a timer belongs that has not expired: the level of the highest bits in which its deadline differs
+    /// from where the wheel has turned to.
+    const fn slot_for(&self, deadline: u64) -> u16 {
         let level = (deadline ^ self.turned).ilog2() / LEVEL_BITS;
         let place = (deadline >> (level * LEVEL_BITS)) % SLOTS_PER_LEVEL as u64;
         (level as usize * SLOTS_PER_LEVEL) as u16 + place as u16
@@ -178,37 +200,47 @@ impl Wheel {
 
     /// The next slot with timers in it, and the first instant that falls into it.
     fn next_slot(&self) -> Option<(u16, u64)> {
-        let level = self.occupied.iter().position(|&slots| slots != 0)?;
-        let place = self.occupied[level].trailing_zeros();
-        let shift = level as u32 * LEVEL_BITS;
+        let level = self.levels.trailing_zeros();
+        let place = self.occupied.get(level as usize)?.trailing_zeros();
+        let shift = level * LEVEL_BITS;
         let above = u64::MAX.checked_shl(shift + LEVEL_BITS).unwrap_or(0);
         let start = (self.turned & above) | (u64::from(place) << shift);
-        Some(((level * SLOTS_PER_LEVEL) as u16 + place as u16, start))
+        Some(((level << LEVEL_BITS | place) as u16, start))
     }
 
-    /// Puts a timer that is not set into a slot.
-    fn push(&mut self, slot: u16, key: u32) {
-        self.timers.node(key).slot = slot;
-        let earliest = &mut self.slots[usize::from(slot)];
-        *earliest = self.timers.push(*earliest, key);
-        self.mark(slot, true);
-        self.len += 1;
+    /// Puts a timer that is in no slot into where it belongs; one with a deadline up to `now` has expired.
+    fn file(&mut self, key: u32, now: u64) {
+        let deadline = self.timers.node(key).deadline;
+        let slot = if deadline <= now { EXPIRED } else { self.slot_for(deadline) };
+        let timer = self.timers.node(key);
+        (timer.filed, timer.slot) = (deadline, slot);
+        let root = self.timers.push(self.heap(slot), key);
+        self.replace_heap(slot, root);
     }
 
+    #[inline]
     fn remove(&mut self, slot: u16, key: u32) {
-        let earliest = &mut self.slots[usize::from(slot)];
-        *earliest = self.timers.remove(*earliest, key);
-        if *earliest == NOBODY {
-            self.mark(slot, false);
-        }
+        let root = self.timers.remove(self.heap(slot), key);
+        self.replace_heap(slot, root);
         self.timers.node(key).slot = NOT_SET;
         self.len -= 1;
     }
 
-    fn mark(&mut self, slot: u16, occupied: bool) {
-        let (level, place) = (usize::from(slot) / SLOTS_PER_LEVEL, usize::from(slot) % SLOTS_PER_LEVEL);
-        if let Some(slots) = self.occupied.get_mut(level) {
-            *slots = *slots & !(1 << place) | u64::from(occupied) << place;
+    /// Of a slot, or of those that have expired.
+    fn heap(&self, slot: u16) -> u32 {
+        self.slots.get(usize::from(slot)).copied().unwrap_or(self.expired)
+    }
+
+    fn replace_heap(&mut self, slot: u16, root: u32) {
+        let Some(heap) = self.slots.get_mut(usize::from(slot)) else {
+            self.expired = root;
+            return;
+        };
+        let before = core::mem::replace(heap, root);
+        if (before == NOBODY) != (root == NOBODY) {
+            let (level, place) = (usize::from(slot) / SLOTS_PER_LEVEL, usize::from(slot) % SLOTS_PER_LEVEL);
+            self.occupied[level] ^= 1 << place;
+            self.levels = self.levels & !(1 << level) | u16::from(self.occupied[level] != 0) << level;
         }
     }
 }
@@ -221,7 +253,7 @@ impl Default for Wheel {
 
 impl fmt::Debug for Wheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wheel").field("timers", &self.len).field("next", &self.next_deadline()).finish()
+        f.debug_struct("Wheel").field("timers", &self.len).finish_non_exhaustive()
     }
 }
 
@@ -242,9 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_costs_24_bytes() {
-        assert_eq!(size_of::<Node>(), 24);
-        assert_eq!(size_of_val(&*Wheel::new().slots), 2_820);
+    fn a_timer_costs_32_bytes() {
+        assert_eq!(size_of::<Node>(), 32);
+        assert_eq!(size_of_val(&*Wheel::new().slots), 2_816);
     }
 
     #[test]
@@ -349,12 +381,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_timer_that_is_put_off_stays_where_it_is_until_somebody_asks() {
+        const COUNT: u32 = 1_000;
+        let mut wheel = Wheel::new();
+        let time = |nth: u32| at(64_000_000_000 + u64::from(nth) * 1_000);
+        (0..COUNT).for_each(|key| wheel.set(key, time(key)));
+        let before = wheel.timers.steps;
+        for later in 1..100 {
+            (0..COUNT).for_each(|key| wheel.set(key, time(key + later)));
+        }
+        assert_eq!(wheel.timers.steps, before);
+        assert_eq!(wheel.next_deadline(), Some(time(99)));
+        assert!(wheel.timers.steps - before < 3 * u64::from(COUNT), "each of them is filed once");
+        assert_eq!(expired(&mut wheel, time(99 + 1).as_nanos()), [0, 1]);
+    }
+
     #[derive(Debug, Clone)]
     enum Step {
         Set(u32, u64),
         Cancel(u32),
         /// Time passes; at most so many timers are taken.
         Pass(u64, usize),
+        /// Somebody asks for the next deadline.
+        Ask,
     }
 
     /// Times from nanoseconds to centuries, each magnitude as likely as any other.
@@ -368,6 +418,7 @@ mod tests {
             1 => (0..40_u32).prop_map(Step::Cancel),
             3 => (time(), prop_oneof![Just(usize::MAX), 0..4_usize])
                 .prop_map(|(by, take)| Step::Pass(by, take)),
+            1 => Just(Step::Ask),
         ]
     }
 
@@ -401,15 +452,14 @@ mod tests {
                             prop_assert!(model.remove(&key).is_some_and(|deadline| deadline <= now));
                         }
                     }
+                    Step::Ask => match model.values().min().copied() {
+                        Some(earliest) if earliest <= now => {
+                            prop_assert!(wheel.next_deadline().is_some_and(|next| next <= at(now)));
+                        }
+                        earliest => prop_assert_eq!(wheel.next_deadline(), earliest.map(at)),
+                    },
                 }
                 prop_assert_eq!(wheel.len(), model.len());
-                let earliest = model.values().min().copied();
-                match earliest {
-                    Some(earliest) if earliest <= now => {
-                        prop_assert!(wheel.next_deadline().is_some_and(|next| next <= at(now)));
-                    }
-                    _ => prop_assert_eq!(wheel.next_deadline(), earliest.map(at)),
-                }
                 for key in 0..40 {
                     prop_assert_eq!(wheel.deadline(key), model.get(&key).copied().map(at));
                 }

@@ -177,7 +177,13 @@ impl Network {
         &self.nodes[node].endpoint
     }
 
-    /// The same, to make calls.
+    /// When the endpoint of a node next has something to do; [`Instant::NEVER`] if it waits for nothing.
+    #[must_use]
+    pub fn deadline(&self, node: usize) -> Instant {
+        self.nodes[node].deadline
+    }
+
+    /// The endpoint of a node, to make calls.
     pub fn endpoint_mut(&mut self, node: usize) -> &mut Endpoint {
         self.nodes[node].touched = true;
         &mut self.nodes[node].endpoint

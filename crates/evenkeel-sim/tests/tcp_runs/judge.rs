@@ -2,6 +2,7 @@
 
 use evenkeel_core::tcp::Counter;
 use evenkeel_core::tcp::connection::Error;
+use evenkeel_core::time::Instant;
 use evenkeel_sim::tcp::Network;
 
 use crate::program::Fate;
@@ -103,8 +104,8 @@ pub(crate) fn judge(network: &Network, users: &Users) -> Result<Tally, String> {
     );
     for node in 0..network.nodes() {
         let endpoint = network.endpoint(node);
-        let left = (endpoint.len(), endpoint.waiting(), endpoint.next_deadline());
-        if left != (0, 0, None) {
+        let left = (endpoint.len(), endpoint.waiting(), network.deadline(node));
+        if left != (0, 0, Instant::NEVER) {
             wrong.push(format!("node {node} keeps {left:?}: {endpoint:?}"));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_core::deadline::Deadline;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::Endpoint;
@@ -170,7 +171,8 @@ impl Held {
 fn settled(host: &Host, before: &Held) -> Result<(), String> {
     host.check().map_err(|why| why.to_string())?;
     let (tcp, now) = (host.tcp(), Held::by(host));
-    if !tcp.is_empty() || tcp.waiting() != 0 || tcp.next_deadline().is_some() {
+    let waits = host.deadlines().any(|(who, ..)| who == Deadline::Tcp);
+    if !tcp.is_empty() || tcp.waiting() != 0 || waits {
         return Err(format!("connections are left: {tcp:?}"));
     }
     if host.segments_waiting() != 0 || host.queued() != 0 || host.waiting_to_leave() != 0 {

@@ -95,7 +95,7 @@ impl Listeners {
         }
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+    pub(super) fn next_deadline(&mut self) -> Option<Instant> {
         self.wheel.next_deadline()
     }
 

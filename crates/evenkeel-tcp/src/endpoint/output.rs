@@ -175,8 +175,7 @@ impl Endpoint {
     }
 
     /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&mut self) -> Option<Instant> {
         let all =
             [self.wheel.next_deadline(), self.time_wait.next_deadline(), self.listeners.next_deadline()];
         all.into_iter().flatten().min()

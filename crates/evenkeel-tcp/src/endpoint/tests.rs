@@ -97,9 +97,9 @@ impl World {
     }
 
     /// When something happens next, once everything has left.
-    fn next(&self) -> Option<Instant> {
+    fn next(&mut self) -> Option<Instant> {
         let arrival = self.wire.first_key_value().map(|(key, _)| key.0);
-        arrival.into_iter().chain(self.ends.iter().filter_map(Endpoint::next_deadline)).min()
+        arrival.into_iter().chain(self.ends.iter_mut().filter_map(Endpoint::next_deadline)).min()
     }
 
     /// Goes on to whatever happens next; false if nothing ever will.
