@@ -14,8 +14,6 @@ const LEVEL_BITS: u32 = 6;
 const SLOTS_PER_LEVEL: usize = 1 << LEVEL_BITS;
 /// Enough for all 64 bits of an instant: no deadline is too far away, and none is rounded.
 const LEVELS: usize = u64::BITS.div_ceil(LEVEL_BITS) as usize;
-/// In place of a slot: the timer has expired and waits to be handed out.
-const EXPIRED: u16 = (LEVELS * SLOTS_PER_LEVEL) as u16;
 /// In place of a slot: the timer is not set.
 const NOT_SET: u16 = u16::MAX;
 
@@ -49,12 +47,8 @@ pub struct Wheel {
     timers: Nodes,
     /// The earliest timer of each slot.
     slots: Box<[u32]>,
-    /// The earliest of those that have expired and wait to be handed out.
-    expired: u32,
     /// A bit for each slot that is not empty.
     occupied: [u64; LEVELS],
-    /// A bit for each level that has such a slot.
-    levels: u16,
     len: usize,
 }
 
@@ -65,10 +59,8 @@ impl Wheel {
         Self {
             turned: 0,
             timers: Nodes::new(NOT_SET),
-            slots: vec![NOBODY; usize::from(EXPIRED)].into_boxed_slice(),
-            expired: NOBODY,
+            slots: vec![NOBODY; LEVELS * SLOTS_PER_LEVEL].into_boxed_slice(),
             occupied: [0; LEVELS],
-            levels: 0,
             len: 0,
         }
     }
@@ -85,13 +77,13 @@ impl Wheel {
         let deadline = deadline.as_nanos();
         self.timers.reach(key);
         let timer = self.timers.node(key);
-        if timer.slot < EXPIRED && timer.filed <= deadline {
+        if timer.slot != NOT_SET && timer.filed <= deadline {
             timer.deadline = deadline;
             return;
         }
         self.cancel(key);
         self.timers.node(key).deadline = deadline;
-        self.file(key, self.turned);
+        self.file(key);
         self.len += 1;
     }
 
@@ -118,14 +110,11 @@ impl Wheel {
     ///
     /// To know it, those timers are filed anew that were put off, as far as they come before it.
     pub fn next_deadline(&mut self) -> Option<Instant> {
-        if self.expired != NOBODY {
-            return Some(Instant::from_nanos(self.turned));
-        }
         loop {
             let (slot, _) = self.next_slot()?;
-            let earliest = self.heap(slot);
+            let earliest = self.slots[usize::from(slot)];
             if !self.timers.is_put_off(earliest) {
-                return Some(Instant::from_nanos(self.timers.node(earliest).deadline));
+                return Some(Instant::from_nanos(self.timers.node(earliest).deadline.max(self.turned)));
             }
             self.file_put_off(slot);
         }
@@ -138,18 +127,19 @@ impl Wheel {
     /// deadlines, and of equal ones in that of their keys.
     pub fn poll_expired(&mut self, now: Instant) -> Option<u32> {
         let now = now.as_nanos();
-        while self.expired == NOBODY {
-            match self.next_slot() {
-                Some((slot, start)) if start <= now => self.turn_to(slot, start, now),
-                _ => {
-                    self.turned = self.turned.max(now);
-                    return None;
-                }
+        while let Some((slot, start)) = self.next_slot().filter(|&(_, start)| start <= now) {
+            let earliest = self.slots[usize::from(slot)];
+            if self.timers.is_put_off(earliest) {
+                self.file_put_off(slot);
+            } else if self.timers.node(earliest).deadline <= now {
+                self.remove(slot, earliest);
+                return Some(earliest);
+            } else {
+                self.turn_to(slot, start);
             }
         }
-        let key = self.expired;
-        self.remove(EXPIRED, key);
-        Some(key)
+        self.turned = self.turned.max(now);
+        None
     }
 
     /// How many timers are set.
@@ -164,84 +154,73 @@ impl Wheel {
         self.len == 0
     }
 
-    /// Empties the slot that begins at `start`: its timers expire, or go to where they then belong. A timer
-    /// moves at most once per level in its life, which is what makes turning cheap in the long run.
-    fn turn_to(&mut self, slot: u16, start: u64, now: u64) {
+    /// Empties the slot that begins at `start`: its timers go to where they then belong. A timer moves at most
+    /// once per level each time it is filed, which is what makes turning cheap in the long run.
+    fn turn_to(&mut self, slot: u16, start: u64) {
         self.turned = start;
-        // Those that were put off further have others before them.
-        let last = start | !(u64::MAX << (u32::from(slot) / SLOTS_PER_LEVEL as u32 * LEVEL_BITS));
-        let mut list = self.heap(slot);
-        self.replace_heap(slot, NOBODY);
+        let mut list = self.replace_heap(slot, NOBODY);
         while list != NOBODY {
             let key = list;
             list = self.timers.scatter(key);
-            self.file(key, now.min(last));
+            self.file(key);
         }
     }
 
     /// Timers that were put off, and are first in a slot, go to where they now belong.
     fn file_put_off(&mut self, slot: u16) {
-        let (mut list, rest) = self.timers.take_put_off(self.heap(slot));
+        let (mut list, rest) = self.timers.take_put_off(self.slots[usize::from(slot)]);
         self.replace_heap(slot, rest);
         while list != NOBODY {
             let key = list;
             list = self.timers.detach(key);
-            self.file(key, self.turned);
+            self.file(key);
         }
     }
 
-    /// Where a timer belongs that has not expired: the level of the highest bits in which its deadline differs
-    /// from where the wheel has turned to.
+    /// Where a timer belongs: the level of the highest bits in which its deadline differs from where the wheel
+    /// has turned to. If it has expired, just where that is.
     const fn slot_for(&self, deadline: u64) -> u16 {
-        let level = (deadline ^ self.turned).ilog2() / LEVEL_BITS;
+        let deadline = if deadline < self.turned { self.turned } else { deadline };
+        let level = (deadline ^ self.turned | 1).ilog2() / LEVEL_BITS;
         let place = (deadline >> (level * LEVEL_BITS)) % SLOTS_PER_LEVEL as u64;
         (level as usize * SLOTS_PER_LEVEL) as u16 + place as u16
     }
 
     /// The next slot with timers in it, and the first instant that falls into it.
     fn next_slot(&self) -> Option<(u16, u64)> {
-        let level = self.levels.trailing_zeros();
-        let place = self.occupied.get(level as usize)?.trailing_zeros();
-        let shift = level * LEVEL_BITS;
+        let level = self.occupied.iter().position(|&slots| slots != 0)?;
+        let place = self.occupied[level].trailing_zeros();
+        let shift = level as u32 * LEVEL_BITS;
         let above = u64::MAX.checked_shl(shift + LEVEL_BITS).unwrap_or(0);
         let start = (self.turned & above) | (u64::from(place) << shift);
-        Some(((level << LEVEL_BITS | place) as u16, start))
+        Some(((level * SLOTS_PER_LEVEL) as u16 + place as u16, start))
     }
 
-    /// Puts a timer that is in no slot into where it belongs; one with a deadline up to `now` has expired.
-    fn file(&mut self, key: u32, now: u64) {
+    /// Puts a timer that is in no slot into where it belongs.
+    fn file(&mut self, key: u32) {
         let deadline = self.timers.node(key).deadline;
-        let slot = if deadline <= now { EXPIRED } else { self.slot_for(deadline) };
+        let slot = self.slot_for(deadline);
         let timer = self.timers.node(key);
         (timer.filed, timer.slot) = (deadline, slot);
-        let root = self.timers.push(self.heap(slot), key);
+        let root = self.timers.push(self.slots[usize::from(slot)], key);
         self.replace_heap(slot, root);
     }
 
-    #[inline]
     fn remove(&mut self, slot: u16, key: u32) {
-        let root = self.timers.remove(self.heap(slot), key);
+        let root = self.timers.remove(self.slots[usize::from(slot)], key);
         self.replace_heap(slot, root);
         self.timers.node(key).slot = NOT_SET;
         self.len -= 1;
     }
 
-    /// Of a slot, or of those that have expired.
-    fn heap(&self, slot: u16) -> u32 {
-        self.slots.get(usize::from(slot)).copied().unwrap_or(self.expired)
-    }
-
-    fn replace_heap(&mut self, slot: u16, root: u32) {
-        let Some(heap) = self.slots.get_mut(usize::from(slot)) else {
-            self.expired = root;
-            return;
-        };
-        let before = core::mem::replace(heap, root);
+    /// Puts another heap into a slot. Returns the one that was there.
+    fn replace_heap(&mut self, slot: u16, root: u32) -> u32 {
+        let slot = usize::from(slot);
+        let before = core::mem::replace(&mut self.slots[slot], root);
         if (before == NOBODY) != (root == NOBODY) {
-            let (level, place) = (usize::from(slot) / SLOTS_PER_LEVEL, usize::from(slot) % SLOTS_PER_LEVEL);
-            self.occupied[level] ^= 1 << place;
-            self.levels = self.levels & !(1 << level) | u16::from(self.occupied[level] != 0) << level;
+            self.occupied[slot / SLOTS_PER_LEVEL] ^= 1 << (slot % SLOTS_PER_LEVEL);
         }
+        before
     }
 }
 
