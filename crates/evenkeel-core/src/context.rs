@@ -1,6 +1,5 @@
 //! What a unit of work has at hand, whichever owner it asks.
 
-use crate::deadline::Deadlines;
 use crate::frame::Pool;
 use crate::id::QueueId;
 use crate::ledger::Ledger;
@@ -17,5 +16,4 @@ pub(crate) struct Cx<'a> {
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) work: &'a mut WorkLog,
     pub(crate) poller: &'a mut Poller<QueueId>,
-    pub(crate) deadlines: &'a mut Deadlines,
 }

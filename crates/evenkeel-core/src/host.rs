@@ -7,7 +7,7 @@
 
 use crate::capture::CaptureCounters;
 use crate::channel;
-use crate::deadline::{Deadline, Due};
+use crate::deadline::{Deadline, Due, Sleepers};
 use crate::id::{InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
@@ -143,8 +143,8 @@ pub struct Host {
     net: Net,
     processes: Vec<Option<Process>>,
     scheduler: Scheduler,
-    /// Processes whose time to sleep is over, while the clock interrupt is served.
-    overdue: Vec<ProcessId>,
+    /// Processes that sleep until a certain time.
+    sleepers: Sleepers,
     /// The process that ran last, and goes on unless another comes before it.
     current: Option<ProcessId>,
     /// A software interrupt is being served: further frames need no new dispatch.
@@ -163,7 +163,7 @@ impl Host {
             net: Net::new(config)?,
             processes: Vec::new(),
             scheduler,
-            overdue: Vec::new(),
+            sleepers: Sleepers::new(),
             current: None,
             in_soft_interrupt: false,
             cpu: [Duration::ZERO; Level::ALL.len()],
@@ -173,7 +173,6 @@ impl Host {
             let process = host.admit(name, nice, Body::Daemon(channel));
             host.net.set_daemon(channel, process);
         }
-        host.note_deadlines();
         Ok(host)
     }
 
@@ -239,7 +238,6 @@ impl Host {
     ) -> Result<InterfaceId, AddInterfaceError> {
         let id = self.net.add_interface(interface, addresses, plan, now)?;
         self.net.transmit(now);
-        self.note_deadlines();
         Ok(id)
     }
 
@@ -257,7 +255,6 @@ impl Host {
     ) -> Result<(), AddInterfaceError> {
         self.net.replace_interface(id, interface, now)?;
         self.net.transmit(now);
-        self.note_deadlines();
         Ok(())
     }
 
@@ -312,14 +309,12 @@ impl Host {
     ) -> Result<(), NeighborError> {
         let set = self.net.with_stack(now, |stack, io| stack.set_neighbor(interface, address, hardware, io));
         self.net.transmit(now);
-        self.note_deadlines();
         set
     }
 
     /// Forgets what is known of a neighbour; says whether anything was. Packets that wait for it are dropped.
     pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) -> bool {
         let known = self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io));
-        self.note_deadlines();
         known
     }
 
@@ -344,20 +339,17 @@ impl Host {
     pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
         self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.transmit(now);
-        self.note_deadlines();
     }
 
     /// Gives an interface one more address; its prefix is on-link from now on.
     pub fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
         self.net.add_address(interface, address, now);
         self.net.transmit(now);
-        self.note_deadlines();
     }
 
     /// Takes an address away from an interface; says whether it had it.
     pub fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
         let removed = self.net.remove_address(interface, address);
-        self.note_deadlines();
         removed
     }
 
@@ -377,7 +369,6 @@ impl Host {
     pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
         let id = self.admit(name, nice, Body::Outside);
         self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
-        self.note_deadlines();
         id
     }
 
@@ -409,7 +400,6 @@ impl Host {
         self.net.send_tcp(now);
         self.net.transmit(now);
         self.wake(now);
-        self.note_deadlines();
         Ok(result)
     }
 
@@ -437,7 +427,6 @@ impl Host {
         self.processes.push(Some(process));
         let id = ProcessId(index as u32);
         self.scheduler.admit(id, nice);
-        self.note_deadlines();
         id
     }
 
@@ -445,8 +434,7 @@ impl Host {
 
     /// What runs next. It only looks: however often it is asked, what runs and in which order stays the same.
     fn select(&self, now: Instant) -> Option<Unit> {
-        debug_assert!(self.has_noted_deadlines(), "a call has changed a deadline and not noted it");
-        if self.net.deadlines.is_due(now) {
+        if now >= self.next_deadline() {
             return Some(Unit::Clock);
         }
         if self.net.has_channel_interrupt() {
@@ -481,15 +469,11 @@ impl Host {
         if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER }
     }
 
-    /// Sets the timers of those parts that only say when they next have something to do. To be called at the
-    /// end of every call that may have changed that.
-    fn note_deadlines(&mut self) {
-        self.net.note_deadlines();
-        self.net.deadlines.set(Deadline::Decay, self.decay_deadline());
-    }
-
-    fn has_noted_deadlines(&self) -> bool {
-        self.net.has_noted_deadlines() && self.net.deadlines.of(Deadline::Decay) == self.decay_deadline()
+    /// Asks all that wait for a time until when they do, but for processes.
+    #[inline]
+    fn each_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {
+        self.net.each_deadline(&mut hear);
+        hear(Deadline::Decay, self.decay_deadline());
     }
 
     /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
@@ -520,7 +504,6 @@ impl Host {
     /// `None` if there is nothing to do, or only to go on with a suspended step.
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
         let ran = self.run_next(now);
-        self.note_deadlines();
         ran
     }
 
@@ -649,16 +632,17 @@ impl Host {
     /// The clock interrupt: for those whose time has come.
     fn clock(&mut self, now: Instant) {
         let mut due = Due::default();
-        while let Some(who) = self.net.deadlines.poll_expired(now) {
-            match who {
-                Deadline::Process(process) => self.overdue.push(process),
-                part => due.insert(part),
+        self.each_deadline(|who, deadline| {
+            if deadline <= now {
+                due.insert(who);
             }
-        }
+        });
         self.net.clock(due, now);
-        // It may be overdue because nobody wanted the core for a while: then no timer is set for it.
+        // It may be overdue because nobody wanted the core for a while: then nobody waits for it.
         self.scheduler.tick(now);
-        self.overdue.drain(..).for_each(|process| self.net.ready.wake_process(process));
+        while let Some(process) = self.sleepers.poll_expired(now) {
+            self.net.ready.wake_process(process);
+        }
     }
 
     fn wake(&mut self, now: Instant) {
@@ -672,7 +656,7 @@ impl Host {
                 continue;
             }
             if let Some(sleep) = process.sleep.take() {
-                self.net.deadlines.cancel(Deadline::Process(id));
+                self.sleepers.cancel(id);
                 if let Some(socket) = sleep.socket {
                     self.net.ready.forget_process(socket, id);
                 }
@@ -698,7 +682,6 @@ impl Host {
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
         self.net.ready.wake_process(process);
         self.wake(now);
-        self.note_deadlines();
     }
 
     /// Whether a unit is part of taking packets in, which the cycle limit is about.
@@ -722,7 +705,6 @@ impl Host {
     pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
         self.net.poller.charge(elapsed, ran.limited);
-        self.net.note_charge();
         if ran.level == Level::PollingThread {
             self.net.poller.charge_callback(elapsed);
         }
@@ -764,8 +746,6 @@ impl Host {
     /// meanwhile.
     pub fn finish(&mut self, ran: &Ran, now: Instant) {
         self.end_unit(ran, now);
-        self.net.note_finish();
-        self.net.deadlines.set(Deadline::Decay, self.decay_deadline());
     }
 
     fn end_unit(&mut self, ran: &Ran, now: Instant) {
@@ -820,7 +800,7 @@ impl Host {
     }
 
     fn put_to_sleep(&mut self, id: ProcessId, sleep: Sleep, now: Instant) {
-        self.net.deadlines.set(Deadline::Process(id), sleep.until);
+        self.sleepers.set(id, sleep.until);
         if let Some(Some(process)) = self.processes.get_mut(id.0 as usize) {
             process.sleep = Some(sleep);
             process.protocol.ahead = 0;
@@ -833,7 +813,6 @@ impl Host {
     /// Ends a process; its sockets are closed, and what waited in them is counted.
     pub fn kill(&mut self, process: ProcessId, now: Instant) {
         self.exit(process, now);
-        self.note_deadlines();
     }
 
     fn exit(&mut self, id: ProcessId, now: Instant) {
@@ -845,30 +824,32 @@ impl Host {
         self.net.send_tcp(now);
         self.net.transmit(now);
         self.scheduler.retire(id);
-        self.net.deadlines.forget(id);
+        self.sleepers.forget(id);
         if let Some(process) = self.processes.get_mut(id.0 as usize) {
             *process = None;
         }
         // Closing may have woken others, and no unit need follow.
         self.wake(now);
-        self.note_deadlines();
     }
 
     /// When there will be something to do even if nothing arrives.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        self.net.deadlines.next()
+        let mut next = self.sleepers.next_deadline();
+        self.each_deadline(|_, deadline| next = next.min(deadline));
+        next
     }
 
     /// Everybody who waits for a time: who, under which name, and for when. In no particular order.
     pub fn deadlines(&self) -> impl Iterator<Item = (Deadline, &str, Instant)> {
-        self.net.deadlines.iter().map(|(who, deadline)| {
-            let name = match who {
-                Deadline::Process(process) => self.process(process).map(|process| process.name.as_str()),
-                _ => None,
-            };
+        let mut parts = Vec::new();
+        self.each_deadline(|who, deadline| parts.push((who, who.name(), deadline)));
+        let processes = self.sleepers.iter().map(|(id, deadline)| {
+            let name = self.process(id).map(|process| process.name.as_str());
+            let who = Deadline::Process(id);
             (who, name.unwrap_or(who.name()), deadline)
-        })
+        });
+        parts.into_iter().filter(|&(_, _, deadline)| deadline != Instant::NEVER).chain(processes)
     }
 
     /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after
@@ -879,7 +860,6 @@ impl Host {
         }
         let pending = self.net.arm();
         self.wake_protocol(now);
-        self.note_deadlines();
         !pending && self.select(now).is_none()
     }
 

@@ -360,8 +360,11 @@ impl ReadyTable {
     }
 
     /// Wakes the threads and tasks outside that are to be woken.
+    #[inline]
     pub(crate) fn wake_outside(&mut self) {
-        self.wakers.drain(..).for_each(Waker::wake);
+        if !self.wakers.is_empty() {
+            self.wakers.drain(..).for_each(Waker::wake);
+        }
     }
 
     // --- Event queues ---

@@ -170,10 +170,14 @@ impl Scheduler {
 
     /// The core turns to what [`Scheduler::pick`] gave: if that ended the quantum of `current`, it goes to
     /// the back of those with equal rank.
+    #[inline]
     pub(crate) fn dispatch(&mut self, current: Option<ProcessId>) {
+        if self.policy != Policy::DecayUsage {
+            return;
+        }
         let Some(current) = current.filter(|c| self.ready.contains(c)) else { return };
         let Some((lowest, _)) = self.best() else { return };
-        if self.policy != Policy::DecayUsage || self.in_quantum(current) || self.rank(current) > lowest {
+        if self.in_quantum(current) || self.rank(current) > lowest {
             return;
         }
         if let Some(share) = self.share(current) {

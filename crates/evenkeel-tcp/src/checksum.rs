@@ -18,6 +18,7 @@ impl Checksum {
     /// The sum over the pseudo header of `len` bytes of `protocol` (RFC 768, RFC 8200 8.1).
     ///
     /// IPv4 and IPv6 differ only in the addresses: the other fields add up to the same.
+    #[inline]
     pub fn pseudo(source: &IpAddress, destination: &IpAddress, protocol: u8, len: usize) -> Self {
         let with_address = |sum: Self, address: &IpAddress| match address {
             IpAddress::Ipv4(a) => sum.add(&a.octets()),
@@ -29,6 +30,7 @@ impl Checksum {
 
     /// The sum with `bytes` appended.
     #[must_use]
+    #[inline]
     #[expect(clippy::should_implement_trait, reason = "it adds to a sum, and a slice is no checksum")]
     pub fn add(self, bytes: &[u8]) -> Self {
         let words = sum_words(bytes);

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 
 use crate::config::{Config, TransmitService};
 use crate::context::Cx;
-use crate::deadline::Deadline;
 use crate::drop::QueueDrop;
 use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
@@ -120,6 +119,8 @@ pub(crate) struct Links {
     polled: Option<Polled>,
     /// What the unit that runs sends.
     out: VecDeque<(InterfaceId, Frame)>,
+    /// When an interface that could not send is tried again.
+    next_retry: Instant,
     /// Device interrupts taken.
     interrupts: u64,
 }
@@ -136,6 +137,7 @@ impl Links {
             moderation: Moderation::of(config),
             polled: None,
             out: VecDeque::with_capacity(OUTPUT_PKTS),
+            next_retry: Instant::NEVER,
             interrupts: 0,
         }
     }
@@ -297,13 +299,30 @@ impl Links {
 
     // --- Time ---
 
+    /// When clocked interrupts tick next.
+    #[inline]
+    pub(crate) fn next_tick(&self) -> Instant {
+        let clocked = self.moderation.as_ref().and_then(|moderation| moderation.clocked.as_ref());
+        clocked.map_or(Instant::NEVER, moderation::Clocked::next_tick)
+    }
+
     /// The tick of clocked interrupts.
-    pub(crate) fn tick(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn tick(&mut self, now: Instant) {
         let asking = self.ports.iter().filter(|&&port| self.asks(port));
         let asking = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
-        if let Some(period) = self.clocked_mut(|clocked| clocked.tick(asking)) {
-            cx.deadlines.set(Deadline::ClockedInterrupts, cx.now + period);
-        }
+        self.clocked_mut(|clocked| clocked.tick(asking, now));
+    }
+
+    /// When an interface that could not send is tried again.
+    #[inline]
+    pub(crate) const fn next_retry(&self) -> Instant {
+        self.next_retry
+    }
+
+    /// It is tried again.
+    pub(crate) fn retry(&mut self, cx: &mut Cx<'_>) {
+        self.next_retry = Instant::NEVER;
+        self.start_all(cx);
     }
 
     fn clocked_mut<T>(&mut self, with: impl FnOnce(&mut moderation::Clocked) -> T) -> Option<T> {
@@ -335,6 +354,7 @@ impl Links {
     }
 
     /// The port whose interrupt is taken next at a lower level, if there is such a level.
+    #[inline]
     pub(crate) fn low_interrupting_port(&self, poller: &Poller<QueueId>) -> Option<usize> {
         let moderation = self.moderation.as_ref()?;
         if moderation.service != TransmitService::LowerLevel {
@@ -598,8 +618,7 @@ impl Links {
             link.start(InterfaceId(number), cx);
             link.interface.flush();
             if link.interface.stalled() {
-                let retry = cx.deadlines.of(Deadline::TransmitRetry).min(cx.now + STALL_PERIOD);
-                cx.deadlines.set(Deadline::TransmitRetry, retry);
+                self.next_retry = self.next_retry.min(cx.now + STALL_PERIOD);
             }
         }
     }

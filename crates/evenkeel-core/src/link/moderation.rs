@@ -5,7 +5,7 @@
 
 use crate::config::{Config, TransmitService};
 use crate::poll::{SourceId, Sources};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 
 /// Which interrupts are taken, when and in which order.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ impl Moderation {
 #[derive(Debug)]
 pub(super) struct Clocked {
     period: Duration,
+    next_tick: Instant,
     /// Sources that the last tick found not empty, and that have not been found empty since.
     ticked: Sources,
     /// Of these, the ones that have interrupted since.
@@ -49,14 +50,24 @@ pub(super) struct Clocked {
 
 impl Clocked {
     const fn new(period: Duration) -> Self {
-        Self { period, ticked: Sources::NONE, entered: Sources::NONE, serving: None }
+        Self {
+            period,
+            next_tick: Instant::ZERO,
+            ticked: Sources::NONE,
+            entered: Sources::NONE,
+            serving: None,
+        }
     }
 
-    /// The clock ticks: `asking` may interrupt. Returns the time to the next tick.
-    pub(super) const fn tick(&mut self, asking: Sources) -> Duration {
+    pub(super) const fn next_tick(&self) -> Instant {
+        self.next_tick
+    }
+
+    /// The clock ticks: `asking` may interrupt.
+    pub(super) fn tick(&mut self, asking: Sources, now: Instant) {
+        self.next_tick = now + self.period;
         self.ticked = asking;
         self.entered = Sources::NONE;
-        self.period
     }
 
     /// A source interrupts. Returns whether that is a new interrupt: a handler that goes on with its ring is

@@ -4,7 +4,7 @@ use super::tcp::Tcp;
 use crate::channel::{Channel, ChannelTable};
 use crate::config::Config;
 use crate::context::Cx;
-use crate::deadline::{Deadline, Deadlines, Due};
+use crate::deadline::{Deadline, Due};
 use crate::demux::{Binding, Table};
 use crate::descriptor::DescriptorTable;
 use crate::drop::Reason;
@@ -37,7 +37,6 @@ pub(crate) struct Net {
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     pub(crate) ready: ReadyTable,
-    pub(crate) deadlines: Deadlines,
     pub(crate) links: Links,
     pub(super) table: Table,
     pub(super) channels: ChannelTable,
@@ -67,7 +66,6 @@ impl Net {
             poller: poller(&config),
             ready: ReadyTable::new(),
             links: Links::new(&config),
-            deadlines: Deadlines::new(),
             table: Table::new(config.seed),
             channels: ChannelTable::new(),
             descriptors: DescriptorTable::new(),
@@ -96,9 +94,6 @@ impl Net {
         }
         if net.config.alternatives.limit_interrupts {
             net.ip_queue = Queue::new(net.config.ip_queue_pkts, net.gate(net.config.ip_queue_pkts));
-        }
-        if net.config.alternatives.clocked_interrupts.is_some() {
-            net.deadlines.set(Deadline::ClockedInterrupts, Instant::ZERO);
         }
         Ok(net)
     }
@@ -132,44 +127,22 @@ impl Net {
 
     /// The links, and what their methods take.
     pub(super) fn links(&mut self, now: Instant) -> (&mut Links, Cx<'_>) {
-        let Self { links, pool, ledger, work, poller, deadlines, .. } = self;
-        (links, Cx { now, pool, ledger, work, poller, deadlines })
+        let Self { links, pool, ledger, work, poller, .. } = self;
+        (links, Cx { now, pool, ledger, work, poller })
     }
 
     // --- Time and counters ---
 
-    /// Sets the timers of the parts that only say when they next have something to do.
-    pub(crate) fn note_deadlines(&mut self) {
-        for (who, deadline) in self.stack.deadlines() {
-            self.deadlines.set(who, deadline);
-        }
-        self.note_finish();
-        self.note_charge();
-    }
-
-    /// Sets the timer of what a unit may have changed by being over: a callback's inhibitions.
-    pub(crate) fn note_finish(&mut self) {
-        self.deadlines.set(Deadline::Feedback, self.poller.feedback_deadline());
-    }
-
-    /// Sets the timers that may change when time is charged: those of the limits of input, and that of the
-    /// fragments, which come to a ring on an adaptor while a unit runs.
-    pub(crate) fn note_charge(&mut self) {
-        self.deadlines.set(Deadline::Limit, self.poller.limit_deadline());
-        self.deadlines.set(Deadline::Fragments, self.fragments_deadline());
-    }
-
-    /// Whether all of them are set as they should be. Rings on an adaptor fill by themselves: of those nobody
-    /// knows between two calls.
-    pub(crate) fn has_noted_deadlines(&self) -> bool {
-        let poller = [
-            (Deadline::Feedback, self.poller.feedback_deadline()),
-            (Deadline::Limit, self.poller.limit_deadline()),
-        ];
-        let rings = self.fragment_channel().is_some_and(Channel::has_rings);
-        let fragments = rings || self.deadlines.of(Deadline::Fragments) == self.fragments_deadline();
-        let parts = self.stack.deadlines().into_iter().chain(poller);
-        fragments && parts.into_iter().all(|(who, deadline)| self.deadlines.of(who) == deadline)
+    /// Asks every part of it that may wait for a time until when it does; [`Instant::NEVER`] if it does not.
+    #[inline]
+    pub(crate) fn each_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {
+        hear(Deadline::ClockedInterrupts, self.links.next_tick());
+        hear(Deadline::TransmitRetry, self.links.next_retry());
+        self.stack.each_deadline(&mut hear);
+        hear(Deadline::Feedback, self.poller.feedback_deadline());
+        hear(Deadline::Limit, self.poller.limit_deadline());
+        hear(Deadline::Tcp, self.tcp.next_deadline());
+        hear(Deadline::Fragments, self.fragments_deadline());
     }
 
     /// When to look at the special fragment channel, if there is anything in it, though the core is too busy
@@ -191,10 +164,10 @@ impl Net {
         }
         let (links, mut cx) = self.links(now);
         if due.any(&[Deadline::ClockedInterrupts]) {
-            links.tick(&mut cx);
+            links.tick(now);
         }
         if due.any(&[Deadline::TransmitRetry]) {
-            links.start_all(&mut cx);
+            links.retry(&mut cx);
         }
         if due.any(&Stack::DEADLINES) {
             self.with_stack(now, |stack, io| stack.tick(io));

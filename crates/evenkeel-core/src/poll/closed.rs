@@ -28,6 +28,11 @@ impl<Q: Copy + PartialEq> Inhibitions<Q> {
         Self { timeout, closed: Vec::new(), sources: Sources::NONE }
     }
 
+    /// No gate is closed.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.closed.is_empty()
+    }
+
     pub(super) const fn sources(&self) -> Sources {
         self.sources
     }

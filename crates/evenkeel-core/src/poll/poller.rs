@@ -160,7 +160,11 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         !self.wants.without(self.inputs.and(self.queues.sources())).is_empty() || self.is_runnable()
     }
 
+    #[inline]
     fn servable(&self) -> Sources {
+        if self.wants.is_empty() && self.callback.is_none() {
+            return Sources::NONE;
+        }
         let finishing = self.callback.filter(|callback| self.may_finish(callback.source));
         let finishing = finishing.map_or(Sources::NONE, |callback| Sources::one(callback.source));
         self.wants.without(self.held_back()).union(finishing)
@@ -309,12 +313,14 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// When the next inhibition on behalf of a full queue has lasted for its timeout.
     #[must_use]
+    #[inline]
     pub fn feedback_deadline(&self) -> Instant {
-        self.queues.next_deadline(self.slice())
+        if self.queues.is_empty() { Instant::NEVER } else { self.queues.next_deadline(self.slice()) }
     }
 
     /// When the next period of a limit that is reached begins.
     #[must_use]
+    #[inline]
     pub fn limit_deadline(&self) -> Instant {
         self.limits.iter().map(|limit| limit.next_deadline()).fold(Instant::NEVER, Instant::min)
     }

@@ -91,7 +91,9 @@ impl Stack {
     /// When [`Stack::tick`] has something to do next; [`Instant::NEVER`] if it has nothing.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        self.deadlines().into_iter().map(|(_, deadline)| deadline).fold(Instant::NEVER, Instant::min)
+        let mut next = Instant::NEVER;
+        self.each_deadline(|_, deadline| next = next.min(deadline));
+        next
     }
 
     /// Who wants [`Stack::tick`] to be called.
@@ -99,13 +101,12 @@ impl Stack {
         [Deadline::Reassembly, Deadline::Neighbors, Deadline::Groups, Deadline::Claims];
 
     /// When each of them next does.
-    pub(crate) fn deadlines(&self) -> [(Deadline, Instant); 4] {
-        [
-            (Deadline::Reassembly, self.reassembly.next_deadline()),
-            (Deadline::Neighbors, self.neighbors.next_deadline()),
-            (Deadline::Groups, self.groups.next_deadline()),
-            (Deadline::Claims, self.claims.next_deadline()),
-        ]
+    #[inline]
+    pub(crate) fn each_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {
+        hear(Deadline::Reassembly, self.reassembly.next_deadline());
+        hear(Deadline::Neighbors, self.neighbors.next_deadline());
+        hear(Deadline::Groups, self.groups.next_deadline());
+        hear(Deadline::Claims, self.claims.next_deadline());
     }
 
     /// Fragments held in reassembly: part of the ledger's `queued`.

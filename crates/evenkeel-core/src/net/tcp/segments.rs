@@ -1,7 +1,6 @@
 //! Segments in and out, passing time, and what programs are told.
 
 use super::super::state::Net;
-use crate::deadline::Deadline;
 use crate::id::SocketId;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
 use crate::ready::Ready;
@@ -101,8 +100,7 @@ impl Net {
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
-        let deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
-        self.deadlines.set(Deadline::Tcp, deadline);
+        self.tcp.deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
     }
 
     /// What there is to send waits for one more unit, [`UNITS_HELD_MAX`] at most: it may leave together with
@@ -188,6 +186,8 @@ impl Net {
     pub(in crate::net) fn advance_tcp(&mut self, now: Instant) {
         self.tcp.endpoint.advance(now);
         self.tcp.pending = true;
+        // What is due next is known when what there is to send has left.
+        self.tcp.deadline = Instant::NEVER;
     }
 }
 

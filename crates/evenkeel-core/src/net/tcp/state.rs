@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::tcp::table::Id;
 use crate::tcp::{Endpoint, Secret};
+use crate::time::Instant;
 
 /// TCP of a host.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Tcp {
     pub(super) listeners: Vec<SocketId>,
     /// There may be segments to send, or something to tell.
     pub(super) pending: bool,
+    /// When the endpoint next has something to do, as it last said.
+    pub(super) deadline: Instant,
     /// For so many units they have waited for a program to have its turn.
     pub(super) held: u8,
     /// Of each process.
@@ -47,6 +50,7 @@ impl Tcp {
             holders: Vec::new(),
             listeners: Vec::new(),
             pending: false,
+            deadline: Instant::NEVER,
             held: 0,
             processing: Vec::new(),
             called: Vec::new(),
@@ -57,6 +61,12 @@ impl Tcp {
     /// Whether anybody listens, or there are connections.
     pub(in crate::net) fn is_used(&self) -> bool {
         !self.listeners.is_empty() || !self.endpoint.is_empty()
+    }
+
+    /// When it next has something to do, though nothing comes.
+    #[inline]
+    pub(in crate::net) const fn next_deadline(&self) -> Instant {
+        self.deadline
     }
 
     /// What is known of a connection, if its place has had no other since.
