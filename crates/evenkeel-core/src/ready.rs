@@ -302,9 +302,12 @@ impl ReadyTable {
 
     #[inline]
     fn wake_waiters(&mut self, id: SocketId, bits: Ready) {
-        if self.entries.get(id.0 as usize).is_none_or(|entry| entry.waiters == NONE) {
-            return;
+        if self.entries.get(id.0 as usize).is_some_and(|entry| entry.waiters != NONE) {
+            self.wake_all(id, bits);
         }
+    }
+
+    fn wake_all(&mut self, id: SocketId, bits: Ready) {
         let (mut wakeups, mut wakers) =
             (core::mem::take(&mut self.wakeups), core::mem::take(&mut self.wakers));
         let before = wakeups.len() + wakers.len();

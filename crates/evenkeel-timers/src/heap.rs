@@ -135,10 +135,12 @@ impl Nodes {
 
     fn link(&mut self, one: u32, other: u32) -> u32 {
         self.count_step();
-        let (first, second) = if self.rank(other) < self.rank(one) { (other, one) } else { (one, other) };
-        let child = core::mem::replace(&mut self.node(first).child, second);
-        let node = self.node(second);
-        (node.next, node.previous) = (child, first);
+        let Ok([a, b]) = self.nodes.get_disjoint_mut([one as usize, other as usize]) else { return one };
+        // Of equals the lower key is first, so that the order depends on nothing but what is set.
+        let (first, upper, second, lower) =
+            if (b.filed, other) < (a.filed, one) { (other, b, one, a) } else { (one, a, other, b) };
+        let child = core::mem::replace(&mut upper.child, second);
+        (lower.next, lower.previous) = (child, first);
         if child != NOBODY {
             self.node(child).previous = second;
         }
@@ -176,11 +178,6 @@ impl Nodes {
         let node = self.node(first);
         node.previous = NOBODY;
         core::mem::replace(&mut node.next, NOBODY)
-    }
-
-    /// Of equals the lower key is first, so that the order depends on nothing but what is set.
-    fn rank(&self, key: u32) -> (u64, u32) {
-        (self.nodes[key as usize].filed, key)
     }
 
     #[cfg(test)]
