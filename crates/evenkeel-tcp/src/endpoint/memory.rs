@@ -56,10 +56,18 @@ impl Endpoint {
         let Some(entry) = self.connections.get_mut(id) else { return };
         let held = entry.connection.held();
         let before = core::mem::replace(&mut entry.held, held);
-        self.memory.account(before, held, &mut self.counters);
+        if held != before {
+            self.memory.account(before, held, &mut self.counters);
+        }
         if entry.connection.has_holes() && !core::mem::replace(&mut entry.has_holes, true) {
             self.holes.push_back(id);
         }
+        if !self.holes.is_empty() {
+            self.mind_holes();
+        }
+    }
+
+    fn mind_holes(&mut self) {
         if self.memory.is_scarce() || self.holes.len() > 2 * self.connections.len() + HOLES_KEPT {
             self.fill_holes();
         }

@@ -150,7 +150,6 @@ impl Endpoint {
             return;
         }
         match entry.connection.deadline() {
-            Some((at, _)) if self.wheel.deadline(id.index()) == Some(at) => {}
             Some((at, _)) => self.wheel.set(id.index(), at),
             None => {
                 self.wheel.cancel(id.index());
