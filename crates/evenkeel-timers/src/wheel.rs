@@ -77,12 +77,14 @@ impl Wheel {
         let deadline = deadline.as_nanos();
         self.timers.reach(key);
         let timer = self.timers.node(key);
-        if timer.slot != NOT_SET && timer.filed <= deadline {
-            timer.deadline = deadline;
-            return;
+        let (slot, filed) = (timer.slot, timer.filed);
+        timer.deadline = deadline;
+        if slot != NOT_SET {
+            if filed <= deadline {
+                return;
+            }
+            self.remove(slot, key);
         }
-        self.cancel(key);
-        self.timers.node(key).deadline = deadline;
         self.file(key);
         self.len += 1;
     }

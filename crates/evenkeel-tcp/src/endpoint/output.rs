@@ -134,10 +134,14 @@ impl Endpoint {
     fn settle(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         entry.queued = false;
-        if let Some(remains) = entry.connection.leave_in_time_wait() {
-            self.enter_time_wait(id, &remains, now);
-        }
-        let Some(entry) = self.connections.get_mut(id) else { return };
+        let entry = match entry.connection.leave_in_time_wait() {
+            None => entry,
+            Some(remains) => {
+                self.enter_time_wait(id, &remains, now);
+                let Some(entry) = self.connections.get_mut(id) else { return };
+                entry
+            }
+        };
         if entry.connection.is_over() {
             self.wheel.cancel(id.index());
             let ours = entry.holder != Holder::User;
