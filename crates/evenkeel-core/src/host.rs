@@ -314,8 +314,7 @@ impl Host {
 
     /// Forgets what is known of a neighbour; says whether anything was. Packets that wait for it are dropped.
     pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) -> bool {
-        let known = self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io));
-        known
+        self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io))
     }
 
     /// Every neighbour known or asked for, as it stands at `now`.
@@ -349,8 +348,7 @@ impl Host {
 
     /// Takes an address away from an interface; says whether it had it.
     pub fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
-        let removed = self.net.remove_address(interface, address);
-        removed
+        self.net.remove_address(interface, address)
     }
 
     /// Sets the largest IP packet that leaves by an interface: 576 to 1920 bytes.
@@ -503,11 +501,6 @@ impl Host {
     ///
     /// `None` if there is nothing to do, or only to go on with a suspended step.
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
-        let ran = self.run_next(now);
-        ran
-    }
-
-    fn run_next(&mut self, now: Instant) -> Option<Ran> {
         let unit = self.select(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
