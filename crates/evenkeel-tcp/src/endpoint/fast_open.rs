@@ -8,7 +8,7 @@ use super::super::tuple::FourTuple;
 use super::{ConnectError, Endpoint, Opening};
 use crate::time::Instant;
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Opens a connection that has something to say from the beginning; says how much of `data` was taken,
     /// the rest is to be written.
     ///

@@ -32,7 +32,7 @@ impl Quote {
     }
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one
     /// with `mss` bytes after the 20 of its header would (the MTU, less the IP header, less 20). See
     /// [`Connection::on_packet_too_big`](super::Connection::on_packet_too_big).

@@ -44,7 +44,7 @@ impl Memory {
     }
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Bytes of memory that the buffers of all connections own.
     #[must_use]
     pub const fn buffered(&self) -> usize {
@@ -93,7 +93,7 @@ impl Endpoint {
 
     /// A connection to which something is about to happen, told how much memory there is. [`Endpoint::touch`]
     /// must follow.
-    pub(super) fn entry(&mut self, id: Id) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, id: Id) -> Option<&mut Entry<R>> {
         let entry = self.connections.get_mut(id)?;
         entry.connection.set_allowance(self.memory.allowance());
         Some(entry)

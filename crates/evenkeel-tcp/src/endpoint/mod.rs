@@ -9,7 +9,7 @@
 //! | where a segment goes | `input.rs` |
 //! | what ICMP says of segments | `icmp.rs` |
 //! | what leaves; passing time; the end of a connection | `output.rs` |
-//! | ways to leave by, and who waits for one | `lanes.rs` |
+//! | routes, and the interfaces they leave by; who waits for one | `egress.rs`; `tx_blocked.rs` |
 //! | listeners and their deadlines | `listeners.rs` |
 //! | memory for buffers | `memory.rs` |
 //! | reports | `report.rs` |
@@ -17,10 +17,10 @@
 //! | which port a connection gets | `ports.rs` |
 //! | the user's calls; what the user is notified of | `user.rs` |
 
+mod egress;
 mod fast_open;
 mod icmp;
 mod input;
-mod lanes;
 mod listeners;
 mod memory;
 mod output;
@@ -28,6 +28,7 @@ mod ports;
 mod report;
 #[cfg(test)]
 mod tests;
+mod tx_blocked;
 mod user;
 
 use core::fmt;
@@ -35,9 +36,9 @@ use core::ops::RangeInclusive;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+pub use egress::{Egress, EgressSet, Routes};
 pub use icmp::Quote;
 pub use input::Packet;
-pub use lanes::{Lane, Lanes};
 pub use output::Transmit;
 pub use report::ListenerInfo;
 pub use user::{ConnectError, Event, InUse, NotConnected, Opening, Readiness};
@@ -56,11 +57,12 @@ use super::table::{Id, Table};
 use super::time_wait::{TimeWait, TimeWaitConfig};
 use super::tuple::FourTuple;
 use crate::wire::{IpAddress, IpEndpoint};
+use egress::RouteHandle;
 use evenkeel_timers::Wheel;
-use lanes::TxBlocked;
 use listeners::{ListenerId, Listeners};
 use memory::Memory;
 use ports::Ports;
+use tx_blocked::TxBlocked;
 
 /// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever
 /// sends that much can wait.
@@ -120,11 +122,13 @@ pub struct ListenAt {
 /// each of these take what there is to send ([`Endpoint::poll_transmit`]) and to tell
 /// ([`Endpoint::poll_event`]), each until it gives nothing, then ask for the next deadline
 /// ([`Endpoint::next_deadline`]). Time never goes back.
-pub struct Endpoint {
+///
+/// `R` is what its user knows of a route ([`Routes::Route`]). Each connection keeps that of its own.
+pub struct Endpoint<R = ()> {
     config: EndpointConfig,
     secret: Secret,
     numbers: InitialSequence,
-    connections: Table<Entry>,
+    connections: Table<Entry<R>>,
     /// By place in `connections`.
     wheel: Wheel,
     time_wait: TimeWait,
@@ -132,8 +136,8 @@ pub struct Endpoint {
     /// Connections that may have something to send, each once; but those in `tx_blocked`.
     to_send: VecDeque<Id>,
     tx_blocked: TxBlocked,
-    /// Lanes that have no room now.
-    full: Lanes,
+    /// Interfaces that have no room now.
+    full: EgressSet,
     answers: VecDeque<Answer>,
     /// What the user is to be notified of; each connection once.
     events: VecDeque<Event>,
@@ -170,11 +174,11 @@ struct Answer {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Entry<R> {
     connection: Connection,
     holder: Holder,
-    /// By which its last segment left, or its next one is thought to.
-    lane: Lane,
+    /// The one that its segments take.
+    route: RouteHandle<R>,
     /// It is in `to_send` or in `tx_blocked`.
     queued: bool,
     /// It is in `events`.
@@ -205,7 +209,7 @@ enum Holder {
     Nobody,
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// An endpoint without connections. Sequence numbers, timestamps and hashes come from `secret`, which
     /// nobody must know.
     #[must_use]
@@ -220,7 +224,7 @@ impl Endpoint {
             listeners: Listeners::default(),
             to_send: VecDeque::new(),
             tx_blocked: TxBlocked::default(),
-            full: Lanes::NONE,
+            full: EgressSet::NONE,
             answers: VecDeque::new(),
             events: VecDeque::new(),
             fast_open: None,
@@ -408,7 +412,7 @@ impl Endpoint {
     }
 }
 
-impl fmt::Debug for Endpoint {
+impl<R> fmt::Debug for Endpoint<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("connections", &self.connections.len())

@@ -39,7 +39,7 @@ pub(super) struct Free {
     pub(super) waiting: Option<(Id, SeqNumber)>,
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// `tuple` if it is free; if its local port is zero, with a port that is, and that fits.
     pub(super) fn free_tuple(
         &mut self,

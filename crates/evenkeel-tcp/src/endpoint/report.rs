@@ -20,7 +20,7 @@ pub struct ListenerInfo {
     pub backlog: usize,
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Every connection with its figures, in no particular order; those that only [wait](Self::waiting)
     /// aside. For reports: this looks at all of them.
     pub fn connections(&self) -> impl Iterator<Item = (Id, &FourTuple, Info)> {

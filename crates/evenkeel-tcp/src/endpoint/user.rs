@@ -11,8 +11,9 @@ use super::super::listener::{Listener, ListenerConfig};
 use super::super::state::State;
 use super::super::table::{Id, Refused};
 use super::super::tuple::FourTuple;
+use super::egress::RouteHandle;
 use super::ports::Free;
-use super::{Endpoint, Entry, Holder, Lane, ListenAt};
+use super::{Endpoint, Entry, Holder, ListenAt};
 use crate::time::Instant;
 
 /// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was
@@ -152,7 +153,7 @@ impl ConnectError {
     }
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Listens, and says where: if the port is zero, one is chosen. Window and options are those of
     /// connections, whatever `config` says of them; `fast_open` takes data in SYNs.
     ///
@@ -216,7 +217,7 @@ impl Endpoint {
         loop {
             let listener = self.listeners.get_mut(at)?;
             let id = listener.accept()?;
-            let waits = |entry: &&mut Entry| entry.holder == Holder::Listener;
+            let waits = |entry: &&mut Entry<R>| entry.holder == Holder::Listener;
             let Some(entry) = self.connections.get_mut(id).filter(waits) else {
                 // The peer has reset it meanwhile.
                 listener.on_withdrawn_accepted();
@@ -277,7 +278,7 @@ impl Endpoint {
         let entry = Entry {
             connection,
             holder: Holder::User,
-            lane: Lane::default(),
+            route: RouteHandle::NONE,
             queued: false,
             in_events: false,
             notified: Readiness::default(),
@@ -362,7 +363,7 @@ impl Endpoint {
     }
 
     fn change(&mut self, id: Id, change: impl FnOnce(&mut Connection)) -> Result<(), NotConnected> {
-        let there = |entry: &&mut Entry| entry.connection.state() != State::Closed;
+        let there = |entry: &&mut Entry<R>| entry.connection.state() != State::Closed;
         let entry = self.entry(id).filter(there).ok_or(NotConnected)?;
         change(&mut entry.connection);
         self.touch(id);
@@ -416,7 +417,7 @@ impl Endpoint {
         }
     }
 
-    fn call<R>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+    fn call<T>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> T) -> Option<T> {
         let result = call(&mut self.entry(id)?.connection);
         self.touch(id);
         Some(result)
