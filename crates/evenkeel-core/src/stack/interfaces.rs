@@ -49,7 +49,7 @@ impl Stack {
         if !removed {
             return false;
         }
-        self.route_cache.forget();
+        self.generation = self.generation.wrapping_add(1);
         self.claims.forget(interface, cidr.address());
         if !attachment.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
@@ -107,7 +107,7 @@ impl Stack {
         if !new {
             return;
         }
-        self.route_cache.forget();
+        self.generation = self.generation.wrapping_add(1);
         self.claim(interface, cidr.address(), now);
         self.routes.add_on_link(cidr, interface);
         if let IpAddress::Ipv6(address) = cidr.address() {
