@@ -98,6 +98,13 @@ pub enum IcmpErrorKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstHop(Result<Path, SendError>);
 
+impl FirstHop {
+    /// By which interface they leave.
+    pub(crate) fn interface(&self) -> Option<InterfaceId> {
+        self.0.ok().map(|path| path.interface)
+    }
+}
+
 impl Routes for Stack {
     type Route = FirstHop;
 
@@ -109,8 +116,8 @@ impl Routes for Stack {
         FirstHop(self.path_to(&tuple.remote.addr, None))
     }
 
-    fn egress(&self, FirstHop(path): &FirstHop) -> Option<Egress> {
-        path.ok().map(|path| path.interface.egress())
+    fn egress(&self, route: &FirstHop) -> Option<Egress> {
+        route.interface().map(InterfaceId::egress)
     }
 }
 
@@ -179,15 +186,15 @@ impl Stack {
         Some(TcpPacket { interface, source, destination, ecn, payload })
     }
 
-    /// The address of ours from which a connection to `destination` is opened if its user names none, and the
-    /// bytes that a segment to there may have behind the 20 bytes of its header, options included. Connections
-    /// are to a single host only (RFC 9293 3.9.1.1, MUST-46).
+    /// The address of ours from which a connection to `destination` is opened if its user names none, the
+    /// bytes that a segment to there may have behind the 20 bytes of its header, options included, and where it
+    /// goes first. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
     pub(crate) fn open_to(
         &self,
         source: Option<IpAddress>,
         destination: &IpAddress,
         now: Instant,
-    ) -> Result<(IpAddress, u16), SendError> {
+    ) -> Result<(IpAddress, u16, FirstHop), SendError> {
         let path = self.path_to(destination, None)?;
         let Next::Neighbor(next) = path.next else { return Err(SendError::NoRoute) };
         if self.is_broadcast(destination) {
@@ -196,7 +203,7 @@ impl Stack {
         let source = source.or_else(|| self.source_for(destination, &next, path.interface));
         let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
         let mtu = self.path_mtus.get(destination, now).map_or(mtu, |known| known.min(mtu));
-        Ok((source.ok_or(SendError::NoAddress)?, segment_max(mtu, destination)))
+        Ok((source.ok_or(SendError::NoAddress)?, segment_max(mtu, destination), FirstHop(Ok(path))))
     }
 
     /// The same for a neighbour's segment that came by `interface`: what can come that way.

@@ -53,6 +53,10 @@ impl<R: Copy> RouteHandle<R> {
     /// None has been looked up yet.
     pub(super) const NONE: Self = Self(None);
 
+    pub(super) const fn new(route: R, generation: u32) -> Self {
+        Self(Some((generation, route)))
+    }
+
     /// The route as it is now.
     pub(super) fn validate(&mut self, tuple: &FourTuple, routes: &impl Routes<Route = R>) -> R {
         match self.0 {
@@ -64,7 +68,7 @@ impl<R: Copy> RouteHandle<R> {
     #[cold]
     fn renew(&mut self, tuple: &FourTuple, routes: &impl Routes<Route = R>) -> R {
         let route = routes.lookup(tuple);
-        self.0 = Some((routes.generation(), route));
+        *self = Self::new(route, routes.generation());
         route
     }
 }

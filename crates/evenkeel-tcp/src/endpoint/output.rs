@@ -8,7 +8,7 @@ use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
 use super::super::time_wait::Remains;
 use super::super::tuple::FourTuple;
-use super::egress::{Egress, EgressSet, Routes};
+use super::egress::{Egress, EgressSet, RouteHandle, Routes};
 use super::listeners::ListenerId;
 use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
@@ -112,6 +112,14 @@ impl<R: Copy> Endpoint<R> {
         let mut first: VecDeque<Id> = core::iter::from_fn(|| self.tx_blocked.pop(EgressSet::NONE)).collect();
         first.append(&mut self.to_send);
         self.to_send = first;
+    }
+
+    /// A connection takes this route, which a lookup said when `generation` was what [`Routes`] said; so its
+    /// first segment needs no lookup.
+    pub fn set_route(&mut self, id: Id, route: R, generation: u32) {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.route = RouteHandle::new(route, generation);
+        }
     }
 
     /// The route by which a connection's segments leave.

@@ -6,7 +6,7 @@ use crate::tcp::{Ecn, FourTuple};
 
 /// Bytes that a segment may have on a connection opened to `destination`.
 fn mss_to(node: &mut Node, destination: &IpAddress) -> Result<u16, SendError> {
-    node.stack.open_to(None, destination, Instant::ZERO).map(|(_, mss)| mss)
+    node.stack.open_to(None, destination, Instant::ZERO).map(|(_, mss, _)| mss)
 }
 
 #[test]
