@@ -38,14 +38,14 @@ impl Stack {
                 return Err(RouteError::Gateway);
             }
         }
-        self.generation = self.generation.wrapping_add(1);
+        self.raise_generation();
         self.routes.set(route, self.config.routes)
     }
 
     /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its
     /// gateway does not matter.
     pub fn remove_route(&mut self, route: &Route) -> bool {
-        self.generation = self.generation.wrapping_add(1);
+        self.raise_generation();
         self.routes.remove(route)
     }
 

@@ -77,6 +77,11 @@ impl Stack {
         self.flows = seed(4);
     }
 
+    /// An address or a route has changed.
+    pub(super) const fn raise_generation(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+
     /// The limits it was made with.
     #[must_use]
     pub const fn config(&self) -> &Config {

@@ -1,0 +1,2 @@
+#[path = "../../evenkeel-core/tests/imports.rs"]
+mod imports;
