@@ -5,7 +5,9 @@ use super::super::counters::Counter;
 use super::super::fast_open::{FastOpenCache, FastOpenOffer};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
-use super::{ConnectError, Endpoint, Opening};
+use super::config::Opening;
+use super::error::ConnectError;
+use super::state::Endpoint;
 use crate::time::Instant;
 
 impl<R: Copy> Endpoint<R> {

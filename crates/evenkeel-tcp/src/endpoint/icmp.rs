@@ -6,7 +6,7 @@
 use super::super::counters::Counter;
 use super::super::seq::SeqNumber;
 use super::super::tuple::FourTuple;
-use super::Endpoint;
+use super::state::Endpoint;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 

@@ -12,7 +12,9 @@ use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
 use super::egress::RouteHandle;
-use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, ListenAt, Readiness};
+use super::event::{Event, Readiness};
+use super::listeners::ListenAt;
+use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 

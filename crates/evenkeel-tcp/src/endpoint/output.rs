@@ -10,7 +10,7 @@ use super::super::time_wait::Remains;
 use super::super::tuple::FourTuple;
 use super::egress::{Egress, EgressSet, RouteHandle, Routes};
 use super::listeners::ListenerId;
-use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
+use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 
 /// A segment that was written, for IP to send.

@@ -3,7 +3,8 @@
 use super::super::connection::Info;
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
-use super::{Endpoint, ListenAt};
+use super::listeners::ListenAt;
+use super::state::Endpoint;
 
 /// A listener's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,16 +7,23 @@ mod options;
 mod over;
 mod reuse;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use super::super::fast_open::FastOpenServer;
 use super::super::listener::ListenerConfig;
 use super::super::{Counter, Flags, Header, Options, Secret, Segment, State, TcpDrop, Timestamps};
+use super::memory::Memory;
+use super::state::Entry;
 use super::*;
-use crate::connection::{Error, Unavailable};
+use crate::connection::{Config, Error, Unavailable};
 use crate::random::Random;
 use crate::segment::Ecn;
+use crate::seq::SeqNumber;
+use crate::table::Id;
 use crate::time::{Duration, Instant};
+use crate::tuple::FourTuple;
+use crate::wire::{IpAddress, IpEndpoint};
 
 const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
