@@ -1,5 +1,5 @@
-//! The files of a crate import one another without a circle: each can be read, and changed, knowing only those
-//! below it.
+//! The files of a crate import one another without a circle: each can be read, and changed, knowing only
+//! those below it.
 //!
 //! What `mod.rs` re-exports it imports. So a file that took a name from its own room's `mod.rs` would be in a
 //! circle with it: it takes the name from the file that defines it. Methods need no import, and are not

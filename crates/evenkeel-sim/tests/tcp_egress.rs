@@ -165,8 +165,8 @@ fn new_connections_do_not_wait_for_a_slow_interface() {
     }
 }
 
-/// A stream to the receiver behind the fast interface, which takes a detour by the slow one, among many. Gives
-/// its route.
+/// A stream to the receiver behind the fast interface, which takes a detour by the slow one, among many.
+/// Gives its route.
 fn with_detour(architecture: Architecture, slow: Load) -> (Star, Route) {
     let mut star = Star::new(architecture, &[slow, Load { streams: 0, ..FAST }]);
     let [fast, slow] = [cidr(1, 2), cidr(0, 3)].map(|cidr| cidr.address());

@@ -187,8 +187,8 @@ impl Stack {
     }
 
     /// The address of ours from which a connection to `destination` is opened if its user names none, the
-    /// bytes that a segment to there may have behind the 20 bytes of its header, options included, and where it
-    /// goes first. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
+    /// bytes that a segment to there may have behind the 20 bytes of its header, options included, and where
+    /// it goes first. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
     pub(crate) fn open_to(
         &self,
         source: Option<IpAddress>,

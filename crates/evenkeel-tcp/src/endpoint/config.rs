@@ -25,8 +25,9 @@ pub struct EndpointConfig {
     /// segment that comes if the user has read all before. So each can still go on, and the bound is exceeded
     /// by two segments per connection at most, and by what a buffer grows at a time.
     pub buffers: usize,
-    /// How many servers' Fast Open cookies are kept, 96 bytes each, once [`Endpoint::connect_with`](super::Endpoint::connect_with) was used;
-    /// none, and it never sends data with a SYN. Default 1024.
+    /// How many servers' Fast Open cookies are kept, 96 bytes each, once
+    /// [`Endpoint::connect_with`](super::Endpoint::connect_with) was used; none, and it never sends data with
+    /// a SYN. Default 1024.
     pub fast_open_servers: usize,
     /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic
     /// ports of RFC 6335, 6.

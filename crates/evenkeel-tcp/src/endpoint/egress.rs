@@ -1,8 +1,8 @@
 //! Routes as connections keep them, and the interfaces by which they lead out.
 //!
-//! An endpoint does not know what a route is. Its user looks it up ([`Routes`]), and each connection keeps what
-//! the lookup said together with the generation of the routing state under which it did. When that is over,
-//! it is looked up anew at its next use.
+//! An endpoint does not know what a route is. Its user looks it up ([`Routes`]), and each connection keeps
+//! what the lookup said together with the generation of addresses and routes under which it did. Under
+//! another generation it is looked up anew at its next use.
 
 use super::super::tuple::FourTuple;
 

@@ -11,7 +11,8 @@ use super::listeners::ListenAt;
 pub enum Event {
     /// A connection waits to be [accepted](super::Endpoint::accept). Accept until there is none.
     Acceptable(ListenAt),
-    /// A connection of the user's is ready for that. Read, or write, until it is [`WouldBlock`](super::super::connection::Unavailable::WouldBlock).
+    /// A connection of the user's is ready for that. Read, or write, until it is
+    /// [`WouldBlock`](super::super::connection::Unavailable::WouldBlock).
     Connection(Id, Readiness),
 }
 

@@ -2,7 +2,8 @@
 //! are for, and back.
 //!
 //! Nothing here looks at more connections than the one concerned: segments find theirs by hash, deadlines by
-//! the wheel, and what there is to send or to tell waits in line.
+//! the wheel, and what there is to send or to tell waits in line. When routes change, those that wait for a
+//! full interface look where theirs lead.
 //!
 //! | looking for | file |
 //! | --- | --- |
@@ -16,7 +17,7 @@
 //! | reports | `report.rs` |
 //! | opening with data | `fast_open.rs` |
 //! | which port a connection gets | `ephemeral.rs`, `ports.rs` |
-//! | the user's calls; what the user is notified of; why a call did nothing | `user.rs`; `event.rs`; `error.rs` |
+//! | the user's calls; why one did nothing; what the user is notified of | `user.rs`; `error.rs`; `event.rs` |
 
 mod buffers;
 mod config;

@@ -84,9 +84,9 @@ impl<R: Copy> Endpoint<R> {
             || self.tx_blocked.may_go_on(full, routes.generation())
     }
 
-    /// From now on these interfaces are full: connections that leave by them wait until they are not. At first
-    /// none is. What is sent on behalf of no connection does not wait, as nobody knows by which interface it
-    /// will leave.
+    /// From now on these interfaces are full: connections that leave by them wait until they are not. At
+    /// first none is. What is sent on behalf of no connection does not wait, as nobody knows by which
+    /// interface it will leave.
     pub const fn set_full(&mut self, full: EgressSet) {
         self.full = full;
     }
@@ -99,8 +99,8 @@ impl<R: Copy> Endpoint<R> {
         self.to_send.front().copied()
     }
 
-    /// Whoever waited for an interface that is no longer full has missed a turn, and so comes first. If routes
-    /// have changed, all have a turn: that finds out by which interface they leave now.
+    /// Whoever waited for an interface that is no longer full has missed a turn, and so comes first. If
+    /// routes have changed, all have a turn: that finds out by which interface they leave now.
     #[cold]
     fn unblock(&mut self, generation: u32) {
         if !self.tx_blocked.is_stale(generation) {

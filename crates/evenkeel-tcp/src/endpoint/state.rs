@@ -37,7 +37,8 @@ pub(super) const ANSWERS_MAX: usize = 1_024;
 /// ([`Endpoint::poll_event`]), each until it gives nothing, then ask for the next deadline
 /// ([`Endpoint::next_deadline`]). Time never goes back.
 ///
-/// `R` is what its user knows of a route ([`Routes::Route`](super::Routes::Route)). Each connection keeps that of its own.
+/// `R` is what its user knows of a route ([`Routes::Route`](super::Routes::Route)). Each connection keeps
+/// that of its own.
 pub struct Endpoint<R = ()> {
     pub(super) config: EndpointConfig,
     pub(super) secret: Secret,

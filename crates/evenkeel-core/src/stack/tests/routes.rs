@@ -76,8 +76,8 @@ fn apply(change: Change, node: &mut Node, added: &mut Vec<(InterfaceId, IpCidr)>
 }
 
 proptest! {
-    /// A datagram leaves where a fresh lookup would send it, however long its socket has had its handle; and a
-    /// connection's route is the one that it would find now as long as the generation is the same.
+    /// A datagram leaves where a fresh lookup would send it, however long its socket has had its handle; and
+    /// a connection's route is the one that it would find now as long as the generation is the same.
     #[test]
     fn packets_leave_where_a_fresh_lookup_would_send_them(
         steps in proptest::collection::vec((any_change(), any_address(), 0..2_usize), 1..80),

@@ -147,8 +147,8 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever routes change and interfaces fill, each segment leaves by the route that its connection has at
-    /// that moment, no full interface gets one, and whoever waits does so for an interface that is full.
+    /// Whatever routes change and interfaces fill, each segment leaves by the route that its connection has
+    /// at that moment, no full interface gets one, and whoever waits does so for an interface that is full.
     #[test]
     fn segments_leave_by_the_routes_of_the_moment(steps in proptest::collection::vec(any_step(), 1..60)) {
         let (mut world, ids) = by_two_interfaces();
