@@ -17,7 +17,8 @@
 //! | reports | `report.rs` |
 //! | opening with data | `fast_open.rs` |
 //! | which port a connection gets | `ephemeral.rs`, `ports.rs` |
-//! | the user's calls; why one did nothing; what the user is notified of | `user.rs`; `error.rs`; `event.rs` |
+//! | the user's calls; why one did nothing | `user.rs`; `error.rs` |
+//! | what the user is notified of | `event.rs` |
 
 mod buffers;
 mod config;
