@@ -229,7 +229,7 @@ impl Connection {
     }
 
     /// What the calls since the last time have to count. A segment that leaves is not among it, but that it
-    /// had left before is ([`RetransSegs`](super::counters::Counter::RetransSegs)).
+    /// had left before is ([`RetransSegs`](crate::counters::Counter::RetransSegs)).
     pub const fn take_tally(&mut self) -> Tally {
         core::mem::replace(&mut self.tally, Tally::NOTHING)
     }

@@ -99,7 +99,7 @@ impl<R: Copy> Endpoint<R> {
     /// ([`Endpoint::tuple`] says which).
     ///
     /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see
-    /// [`TimeWait::may_open`](super::TimeWait::may_open).
+    /// [`TimeWait::may_open`](crate::TimeWait::may_open).
     ///
     /// # Errors
     /// Nothing was opened.
