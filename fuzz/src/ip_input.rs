@@ -11,7 +11,7 @@ use evenkeel_core::demux::{Binding, Change, Class, Table};
 use evenkeel_core::drop::UdpDrop;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::stack::{Config, Endpoint, InterfaceId, Io, Received, Source, Stack};
+use evenkeel_core::stack::{Config, Endpoint, InterfaceId, Io, Received, RouteHandle, Source, Stack};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 
@@ -180,7 +180,7 @@ impl Node {
         let to = Endpoint::new(to, script.pick(&PORTS));
         let payload = vec![0; usize::from(script.byte()) * 24];
         let source = Source { port: PORTS[0], ..Source::default() };
-        let _ = self.with(|stack, io| stack.send_udp(source, to, &payload, io));
+        let _ = self.with(|stack, io| stack.send_udp(source, to, &payload, &mut RouteHandle::default(), io));
     }
 
     fn transmit(&mut self) {

@@ -17,7 +17,7 @@ use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
-use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
+use crate::stack::{AddressConflict, FirstHop, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
 use crate::tcp::{self, Fault, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -1000,7 +1000,7 @@ impl Host {
 
     /// TCP of this host, to look at: how many connections there are, and each of them.
     #[must_use]
-    pub fn tcp(&self) -> &tcp::Endpoint {
+    pub fn tcp(&self) -> &tcp::Endpoint<FirstHop> {
         self.net.tcp_endpoint()
     }
 

@@ -1,6 +1,6 @@
 //! Names of what a host has. They are small numbers, each a place in the table of its owner.
 
-use crate::tcp::endpoint::Lane;
+use crate::tcp::endpoint::Egress;
 
 /// Names an interface of one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -8,8 +8,8 @@ pub struct InterfaceId(pub u8);
 
 impl InterfaceId {
     /// As TCP knows it.
-    pub(crate) const fn lane(self) -> Lane {
-        Lane::new(self.0)
+    pub(crate) const fn egress(self) -> Egress {
+        Egress::new(self.0)
     }
 }
 

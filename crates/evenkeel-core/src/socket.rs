@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::capture::CaptureQueue;
 use crate::id::{ChannelId, ProcessId};
 use crate::queue::Queue;
-use crate::stack::{Datagram, Transit};
+use crate::stack::{Datagram, RouteHandle, Transit};
 use crate::tcp;
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
@@ -146,6 +146,8 @@ pub(crate) struct Socket {
     pub(crate) next_channel: usize,
     /// Datagrams on which all protocol work is done.
     pub(crate) ready: Queue<Datagram>,
+    /// Of the last one sent.
+    pub(crate) route: RouteHandle,
     pub(crate) counters: Counters,
 }
 

@@ -1,4 +1,4 @@
-//! The files of the core import one another without a circle: each can be read, and changed, knowing only
+//! The files of a crate import one another without a circle: each can be read, and changed, knowing only
 //! those below it.
 //!
 //! What `mod.rs` re-exports it imports. So a file that took a name from its own room's `mod.rs` would be in a
@@ -48,7 +48,7 @@ fn code(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines().map(|line| line.split("//").next().unwrap_or_default()).peekable();
     while let Some(line) = lines.next() {
-        let begins = |next: &&str| next.trim_start().starts_with("mod ");
+        let begins = |next: &&str| next.trim_start().starts_with("mod ") && next.trim_end().ends_with('{');
         if line.trim() == "#[cfg(test)]" && lines.peek().is_some_and(begins) {
             break;
         }
@@ -212,6 +212,9 @@ fn a_circle_is_found_however_it_is_written() {
     assert_eq!(room("pub(in crate::a) use crate::{drop::Reason, a::{self, B}};"), through_mod);
     assert_eq!(room("fn f() -> super::Other {}"), through_mod);
     assert_eq!(room("fn f() {\n    drop(crate::a::Other);\n}"), through_mod);
+    let beside_tests = "#[cfg(test)]\nmod tests;\nmod b;\npub use b::B;";
+    let files = [("lib.rs", ""), ("a/mod.rs", beside_tests), ("a/b.rs", "use super::Other;")];
+    assert_eq!(circle_among(&files), through_mod);
     let through_another = Some("a/mod.rs -> a/b.rs -> c.rs -> a/mod.rs".to_owned());
     assert_eq!(room("use super::super::c::C;"), through_another);
 }

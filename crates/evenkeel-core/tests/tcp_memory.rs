@@ -60,8 +60,8 @@ fn talk(ends: &mut Ends, client: Id, server: Id, lossy: bool) {
     ends.server.write(server, &[7; 20_000]).unwrap();
     if lossy {
         let mut bytes = [0; 2_000];
-        assert!(ends.client.poll_transmit(ends.now, &mut bytes).is_some());
-        assert!(ends.server.poll_transmit(ends.now, &mut bytes).is_some());
+        assert!(ends.client.poll_transmit(ends.now, &(), &mut bytes).is_some());
+        assert!(ends.server.poll_transmit(ends.now, &(), &mut bytes).is_some());
     }
     loop {
         let now = ends.now;

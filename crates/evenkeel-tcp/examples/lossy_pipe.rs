@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use evenkeel_tcp::endpoint::{Lane, ListenAt, Packet};
+use evenkeel_tcp::endpoint::{ListenAt, Packet};
 use evenkeel_tcp::time::Instant;
 use evenkeel_tcp::wire::{IpAddress, IpEndpoint};
 use evenkeel_tcp::{Ecn, Endpoint, EndpointConfig, FourTuple, ListenerConfig, Secret};
@@ -58,7 +58,7 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
         }
         // What leaves: every seventh is lost, the others arrive after a while.
         for from in 0..2 {
-            while let Some(sent) = ends[from].poll_transmit(now, &mut buffer) {
+            while let Some(sent) = ends[from].poll_transmit(now, &(), &mut buffer) {
                 count += 1;
                 if count % 7 == 0 {
                     lost += 1;
@@ -72,8 +72,7 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
         now = pipe.front().map(|first| first.0).into_iter().chain(deadlines).min().expect("it goes on");
         while let Some((_, to, segment)) = pipe.pop_front_if(|first| first.0 <= now) {
             let (source, destination) = if to == 1 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
-            let packet =
-                Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::default() };
+            let packet = Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS };
             ends[to].input(&segment, &packet, now);
         }
         ends.iter_mut().for_each(|end| end.advance(now));

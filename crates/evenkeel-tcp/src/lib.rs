@@ -22,6 +22,9 @@
 //! - Who gives segments has checked that the packet was whole and for an address of ours, no group and no
 //!   broadcast. Checksum, header and options are checked here. Whatever the bytes say, nothing panics, and no
 //!   queue grows without a bound.
+//! - Who has several interfaces says by which a connection's segments leave ([`endpoint::Routes`]), and which
+//!   are full ([`Endpoint::set_full`]): connections wait for their own, and for no other. Who has one, says
+//!   `&()`.
 //! - Who takes segments puts them into IP packets between the two ends that [`Transmit`](endpoint::Transmit)
 //!   names, with the codepoints that it says. What cannot be sent is lost, as in a network, and sent again.
 //! - Nothing is allocated for a segment, but that buffers grow; memory of all buffers together is bounded

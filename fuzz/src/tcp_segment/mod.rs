@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::connection::{Config, Connection, Error, Keepalive, StreamOption, Unavailable};
-use evenkeel_core::tcp::endpoint::{Event, Lane, ListenAt, Packet};
+use evenkeel_core::tcp::endpoint::{Event, ListenAt, Packet};
 use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::recovery::RecoveryConfig;
 use evenkeel_core::tcp::table::Id;
@@ -230,7 +230,7 @@ impl World {
     fn input(&mut self, peer: usize, bytes: &[u8], ecn: Ecn) {
         let tuple = self.peers[peer].tuple;
         let (source, destination) = (tuple.remote.addr, tuple.local.addr);
-        let packet = Packet { source, destination, ecn, mss: MSS, lane: Lane::default() };
+        let packet = Packet { source, destination, ecn, mss: MSS };
         let Ok(segment) = Segment::parse(bytes, &source, &destination, ecn) else {
             self.endpoint.input(bytes, &packet, self.now);
             return;
@@ -355,7 +355,7 @@ impl World {
     fn drain(&mut self) {
         let mut bytes = [0; 2_000];
         for _ in 0..SEGMENTS_MAX {
-            let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut bytes) else { return };
+            let Some(transmit) = self.endpoint.poll_transmit(self.now, &(), &mut bytes) else { return };
             let (local, remote) = (transmit.tuple.local, transmit.tuple.remote);
             let segment = Segment::parse(&bytes[..transmit.len], &local.addr, &remote.addr, transmit.ecn)
                 .expect("a segment with its checksum");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::tcp::endpoint::{Lane, ListenAt, Packet};
+use evenkeel_core::tcp::endpoint::{ListenAt, Packet};
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::tcp::{
     Config, Ecn, Endpoint, EndpointConfig, FourTuple, ListenerConfig, Secret, TimeWaitConfig,
@@ -57,7 +57,7 @@ impl Cable {
     pub(crate) fn fill(&mut self, endpoint: &mut Endpoint, now: Instant) {
         while !self.is_full() {
             let start = self.segments.len() * ROOM;
-            let Some(sent) = endpoint.poll_transmit(now, &mut self.bytes[start..start + ROOM]) else {
+            let Some(sent) = endpoint.poll_transmit(now, &(), &mut self.bytes[start..start + ROOM]) else {
                 return;
             };
             self.segments.push((sent.tuple, sent.len));
@@ -77,7 +77,6 @@ impl Cable {
                 destination: tuple.remote.addr,
                 ecn: Ecn::NotCapable,
                 mss: MSS,
-                lane: Lane::default(),
             };
             endpoint.input(&self.bytes[n * ROOM..][..len], &packet, now);
             after(endpoint);

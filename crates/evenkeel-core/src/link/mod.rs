@@ -18,7 +18,7 @@ use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, Sources};
 use crate::receive::{DeviceWork, Plan};
-use crate::tcp::endpoint::{Lane, Lanes};
+use crate::tcp::endpoint::{Egress, EgressSet};
 use crate::tcp::{Fault, FourTuple};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
@@ -220,9 +220,9 @@ impl Links {
     }
 
     /// Whether the interface demultiplexes by which segments leave.
-    pub(crate) fn demultiplexes(&self, lane: Lane) -> bool {
+    pub(crate) fn demultiplexes(&self, egress: Egress) -> bool {
         let mut links = self.links.iter().zip(0..);
-        links.any(|(link, number)| link.plan.is_on_interface() && InterfaceId(number).lane() == lane)
+        links.any(|(link, number)| link.plan.is_on_interface() && InterfaceId(number).egress() == egress)
     }
 
     /// Whether what the peer of `flow` sends comes to this host, if it comes by a certain interface.
@@ -629,14 +629,14 @@ impl Links {
     pub(crate) fn output_room(&self) -> OutputRoom {
         let coming = self.out.len();
         let most = OUTPUT_PKTS.saturating_sub(coming);
-        let (mut full, mut least) = (Lanes::NONE, None);
+        let (mut full, mut least) = (EgressSet::NONE, None);
         for (link, id) in self.links.iter().zip(0..) {
             let left = (link.output.limit_pkts() * 3 / 4).saturating_sub(link.output.len() + coming);
             if left > 0 || link.interface.stalled() {
                 let left = if left > 0 { left } else { most };
                 least = Some(least.map_or(left, |least: usize| least.min(left)));
             } else {
-                full = full.union(Lanes::one(InterfaceId(id).lane()));
+                full = full.union(EgressSet::one(InterfaceId(id).egress()));
             }
         }
         OutputRoom { full, pkts: least.map_or(0, |least| least.min(most)) }

@@ -6,7 +6,7 @@ use crate::config::Transmit;
 use crate::frame::{Frame, Pool};
 use crate::interface::Interface;
 use crate::poll::Gate;
-use crate::tcp::endpoint::Lanes;
+use crate::tcp::endpoint::EgressSet;
 
 /// The transmit queue of an interface.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct TransmitQueue {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputRoom {
     /// Interfaces that have none.
-    pub(crate) full: Lanes,
+    pub(crate) full: EgressSet,
     /// Frames for which each of the others has room, whichever they are for. None, if there are no others.
     pub(crate) pkts: usize,
 }

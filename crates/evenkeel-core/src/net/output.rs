@@ -22,7 +22,7 @@ impl Net {
         let source = Source { address, port: socket.port, ..Source::default() };
         self.work.add(Work::Output);
         let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: self.links.out() };
-        self.stack.send_udp(source, to, payload, &mut io)?;
+        self.stack.send_udp(source, to, payload, &mut socket.route, &mut io)?;
         socket.counters.sent += 1;
         Ok(())
     }

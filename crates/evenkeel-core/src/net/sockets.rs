@@ -12,7 +12,7 @@ use crate::queue::Queue;
 use crate::ready::{Ready, Waiter};
 use crate::receive::DeviceWork;
 use crate::socket::{BindError, Counters, Descriptor, Socket};
-use crate::stack::{Io, Stack};
+use crate::stack::{Io, RouteHandle, Stack};
 use crate::time::Instant;
 use crate::wire::IpAddress;
 
@@ -143,6 +143,7 @@ impl Net {
             channels: Vec::new(),
             next_channel: 0,
             ready: Queue::new(limit, gate),
+            route: RouteHandle::default(),
             counters: Counters::default(),
         })));
         let opened = match group {

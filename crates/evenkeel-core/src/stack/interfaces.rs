@@ -49,7 +49,6 @@ impl Stack {
         if !removed {
             return false;
         }
-        self.route_cache.forget();
         self.claims.forget(interface, cidr.address());
         if !attachment.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
@@ -59,6 +58,7 @@ impl Stack {
         {
             self.groups.unpin(IpAddress::Ipv6(solicited_node(address)), interface);
         }
+        self.raise_generation();
         true
     }
 
@@ -107,13 +107,13 @@ impl Stack {
         if !new {
             return;
         }
-        self.route_cache.forget();
         self.claim(interface, cidr.address(), now);
         self.routes.add_on_link(cidr, interface);
         if let IpAddress::Ipv6(address) = cidr.address() {
             let group = IpAddress::Ipv6(solicited_node(address));
             self.groups.pin(group, interface, now, self.config.report_groups);
         }
+        self.raise_generation();
     }
 }
 

@@ -17,3 +17,26 @@ pub(super) struct Path {
     pub(super) interface: InterfaceId,
     pub(super) next: Next,
 }
+
+/// The route to the destination of a socket's last datagram, and the generation of addresses and routes under
+/// which it was looked up. It holds for the next one if neither is another.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RouteHandle(Option<Kept>);
+
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    generation: u32,
+    destination: IpAddress,
+    path: Path,
+}
+
+impl RouteHandle {
+    pub(super) const fn new(destination: IpAddress, path: Path, generation: u32) -> Self {
+        Self(Some(Kept { generation, destination, path }))
+    }
+
+    pub(super) fn path(&self, destination: &IpAddress, generation: u32) -> Option<Path> {
+        let holds = |kept: &Kept| kept.generation == generation && kept.destination == *destination;
+        self.0.filter(holds).map(|kept| kept.path)
+    }
+}

@@ -3,7 +3,7 @@
 use super::address::{Cast, hardware_group, is_reserved};
 use super::error::{RouteError, SendError};
 use super::io::Io;
-use super::path::{Next, Path};
+use super::path::{Next, Path, RouteHandle};
 use super::route::{Route, Via};
 use super::state::Stack;
 use crate::id::InterfaceId;
@@ -38,14 +38,14 @@ impl Stack {
                 return Err(RouteError::Gateway);
             }
         }
-        self.route_cache.forget();
+        self.raise_generation();
         self.routes.set(route, self.config.routes)
     }
 
     /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its
     /// gateway does not matter.
     pub fn remove_route(&mut self, route: &Route) -> bool {
-        self.route_cache.forget();
+        self.raise_generation();
         self.routes.remove(route)
     }
 
@@ -130,13 +130,17 @@ impl Stack {
         self.path_mtus.get(destination, io.now).map_or(mtu, |known| known.min(mtu))
     }
 
-    /// The same as [`Stack::path_to`] by any interface.
-    pub(super) fn cached_path_to(&mut self, destination: &IpAddress) -> Result<Path, SendError> {
-        if let Some(path) = self.route_cache.get(destination) {
+    /// The same as [`Stack::path_to`] by any interface, for who keeps a handle.
+    pub(super) fn path_by(
+        &self,
+        handle: &mut RouteHandle,
+        destination: &IpAddress,
+    ) -> Result<Path, SendError> {
+        if let Some(path) = handle.path(destination, self.generation) {
             return Ok(path);
         }
         let path = self.path_to(destination, None)?;
-        self.route_cache.put(destination, path);
+        *handle = RouteHandle::new(*destination, path, self.generation);
         Ok(path)
     }
 }

@@ -12,7 +12,6 @@ use super::random::Random;
 use super::rate::RateLimit;
 use super::reassembly::Reassembly;
 use super::route::Routes;
-use super::route_cache::RouteCache;
 use crate::deadline::Deadline;
 use crate::tcp::Secret;
 use crate::time::Instant;
@@ -27,7 +26,9 @@ pub struct Stack {
     pub(super) config: Config,
     pub(super) attachments: Vec<Attachment>,
     pub(super) routes: Routes,
-    pub(super) route_cache: RouteCache,
+    /// Another number whenever an address or a route has changed: routes that were looked up before mean
+    /// nothing any more.
+    pub(super) generation: u32,
     pub(super) path_mtus: PathMtus,
     pub(super) neighbors: Neighbors,
     pub(super) updates: Updates,
@@ -49,7 +50,7 @@ impl Stack {
         Self {
             attachments: Vec::new(),
             routes: Routes::default(),
-            route_cache: RouteCache::default(),
+            generation: 0,
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
             updates: Updates::new(config.neighbor_updates),
@@ -74,6 +75,11 @@ impl Stack {
         self.neighbors.reseed(seed(2));
         self.random = Random::new(seed(3));
         self.flows = seed(4);
+    }
+
+    /// An address or a route has changed.
+    pub(super) const fn raise_generation(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
     }
 
     /// The limits it was made with.

@@ -9,13 +9,13 @@ use super::header::Header;
 use super::io::Io;
 use super::output::lose;
 use super::packet::{Packet, Payload};
-use super::path::Next;
+use super::path::{Next, Path};
 use super::state::Stack;
 use crate::drop::{IpDrop, TcpDrop};
 use crate::frame::{Frame, Pool};
 use crate::id::InterfaceId;
 use crate::ledger::Ledger;
-use crate::tcp::endpoint::Quote;
+use crate::tcp::endpoint::{Egress, Quote, Routes, Transmit};
 use crate::tcp::{Ecn, FourTuple};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
@@ -94,6 +94,33 @@ pub enum IcmpErrorKind {
     },
 }
 
+/// Where a connection's segments go first, or why they cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstHop(Result<Path, SendError>);
+
+impl FirstHop {
+    /// By which interface they leave.
+    pub(crate) fn interface(&self) -> Option<InterfaceId> {
+        self.0.ok().map(|path| path.interface)
+    }
+}
+
+impl Routes for Stack {
+    type Route = FirstHop;
+
+    fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    fn lookup(&self, tuple: &FourTuple) -> FirstHop {
+        FirstHop(self.path_to(&tuple.remote.addr, None))
+    }
+
+    fn egress(&self, route: &FirstHop) -> Option<Egress> {
+        route.interface().map(InterfaceId::egress)
+    }
+}
+
 impl Stack {
     /// What an ICMP message says of a segment of ours, if that is what it is about.
     pub(super) fn icmp_error_v4(&self, message: &[u8]) -> Option<IcmpError> {
@@ -160,15 +187,15 @@ impl Stack {
     }
 
     /// The address of ours from which a connection to `destination` is opened if its user names none, the
-    /// bytes that a segment to there may have behind the 20 bytes of its header, options included, and by
-    /// which interface it leaves. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
+    /// bytes that a segment to there may have behind the 20 bytes of its header, options included, and where
+    /// it goes first. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
     pub(crate) fn open_to(
-        &mut self,
+        &self,
         source: Option<IpAddress>,
         destination: &IpAddress,
         now: Instant,
-    ) -> Result<(IpAddress, u16, InterfaceId), SendError> {
-        let path = self.cached_path_to(destination)?;
+    ) -> Result<(IpAddress, u16, FirstHop), SendError> {
+        let path = self.path_to(destination, None)?;
         let Next::Neighbor(next) = path.next else { return Err(SendError::NoRoute) };
         if self.is_broadcast(destination) {
             return Err(SendError::NoRoute);
@@ -176,7 +203,7 @@ impl Stack {
         let source = source.or_else(|| self.source_for(destination, &next, path.interface));
         let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
         let mtu = self.path_mtus.get(destination, now).map_or(mtu, |known| known.min(mtu));
-        Ok((source.ok_or(SendError::NoAddress)?, segment_max(mtu, destination), path.interface))
+        Ok((source.ok_or(SendError::NoAddress)?, segment_max(mtu, destination), FirstHop(Ok(path))))
     }
 
     /// The same for a neighbour's segment that came by `interface`: what can come that way.
@@ -184,18 +211,17 @@ impl Stack {
         segment_max(self.attachment(interface).map_or(0, |attachment| attachment.mtu), peer)
     }
 
-    /// Sends the segment in `frame`. Routers are not to fragment it (RFC 1191 3); how else they are to treat
-    /// it, the second argument but one says. Says by which interface it leaves.
+    /// Sends the segment in `frame` by its route, which is looked up if there is none. Routers are not to
+    /// fragment it (RFC 1191 3).
     ///
     /// # Errors
     /// [`SendError`]; the segment is lost, and counted as dropped.
     pub(crate) fn send_segment(
         &mut self,
         frame: Frame,
-        tuple: &FourTuple,
-        (dscp, ecn): (u8, Ecn),
+        &Transmit { ref tuple, dscp, ecn, route, .. }: &Transmit<FirstHop>,
         io: &mut Io<'_>,
-    ) -> Result<InterfaceId, SendError> {
+    ) -> Result<(), SendError> {
         let (source, destination) = (tuple.local.addr, tuple.remote.addr);
         let protocol = IpProtocol::Tcp;
         let header = Header {
@@ -204,7 +230,7 @@ impl Stack {
             dont_fragment: true,
             ..Header::new(source, destination, protocol, self.config.hop_limit)
         };
-        let path = match self.cached_path_to(&destination) {
+        let path = match route.unwrap_or_else(|| self.lookup(tuple)).0 {
             Ok(path) => path,
             Err(error) => {
                 let reason = if error == SendError::Loopback { IpDrop::Martian } else { IpDrop::NoRoute };
@@ -212,7 +238,7 @@ impl Stack {
                 return Err(error);
             }
         };
-        self.send_whole(header, path, frame, io).map(|()| path.interface)
+        self.send_whole(header, path, frame, io)
     }
 }
 

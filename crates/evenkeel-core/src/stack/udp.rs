@@ -5,7 +5,7 @@ use super::error::SendError;
 use super::header::{Header, PACKET_MAX};
 use super::io::Io;
 use super::packet::{Packet, Payload};
-use super::path::{Next, Path};
+use super::path::{Next, Path, RouteHandle};
 use super::state::Stack;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
@@ -142,7 +142,7 @@ impl Stack {
     }
 
     /// Sends a datagram, in fragments if it is larger than the MTU. To a group its TTL or hop limit is 1 (RFC
-    /// 1112 6.1).
+    /// 1112 6.1). Its sender keeps `route` for the next one.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent then.
@@ -151,16 +151,7 @@ impl Stack {
         source: Source,
         to: Endpoint,
         payload: &[u8],
-        io: &mut Io<'_>,
-    ) -> Result<(), SendError> {
-        self.output_udp(source, to, payload, io)
-    }
-
-    fn output_udp(
-        &mut self,
-        source: Source,
-        to: Endpoint,
-        payload: &[u8],
+        route: &mut RouteHandle,
         io: &mut Io<'_>,
     ) -> Result<(), SendError> {
         let len = HEADER + payload.len();
@@ -168,7 +159,7 @@ impl Stack {
             return Err(SendError::TooBig);
         }
         let path = match source.interface {
-            None => self.cached_path_to(&to.addr)?,
+            None => self.path_by(route, &to.addr)?,
             interface => self.path_to(&to.addr, interface)?,
         };
         let address = self.choose_source(source, &to.addr, path)?;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use evenkeel_core::tcp::endpoint::{Event, Lane, Packet as Arrival};
+use evenkeel_core::tcp::endpoint::{Event, Packet as Arrival};
 use evenkeel_core::tcp::{Counter, Ecn, Endpoint, EndpointConfig, FourTuple, Secret, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpEndpoint};
@@ -337,7 +337,7 @@ impl Network {
             user.arrived(self, number, &tuple, &bytes);
         }
         let ipv6 = matches!(source, IpAddress::Ipv6(_));
-        let arrival = Arrival { source, destination, ecn, mss: Self::mss(ipv6), lane: Lane::default() };
+        let arrival = Arrival { source, destination, ecn, mss: Self::mss(ipv6) };
         let node = &mut self.nodes[number];
         node.touched = true;
         let before = node.endpoint.counters().get(Counter::InErrs);
@@ -371,7 +371,7 @@ impl Network {
 
     fn transmit(&mut self, user: &mut impl User, number: usize) {
         let mut buffer = [0; MTU as usize];
-        while let Some(transmit) = self.nodes[number].endpoint.poll_transmit(self.now, &mut buffer) {
+        while let Some(transmit) = self.nodes[number].endpoint.poll_transmit(self.now, &(), &mut buffer) {
             let Some(bytes) = buffer.get(..transmit.len) else { return };
             self.segments += 1;
             self.note(number, bytes);

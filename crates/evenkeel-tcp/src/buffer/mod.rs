@@ -3,36 +3,7 @@
 mod assembly;
 mod receive;
 mod send;
+mod slices;
 
 pub use receive::{Insertion, ReceiveBuffer};
 pub use send::SendBuffer;
-
-use std::collections::VecDeque;
-
-/// The `len` bytes from `offset` on, in the two places where they lie.
-fn slices(bytes: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
-    let (front, back) = bytes.as_slices();
-    let (start, end) = (offset, offset.saturating_add(len));
-    [
-        front.get(start.min(front.len())..end.min(front.len())).unwrap_or_default(),
-        back.get(
-            start.saturating_sub(front.len()).min(back.len())
-                ..end.saturating_sub(front.len()).min(back.len()),
-        )
-        .unwrap_or_default(),
-    ]
-}
-
-/// The same, to be written to.
-fn slices_mut(bytes: &mut VecDeque<u8>, offset: usize, len: usize) -> [&mut [u8]; 2] {
-    let (front, back) = bytes.as_mut_slices();
-    let (start, end) = (offset, offset.saturating_add(len));
-    let middle = front.len();
-    [
-        front.get_mut(start.min(middle)..end.min(middle)).unwrap_or_default(),
-        back.get_mut(
-            start.saturating_sub(middle).min(back.len())..end.saturating_sub(middle).min(back.len()),
-        )
-        .unwrap_or_default(),
-    ]
-}

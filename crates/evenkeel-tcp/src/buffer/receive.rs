@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};
 use super::assembly::Assembly;
+use super::slices::{slices, slices_mut};
 
 /// The part of the stream between the user and the window's right edge.
 ///
@@ -120,7 +121,7 @@ impl ReceiveBuffer {
             self.bytes.resize(end, 0);
         }
         let mut rest = payload;
-        for mut places in super::slices_mut(&mut self.bytes, start, range.len() as usize) {
+        for mut places in slices_mut(&mut self.bytes, start, range.len() as usize) {
             for part in &mut rest {
                 let (bytes, left) = part.split_at(part.len().min(places.len()));
                 let (room, after) = places.split_at_mut(bytes.len());
@@ -134,7 +135,7 @@ impl ReceiveBuffer {
     pub fn peek(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.readable);
         let mut rest = to;
-        for part in super::slices(&self.bytes, 0, len) {
+        for part in slices(&self.bytes, 0, len) {
             let Some((room, after)) = rest.split_at_mut_checked(part.len()) else { break };
             room.copy_from_slice(part);
             rest = after;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::seq::{SeqNumber, SeqRange};
-use super::slices;
+use super::slices::slices;
 
 /// The part of the stream that may have to be sent, again or for the first time.
 ///

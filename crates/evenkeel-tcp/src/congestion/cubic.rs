@@ -3,8 +3,8 @@
 //!
 //! Integers throughout, so that a run can be repeated anywhere: windows in bytes, times in microseconds.
 
+use super::control::{Arrival, Carry, CongestionControl, Window};
 use super::slow_start::SlowStart;
-use super::{Arrival, Carry, CongestionControl, Window};
 use crate::time::{Duration, Instant};
 
 /// The state of section 4.1.2.

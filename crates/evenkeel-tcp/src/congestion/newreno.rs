@@ -1,7 +1,7 @@
 //! The window of RFC 5681: one segment more with every round trip, half with every loss.
 
+use super::control::{Arrival, Carry, CongestionControl, Window};
 use super::slow_start::SlowStart;
-use super::{Arrival, Carry, CongestionControl, Window};
 
 /// Additive increase, multiplicative decrease. (What RFC 6582 adds is recovery, which all algorithms share.)
 #[derive(Debug, Clone)]

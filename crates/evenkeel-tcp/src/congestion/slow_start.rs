@@ -1,7 +1,7 @@
 //! Slow start (RFC 5681, 3.1), and HyStart++, which ends it when the round trip grows, before anything is
 //! lost (RFC 9406).
 
-use super::{Arrival, Window};
+use super::control::{Arrival, Window};
 
 /// The window doubles with every round trip, until HyStart++ sees that a queue fills.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use super::super::recovery::{AckInfo, RecoveryState};
 use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::SeqNumber;
 use super::super::state::{Event, State};
-use super::Connection;
+use super::tcb::Connection;
 use crate::time::Instant;
 
 impl Connection {

@@ -4,7 +4,8 @@ use super::super::counters::Counter;
 use super::super::segment::Flags;
 use super::super::state::{Event, State};
 use super::super::time_wait::Remains;
-use super::{Connection, Due, Error, Timers};
+use super::error::Error;
+use super::tcb::{Connection, Due, Timers};
 use crate::time::Instant;
 
 impl Connection {

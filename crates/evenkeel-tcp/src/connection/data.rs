@@ -6,8 +6,9 @@ use super::super::drop::{Fate, TcpDrop};
 use super::super::segment::{Flags, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::{Event, State};
+use super::config::Config;
 use super::input::OUT_OF_PLACE;
-use super::{Config, Connection};
+use super::tcb::Connection;
 use crate::time::Instant;
 
 /// A peer's full segment is taken to be at least this: it may have sent only small ones so far.

@@ -5,7 +5,7 @@ use super::super::options::{Options, SackBlocks, Timestamps};
 use super::super::segment::{Flags, Header};
 use super::super::seq::SeqNumber;
 use super::super::state::State;
-use super::Connection;
+use super::tcb::Connection;
 use crate::time::Instant;
 
 /// Bytes of the timestamps option, padded.

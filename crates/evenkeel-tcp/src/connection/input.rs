@@ -6,18 +6,13 @@ use super::super::drop::{Fate, TcpDrop};
 use super::super::segment::{Ecn, Flags, Header, Segment};
 use super::super::seq::SeqRange;
 use super::super::state::State;
-use super::{Config, Connection, Error};
+use super::config::Config;
+use super::error::Error;
+use super::tcb::{Challenges, Connection};
 use crate::time::Instant;
 
 /// Too old, or not by the peer.
 pub(super) const OUT_OF_PLACE: Fate = Fate::Dropped(TcpDrop::NotAcceptable);
-
-/// How many segments out of place were answered lately (RFC 5961, 7).
-#[derive(Debug, Default)]
-pub(super) struct Challenges {
-    since: Instant,
-    answered: u8,
-}
 
 impl Connection {
     /// A segment of this connection has arrived, its checksum verified. Says what became of it.

@@ -3,26 +3,9 @@
 //! A connection is never stopped for good, however little there is: what has nothing to send may take a
 //! segment to send, and what has nothing to read may take the next segment.
 
-use super::Connection;
+use super::tcb::{Allowance, Connection};
 use crate::counters::Counter;
 use crate::seq::SeqRange;
-
-/// What a connection may take of the memory that it shares with others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
-    /// Bytes that its buffers may grow by; more than so many make no difference to one connection.
-    pub left: u32,
-    /// There is little memory: bounds of buffers grow no more, and what comes out of order is dropped. The
-    /// peer will send it again.
-    pub pressed: bool,
-}
-
-impl Default for Allowance {
-    /// No bound.
-    fn default() -> Self {
-        Self { left: u32::MAX, pressed: false }
-    }
-}
 
 impl Connection {
     /// Bytes of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room

@@ -10,12 +10,11 @@ use super::super::recovery::{AckInfo, Recovery};
 use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::{Event, State};
+use super::clock::Clock;
+use super::config::{Agreement, Config, FastOpened, Open, SynAck, SynReceived};
+use super::error::Error;
 use super::input::OUT_OF_PLACE;
-use super::timers::Timers;
-use super::{
-    Agreement, Allowance, Clock, Config, Connection, Counts, Due, Error, FastOpen, FastOpened, Open,
-    ReceiveSide, SendSide, SynAck, SynReceived,
-};
+use super::tcb::{Allowance, Connection, Counts, Due, FastOpen, ReceiveSide, SendSide, Timers};
 use crate::time::Instant;
 
 impl Connection {

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use super::{Config, Connection, Error, Keepalive};
+use super::config::{Config, Keepalive};
+use super::error::Error;
+use super::tcb::Connection;
 use crate::state::State;
 use crate::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@ use super::super::recovery::RecoveryState;
 use super::super::segment::{Ecn, Flags, Header, Segment};
 use super::super::seq::SeqRange;
 use super::super::state::State;
-use super::Connection;
+use super::tcb::Connection;
 use crate::time::Instant;
 
 /// A segment that leaves.

@@ -7,7 +7,8 @@
 
 use super::super::seq::SeqNumber;
 use super::super::state::State;
-use super::{Connection, Error};
+use super::error::Error;
+use super::tcb::{Connection, Narrow};
 use crate::time::{Duration, Instant};
 
 /// Below this no path is believed to be: an attacker could make every segment tiny. That of Linux (`min_pmtu`
@@ -23,16 +24,6 @@ const SUSPICIOUS_TIMEOUTS: u32 = 3;
 const KEPT: Duration = Duration::from_secs(600);
 /// Where large segments vanish again and again it is kept longer, up to this many times twice as long.
 const DOUBLINGS_MAX: u32 = 5;
-
-/// A path that takes less than the handshake agreed on, or did.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Narrow {
-    agreed: u16,
-    /// Until then the smaller size is kept.
-    until: Instant,
-    /// How often large segments have vanished without a word.
-    vanished: u32,
-}
 
 impl Connection {
     /// Packet too big (RFC 1191, RFC 8201): a segment that began at `seq` does not fit, `mss` bytes after the

@@ -3,36 +3,10 @@
 use super::super::counters::Counter;
 use super::super::recovery::Expired;
 use super::super::state::{Event, State};
-use super::{Connection, Error, Keepalive};
+use super::config::Keepalive;
+use super::error::Error;
+use super::tcb::Connection;
 use crate::time::{Duration, Instant};
-
-/// When each is due; [`Instant::NEVER`] if it does not run. Loss recovery keeps its own.
-#[derive(Debug)]
-pub(super) struct Timers {
-    pub(super) delayed_ack: Instant,
-    pub(super) persist: Instant,
-    pub(super) persist_backoff: u8,
-    pub(super) keepalive: Instant,
-    pub(super) keepalive_probes: u8,
-    /// The end of TIME-WAIT, or of FIN-WAIT-2 when nobody reads any more.
-    pub(super) two_msl: Instant,
-    /// The pacer lets the next segment go.
-    pub(super) pace: Instant,
-}
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self {
-            delayed_ack: Instant::NEVER,
-            persist: Instant::NEVER,
-            persist_backoff: 0,
-            keepalive: Instant::NEVER,
-            keepalive_probes: 0,
-            two_msl: Instant::NEVER,
-            pace: Instant::NEVER,
-        }
-    }
-}
 
 /// What a deadline is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,9 @@ use core::fmt;
 
 use super::super::fault::Fault;
 use super::super::state::State;
-use super::{Config, Connection, Error};
+use super::config::Config;
+use super::error::Error;
+use super::tcb::Connection;
 use crate::time::{Duration, Instant};
 
 /// Why a call moved nothing.

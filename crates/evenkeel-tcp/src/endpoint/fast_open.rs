@@ -5,10 +5,12 @@ use super::super::counters::Counter;
 use super::super::fast_open::{FastOpenCache, FastOpenOffer};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
-use super::{ConnectError, Endpoint, Opening};
+use super::config::Opening;
+use super::error::ConnectError;
+use super::state::Endpoint;
 use crate::time::Instant;
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Opens a connection that has something to say from the beginning; says how much of `data` was taken,
     /// the rest is to be written.
     ///

@@ -6,7 +6,7 @@
 use super::super::counters::Counter;
 use super::super::seq::SeqNumber;
 use super::super::tuple::FourTuple;
-use super::Endpoint;
+use super::state::Endpoint;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 
@@ -32,10 +32,10 @@ impl Quote {
     }
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one
     /// with `mss` bytes after the 20 of its header would (the MTU, less the IP header, less 20). See
-    /// [`Connection::on_packet_too_big`](super::Connection::on_packet_too_big).
+    /// [`Connection::on_packet_too_big`](crate::Connection::on_packet_too_big).
     ///
     /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big. Says
     /// whether it was believed.

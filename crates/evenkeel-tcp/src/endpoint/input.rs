@@ -11,11 +11,14 @@ use super::super::state::State;
 use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
-use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Event, Holder, Lane, ListenAt, Readiness};
+use super::egress::RouteHandle;
+use super::event::{Event, Readiness};
+use super::listeners::ListenAt;
+use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 
-/// What the IP header says, and the way back.
+/// What the IP header says, and how much can be sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     /// Who sent it.
@@ -26,11 +29,9 @@ pub struct Packet {
     pub ecn: Ecn,
     /// Bytes that a segment to the sender may have after the 20 bytes of its header.
     pub mss: u16,
-    /// By which it will probably leave.
-    pub lane: Lane,
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// A packet has brought `bytes`, from the TCP header on. Says what became of them.
     pub fn input(&mut self, bytes: &[u8], packet: &Packet, now: Instant) -> Fate {
         self.input_expected(None, bytes, packet, now)
@@ -72,7 +73,7 @@ impl Endpoint {
                 time_wait::Answer::Reopen { previous } => Some(previous),
             },
         };
-        self.offer_to_listener(hash, &Arrival { tuple, segment, mss: packet.mss, previous, now }, packet.lane)
+        self.offer_to_listener(hash, &Arrival { tuple, segment, mss: packet.mss, previous, now })
     }
 
     /// Whether this is a connection between these two ends, and not over.
@@ -117,7 +118,7 @@ impl Endpoint {
         }
     }
 
-    fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>, lane: Lane) -> Fate {
+    fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>) -> Fate {
         let tuple = arrival.tuple;
         let Some(at) = self.listener_for(&tuple.local) else {
             self.refuse(&tuple, &arrival.segment);
@@ -142,10 +143,8 @@ impl Endpoint {
                 }
                 Fate::Control
             }
-            Reaction::Establish(agreed) => self.establish(at, &agreed, hash, arrival, lane),
-            Reaction::FastOpen(agreed, cookie) => {
-                self.establish_early(at, &agreed, cookie, hash, arrival, lane)
-            }
+            Reaction::Establish(agreed) => self.establish(at, &agreed, hash, arrival),
+            Reaction::FastOpen(agreed, cookie) => self.establish_early(at, &agreed, cookie, hash, arrival),
         };
         if let Some(old) = arrival.previous.and_then(|_| self.time_wait.find(&tuple)) {
             self.time_wait.recycle(old, &mut self.counters);
@@ -169,11 +168,10 @@ impl Endpoint {
         agreed: &listener::Handshake,
         hash: TupleHash,
         arrival: &Arrival<'_>,
-        lane: Lane,
     ) -> Fate {
         let mut connection = self.accepted(&at, agreed, agreed.progress().syn_ack, arrival);
         let fate = connection.on_segment(&arrival.segment, arrival.now);
-        self.enqueue(at, connection, false, hash, &arrival.tuple, lane);
+        self.enqueue(at, connection, false, hash, &arrival.tuple);
         fate
     }
 
@@ -184,11 +182,10 @@ impl Endpoint {
         cookie: Option<Cookie>,
         hash: TupleHash,
         arrival: &Arrival<'_>,
-        lane: Lane,
     ) -> Fate {
         let mut connection = self.accepted(&at, agreed, SynAck::Due(cookie), arrival);
         let fate = connection.on_early_data(&arrival.segment, arrival.now);
-        self.enqueue(at, connection, true, hash, &arrival.tuple, lane);
+        self.enqueue(at, connection, true, hash, &arrival.tuple);
         fate
     }
 
@@ -215,12 +212,11 @@ impl Endpoint {
         early: bool,
         hash: TupleHash,
         tuple: &FourTuple,
-        lane: Lane,
     ) {
         let entry = Entry {
             connection,
             holder: Holder::Listener,
-            lane,
+            route: RouteHandle::NONE,
             queued: false,
             in_events: false,
             notified: Readiness::default(),

@@ -5,9 +5,18 @@ use std::sync::Arc;
 
 use super::super::connection::Config;
 use super::super::listener::Listener;
-use super::ListenAt;
 use crate::time::Instant;
+use crate::wire::IpAddress;
 use evenkeel_timers::Wheel;
+
+/// Where a listener listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenAt {
+    /// One of our addresses; `None` for all of them.
+    pub address: Option<IpAddress>,
+    /// The port.
+    pub port: u16,
+}
 
 /// Listeners, their deadlines in a wheel: nothing here looks at all of them.
 #[derive(Default)]

@@ -1,18 +1,21 @@
 //! What leaves, what passes with time, and how a connection ends.
 
+use std::collections::VecDeque;
+
 use super::super::connection::Outgoing;
 use super::super::counters::Counter;
 use super::super::segment::{Ecn, Flags, Segment};
 use super::super::table::Id;
 use super::super::time_wait::Remains;
 use super::super::tuple::FourTuple;
+use super::egress::{Egress, EgressSet, RouteHandle, Routes};
 use super::listeners::ListenerId;
-use super::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder, Lane, Lanes};
+use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 
 /// A segment that was written, for IP to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transmit {
+pub struct Transmit<R = ()> {
     /// From `local` to `remote`.
     pub tuple: FourTuple,
     /// Bytes written, from the TCP header on.
@@ -21,103 +24,131 @@ pub struct Transmit {
     pub dscp: u8,
     /// What the IP header is to say about congestion.
     pub ecn: Ecn,
-    /// The lane by which its connection believes that it leaves; none of what a listener, TIME-WAIT or nobody
-    /// answers.
-    pub lane: Option<Lane>,
+    /// The route of its connection; none of what a listener, TIME-WAIT or nobody answers.
+    pub route: Option<R>,
 }
 
-impl Endpoint {
+/// What came of a connection's turn to send.
+enum Turn<R> {
+    Sent(Transmit<R>),
+    /// It has nothing to send.
+    Idle,
+    /// Its egress interface is full.
+    Blocked(Egress),
+}
+
+impl<R: Copy> Endpoint<R> {
     /// Writes the next segment to send to the beginning of `to`, checksum included. It counts as sent.
     ///
     /// `to` must have room for a header of 60 bytes and for as much payload as a segment of any connection
-    /// has; what does not fit is lost, as in a network.
-    pub fn poll_transmit(&mut self, now: Instant, to: &mut [u8]) -> Option<Transmit> {
+    /// has; what does not fit is lost, as in a network. `routes` say which way it goes: `&()` if there is
+    /// only one.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        routes: &impl Routes<Route = R>,
+        to: &mut [u8],
+    ) -> Option<Transmit<R>> {
         while let Some(Answer { tuple, header, again }) = self.answers.pop_front() {
             self.count_sent(header.flags, again);
             if let Some(transmit) = write(&tuple, &Segment::bare(header), 0, None, to) {
                 return Some(transmit);
             }
         }
-        while let Some(id) = self.first_in_line() {
-            if let Some(transmit) = self.next_of(id, now, to) {
-                // One segment each in turn.
-                self.to_send.rotate_left(1);
-                return Some(transmit);
+        while let Some(id) = self.first_in_line(routes.generation()) {
+            match self.turn_of(id, now, routes, to) {
+                Turn::Sent(transmit) => {
+                    // One segment each in turn.
+                    self.to_send.rotate_left(1);
+                    return Some(transmit);
+                }
+                Turn::Idle => {
+                    self.to_send.pop_front();
+                    self.settle(id, now);
+                }
+                Turn::Blocked(egress) => {
+                    self.to_send.pop_front();
+                    self.tx_blocked.push(id, egress, routes.generation());
+                }
             }
-            self.to_send.pop_front();
-            self.settle(id, now);
         }
         None
     }
 
-    /// Whether [`Endpoint::poll_transmit`] would have something to do if these lanes were full, though it may
-    /// find that there is no segment.
+    /// Whether [`Endpoint::poll_transmit`] would have something to do if these interfaces were full, though
+    /// it may find that there is no segment.
     #[must_use]
-    pub fn may_transmit(&self, full: Lanes) -> bool {
-        self.tx_blocked.is_any_past(full) || !self.to_send.is_empty() || !self.answers.is_empty()
+    pub fn may_transmit(&self, full: EgressSet, routes: &impl Routes<Route = R>) -> bool {
+        !self.to_send.is_empty()
+            || !self.answers.is_empty()
+            || self.tx_blocked.may_go_on(full, routes.generation())
     }
 
-    /// From now on these lanes are full: connections that leave by them wait until they are not. At first
-    /// none is. What is sent on behalf of no connection does not wait, as nobody knows by which lane it will
-    /// leave.
-    pub const fn set_full(&mut self, lanes: Lanes) {
-        self.full = lanes;
+    /// From now on these interfaces are full: connections that leave by them wait until they are not. At
+    /// first none is. What is sent on behalf of no connection does not wait, as nobody knows by which
+    /// interface it will leave.
+    pub const fn set_full(&mut self, full: EgressSet) {
+        self.full = full;
     }
 
-    /// Who is to send next, by a lane that is not full.
-    fn first_in_line(&mut self) -> Option<Id> {
-        if !(self.full.is_empty() && self.tx_blocked.is_empty()) {
-            self.mind_full_lanes();
+    /// Who is to send next.
+    fn first_in_line(&mut self, generation: u32) -> Option<Id> {
+        if !self.tx_blocked.is_empty() {
+            self.unblock(generation);
         }
         self.to_send.front().copied()
     }
 
-    /// Whoever is first in line, and in a full lane, leaves the line. Whoever had to, and is in a full lane
-    /// no longer, has missed a turn, and so comes first.
+    /// Whoever waited for an interface that is no longer full has missed a turn, and so comes first. If
+    /// routes have changed, all have a turn: that finds out by which interface they leave now.
     #[cold]
-    fn mind_full_lanes(&mut self) {
-        if let Some(id) = self.tx_blocked.pop_past(self.full) {
-            return self.to_send.push_front(id);
+    fn unblock(&mut self, generation: u32) {
+        if !self.tx_blocked.is_stale(generation) {
+            if let Some(id) = self.tx_blocked.pop(self.full) {
+                self.to_send.push_front(id);
+            }
+            return;
         }
-        while let Some(&id) = self.to_send.front()
-            && let Some(lane) = self.connections.get(id).map(|entry| entry.lane)
-            && self.full.contains(lane)
-        {
-            self.to_send.pop_front();
-            self.tx_blocked.push(id, lane);
-        }
+        let mut first: VecDeque<Id> = core::iter::from_fn(|| self.tx_blocked.pop(EgressSet::NONE)).collect();
+        first.append(&mut self.to_send);
+        self.to_send = first;
     }
 
-    /// By which lane a connection's segments leave.
-    #[must_use]
-    pub fn lane(&self, id: Id) -> Option<Lane> {
-        Some(self.connections.get(id)?.lane)
-    }
-
-    /// By which lane a connection's segments leave from now on. At first it is that of the
-    /// [packet](super::Packet) that opened the connection, or else number 0.
-    pub fn set_lane(&mut self, id: Id, lane: Lane) {
+    /// A connection takes this route, which a lookup said when `generation` was what [`Routes`] said; so its
+    /// first segment needs no lookup.
+    pub fn set_route(&mut self, id: Id, route: R, generation: u32) {
         if let Some(entry) = self.connections.get_mut(id) {
-            entry.lane = lane;
+            entry.route = RouteHandle::new(route, generation);
         }
     }
 
-    fn next_of(&mut self, id: Id, now: Instant, to: &mut [u8]) -> Option<Transmit> {
+    /// The route by which a connection's segments leave.
+    pub fn route(&mut self, id: Id, routes: &impl Routes<Route = R>) -> Option<R> {
         let tuple = *self.connections.tuple(id)?;
+        Some(self.connections.get_mut(id)?.route.validate(&tuple, routes))
+    }
+
+    fn turn_of(&mut self, id: Id, now: Instant, routes: &impl Routes<Route = R>, to: &mut [u8]) -> Turn<R> {
+        let Some(&tuple) = self.connections.tuple(id) else { return Turn::Idle };
         // Nothing is taken or given back here, but it says how large its window is.
         let allowance = self.memory.allowance();
-        let Entry { connection, notified, dscp, lane, .. } = self.connections.get_mut(id)?;
+        let Some(entry) = self.connections.get_mut(id) else { return Turn::Idle };
+        let Entry { connection, notified, dscp, route, .. } = entry;
+        let route = route.validate(&tuple, routes);
+        if let Some(egress) = routes.egress(&route).filter(|&egress| self.full.contains(egress)) {
+            return Turn::Blocked(egress);
+        }
         connection.set_allowance(allowance);
         let left = connection.poll_transmit(now).map(|Outgoing { segment, again }| {
-            (segment.header.flags, again, write(&tuple, &segment, *dscp, Some(*lane), to))
+            (segment.header.flags, again, write(&tuple, &segment, *dscp, Some(route), to))
         });
         // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the
         // room to write, though nothing leaves: the user is to hear when there is some again.
         notified.writable &= connection.writable() > 0;
-        let (flags, again, transmit) = left?;
+        let Some((flags, again, transmit)) = left else { return Turn::Idle };
         self.counters.count_all(connection.take_tally());
         self.count_sent(flags, again);
-        transmit
+        transmit.map_or(Turn::Idle, Turn::Sent)
     }
 
     /// RFC 4022: `tcpOutSegs` is without those that have nothing but bytes sent before.
@@ -217,13 +248,13 @@ impl Endpoint {
     }
 }
 
-fn write(
+fn write<R>(
     tuple: &FourTuple,
     segment: &Segment<'_>,
     dscp: u8,
-    lane: Option<Lane>,
+    route: Option<R>,
     to: &mut [u8],
-) -> Option<Transmit> {
+) -> Option<Transmit<R>> {
     let len = segment.emit(to, &tuple.local.addr, &tuple.remote.addr)?;
-    Some(Transmit { tuple: *tuple, len, dscp, ecn: segment.header.ecn, lane })
+    Some(Transmit { tuple: *tuple, len, dscp, ecn: segment.header.ecn, route })
 }

@@ -1,15 +1,7 @@
-//! Which port a connection has at our end if the user does not care (RFC 6056).
+//! Ports to choose from for connections (RFC 6056): how far it has come.
 
-use super::super::secret::Purpose;
-use super::super::seq::SeqNumber;
-use super::super::table::{Id, TupleHash};
-use super::super::tuple::FourTuple;
-use super::{Config, ConnectError, Endpoint, ListenAt};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
-
-/// For how long nobody looks again for a port where there was none, unless a connection ends.
-const EXHAUSTED: Duration = Duration::from_millis(10);
 
 /// Ports to choose from, and where to go on.
 #[derive(Debug, Default)]
@@ -18,111 +10,14 @@ pub(super) struct Ports {
     pub(super) next: u32,
     /// How many connections are gone.
     pub(super) gone: u64,
-    exhausted: Option<Exhausted>,
+    pub(super) exhausted: Option<Exhausted>,
 }
 
 /// Between these no port was free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Exhausted {
-    local: IpAddress,
-    remote: IpEndpoint,
-    gone: u64,
-    until: Instant,
-}
-
-/// A pair of sockets that a connection may be opened between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Free {
-    pub(super) tuple: FourTuple,
-    pub(super) hash: TupleHash,
-    /// The one in TIME-WAIT that makes way, and the number its successor is to follow.
-    pub(super) waiting: Option<(Id, SeqNumber)>,
-}
-
-impl Endpoint {
-    /// `tuple` if it is free; if its local port is zero, with a port that is, and that fits.
-    pub(super) fn free_tuple(
-        &mut self,
-        tuple: FourTuple,
-        options: &Config,
-        fits: Option<&dyn Fn(u16) -> bool>,
-        now: Instant,
-    ) -> Result<Free, ConnectError> {
-        if tuple.local.port != 0 {
-            return self.if_free(tuple, options, now).ok_or(ConnectError::InUse);
-        }
-        let (local, remote, gone) = (tuple.local.addr, tuple.remote, self.ports.gone);
-        let in_vain =
-            |was: Exhausted| was == Exhausted { local, remote, gone, until: was.until } && now < was.until;
-        if self.ports.exhausted.is_some_and(in_vain) {
-            return Err(ConnectError::NoPort);
-        }
-        self.choose_port(tuple, options, fits, now).ok_or_else(|| {
-            self.ports.exhausted = Some(Exhausted { local, remote, gone, until: now + EXHAUSTED });
-            ConnectError::NoPort
-        })
-    }
-
-    /// RFC 6056, 3.3.3, algorithm 3: ports follow each other, from an offset that only we can know and that
-    /// differs from peer to peer.
-    ///
-    /// While a share of `u` of the ports to a peer is in use, this looks at about 1/(1-u) of them.
-    fn choose_port(
-        &mut self,
-        tuple: FourTuple,
-        options: &Config,
-        fits: Option<&dyn Fn(u16) -> bool>,
-        now: Instant,
-    ) -> Option<Free> {
-        self.try_ports(&tuple, |endpoint, port| {
-            if fits.is_some_and(|fits| !fits(port)) {
-                return None;
-            }
-            let local = IpEndpoint::new(tuple.local.addr, port);
-            let listens = endpoint.listener_for(&local).is_some();
-            if listens { None } else { endpoint.if_free(FourTuple::new(local, tuple.remote), options, now) }
-        })
-    }
-
-    /// Where a listener shall be whose port does not matter.
-    pub(super) fn free_listener_port(&mut self, address: Option<IpAddress>) -> Option<ListenAt> {
-        let anywhere = IpEndpoint::new(address.unwrap_or(IpAddress::v4(0, 0, 0, 0)), 0);
-        self.try_ports(&FourTuple::new(anywhere, anywhere), |endpoint, port| {
-            let at = ListenAt { address, port };
-            let taken = endpoint.listeners.contains(&at)
-                || endpoint.listeners.contains(&ListenAt { address: None, port });
-            (!taken).then_some(at)
-        })
-    }
-
-    /// The first of the ports to choose from that will do, in the order that `tuple` has.
-    fn try_ports<T>(&mut self, tuple: &FourTuple, will_do: impl Fn(&Self, u16) -> Option<T>) -> Option<T> {
-        let (first, last) = (*self.config.ports.start(), *self.config.ports.end());
-        let count = u32::from(last.checked_sub(first)?) + 1;
-        let offset = self.secret.tuple_hash(Purpose::EphemeralPort, tuple, 0) as u32 % count;
-        for _ in 0..count {
-            let place = (self.ports.next % count + offset) % count;
-            // Within the range, so that the ports in a row are all of them wherever it begins.
-            self.ports.next = (self.ports.next + 1) % count;
-            let port = first.saturating_add(place as u16);
-            if port != 0
-                && let Some(free) = will_do(self, port)
-            {
-                return Some(free);
-            }
-        }
-        None
-    }
-
-    fn if_free(&self, tuple: FourTuple, options: &Config, now: Instant) -> Option<Free> {
-        let hash = self.connections.hash(&tuple);
-        if self.connections.find_hashed(hash, &tuple).is_some() {
-            return None;
-        }
-        let Some(id) = self.time_wait.find_hashed(hash, &tuple) else {
-            return Some(Free { tuple, hash, waiting: None });
-        };
-        let previous = self.time_wait.may_open(id, now).filter(|_| options.timestamps)?;
-        Some(Free { tuple, hash, waiting: Some((id, previous)) })
-    }
+pub(super) struct Exhausted {
+    pub(super) local: IpAddress,
+    pub(super) remote: IpEndpoint,
+    pub(super) gone: u64,
+    pub(super) until: Instant,
 }

@@ -3,7 +3,8 @@
 use super::super::connection::Info;
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
-use super::{Endpoint, ListenAt};
+use super::listeners::ListenAt;
+use super::state::Endpoint;
 
 /// A listener's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct ListenerInfo {
     pub backlog: usize,
 }
 
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Every connection with its figures, in no particular order; those that only [wait](Self::waiting)
     /// aside. For reports: this looks at all of them.
     pub fn connections(&self) -> impl Iterator<Item = (Id, &FourTuple, Info)> {

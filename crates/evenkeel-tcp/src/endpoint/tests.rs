@@ -1,29 +1,72 @@
 //! Two endpoints and a network between them, in virtual time.
 
+mod egress;
 mod fate;
 mod flood;
 mod options;
 mod over;
 mod reuse;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use super::super::fast_open::FastOpenServer;
 use super::super::listener::ListenerConfig;
 use super::super::{Counter, Flags, Header, Options, Secret, Segment, State, TcpDrop, Timestamps};
+use super::memory::Memory;
+use super::state::Entry;
 use super::*;
-use crate::connection::{Error, Unavailable};
+use crate::connection::{Config, Error, Unavailable};
 use crate::random::Random;
 use crate::segment::Ecn;
+use crate::seq::SeqNumber;
+use crate::table::Id;
 use crate::time::{Duration, Instant};
+use crate::tuple::FourTuple;
+use crate::wire::{IpAddress, IpEndpoint};
 
 const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
 const HTTP: ListenAt = ListenAt { address: None, port: 80 };
 const MSS: u16 = 1_460;
 /// How a packet from the client comes.
-const FROM_CLIENT: Packet =
-    Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS, lane: Lane::new(0) };
+const FROM_CLIENT: Packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
+/// All segments leave by one interface.
+const ONE_WAY: Ways = Ways { generation: 0, by_port: BTreeMap::new() };
+
+type Endpoint = super::Endpoint<Egress>;
+
+/// By which interface the connections of each port of the client's leave, at either end: number 0 unless
+/// something else is said.
+#[derive(Debug)]
+struct Ways {
+    generation: u32,
+    by_port: BTreeMap<u16, Egress>,
+}
+
+impl Ways {
+    fn set(&mut self, port: u16, egress: u8) {
+        self.by_port.insert(port, Egress::new(egress));
+        self.generation = self.generation.wrapping_add(1);
+    }
+}
+
+impl Routes for Ways {
+    type Route = Egress;
+
+    fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    fn lookup(&self, tuple: &FourTuple) -> Egress {
+        let ports = [tuple.local.port, tuple.remote.port];
+        ports.iter().find_map(|port| self.by_port.get(port)).copied().unwrap_or_default()
+    }
+
+    fn egress(&self, route: &Egress) -> Option<Egress> {
+        Some(*route)
+    }
+}
 
 /// What happens to packets, in percent.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,6 +81,7 @@ struct Faults {
 struct World {
     now: Instant,
     ends: [Endpoint; 2],
+    routes: Ways,
     /// By arrival, then in the order of sending: for which end, and the packet.
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     sent: u64,
@@ -51,6 +95,7 @@ impl World {
         Self {
             now: Instant::from_millis(1_000),
             ends: [end(1), end(2)],
+            routes: ONE_WAY,
             wire: BTreeMap::new(),
             sent: 0,
             faults,
@@ -76,7 +121,7 @@ impl World {
     fn send(&mut self) {
         for from in 0..2 {
             let mut bytes = [0; 2_000];
-            while let Some(transmit) = self.ends[from].poll_transmit(self.now, &mut bytes) {
+            while let Some(transmit) = self.ends[from].poll_transmit(self.now, &self.routes, &mut bytes) {
                 if ![CLIENT, SERVER].contains(&transmit.tuple.remote.addr) {
                     continue;
                 }
@@ -163,7 +208,7 @@ fn what_a_connection_sends_bears_the_codepoint_that_its_user_chose() {
     world.ends[0].set_dscp(id, 46).unwrap();
     let mut bytes = [0; 2_000];
     let codepoints: Vec<(u16, u8)> =
-        core::iter::from_fn(|| world.ends[0].poll_transmit(world.now, &mut bytes))
+        core::iter::from_fn(|| world.ends[0].poll_transmit(world.now, &world.routes, &mut bytes))
             .map(|transmit| (transmit.tuple.local.port, transmit.dscp))
             .collect();
     assert_eq!(codepoints, [(1, 46), (2, 0)]);
@@ -412,7 +457,7 @@ fn deadlines_of_listeners_come_when_they_are_due() {
         let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
         let now = start + Duration::from_millis(port.into());
         end.input(&bytes[..len], &FROM_CLIENT, now);
-        assert!(end.poll_transmit(now, &mut bytes).is_some());
+        assert!(end.poll_transmit(now, &ONE_WAY, &mut bytes).is_some());
     }
     for port in (0..200).step_by(2) {
         end.unlisten(&ListenAt { address: Some(SERVER), port: 1_000 + port });
@@ -420,7 +465,7 @@ fn deadlines_of_listeners_come_when_they_are_due() {
     let mut left = Vec::new();
     while let Some(now) = end.next_deadline().filter(|at| *at < start + Duration::from_secs(2)) {
         end.advance(now);
-        while let Some(transmit) = end.poll_transmit(now, &mut bytes) {
+        while let Some(transmit) = end.poll_transmit(now, &ONE_WAY, &mut bytes) {
             left.push((now, transmit.tuple.local.port));
         }
     }
@@ -438,7 +483,7 @@ fn a_syn_flood_does_not_keep_anybody_out() {
         let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
         world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now);
         // What is answered goes nowhere.
-        while world.ends[1].poll_transmit(world.now, &mut bytes).is_some() {}
+        while world.ends[1].poll_transmit(world.now, &world.routes, &mut bytes).is_some() {}
     }
     assert!(world.ends[1].counters().get(Counter::SyncookiesSent) > 1_900);
     assert_eq!(exchange(&mut world, 40_000, 20_000), Ok(()));
@@ -619,10 +664,10 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
         (&b"GET /"[..], State::SynReceived)
     );
     assert_eq!(world.ends[1].write(id, b"200"), Ok(3));
-    let syn_ack = world.ends[1].poll_transmit(world.now, &mut bytes).unwrap();
+    let syn_ack = world.ends[1].poll_transmit(world.now, &world.routes, &mut bytes).unwrap();
     let read = Segment::parse(&bytes[..syn_ack.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
     assert_eq!((read.header.flags, read.header.ack), (Flags::SYN | Flags::ACK, syn.seq + 6));
-    let answer = world.ends[1].poll_transmit(world.now, &mut bytes).unwrap();
+    let answer = world.ends[1].poll_transmit(world.now, &world.routes, &mut bytes).unwrap();
     let read = Segment::parse(&bytes[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
     assert_eq!(read.payload[0], b"200");
 }
@@ -630,7 +675,7 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
 /// The sequence number of the next segment that leaves.
 fn next_seq(end: &mut Endpoint, now: Instant) -> SeqNumber {
     let mut bytes = [0; 2_000];
-    let transmit = end.poll_transmit(now, &mut bytes).unwrap();
+    let transmit = end.poll_transmit(now, &ONE_WAY, &mut bytes).unwrap();
     let quote = Quote::parse(&bytes[..8], transmit.tuple.local.addr, transmit.tuple.remote.addr).unwrap();
     assert_eq!(quote.tuple, transmit.tuple);
     quote.seq
@@ -758,7 +803,7 @@ fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
     for id in &ids {
         world.ends[0].write(*id, &data).unwrap();
         let mut last = 0;
-        while let Some(transmit) = world.ends[0].poll_transmit(world.now, &mut bytes) {
+        while let Some(transmit) = world.ends[0].poll_transmit(world.now, &world.routes, &mut bytes) {
             last = transmit.len;
         }
         world.ends[1].input(&bytes[..last], &FROM_CLIENT, world.now);
@@ -810,7 +855,7 @@ fn what_leaves_is_counted_when_it_leaves() {
     let mut bytes = [0; 2_000];
     for _ in 0..3_000 {
         for (from, left) in left.iter_mut().enumerate() {
-            while let Some(transmit) = world.ends[from].poll_transmit(world.now, &mut bytes) {
+            while let Some(transmit) = world.ends[from].poll_transmit(world.now, &world.routes, &mut bytes) {
                 left[0] += 1;
                 left[1] += u64::from(bytes[13] & 4 != 0);
                 if !world.chance(15) {
@@ -950,7 +995,7 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
     let mut open = |world: &mut World| {
         let (id, taken) = world.ends[0].connect_with(some_port(), MSS, &[7; 3_000], world.now).unwrap();
         assert_eq!(taken, 3_000);
-        let len = world.ends[0].poll_transmit(world.now, &mut bytes).unwrap().len;
+        let len = world.ends[0].poll_transmit(world.now, &world.routes, &mut bytes).unwrap().len;
         // The server's path has room for 600 bytes only.
         let packet = Packet { mss: 600, ..FROM_CLIENT };
         world.ends[1].input(&bytes[..len], &packet, world.now);
@@ -989,10 +1034,10 @@ fn early_connections_that_fail_give_their_place_back() {
             // Nobody ever answers.
             _ => {}
         }
-        while end.poll_transmit(now, &mut bytes).is_some() {}
+        while end.poll_transmit(now, &ONE_WAY, &mut bytes).is_some() {}
         while let Some(next) = end.next_deadline().filter(|next| *next < now + Duration::from_secs(400)) {
             end.advance(next);
-            while end.poll_transmit(next, &mut bytes).is_some() {}
+            while end.poll_transmit(next, &ONE_WAY, &mut bytes).is_some() {}
         }
         now += Duration::from_secs(400);
     }
@@ -1002,7 +1047,7 @@ fn early_connections_that_fail_give_their_place_back() {
 
 #[test]
 fn an_idle_connection_is_small() {
-    let bytes = crate::table::slot_bytes::<Entry>();
+    let bytes = crate::table::slot_bytes::<Entry<Egress>>();
     println!("{bytes} bytes in the table, {} of them loss recovery", size_of::<crate::recovery::Recovery>());
     assert!(bytes <= 1_024, "{bytes}");
 }
@@ -1065,103 +1110,6 @@ fn room_that_others_took_is_told_of_when_it_is_back() {
     assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(client, writable)));
 }
 
-/// Which connections the segments are of that the client may send now.
-fn leaving(world: &mut World, most: usize) -> Vec<u16> {
-    let mut bytes = [0; 2_000];
-    let next = || world.ends[0].poll_transmit(world.now, &mut bytes);
-    core::iter::from_fn(next).take(most).map(|transmit| transmit.tuple.local.port).collect()
-}
-
-/// Four connections with four full segments each to send: the first two in lane 0, the others in lane 1.
-fn in_two_lanes() -> (World, [Id; 4]) {
-    const PAYLOAD: usize = 1_448;
-    let listener = ListenerConfig::default();
-    let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
-    let ids = [1, 2, 3, 4].map(|port| world.connect(port));
-    world.pass(Duration::from_secs(1));
-    for (id, lane) in ids.into_iter().zip([0, 0, 1, 1]) {
-        world.ends[0].set_lane(id, Lane::new(lane));
-        assert_eq!(world.ends[0].write(id, &[0; 4 * PAYLOAD]), Ok(4 * PAYLOAD));
-    }
-    (world, ids)
-}
-
-#[test]
-fn a_full_lane_holds_up_its_own_connections_only_and_they_miss_no_turn() {
-    let [none, first] = [Lanes::NONE, Lanes::one(Lane::new(0))];
-    let (mut world, _) = in_two_lanes();
-    assert_eq!(leaving(&mut world, 3), [1, 2, 3]);
-    world.ends[0].set_full(first);
-    assert_eq!(leaving(&mut world, 100), [4, 3, 4, 3, 4, 3, 4]);
-    assert!(!world.ends[0].may_transmit(first) && world.ends[0].may_transmit(none));
-    world.ends[0].set_full(none);
-    assert_eq!(leaving(&mut world, 1), [1]);
-    world.ends[0].set_full(first);
-    assert_eq!(leaving(&mut world, 100), []);
-    world.ends[0].set_full(none);
-    assert_eq!(leaving(&mut world, 100), [2, 1, 2, 1, 2]);
-    assert!(!world.ends[0].may_transmit(none));
-}
-
-#[test]
-fn who_was_held_up_takes_turns_with_the_others_again() {
-    let (mut world, _) = in_two_lanes();
-    let both = Lanes::one(Lane::new(0)).union(Lanes::one(Lane::new(1)));
-    world.ends[0].set_full(both);
-    assert_eq!(leaving(&mut world, 100), []);
-    world.ends[0].set_full(Lanes::NONE);
-    assert_eq!(leaving(&mut world, 100), [1, 2, 3, 4].repeat(4));
-}
-
-#[test]
-fn a_connection_whose_lane_has_changed_goes_with_the_new_one() {
-    let (mut world, [one, ..]) = in_two_lanes();
-    assert_eq!(leaving(&mut world, 4), [1, 2, 3, 4]);
-    world.ends[0].set_lane(one, Lane::new(1));
-    world.ends[0].set_full(Lanes::one(Lane::new(0)));
-    assert_eq!(leaving(&mut world, 100), [1, 3, 4].repeat(3));
-    world.ends[0].set_full(Lanes::one(Lane::new(1)));
-    assert_eq!(leaving(&mut world, 100), [2; 3]);
-}
-
-#[test]
-fn what_ends_while_it_is_held_up_leaves_nothing_behind() {
-    let (mut world, ids) = in_two_lanes();
-    world.ends[0].set_full(Lanes::one(Lane::new(1)));
-    assert_eq!(leaving(&mut world, 100), [1, 2].repeat(4));
-    world.ends[0].abort(ids[2]).unwrap();
-    ids.iter().for_each(|&id| world.ends[0].close(id, world.now));
-    world.ends[0].set_full(Lanes::NONE);
-    while world.step() {
-        while let Some(id) = world.ends[1].accept(&HTTP) {
-            world.ends[1].abort(id).unwrap();
-        }
-    }
-    world.assert_empty();
-}
-
-#[test]
-fn an_accepted_connection_is_in_the_lane_of_the_packet_that_opened_it_and_what_is_nobodys_in_none() {
-    let listener = ListenerConfig::default();
-    let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
-    let (lane, now, mut bytes) = (Lane::new(3), world.now, [0; 2_000]);
-    let packet = |source, destination| Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS, lane };
-    world.connect(1);
-    world.ends[1].set_full(Lanes::one(lane));
-    let syn = world.ends[0].poll_transmit(now, &mut bytes).unwrap();
-    world.ends[1].input(&bytes[..syn.len], &packet(CLIENT, SERVER), now);
-    let syn_ack = world.ends[1].poll_transmit(now, &mut bytes).unwrap();
-    assert_eq!((syn.lane, syn_ack.lane), (Some(Lane::new(0)), None));
-    world.ends[0].input(&bytes[..syn_ack.len], &packet(SERVER, CLIENT), now);
-    let ack = world.ends[0].poll_transmit(now, &mut bytes).unwrap();
-    world.ends[1].input(&bytes[..ack.len], &packet(CLIENT, SERVER), now);
-    let id = world.ends[1].accept(&HTTP).unwrap();
-    world.ends[1].write(id, b"!").unwrap();
-    assert_eq!(world.ends[1].poll_transmit(now, &mut bytes), None);
-    world.ends[1].set_full(Lanes::NONE);
-    assert_eq!(world.ends[1].poll_transmit(now, &mut bytes).unwrap().lane, Some(lane));
-}
-
 /// Whoever put the packet in wants to know whether it was worth it.
 #[test]
 fn what_became_of_a_segment_is_told() {
@@ -1177,7 +1125,7 @@ fn what_became_of_a_segment_is_told() {
     world.pass(Duration::from_millis(100));
     world.ends[0].write(id, &[1; 1_000]).unwrap();
     let mut bytes = [0; 2_000];
-    let len = world.ends[0].poll_transmit(world.now, &mut bytes).unwrap().len;
+    let len = world.ends[0].poll_transmit(world.now, &world.routes, &mut bytes).unwrap().len;
     let first = Segment::parse(&bytes[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap();
     let more = Header { seq: first.header.seq + first.payload_len() as u32, ..first.header };
     let old =

@@ -1,158 +1,24 @@
-//! The user's calls (RFC 9293, 3.10.1 to 3.10.6), and what the user is notified of.
+//! The user's calls (RFC 9293, 3.10.1 to 3.10.6).
 
-use core::fmt;
 use std::sync::Arc;
 
 use super::super::connection::{Config, Connection, Error, StreamOption, Unavailable};
 use super::super::counters::Counter;
 use super::super::fast_open::{FastOpenOffer, FastOpenServer};
-use super::super::fault::Fault;
 use super::super::listener::{Listener, ListenerConfig};
 use super::super::state::State;
 use super::super::table::{Id, Refused};
 use super::super::tuple::FourTuple;
-use super::ports::Free;
-use super::{Endpoint, Entry, Holder, Lane, ListenAt};
+use super::config::Opening;
+use super::egress::RouteHandle;
+use super::ephemeral::Free;
+use super::error::{ConnectError, InUse, NotConnected};
+use super::event::{Event, Readiness};
+use super::listeners::ListenAt;
+use super::state::{Endpoint, Entry, Holder};
 use crate::time::Instant;
 
-/// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was
-/// when last seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// A connection waits to be [accepted](Endpoint::accept). Accept until there is none.
-    Acceptable(ListenAt),
-    /// A connection of the user's is ready for that. Read, or write, until it is [`Unavailable::WouldBlock`].
-    Connection(Id, Readiness),
-}
-
-/// What a connection is ready for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Readiness {
-    /// The handshake is over.
-    pub connected: bool,
-    /// There is something to read, if only the end.
-    pub readable: bool,
-    /// There is room to write.
-    pub writable: bool,
-    /// Nothing more will come or go.
-    pub over: bool,
-}
-
-impl Readiness {
-    pub(super) fn of(connection: &Connection) -> Self {
-        Self {
-            connected: connection.state().is_synchronized(),
-            readable: connection.is_readable(),
-            writable: connection.state().is_synchronized() && connection.writable() > 0,
-            over: connection.state() == State::Closed,
-        }
-    }
-
-    pub(super) const fn has_more_than(self, other: Self) -> bool {
-        self.connected && !other.connected
-            || self.readable && !other.readable
-            || self.writable && !other.writable
-            || self.over && !other.over
-    }
-}
-
-/// How a connection is opened.
-#[derive(Clone, Copy)]
-pub struct Opening<'a> {
-    /// How many bytes a segment may have after the 20 bytes of its header: what fits the path.
-    pub mss: u16,
-    /// Options of its own, in place of those that all connections have.
-    pub options: Option<&'a Arc<Config>>,
-    /// What it has to say from the beginning, even if that is nothing: see [`Endpoint::connect_with`].
-    pub data: Option<&'a [u8]>,
-    /// Which ports will do where one is chosen: for hosts of which not everything that is sent to them comes
-    /// to this endpoint.
-    pub port_fits: Option<&'a dyn Fn(u16) -> bool>,
-}
-
-impl Opening<'_> {
-    /// As all others are.
-    #[must_use]
-    pub const fn new(mss: u16) -> Self {
-        Self { mss, options: None, data: None, port_fits: None }
-    }
-}
-
-impl fmt::Debug for Opening<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut opening = f.debug_struct("Opening");
-        opening.field("mss", &self.mss).field("options", &self.options).field("data", &self.data);
-        opening.finish_non_exhaustive()
-    }
-}
-
-/// Somebody listens there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InUse;
-
-impl fmt::Display for InUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("address in use")
-    }
-}
-
-impl core::error::Error for InUse {}
-
-/// The connection is over, or there is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotConnected;
-
-impl fmt::Display for NotConnected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not connected")
-    }
-}
-
-impl core::error::Error for NotConnected {}
-
-impl NotConnected {
-    /// Whose fault it is: the caller's, who was told of the end.
-    #[must_use]
-    pub const fn fault(&self) -> Fault {
-        Fault::Misuse
-    }
-}
-
-/// Why no connection was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectError {
-    /// There is a connection between these sockets, or was until lately: take another port.
-    InUse,
-    /// All ports that may be chosen from are in use between this address of ours and that port of the peer's.
-    NoPort,
-    /// There are too many connections.
-    Full,
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InUse => "address in use",
-            Self::NoPort => "no port is free",
-            Self::Full => "too many connections",
-        })
-    }
-}
-
-impl core::error::Error for ConnectError {}
-
-impl ConnectError {
-    /// Whose fault it is.
-    #[must_use]
-    pub const fn fault(&self) -> Fault {
-        match self {
-            Self::InUse => Fault::Misuse,
-            Self::NoPort | Self::Full => Fault::Limit,
-        }
-    }
-}
-
-impl Endpoint {
+impl<R: Copy> Endpoint<R> {
     /// Listens, and says where: if the port is zero, one is chosen. Window and options are those of
     /// connections, whatever `config` says of them; `fast_open` takes data in SYNs.
     ///
@@ -216,7 +82,7 @@ impl Endpoint {
         loop {
             let listener = self.listeners.get_mut(at)?;
             let id = listener.accept()?;
-            let waits = |entry: &&mut Entry| entry.holder == Holder::Listener;
+            let waits = |entry: &&mut Entry<R>| entry.holder == Holder::Listener;
             let Some(entry) = self.connections.get_mut(id).filter(waits) else {
                 // The peer has reset it meanwhile.
                 listener.on_withdrawn_accepted();
@@ -233,7 +99,7 @@ impl Endpoint {
     /// ([`Endpoint::tuple`] says which).
     ///
     /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see
-    /// [`TimeWait::may_open`](super::TimeWait::may_open).
+    /// [`TimeWait::may_open`](crate::TimeWait::may_open).
     ///
     /// # Errors
     /// Nothing was opened.
@@ -277,7 +143,7 @@ impl Endpoint {
         let entry = Entry {
             connection,
             holder: Holder::User,
-            lane: Lane::default(),
+            route: RouteHandle::NONE,
             queued: false,
             in_events: false,
             notified: Readiness::default(),
@@ -362,7 +228,7 @@ impl Endpoint {
     }
 
     fn change(&mut self, id: Id, change: impl FnOnce(&mut Connection)) -> Result<(), NotConnected> {
-        let there = |entry: &&mut Entry| entry.connection.state() != State::Closed;
+        let there = |entry: &&mut Entry<R>| entry.connection.state() != State::Closed;
         let entry = self.entry(id).filter(there).ok_or(NotConnected)?;
         change(&mut entry.connection);
         self.touch(id);
@@ -416,7 +282,7 @@ impl Endpoint {
         }
     }
 
-    fn call<R>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+    fn call<T>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> T) -> Option<T> {
         let result = call(&mut self.entry(id)?.connection);
         self.touch(id);
         Some(result)

@@ -1,7 +1,9 @@
 //! LISTEN: a SYN begins a connection, or gets a cookie; an ACK may bring one back (RFC 9293, 3.10.7.2).
 
-use super::syn_received::ANSWER_INTERVAL;
-use super::{Arrival, HalfOpen, Handshake, Listener, Reaction, WINDOW_SCALE_MAX, millis, reset};
+use super::{
+    ANSWER_INTERVAL, Arrival, HalfOpen, Handshake, Listener, Reaction, WINDOW_SCALE_MAX, millis, overflow,
+    reset,
+};
 use crate::cookie::{CookieOptions, SynCookies};
 use crate::counters::{Counter, Counters};
 use crate::fast_open::Presented;
@@ -223,11 +225,4 @@ impl Listener {
         let flags = arrival.segment.header.flags;
         arrival.now < self.cookies_until && flags.contains(Flags::ACK) && !flags.contains(Flags::SYN)
     }
-}
-
-/// There is no room for another connection. The peer will try again.
-pub(super) fn overflow(counters: &mut Counters) -> Reaction {
-    counters.count(Counter::ListenOverflows);
-    counters.count(Counter::ListenDrops);
-    Reaction::Drop
 }

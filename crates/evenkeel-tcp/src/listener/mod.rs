@@ -20,6 +20,10 @@ use super::table::{Id, Table, TupleHash};
 use super::tuple::FourTuple;
 use crate::time::{Duration, Instant};
 
+/// Acknowledgments that are not called for go to a half-open connection at most so often (RFC 5961, 7), and
+/// SYN-ACKs for SYNs that come again.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
+
 /// RFC 7323, 2.3: a greater shift is used as this one.
 const WINDOW_SCALE_MAX: u8 = 14;
 /// The wait doubles with each SYN-ACK; after this many it would be minutes.
@@ -459,6 +463,13 @@ impl Listener {
 /// `<SEQ=SEG.ACK><CTL=RST>`, for a segment that acknowledges what was never sent (RFC 9293, 3.10.7.2).
 fn reset(tuple: &FourTuple, header: &Header) -> Reaction {
     Reaction::Send(Header { seq: header.ack, flags: Flags::RST, ..tuple.header() })
+}
+
+/// There is no room for another connection. The peer will try again.
+fn overflow(counters: &mut Counters) -> Reaction {
+    counters.count(Counter::ListenOverflows);
+    counters.count(Counter::ListenDrops);
+    Reaction::Drop
 }
 
 const fn millis(now: Instant) -> u32 {

@@ -1,19 +1,14 @@
 //! SYN-RECEIVED: what half-open connections do about segments, before there is a connection (RFC 9293,
 //! 3.10.7.4).
 
-use super::listen::overflow;
-use super::{Arrival, HalfOpen, Handshake, Listener, Reaction, millis, reset};
+use super::{ANSWER_INTERVAL, Arrival, HalfOpen, Handshake, Listener, Reaction, millis, overflow, reset};
 use crate::counters::{Counter, Counters};
 use crate::options::Timestamps;
 use crate::segment::{Flags, Header, Segment};
 use crate::seq::SeqNumber;
 use crate::table::Id;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::tuple::FourTuple;
-
-/// Acknowledgments that are not called for go to a half-open connection at most so often (RFC 5961, 7), and
-/// SYN-ACKs for SYNs that come again.
-pub(super) const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Listener {
     /// Checks are in the order of RFC 9293; "first" and so on are its words.

@@ -24,6 +24,7 @@
 mod ack;
 mod config;
 mod episode;
+mod expired;
 mod prr;
 mod rack;
 mod rtt;
@@ -34,7 +35,7 @@ mod tests;
 mod timers;
 
 pub use config::{RecoveryConfig, RtoConfig};
-pub use timers::Expired;
+pub use expired::Expired;
 
 use episode::{Episode, Frto, Kind, Undo};
 use rack::Rack;

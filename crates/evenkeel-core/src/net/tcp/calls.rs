@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::super::state::Net;
-use super::state::Holder;
+use super::state::{Endpoint, Holder};
 use crate::demux::Binding;
 use crate::id::{ProcessId, SocketId};
 use crate::socket::{ConnectError, ConnectOptions, Descriptor, ListenError, Listener, Stream, StreamError};
 use crate::tcp::connection::{Info, StreamOption, Unavailable};
-use crate::tcp::endpoint::{ListenAt, NotConnected, Opening};
+use crate::tcp::endpoint::{ListenAt, NotConnected, Opening, Routes};
 use crate::tcp::state::State;
 use crate::tcp::table::Id;
-use crate::tcp::{self, Connection, Counters, Endpoint, FourTuple, ListenerConfig};
+use crate::tcp::{self, Connection, Counters, FourTuple, ListenerConfig};
 use crate::time::Instant;
 use crate::wire::IpEndpoint;
 use crate::work::Work;
@@ -91,7 +91,7 @@ impl Net {
         if options.address.is_some_and(|address| !self.stack.is_local(&address)) {
             return Err(ConnectError::NotLocal);
         }
-        let (address, mss, interface) =
+        let (address, mss, route) =
             self.stack.open_to(options.address, &to.addr, now).map_err(|error| match error {
                 _ if self.stack.is_broadcast(&to.addr) => ConnectError::NotUnicast,
                 error => error.into(),
@@ -99,12 +99,15 @@ impl Net {
         // Without them no segment of the peer's would ever find room.
         self.reserve_segments().map_err(|_| ConnectError::Full)?;
         let local = |port| IpEndpoint::new(address, port);
-        let port_fits = |port| self.links.receives(interface, &FourTuple::new(local(port), to));
+        let port_fits = |port| {
+            let flow = FourTuple::new(local(port), to);
+            route.interface().is_none_or(|interface| self.links.receives(interface, &flow))
+        };
         let opening =
             Opening { mss, options: options.stream, data: options.data, port_fits: Some(&port_fits) };
         let tuple = FourTuple::new(local(options.port), to);
         let (id, taken) = self.tcp.endpoint.connect_as(tuple, &opening, now)?;
-        self.tcp.endpoint.set_lane(id, interface.lane());
+        self.tcp.endpoint.set_route(id, route, self.stack.generation());
         self.tcp.pending = true;
         Ok((self.open_stream(id, owner), taken))
     }

@@ -24,7 +24,7 @@ use crate::poll::{Gate, Sources};
 use crate::socket::{Descriptor, ListenError};
 use crate::stack::Received;
 use crate::tcp::FourTuple;
-use crate::tcp::endpoint::{ListenAt, Match};
+use crate::tcp::endpoint::{ListenAt, Match, Routes};
 use crate::tcp::table::Id;
 use crate::time::Instant;
 
@@ -126,7 +126,9 @@ impl Net {
         {
             return;
         }
-        if self.tcp.endpoint.lane(id).is_none_or(|lane| !self.links.demultiplexes(lane)) {
+        let route = self.tcp.endpoint.route(id, &self.stack);
+        let egress = route.and_then(|route| self.stack.egress(&route));
+        if egress.is_none_or(|egress| !self.links.demultiplexes(egress)) {
             return;
         }
         let Some(&tuple) = self.tcp.endpoint.tuple(id) else { return };

@@ -7,7 +7,7 @@ use crate::ready::Ready;
 use crate::socket::Descriptor;
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
 use crate::tcp::FourTuple;
-use crate::tcp::endpoint::{Event, Fate, Lane, Lanes, ListenAt, Packet, Quote, Readiness};
+use crate::tcp::endpoint::{EgressSet, Event, Fate, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
 use crate::time::Instant;
 use crate::work::Work;
@@ -26,7 +26,6 @@ impl Net {
             destination: packet.destination,
             ecn: packet.ecn,
             mss: self.stack.mss_by(packet.interface, &packet.source),
-            lane: packet.interface.lane(),
         };
         let bytes = packet.bytes();
         if opens(&bytes) {
@@ -71,7 +70,7 @@ impl Net {
     pub(crate) fn has_segments_to_send(&self) -> bool {
         self.tcp.pending && self.tcp.held == 0 && {
             let OutputRoom { full, pkts } = self.links.output_room();
-            pkts > 0 && self.tcp.endpoint.may_transmit(full)
+            pkts > 0 && self.tcp.endpoint.may_transmit(full, &self.stack)
         }
     }
 
@@ -133,7 +132,7 @@ impl Net {
             let Some(mut frame) = self.pool.take() else { return false };
             let room = frame.capacity();
             let sent = if frame.resize(room) {
-                self.tcp.endpoint.poll_transmit(now, frame.bytes_mut())
+                self.tcp.endpoint.poll_transmit(now, &self.stack, frame.bytes_mut())
             } else {
                 None
             };
@@ -145,23 +144,9 @@ impl Net {
             let _ = frame.resize(sent.len);
             self.work.add(Work::SegmentOutput);
             // A segment that cannot be sent is lost, as in the network: it is counted, and sent again.
-            let class = (sent.dscp, sent.ecn);
-            let left = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent.tuple, class, io));
-            if let (Ok(interface), Some(lane)) = (left, sent.lane)
-                && interface.lane() != lane
-            {
-                self.change_lane(&sent.tuple, interface.lane());
-            }
+            let _ = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent, io));
         }
-        !self.tcp.endpoint.may_transmit(Lanes::NONE)
-    }
-
-    /// Another route has been taken than before.
-    #[cold]
-    fn change_lane(&mut self, tuple: &FourTuple, lane: Lane) {
-        if let Some(id) = self.tcp.endpoint.find(tuple) {
-            self.tcp.endpoint.set_lane(id, lane);
-        }
+        !self.tcp.endpoint.may_transmit(EgressSet::NONE, &self.stack)
     }
 
     fn tell_listener(&mut self, at: &ListenAt) {

@@ -4,9 +4,13 @@ use std::collections::VecDeque;
 
 use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, SocketId};
+use crate::stack::FirstHop;
 use crate::tcp::table::Id;
-use crate::tcp::{Endpoint, Secret};
+use crate::tcp::{self, Secret};
 use crate::time::Instant;
+
+/// All connections of a host.
+pub(crate) type Endpoint = tcp::Endpoint<FirstHop>;
 
 /// TCP of a host.
 #[derive(Debug)]

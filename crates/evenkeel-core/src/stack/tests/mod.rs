@@ -8,6 +8,7 @@ mod groups;
 mod hostile;
 mod neighbor_update;
 mod neighbors;
+mod routes;
 mod tcp;
 mod udp;
 
@@ -131,7 +132,9 @@ impl Node {
 
     pub(in crate::stack) fn send(&mut self, to: IpAddress, payload: &[u8]) -> Result<(), SendError> {
         let source = Source { port: 1000, ..Source::default() };
-        self.with(|stack, io| stack.send_udp(source, Endpoint::new(to, 2000), payload, io))
+        self.with(|stack, io| {
+            stack.send_udp(source, Endpoint::new(to, 2000), payload, &mut RouteHandle::default(), io)
+        })
     }
 
     /// Nothing is lost or counted twice, and every buffer is where it should be.

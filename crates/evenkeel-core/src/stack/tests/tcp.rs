@@ -1,6 +1,7 @@
 //! Segments on their way out.
 
 use super::*;
+use crate::tcp::endpoint::Transmit;
 use crate::tcp::{Ecn, FourTuple};
 
 /// Bytes that a segment may have on a connection opened to `destination`.
@@ -15,7 +16,8 @@ fn a_segment_bears_the_codepoint_and_what_it_says_of_congestion() {
     for address in [v4, v6] {
         let tuple = FourTuple::new(Endpoint::new(address(2), 1000), Endpoint::new(address(1), 80));
         let frame = b.pool.take_copy(&[0; 20]).unwrap();
-        b.with(|stack, io| stack.send_segment(frame, &tuple, (46, Ecn::Capable), io)).unwrap();
+        let segment = Transmit { tuple, len: 20, dscp: 46, ecn: Ecn::Capable, route: None };
+        b.with(|stack, io| stack.send_segment(frame, &segment, io)).unwrap();
         let sent = b.sent();
         let ip = &sent[0][14..];
         let class = if ip[0] >> 4 == 4 { ip[1] } else { ip[0] << 4 | ip[1] >> 4 };

@@ -354,7 +354,9 @@ fn sending_names_what_is_in_the_way() {
     assert_eq!(node.send(v6(1), b""), Err(SendError::Loopback));
     assert_eq!(node.send(IpAddress::v4(0, 0, 0, 0), b""), Err(SendError::NoRoute));
     let source = Source { address: Some(v4(9)), ..Source::default() };
-    let sent = node.with(|stack, io| stack.send_udp(source, Endpoint::new(v4(2), 1), b"", io));
+    let sent = node.with(|stack, io| {
+        stack.send_udp(source, Endpoint::new(v4(2), 1), b"", &mut RouteHandle::default(), io)
+    });
     assert_eq!(sent, Err(SendError::NoAddress));
     node.stack.add_route(IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0), v4(200), LAN).unwrap();
     assert_eq!(node.send(elsewhere, b""), Ok(()));

@@ -65,7 +65,7 @@ fn what_leaves_again_is_known_without_a_look_at_the_counters() {
     world.now += Duration::from_millis(600);
     assert_eq!(give(&mut world, 1), Fate::Control);
     let mut to = [0; 2_000];
-    while world.ends[1].poll_transmit(world.now, &mut to).is_some() {}
+    while world.ends[1].poll_transmit(world.now, &world.routes, &mut to).is_some() {}
     let counters = world.ends[1].counters();
     assert_eq!((counters.get(Counter::OutSegs), counters.get(Counter::RetransSegs)), (1, 1));
 }

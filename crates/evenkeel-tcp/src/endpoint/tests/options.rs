@@ -26,7 +26,7 @@ fn info(world: &World, end: usize, id: Id) -> crate::connection::Info {
 /// The next segment that leaves: its header, and how much payload it has.
 fn leaves(world: &mut World, end: usize) -> Option<(Header, usize)> {
     let mut bytes = [0; 2_000];
-    let left = world.ends[end].poll_transmit(world.now, &mut bytes)?;
+    let left = world.ends[end].poll_transmit(world.now, &world.routes, &mut bytes)?;
     let (local, remote) = (left.tuple.local.addr, left.tuple.remote.addr);
     let segment = Segment::parse(&bytes[..left.len], &local, &remote, Ecn::NotCapable).unwrap();
     Some((segment.header, segment.payload_len()))

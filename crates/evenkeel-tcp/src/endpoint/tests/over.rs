@@ -42,7 +42,7 @@ impl Opened {
         let mut bytes = [0; 2_000];
         let len = Segment::bare(header).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
         self.world.ends[1].input(&bytes[..len], &FROM_CLIENT, self.world.now);
-        let answer = self.world.ends[1].poll_transmit(self.world.now, &mut bytes)?;
+        let answer = self.world.ends[1].poll_transmit(self.world.now, &self.world.routes, &mut bytes)?;
         let segment = Segment::parse(&bytes[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
         Some(segment.header)
     }
@@ -257,7 +257,7 @@ fn what_was_reset_before_it_was_accepted_is_never_accepted() {
     world.ends[0].abort(first).unwrap();
     // Not a segment leaves the server in between: the connection has not been cleared away.
     let mut bytes = [0; 2_000];
-    let reset = world.ends[0].poll_transmit(world.now, &mut bytes).unwrap();
+    let reset = world.ends[0].poll_transmit(world.now, &world.routes, &mut bytes).unwrap();
     world.ends[1].input(&bytes[..reset.len], &FROM_CLIENT, world.now);
     let accepted = world.ends[1].accept(&HTTP).unwrap();
     assert_eq!(world.ends[1].tuple(accepted).unwrap().remote.port, PORT + 1);

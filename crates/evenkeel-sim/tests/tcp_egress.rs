@@ -12,6 +12,7 @@ use evenkeel_sim::bulk::{Copying, StreamSink, StreamSource};
 use evenkeel_sim::machine::Costs;
 use evenkeel_sim::net::Conditions;
 use evenkeel_sim::streams::{Outcome, StreamClient, StreamEcho};
+use evenkeel_sim::workload::Talker;
 use evenkeel_sim::world::{HostId, Port, World};
 
 const PORT: u16 = 9;
@@ -164,24 +165,54 @@ fn new_connections_do_not_wait_for_a_slow_interface() {
     }
 }
 
-/// A connection that leaves by the slow interface, among many, takes the fast one as soon as its route does.
+/// A stream to the receiver behind the fast interface, which takes a detour by the slow one, among many.
+/// Gives its route.
+fn with_detour(architecture: Architecture, slow: Load) -> (Star, Route) {
+    let mut star = Star::new(architecture, &[slow, Load { streams: 0, ..FAST }]);
+    let [fast, slow] = [cidr(1, 2), cidr(0, 3)].map(|cidr| cidr.address());
+    let to = IpCidr::new(fast, 32);
+    let detour = Route { to, via: Via::Gateway(InterfaceId(0), slow), metric: 0 };
+    star.world.host_mut(star.sender).set_route(detour.clone()).unwrap();
+    star.add_stream(1, PORT);
+    (star, detour)
+}
+
+/// A connection that leaves by the slow interface takes the fast one as soon as its route does.
 #[test]
 fn a_connection_goes_with_its_route() {
     for architecture in Architecture::ALL {
-        let mut star = Star::new(architecture, &[SLOW, Load { streams: 0, ..FAST }]);
-        let sender = star.sender;
-        // The receiver behind the fast one is behind the slow one, too.
-        let [fast, slow] = [cidr(1, 2), cidr(0, 3)].map(|cidr| cidr.address());
-        let to = IpCidr::new(fast, 32);
-        let detour = Route { to, via: Via::Gateway(InterfaceId(0), slow), metric: 0 };
-        star.world.host_mut(sender).set_route(detour.clone()).unwrap();
-        star.add_stream(1, PORT);
+        let (mut star, detour) = with_detour(architecture, SLOW);
         let by_the_slow_one = star.measure()[1][0];
         assert!(by_the_slow_one < SLOW.rate_bps / 4, "{architecture}: {by_the_slow_one} bit/s");
-        assert!(star.world.host_mut(sender).remove_route(&detour));
+        assert!(star.world.host_mut(star.sender).remove_route(&detour));
         let before = star.received()[1][0];
         star.world.run_until(star.world.now() + WINDOW);
         let bps = (star.received()[1][0] - before) * 8 * 1_000 / WINDOW.as_millis() as u64;
         assert!(bps > SLOW.rate_bps * 3, "{architecture}: {bps} bit/s");
+    }
+}
+
+/// The same when the slow interface takes a frame in a second or so, and datagrams for others keep its queue
+/// full: it never has room.
+#[test]
+fn a_connection_is_not_stuck_behind_an_interface_that_its_route_has_left() {
+    const STUCK: Load = Load { rate_bps: 10_000, streams: 0 };
+    for architecture in Architecture::ALL {
+        let (mut star, detour) = with_detour(architecture, STUCK);
+        star.world.run_until(Instant::from_millis(5_000));
+        let to = Endpoint::new(cidr(0, 2).address(), PORT);
+        let (gap, rng) = (Duration::from_millis(5), star.world.fork_rng());
+        let (talker, _) = Talker::new(1, vec![to], gap, Instant::NEVER, rng);
+        star.world.host_mut(star.sender).spawn("talker", 0, Box::new(talker));
+        star.world.run_until(Instant::from_millis(20_000));
+        let queued = |star: &Star| star.world.host(star.sender).traffic(InterfaceId(0)).unwrap().queued;
+        assert!(queued(&star) >= 192, "{architecture}: {} wait", queued(&star));
+        let before = star.received()[1][0];
+        assert!(star.world.host_mut(star.sender).remove_route(&detour));
+        // Time for what is lost in that queue to be sent again.
+        star.world.run_until(star.world.now() + Duration::from_secs(10));
+        assert!(queued(&star) >= 192, "{architecture}: {} wait", queued(&star));
+        let bytes = star.received()[1][0] - before;
+        assert!(bytes > 100_000, "{architecture}: {bytes} bytes");
     }
 }

@@ -1,0 +1,48 @@
+//! What the user is notified of.
+
+use super::super::connection::Connection;
+use super::super::state::State;
+use super::super::table::Id;
+use super::listeners::ListenAt;
+
+/// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was
+/// when last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A connection waits to be [accepted](super::Endpoint::accept). Accept until there is none.
+    Acceptable(ListenAt),
+    /// A connection of the user's is ready for that. Read, or write, until it is
+    /// [`WouldBlock`](super::super::connection::Unavailable::WouldBlock).
+    Connection(Id, Readiness),
+}
+
+/// What a connection is ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Readiness {
+    /// The handshake is over.
+    pub connected: bool,
+    /// There is something to read, if only the end.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+    /// Nothing more will come or go.
+    pub over: bool,
+}
+
+impl Readiness {
+    pub(super) fn of(connection: &Connection) -> Self {
+        Self {
+            connected: connection.state().is_synchronized(),
+            readable: connection.is_readable(),
+            writable: connection.state().is_synchronized() && connection.writable() > 0,
+            over: connection.state() == State::Closed,
+        }
+    }
+
+    pub(super) const fn has_more_than(self, other: Self) -> bool {
+        self.connected && !other.connected
+            || self.readable && !other.readable
+            || self.writable && !other.writable
+            || self.over && !other.over
+    }
+}
