@@ -2,7 +2,7 @@
 //! channel that is bound.
 
 use evenkeel_core::channel::ChannelId;
-use evenkeel_core::demux::{Binding, Change, Class, Table, steering_hash};
+use evenkeel_core::demux::{Binding, Change, Class, DemuxTable, steering_hash};
 use evenkeel_core::wire::IpAddress;
 
 use super::Script;
@@ -40,15 +40,15 @@ pub fn run(input: &[u8]) {
 }
 
 /// A table as an adaptor has it that was told the contents of this one.
-fn rebuilt(table: &Table) -> Table {
-    let mut copy = Table::new(1);
+fn rebuilt(table: &DemuxTable) -> DemuxTable {
+    let mut copy = DemuxTable::new(1);
     copy.apply(Change::Hardware(HOST_MAC));
     table.contents().into_iter().for_each(|change| copy.apply(change));
     copy
 }
 
-fn table(script: &mut Script<'_>) -> Table {
-    let mut table = Table::new(1);
+fn table(script: &mut Script<'_>) -> DemuxTable {
+    let mut table = DemuxTable::new(1);
     table.apply(Change::Hardware(HOST_MAC));
     table.apply(Change::Bind(Binding::Control, CONTROL));
     table.apply(Change::Bind(Binding::Neighbor, NEIGHBOR));

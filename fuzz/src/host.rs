@@ -16,7 +16,7 @@ use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::SocketId;
-use evenkeel_core::stack::{self, Endpoint, InterfaceId, Transit};
+use evenkeel_core::stack::{self, InterfaceId, IpEndpoint, Transit};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 
@@ -318,7 +318,7 @@ enum Call {
     Bind(Option<IpAddress>, u16),
     Join(u8, IpAddress),
     Receive(u8),
-    Send(u8, Endpoint, usize),
+    Send(u8, IpEndpoint, usize),
     Close(u8),
     Wait(u8, bool),
     Compute,
@@ -352,7 +352,7 @@ impl Call {
             6 | 7 => {
                 let to =
                     if script.flag() { script.pick(&FROM_V4).into() } else { script.pick(&FROM_V6).into() };
-                let to = Endpoint::new(to, script.pick(&PORTS));
+                let to = IpEndpoint::new(to, script.pick(&PORTS));
                 Self::Send(script.byte(), to, usize::from(script.byte()) * 24)
             }
             8 => Self::Close(script.byte()),

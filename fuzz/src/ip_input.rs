@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::channel::ChannelId;
-use evenkeel_core::demux::{Binding, Change, Class, Table};
+use evenkeel_core::demux::{Binding, Change, Class, DemuxTable};
 use evenkeel_core::drop::UdpDrop;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::stack::{Config, Endpoint, InterfaceId, Io, Received, RouteHandle, Source, Stack};
+use evenkeel_core::stack::{Config, InterfaceId, Io, IpEndpoint, Received, RouteHandle, Source, Stack};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 
@@ -39,8 +39,8 @@ fn limits() -> Config {
 }
 
 /// Every port bound to a channel of its own.
-fn table() -> Table {
-    let mut table = Table::new(1);
+fn table() -> DemuxTable {
+    let mut table = DemuxTable::new(1);
     table.apply(Change::Hardware(HOST_MAC));
     table.apply(Change::Bind(Binding::Control, CONTROL));
     for (id, &port) in (0..).zip(&PORTS) {
@@ -51,7 +51,7 @@ fn table() -> Table {
 
 struct Node {
     stack: Stack,
-    table: Table,
+    table: DemuxTable,
     pool: Pool,
     ledger: Ledger,
     out: VecDeque<(InterfaceId, Frame)>,
@@ -139,7 +139,7 @@ impl Node {
         assert_eq!(datagram.chunks().map(<[u8]>::len).sum::<usize>(), datagram.len());
         assert!(self.stack.is_local(&datagram.destination.addr), "{datagram:?}");
         assert!(!datagram.source.addr.is_multicast(), "{datagram:?}");
-        let Endpoint { addr, port } = datagram.destination;
+        let IpEndpoint { addr, port } = datagram.destination;
         let expected = self.table.udp(&addr, port).unwrap_or(CONTROL);
         match class {
             Class::FirstFragment(channel, _) => assert_eq!(channel, expected, "{datagram:?}"),
@@ -177,7 +177,7 @@ impl Node {
 
     fn send(&mut self, script: &mut Script<'_>) {
         let to = if script.flag() { script.pick(&FROM_V4).into() } else { script.pick(&FROM_V6).into() };
-        let to = Endpoint::new(to, script.pick(&PORTS));
+        let to = IpEndpoint::new(to, script.pick(&PORTS));
         let payload = vec![0; usize::from(script.byte()) * 24];
         let source = Source { port: PORTS[0], ..Source::default() };
         let _ = self.with(|stack, io| stack.send_udp(source, to, &payload, &mut RouteHandle::default(), io));

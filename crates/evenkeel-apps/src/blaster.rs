@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{BindError, SocketId};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::pace::Pace;
@@ -21,7 +21,7 @@ const LINGER: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where requests go.
-    pub to: Endpoint,
+    pub to: IpEndpoint,
     /// Requests a second; `None` for as many as the host can.
     pub rate_pps: Option<u64>,
     /// Requests sent in one step, at most.

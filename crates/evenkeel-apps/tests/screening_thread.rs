@@ -17,7 +17,7 @@ use evenkeel_core::host::{Config, Host};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::stack::{Endpoint, InterfaceId};
+use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{IpAddress, IpCidr};
 use evenkeel_link::Clock;
@@ -72,8 +72,8 @@ impl Stand {
         let ((lan_near, mut lan), (wan_near, mut wan)) = (pair("lan", 1), pair("wan", 2));
         let shape = |to, port| Shape {
             hardware: (lan.address(), lan_near.address()),
-            from: Endpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
-            to: Endpoint::new(to, port),
+            from: IpEndpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
+            to: IpEndpoint::new(to, port),
             payload: 18,
             flows: 1,
             seed: 1,

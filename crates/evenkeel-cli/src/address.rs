@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use evenkeel::core::stack::Endpoint;
+use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 
 /// An address with its prefix length: `10.77.0.2/24`, `fd77::2/64`.
@@ -35,10 +35,10 @@ pub(crate) fn host(text: &str) -> Result<IpAddress, String> {
 }
 
 /// An address and port: `10.77.0.1:9`, `[fd77::1]:9`.
-pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
+pub(crate) fn endpoint(text: &str) -> Result<IpEndpoint, String> {
     let expected = "expected an address and a port above 0, such as 10.77.0.1:9 or [fd77::1]:9";
     let endpoint = text.parse::<SocketAddr>().ok().filter(|at| at.port() > 0);
-    endpoint.map(Endpoint::from).ok_or_else(|| expected.to_owned())
+    endpoint.map(IpEndpoint::from).ok_or_else(|| expected.to_owned())
 }
 
 /// The address of another host of the same network.

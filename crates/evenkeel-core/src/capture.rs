@@ -11,7 +11,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::byte_queue::{ByteQueue, Place};
-use crate::frame::{BUFFER_BYTES, Note};
+use crate::frame::{BUFFER_BYTES, Metadata};
 use crate::id::{InterfaceId, ProcessId};
 use crate::poll::Gate;
 use crate::queue::Queue;
@@ -121,7 +121,7 @@ pub(crate) struct Tapped<'a> {
     /// By this host.
     pub(crate) sent: bool,
     pub(crate) bytes: &'a [u8],
-    pub(crate) note: &'a Note,
+    pub(crate) metadata: &'a Metadata,
 }
 
 /// What became of a tapped.
@@ -145,14 +145,14 @@ impl CaptureQueue {
     /// Shows a frame to the filter, and queues a copy if it is wanted.
     #[inline]
     pub(crate) fn see(&mut self, tapped: &Tapped<'_>) -> Outcome {
-        let &Tapped { interface, at, bytes, note, .. } = tapped;
-        let sent = tapped.sent || note.sent;
+        let &Tapped { interface, at, bytes, metadata, .. } = tapped;
+        let sent = tapped.sent || metadata.sent;
         let elsewhere = self.wanted.interface.is_some_and(|wanted| wanted != interface);
         if elsewhere || (sent && !self.wanted.sent_too) {
             return Outcome::NotShown;
         }
         self.counters.seen += 1;
-        let original_bytes = bytes.len() + note.cut_bytes as usize;
+        let original_bytes = bytes.len() + metadata.cut_bytes as usize;
         let keep =
             self.wanted.filter.as_mut().map_or(usize::MAX, |filter| filter.keep(bytes, original_bytes));
         if keep == 0 {
@@ -170,7 +170,7 @@ impl CaptureQueue {
             interface,
             sent,
             at,
-            stamp_nanos: note.stamp_nanos,
+            stamp_nanos: metadata.stamp_nanos,
             original_bytes,
             dropped_before: core::mem::take(&mut self.dropped_before),
             place,

@@ -44,7 +44,7 @@ pub enum Binding {
     Forward,
 }
 
-/// A change of a [`Table`]. Interfaces that demultiplex apply the same changes to their copy.
+/// A change of a [`DemuxTable`]. Interfaces that demultiplex apply the same changes to their copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Frames that match the binding go to the channel.
@@ -66,7 +66,7 @@ pub enum Change {
 pub enum Class {
     /// To this channel.
     Channel(ChannelId),
-    /// To this channel, and so do the later fragments of the same datagram: tell [`Table::note_fragment`].
+    /// To this channel, and so do the later fragments of the same datagram: tell [`DemuxTable::note_fragment`].
     FirstFragment(ChannelId, FragmentKey),
     /// A segment: to the channel of its connection, if whoever asks knows of one that the table does not, or
     /// else to this one, if there is one.
@@ -106,7 +106,7 @@ const NO_CHANNEL: ChannelId = ChannelId(u32::MAX);
 
 /// The table the demultiplexing function looks into.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct DemuxTable {
     hardware: Vec<EthernetAddress>,
     addresses: Vec<IpAddress>,
     udp: Ports,
@@ -203,9 +203,9 @@ impl Ports {
     }
 }
 
-impl Table {
+impl DemuxTable {
     /// An empty table, for those whose frames come from a network that knows the seed anyway; else see
-    /// [`Table::set_secret`].
+    /// [`DemuxTable::set_secret`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let secret = Secret::of_seed(seed);

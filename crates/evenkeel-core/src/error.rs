@@ -279,12 +279,12 @@ impl From<stack::SendError> for ConnectError {
     }
 }
 
-impl From<endpoint::ConnectError> for ConnectError {
-    fn from(error: endpoint::ConnectError) -> Self {
+impl From<endpoint::OpenError> for ConnectError {
+    fn from(error: endpoint::OpenError) -> Self {
         match error {
-            endpoint::ConnectError::InUse => Self::InUse,
-            endpoint::ConnectError::NoPort => Self::NoPort,
-            endpoint::ConnectError::Full => Self::Full,
+            endpoint::OpenError::InUse => Self::InUse,
+            endpoint::OpenError::NoPort => Self::NoPort,
+            endpoint::OpenError::Full => Self::Full,
         }
     }
 }

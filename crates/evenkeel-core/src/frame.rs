@@ -20,12 +20,12 @@ pub struct Frame {
     buffer: Box<[u8]>,
     start: u32,
     end: u32,
-    note: Note,
+    metadata: Metadata,
 }
 
 /// What a device knows of a frame beyond its bytes: for packet monitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Note {
+pub struct Metadata {
     /// When it passed, in nanoseconds since 1970; 0 if the device does not say.
     pub stamp_nanos: u64,
     /// Bytes that were cut off its end: by a snapshot length, or because no buffer is that large.
@@ -47,15 +47,15 @@ impl Frame {
         self.buffer.get_mut(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// What the device says of it; nothing, unless it has been [noted](Frame::note).
+    /// What the device says of it; nothing, unless it has been [noted](Frame::set_metadata).
     #[must_use]
-    pub const fn noted(&self) -> Note {
-        self.note
+    pub const fn metadata(&self) -> Metadata {
+        self.metadata
     }
 
     /// Notes what the device knows of it. A frame that was cut is for packet monitors only.
-    pub const fn note(&mut self, note: Note) {
-        self.note = note;
+    pub const fn set_metadata(&mut self, metadata: Metadata) {
+        self.metadata = metadata;
     }
 
     /// Bytes in the frame.
@@ -244,7 +244,7 @@ impl Pool {
             return None;
         };
         let start = HEADROOM.min(buffer.len()) as u32;
-        Some(Frame { buffer, start, end: start, note: Note::default() })
+        Some(Frame { buffer, start, end: start, metadata: Metadata::default() })
     }
 
     /// A frame with a copy of `bytes`, or `None` if no buffer is free or `bytes` is longer than one.

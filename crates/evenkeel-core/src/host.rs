@@ -952,7 +952,7 @@ impl Host {
 
     /// Counters of a UDP socket, or of the screening queue.
     #[must_use]
-    pub fn socket_counters(&self, socket: SocketId) -> Option<socket::Counters> {
+    pub fn socket_counters(&self, socket: SocketId) -> Option<socket::SocketCounters> {
         match self.net.descriptor(socket)? {
             Descriptor::Udp(socket) => Some(socket.counters),
             Descriptor::Screen(screen) => Some(screen.counters),
@@ -977,7 +977,7 @@ impl Host {
 
     /// Counters of a socket's own channel; of a listener, that of SYNs.
     #[must_use]
-    pub fn channel_counters(&self, socket: SocketId) -> Option<channel::Counters> {
+    pub fn channel_counters(&self, socket: SocketId) -> Option<channel::ChannelCounters> {
         let own = match self.net.descriptor(socket)? {
             Descriptor::Udp(socket) => socket.channels.first()?.0,
             Descriptor::Listener(listener) => listener.syns?,

@@ -6,7 +6,7 @@ use core::fmt;
 use smoltcp::wire::EthernetAddress;
 
 use crate::demux::Change;
-use crate::frame::{Frame, Note, Pool, PoolLimit};
+use crate::frame::{Frame, Metadata, Pool, PoolLimit};
 use crate::id::ChannelId;
 use crate::tcp::FourTuple;
 
@@ -29,7 +29,7 @@ pub trait RxQueue: fmt::Debug + Send {
     /// were.
     ///
     /// A ring that shows nothing may have something to [take](RxQueue::take).
-    fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Note) -> bool) -> usize {
+    fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Metadata) -> bool) -> usize {
         let _ = (limit, see);
         0
     }

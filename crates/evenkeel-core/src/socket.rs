@@ -19,9 +19,9 @@ pub use crate::error::{
 pub use crate::id::SocketId;
 pub use crate::ready::{Event, Ready};
 
-/// Counters of a socket.
+/// SocketCounters of a socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct SocketCounters {
     /// Datagrams handed to the program.
     pub received: u64,
     /// Datagrams sent.
@@ -55,7 +55,7 @@ pub(crate) enum Descriptor {
     Udp(Box<Socket>),
     Screen(Box<Screen>),
     Capture(Box<CaptureQueue>),
-    Listener(Box<Listener>),
+    Listener(Box<ListeningSocket>),
     Stream(Stream),
     /// The event queue of a process.
     Events(ProcessId),
@@ -132,7 +132,7 @@ pub(crate) struct Screen {
     pub(crate) queue: Queue<Transit>,
     /// Shown to the process, which will say later what becomes of them; at most as many as the queue holds.
     pub(crate) judging: VecDeque<Transit>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: SocketCounters,
 }
 
 /// A UDP socket.
@@ -148,7 +148,7 @@ pub(crate) struct Socket {
     pub(crate) ready: Queue<Datagram>,
     /// Of the last one sent.
     pub(crate) route: RouteHandle,
-    pub(crate) counters: Counters,
+    pub(crate) counters: SocketCounters,
 }
 
 impl Socket {
@@ -159,7 +159,7 @@ impl Socket {
 
 /// A TCP socket that listens.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct ListeningSocket {
     pub(crate) owner: ProcessId,
     pub(crate) at: ListenAt,
     /// Under the lazy architectures: its channels, of SYNs and of what else comes for its port.

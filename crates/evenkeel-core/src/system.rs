@@ -12,7 +12,7 @@ use crate::socket::{
     BadDescriptor, BindError, ConnectError, ConnectOptions, Descriptor, Kind, ListenError, ReceiveError,
     SendError, StreamError,
 };
-use crate::stack::{Datagram, Endpoint, Transit};
+use crate::stack::{Datagram, IpEndpoint, Transit};
 use crate::tcp::connection::{Info, StreamOption};
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
@@ -94,7 +94,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
-    pub fn send(&mut self, socket: SocketId, to: Endpoint, payload: &[u8]) -> Result<(), SendError> {
+    pub fn send(&mut self, socket: SocketId, to: IpEndpoint, payload: &[u8]) -> Result<(), SendError> {
         self.begin(socket, Kind::Udp)?;
         self.net.send(socket, to, payload, self.now)
     }
@@ -230,7 +230,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if none waits: then [`crate::process::Step::Wait`].
-    pub fn accept(&mut self, listener: SocketId) -> Result<(SocketId, Endpoint), ReceiveError> {
+    pub fn accept(&mut self, listener: SocketId) -> Result<(SocketId, IpEndpoint), ReceiveError> {
         self.begin(listener, Kind::Listener)?;
         self.net.accept(listener, self.process).ok_or(ReceiveError::WouldBlock)
     }
@@ -240,7 +240,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`ConnectError`]; nothing was opened.
-    pub fn connect(&mut self, to: Endpoint) -> Result<SocketId, ConnectError> {
+    pub fn connect(&mut self, to: IpEndpoint) -> Result<SocketId, ConnectError> {
         self.connect_with(to, &ConnectOptions::default()).map(|(stream, _)| stream)
     }
 
@@ -250,7 +250,7 @@ impl System<'_> {
     /// [`ConnectError`]; nothing was opened.
     pub fn connect_with(
         &mut self,
-        to: Endpoint,
+        to: IpEndpoint,
         options: &ConnectOptions<'_>,
     ) -> Result<(SocketId, usize), ConnectError> {
         self.net.work.add(Work::SystemCall);

@@ -13,7 +13,7 @@ use evenkeel_core::socket::{
     BadDescriptor, BindError, ConnectError, ConnectOptions, Fault, ListenError, ReceiveError, SendError,
     SocketId, StreamError,
 };
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::connection::{Error, Info, StreamOption};
 use evenkeel_core::tcp::{self, EndpointConfig, ListenerConfig, State};
 use evenkeel_core::time::{Duration, Instant};
@@ -126,7 +126,7 @@ impl Two {
     }
 
     fn connected_by(&mut self, listener: SocketId, options: &ConnectOptions<'_>) -> (SocketId, SocketId) {
-        let to = Endpoint::new(address(B), PORT);
+        let to = IpEndpoint::new(address(B), PORT);
         let (stream, _) = self.call(A, |system| system.connect_with(to, options)).unwrap();
         self.settle();
         let (accepted, _) = self.call(B, |system| system.accept(listener)).unwrap();
@@ -176,7 +176,7 @@ const OTHER_KIND: BadDescriptor = BadDescriptor::OtherKind;
 
 /// What every call that wants a certain kind of descriptor says of this one.
 fn refusals(system: &mut System<'_>, id: SocketId, kind: &str) -> Vec<(&'static str, BadDescriptor)> {
-    let to = Endpoint::new(address(B), PORT);
+    let to = IpEndpoint::new(address(B), PORT);
     let receive = |error: Option<ReceiveError>| match error {
         Some(ReceiveError::BadDescriptor(bad)) => Some(bad),
         _ => None,
@@ -284,7 +284,7 @@ fn errors_of_binding_and_sending_say_whose_fault_it_was() {
         let joined = system.join(socket, address(A)).unwrap_err();
         assert_eq!((joined, joined.fault()), (BindError::NotMulticast, Fault::Misuse));
         let unsent = |to, len, system: &mut System<'_>| {
-            let error = system.send(socket, Endpoint::new(to, 9), &vec![0; len]).unwrap_err();
+            let error = system.send(socket, IpEndpoint::new(to, 9), &vec![0; len]).unwrap_err();
             (error, error.fault())
         };
         assert_eq!(unsent(elsewhere, 1, system), (SendError::NoRoute, Fault::Network));
@@ -292,7 +292,7 @@ fn errors_of_binding_and_sending_say_whose_fault_it_was() {
         assert_eq!(unsent(address(B), 70_000, system), (SendError::TooBig, Fault::Misuse));
         let mut most = 0;
         let full = loop {
-            match system.send(socket, Endpoint::new(IpAddress::v4(10, 0, 0, 255), 9), &[0; 60_000]) {
+            match system.send(socket, IpEndpoint::new(IpAddress::v4(10, 0, 0, 255), 9), &[0; 60_000]) {
                 Ok(()) => most += 1,
                 Err(error) => break error,
             }
@@ -331,7 +331,7 @@ fn errors_of_listening_and_connecting_say_whose_fault_it_was() {
     assert_eq!(deaf(B, None, 0, &mut two), (ListenError::NoPort, Fault::Limit));
 
     let refused = |to, port, from: ConnectOptions<'_>, two: &mut Two| {
-        let error = two.call(A, |system| system.connect_with(Endpoint::new(to, port), &from)).unwrap_err();
+        let error = two.call(A, |system| system.connect_with(IpEndpoint::new(to, port), &from)).unwrap_err();
         (error, error.fault())
     };
     let from = |address, port| ConnectOptions { address, port, ..ConnectOptions::default() };
@@ -345,12 +345,12 @@ fn errors_of_listening_and_connecting_say_whose_fault_it_was() {
     let foreign = from(Some(elsewhere), 0);
     assert_eq!(refused(address(B), 7, foreign, &mut two), (ConnectError::NotLocal, Fault::Misuse));
     for _ in 0..2 {
-        two.call(A, |system| system.connect(Endpoint::new(address(B), PORT))).unwrap();
+        two.call(A, |system| system.connect(IpEndpoint::new(address(B), PORT))).unwrap();
     }
     let taken = from(None, 50_000);
     assert_eq!(refused(address(B), 7, taken, &mut two), (ConnectError::InUse, Fault::Misuse));
     assert_eq!(refused(address(B), 7, any, &mut two), (ConnectError::NoPort, Fault::Limit));
-    two.call(A, |system| system.connect(Endpoint::new(address(B), 8))).unwrap();
+    two.call(A, |system| system.connect(IpEndpoint::new(address(B), 8))).unwrap();
     assert_eq!(refused(address(B), 9, any, &mut two), (ConnectError::Full, Fault::Limit));
 }
 
@@ -386,7 +386,7 @@ fn errors_of_streams_say_whose_fault_it_was_and_that_waiting_is_nobodys() {
         assert_eq!(system.abort(ours), Err(StreamError::Closed), "it was over before");
         assert_eq!(system.stream_info(ours).err(), Some(NOT_OPEN), "and is closed all the same");
     });
-    let nobody = two.call(A, |system| system.connect(Endpoint::new(address(B), 9))).unwrap();
+    let nobody = two.call(A, |system| system.connect(IpEndpoint::new(address(B), 9))).unwrap();
     two.settle();
     assert_eq!(two.read(A, nobody), Err(StreamError::Failed(Error::Refused)));
 }
@@ -416,7 +416,7 @@ fn what_is_accepted_has_the_options_of_its_listener() {
         // Others are as the host's are.
         let port = 8;
         let plain = two.call(B, |system| system.listen(None, port, &config)).unwrap();
-        let other = two.call(A, |system| system.connect(Endpoint::new(address(B), port))).unwrap();
+        let other = two.call(A, |system| system.connect(IpEndpoint::new(address(B), port))).unwrap();
         two.settle();
         assert!(two.call(B, |system| system.accept(plain)).is_ok());
         assert!(two.info(A, other).mss > 1_400 && two.info(A, other).sack, "{architecture}");
@@ -441,7 +441,7 @@ fn a_stream_is_opened_from_where_it_shall_be_with_options_of_its_own_and_data() 
         };
         let (ours, theirs) = two.connected_by(listener, &options);
         let (tuple, info) = two.call(A, |system| system.stream_info(ours)).unwrap();
-        assert_eq!(tuple.local, Endpoint::new(second.address(), 1_234), "{architecture}");
+        assert_eq!(tuple.local, IpEndpoint::new(second.address(), 1_234), "{architecture}");
         assert_eq!(two.call(A, |system| system.port(ours)), Ok(1_234));
         // Less the time stamps that it has.
         assert_eq!((info.mss, info.sack), (588, false), "{architecture}");
@@ -459,7 +459,7 @@ fn what_is_set_in_the_step_that_opens_a_stream_is_in_its_syn() {
     two.listen();
     let capture = two.capture(A);
     two.call(A, |system| {
-        let stream = system.connect(Endpoint::new(address(B), PORT)).unwrap();
+        let stream = system.connect(IpEndpoint::new(address(B), PORT)).unwrap();
         system.set(stream, StreamOption::MssMax(555)).unwrap();
         system.set_dscp(stream, 46).unwrap();
     });

@@ -8,7 +8,7 @@ use evenkeel_core::deadline::Deadline;
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
 
@@ -101,7 +101,7 @@ fn a_call_from_outside_is_followed_by_the_deadlines_it_makes() {
     let mut bench = rested(Config::default());
     let outside = bench.host.attach("outside", 0, bench.now);
     assert_eq!(waiting(&bench.host), []);
-    let connect = |system: &mut System<'_>| system.connect(Endpoint::new(PEER.into(), 80)).is_ok();
+    let connect = |system: &mut System<'_>| system.connect(IpEndpoint::new(PEER.into(), 80)).is_ok();
     assert_eq!(bench.host.enter(outside, bench.now, connect), Ok(true));
     let listed = [(Deadline::Neighbors, "neighbors"), (Deadline::Tcp, "tcp")];
     assert_eq!(waiting(&bench.host), listed);
@@ -128,10 +128,10 @@ fn parts_of_the_host_are_listed_by_name_while_they_wait() {
     let acts: [(&str, Act); 2] = [
         ("neighbors", |system| {
             let socket = system.bind(None, 9).unwrap();
-            system.send(socket, Endpoint::new(PEER.into(), 9), b"x").unwrap();
+            system.send(socket, IpEndpoint::new(PEER.into(), 9), b"x").unwrap();
         }),
         ("tcp", |system| {
-            system.connect(Endpoint::new(PEER.into(), 80)).unwrap();
+            system.connect(IpEndpoint::new(PEER.into(), 80)).unwrap();
         }),
     ];
     for (name, act) in acts {

@@ -6,7 +6,7 @@ mod common;
 use common::router::*;
 use common::*;
 use evenkeel_core::channel::ChannelId;
-use evenkeel_core::demux::{Binding, Change, Class, Table};
+use evenkeel_core::demux::{Binding, Change, Class, DemuxTable};
 use evenkeel_core::host::{Config, Level};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::stack::{NeighborState, Route, Via};
@@ -225,7 +225,7 @@ fn an_address_added_or_taken_away_is_the_host_s_own_or_somebody_else_s() {
 #[test]
 fn headers_behind_the_fixed_one_are_no_concern_of_a_router() {
     let forward = ChannelId(3);
-    let mut table = Table::new(1);
+    let mut table = DemuxTable::new(1);
     table.apply(Change::Hardware(HOST_MAC));
     table.apply(Change::Bind(Binding::Forward, forward));
     // Hop-by-hop options that claim to be longer than the packet.

@@ -21,7 +21,7 @@ use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
 use evenkeel_core::socket::SocketId;
-use evenkeel_core::stack::{Endpoint, InterfaceId};
+use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
@@ -179,7 +179,7 @@ impl Program for Echo {
 /// back.
 #[derive(Debug)]
 struct Talker {
-    to: Endpoint,
+    to: IpEndpoint,
     bytes: usize,
     sockets: Option<[SocketId; 2]>,
     said: usize,
@@ -206,7 +206,7 @@ const BYTES: usize = 300_000;
 impl Talker {
     fn to(address: Ipv4Address) -> (Box<Self>, Arc<Heard>) {
         let heard = Arc::<Heard>::default();
-        let to = Endpoint { addr: address.into(), port: ECHO };
+        let to = IpEndpoint { addr: address.into(), port: ECHO };
         let talker = Self {
             to,
             bytes: BYTES,

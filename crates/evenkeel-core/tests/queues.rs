@@ -8,7 +8,7 @@ use evenkeel_core::host::{Config, Host};
 use evenkeel_core::id::InterfaceId;
 use evenkeel_core::interface::Interface;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::{EndpointConfig, FourTuple};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
@@ -36,7 +36,7 @@ fn flow(frame: &[u8]) -> FourTuple {
     };
     let (from, to, ports) = if frame[12] == 8 { (26, 30, 34) } else { (22, 38, 54) };
     let port = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-    FourTuple::new(Endpoint::new(address(from), port(ports)), Endpoint::new(address(to), port(ports + 2)))
+    FourTuple::new(IpEndpoint::new(address(from), port(ports)), IpEndpoint::new(address(to), port(ports + 2)))
 }
 
 fn addresses(last: u8) -> [IpCidr; 2] {
@@ -61,7 +61,7 @@ fn connect(queues: usize, mut each: impl FnMut(usize, &[u8], usize)) {
         let me = host.attach("me", 0, Instant::ZERO);
         for n in 0..64 {
             for peer in addresses(1) {
-                let to = Endpoint::new(peer.address(), 1_000 + n % 8);
+                let to = IpEndpoint::new(peer.address(), 1_000 + n % 8);
                 host.enter(me, Instant::ZERO, |system| system.connect(to)).unwrap().unwrap();
             }
         }
@@ -98,9 +98,9 @@ fn a_host_has_the_ports_that_lead_to_its_queue_and_no_others() {
         let tcp = EndpointConfig { ports: 50_000..=50_399, ..EndpointConfig::default() };
         let config = Config { tcp, ..Config::of(Architecture::Eager) };
         let mut host = Host::new(config).unwrap();
-        let peer = Endpoint::new(addresses(1)[0].address(), 80);
+        let peer = IpEndpoint::new(addresses(1)[0].address(), 80);
         let local = addresses(2)[0].address();
-        let to = |port| FourTuple::new(Endpoint::new(local, port), peer);
+        let to = |port| FourTuple::new(IpEndpoint::new(local, port), peer);
         let fit: Vec<u16> = (50_000..=50_399).filter(|&port| end.receives(&to(port))).collect();
         host.add_interface(Box::new(end), &addresses(2), Instant::ZERO).unwrap();
         let me = host.attach("me", 0, Instant::ZERO);

@@ -5,7 +5,7 @@
 
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::Ipv4Address;
 use evenkeel_sim::workload::{Echo, Log, Ping, PingPong, Sink, Spinner};
@@ -66,7 +66,7 @@ fn run(architecture: Architecture, blast_pps: u64, seed: u64) -> Measured {
     let (sink, received) = Sink::new(BLAST_PORT, Duration::ZERO);
     world.host_mut(server).spawn("blast-server", 0, Box::new(sink));
     world.host_mut(server).spawn("ping-server", 0, Box::new(Echo::new(PING_PORT)));
-    let to = Endpoint::new(SERVER.into(), PING_PORT);
+    let to = IpEndpoint::new(SERVER.into(), PING_PORT);
     let (client_program, log) = PingPong::new(to, PING_TIMEOUT);
     world.host_mut(client).spawn("ping-client", 0, Box::new(client_program));
     if blast_pps > 0 {

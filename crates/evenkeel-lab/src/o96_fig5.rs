@@ -5,7 +5,7 @@
 //! cookies. NI-LRP is our addition; the paper has 4.4BSD and SOFT-LRP.
 
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::Counter;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::Ipv4Address;
@@ -98,7 +98,7 @@ impl Bench {
         let (httpd, _) = WebServer::new(HTTP, listener(HTTP_BACKLOG), DOCUMENT, compute);
         world.host_mut(server).spawn("httpd", 0, Box::new(httpd));
         world.host_mut(server).spawn("dummy", 0, Box::new(StreamDummy::new(DUMMY, listener(DUMMY_BACKLOG))));
-        let to = Endpoint::new(SERVER.into(), HTTP);
+        let to = IpEndpoint::new(SERVER.into(), HTTP);
         let fetched = (0..CLIENTS).map(|_| {
             let (program, counts) = WebClient::new(to, DOCUMENT);
             world.host_mut(client).spawn("client", 0, Box::new(program));

@@ -8,7 +8,7 @@
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::Ipv4Address;
 use evenkeel_sim::web::{WebClient, WebServer};
@@ -98,7 +98,7 @@ fn run(architecture: Architecture, load_pps: u64, seed: u64) -> Measured {
     host.spawn("console", 0, Box::new(console));
     let fetched: Vec<Tally> = (0..CLIENTS)
         .map(|_| {
-            let (program, counts) = WebClient::new(Endpoint::new(SERVER.into(), HTTP), DOCUMENT);
+            let (program, counts) = WebClient::new(IpEndpoint::new(SERVER.into(), HTTP), DOCUMENT);
             world.host_mut(client).spawn("client", 0, Box::new(program));
             counts.fetched
         })

@@ -6,7 +6,7 @@
 //! these conditions, for UDP and TCP together.
 
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::Ipv4Address;
 use evenkeel_sim::bulk::{Copying, StreamSink, StreamSource, WindowReceiver, WindowSender};
@@ -69,8 +69,8 @@ impl Bench {
     }
 }
 
-fn to() -> Endpoint {
-    Endpoint::new(SERVER.into(), PORT)
+fn to() -> IpEndpoint {
+    IpEndpoint::new(SERVER.into(), PORT)
 }
 
 /// Mean of many round trips, in microseconds.

@@ -5,7 +5,7 @@
 //! client's machine is not measured, and takes no time here.
 
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::Ipv4Address;
 use evenkeel_sim::rng::Ratio;
@@ -98,7 +98,7 @@ fn run(architecture: Architecture, program: &str, seed: u64) -> Measured {
     for port in RPC_PORTS {
         world.host_mut(server).spawn("rpc-server", 0, Box::new(RpcServer::new(port, cost(program))));
     }
-    let at = |port| Endpoint::new(SERVER.into(), port);
+    let at = |port| IpEndpoint::new(SERVER.into(), port);
     let (calls, answered, worked) = RpcClient::new(at(WORKER_PORT), &RPC_PORTS.map(at), START);
     world.host_mut(client).spawn("rpc-client", 0, Box::new(calls));
     world.run_until(START);

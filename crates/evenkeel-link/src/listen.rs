@@ -13,7 +13,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use evenkeel_core::bpf::Program;
-use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Note, Pool, PoolLimit};
+use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Metadata, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
@@ -27,7 +27,7 @@ use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping};
 
 /// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger
-/// than a buffer as far as the buffer goes; each frame says by its [`Note`] when it passed and what was cut
+/// than a buffer as far as the buffer goes; each frame says by its [`Metadata`] when it passed and what was cut
 /// off. It sends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
@@ -234,12 +234,12 @@ impl RxQueue for Listener {
 
     fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
         let mut frame = pool.take()?;
-        let taken = self.look(1, &mut |bytes, note| {
+        let taken = self.look(1, &mut |bytes, metadata| {
             // What is shown fits into a buffer.
             if frame.resize(bytes.len()) {
                 frame.bytes_mut().copy_from_slice(bytes);
             }
-            frame.note(*note);
+            frame.set_metadata(*metadata);
             true
         });
         if taken > 0 {
@@ -249,15 +249,15 @@ impl RxQueue for Listener {
         None
     }
 
-    fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Note) -> bool) -> usize {
+    fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Metadata) -> bool) -> usize {
         let (mut shown, mut goes_on) = (0, true);
         while goes_on && shown < limit {
             let usable = match self.blocks.front() {
                 None => break,
                 Some(Slot::Malformed) => 0,
                 Some(Slot::Frame(received)) => {
-                    let (bytes, note) = show(&received, &mut self.mended);
-                    goes_on = see(bytes, &note);
+                    let (bytes, metadata) = show(&received, &mut self.mended);
+                    goes_on = see(bytes, &metadata);
                     1
                 }
             };
@@ -287,9 +287,9 @@ impl RxQueue for Listener {
 
 /// A frame as far as a buffer holds it, where it lies if nothing is to be done about it, else in `room`.
 #[inline]
-fn show<'a>(received: &Received<'a>, room: &'a mut [u8]) -> (&'a [u8], Note) {
+fn show<'a>(received: &Received<'a>, room: &'a mut [u8]) -> (&'a [u8], Metadata) {
     let fits = received.bytes.len().min(room.len() - received.vlan.map_or(0, |tag| tag.len()));
-    let note = Note {
+    let metadata = Metadata {
         stamp_nanos: received.stamp_nanos,
         cut_bytes: received.whole.saturating_sub(fits) as u32,
         sent: received.sent,
@@ -299,13 +299,13 @@ fn show<'a>(received: &Received<'a>, room: &'a mut [u8]) -> (&'a [u8], Note) {
     let whole = fits == received.whole && received.to_be_segmented.is_none();
     let unfinished = received.unfinished.filter(|_| whole);
     if unfinished.is_none() && received.vlan.is_none() {
-        return (bytes, note);
+        return (bytes, metadata);
     }
     let received = Received { bytes, unfinished, ..*received };
     let mended = room.get_mut(..received.len()).unwrap_or_default();
     // A checksum that would lie outside the frame is left alone.
     received.write(mended);
-    (mended, note)
+    (mended, metadata)
 }
 
 #[cfg(test)]
@@ -335,14 +335,15 @@ mod tests {
         let large = vec![9; 60_000];
         let offload = Some(Offload { kind: 1, size: 1448, transport: 34 });
         let tagged = Received { to_be_segmented: offload, sent: true, ..received(&large, Some(TAG), None) };
-        let (bytes, note) = show(&tagged, &mut room);
+        let (bytes, metadata) = show(&tagged, &mut room);
         assert_eq!((bytes.len(), &bytes[12..16]), (FRAME_BYTES, &TAG[..]));
         let cut_bytes = (60_000 + 4 - FRAME_BYTES) as u32;
-        assert_eq!(note, Note { stamp_nanos: 7, cut_bytes, sent: true });
+        assert_eq!(metadata, Metadata { stamp_nanos: 7, cut_bytes, sent: true });
         // A sum over what is not there is left alone.
         let unfinished = Some(Unfinished { start: 34, offset: 6 });
-        let (bytes, note) = show(&Received { whole: 100, ..received(&[0; 60], None, unfinished) }, &mut room);
-        assert_eq!((bytes, note.cut_bytes), (&[0; 60][..], 40));
+        let (bytes, metadata) =
+            show(&Received { whole: 100, ..received(&[0; 60], None, unfinished) }, &mut room);
+        assert_eq!((bytes, metadata.cut_bytes), (&[0; 60][..], 40));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ impl Copying {
 /// Sends datagrams, never more than a window ahead of what is acknowledged. Nothing is sent again.
 #[derive(Debug)]
 pub struct WindowSender {
-    to: Endpoint,
+    to: IpEndpoint,
     bytes: usize,
     window: u64,
     left: u64,
@@ -38,7 +38,7 @@ pub struct WindowSender {
 impl WindowSender {
     /// A sender of `datagrams` of `bytes` each.
     #[must_use]
-    pub const fn new(to: Endpoint, datagrams: u64, bytes: usize, window: u64, copying: Copying) -> Self {
+    pub const fn new(to: IpEndpoint, datagrams: u64, bytes: usize, window: u64, copying: Copying) -> Self {
         Self { to, bytes, window, left: datagrams, sent: 0, acked: 0, copying, socket: None }
     }
 }
@@ -69,7 +69,7 @@ pub struct WindowReceiver {
     every: u64,
     copying: Copying,
     received: u64,
-    ack: Option<Endpoint>,
+    ack: Option<IpEndpoint>,
     socket: Option<SocketId>,
     arrivals: Log<Instant>,
 }
@@ -111,7 +111,7 @@ const CALL: usize = 8 << 10;
 /// Sends a stream of so many bytes.
 #[derive(Debug)]
 pub struct StreamSource {
-    to: Endpoint,
+    to: IpEndpoint,
     left: usize,
     copying: Copying,
     stream: Option<SocketId>,
@@ -120,7 +120,7 @@ pub struct StreamSource {
 impl StreamSource {
     /// A source of `bytes` to `to`.
     #[must_use]
-    pub const fn new(to: Endpoint, bytes: usize, copying: Copying) -> Self {
+    pub const fn new(to: IpEndpoint, bytes: usize, copying: Copying) -> Self {
         Self { to, left: bytes, copying, stream: None }
     }
 }

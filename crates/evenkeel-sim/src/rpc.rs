@@ -4,7 +4,7 @@
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::SocketId;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::rng::Ratio;
@@ -19,7 +19,7 @@ pub struct RpcServer {
     port: u16,
     compute: Duration,
     socket: Option<SocketId>,
-    answer: Option<(Endpoint, Vec<u8>)>,
+    answer: Option<(IpEndpoint, Vec<u8>)>,
 }
 
 impl RpcServer {
@@ -61,7 +61,7 @@ pub struct Worker {
 
 #[derive(Debug)]
 struct Working {
-    client: Endpoint,
+    client: IpEndpoint,
     left: Duration,
     slice: Duration,
     slice_began: Instant,
@@ -112,7 +112,7 @@ impl Program for Worker {
 /// each with some outstanding.
 #[derive(Debug)]
 pub struct RpcClient {
-    worker: Endpoint,
+    worker: IpEndpoint,
     servers: Vec<Server>,
     /// The call of the worker.
     start: Instant,
@@ -124,7 +124,7 @@ pub struct RpcClient {
 
 #[derive(Debug)]
 struct Server {
-    at: Endpoint,
+    at: IpEndpoint,
     interval: Duration,
     next: Instant,
     sent: u64,
@@ -149,7 +149,7 @@ impl RpcClient {
     /// A client that calls `worker` at `start`, and `servers` from then on; with the count of the servers'
     /// answers, and how long the worker took.
     #[must_use]
-    pub fn new(worker: Endpoint, servers: &[Endpoint], start: Instant) -> (Self, Tally, Log<Duration>) {
+    pub fn new(worker: IpEndpoint, servers: &[IpEndpoint], start: Instant) -> (Self, Tally, Log<Duration>) {
         let (answered, worked) = (Tally::default(), Log::default());
         let first = Duration::from_secs_f64(1.0 / FIRST_RATE);
         let servers = servers.iter().enumerate().map(|(n, &at)| Server {

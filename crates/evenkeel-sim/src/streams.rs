@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{ConnectError, ConnectOptions, Event, SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::Duration;
 
@@ -142,7 +142,7 @@ pub enum Outcome {
 /// what comes back.
 #[derive(Debug)]
 pub struct StreamClient {
-    to: Endpoint,
+    to: IpEndpoint,
     /// Connections to open yet.
     left: usize,
     /// Connections at the same time.
@@ -180,14 +180,14 @@ impl StreamClient {
     /// A client that opens `connections` of `bytes` each to `to`, `abreast` at a time; and what became of
     /// each.
     #[must_use]
-    pub fn new(to: Endpoint, connections: usize, abreast: usize, bytes: usize) -> (Self, Log<Outcome>) {
+    pub fn new(to: IpEndpoint, connections: usize, abreast: usize, bytes: usize) -> (Self, Log<Outcome>) {
         Self::with_manners(to, connections, abreast, bytes, Manners::default())
     }
 
     /// The same, in its own way.
     #[must_use]
     pub fn with_manners(
-        to: Endpoint,
+        to: IpEndpoint,
         connections: usize,
         abreast: usize,
         bytes: usize,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{Event, SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -134,7 +134,7 @@ impl Program for WebServer {
 /// Fetches documents, one after the other, each over a connection of its own.
 #[derive(Debug)]
 pub struct WebClient {
-    to: Endpoint,
+    to: IpEndpoint,
     /// Bytes of a document.
     bytes: usize,
     /// Between a failure and the next try.
@@ -166,7 +166,7 @@ struct Fetch {
 impl WebClient {
     /// A client of the server at `to`, whose documents have `bytes`; and what becomes of its fetches.
     #[must_use]
-    pub fn new(to: Endpoint, bytes: usize) -> (Self, WebCounts) {
+    pub fn new(to: IpEndpoint, bytes: usize) -> (Self, WebCounts) {
         let counts = WebCounts::default();
         let (pause, patience) = (Duration::from_millis(1), Duration::from_secs(120));
         (Self { to, bytes, pause, patience, stream: None, counts: counts.clone() }, counts)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::SocketId;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::rng::Rng;
@@ -103,7 +103,7 @@ pub struct Delivery {
     /// When the receive call returned.
     pub at: Instant,
     /// Who sent it.
-    pub from: Endpoint,
+    pub from: IpEndpoint,
     /// What was in it.
     pub payload: Vec<u8>,
 }
@@ -146,7 +146,7 @@ impl Program for Recorder {
 pub struct Echo {
     port: u16,
     socket: Option<SocketId>,
-    answer: Option<(Endpoint, Vec<u8>)>,
+    answer: Option<(IpEndpoint, Vec<u8>)>,
 }
 
 impl Echo {
@@ -198,7 +198,7 @@ pub struct Ping {
 /// Sends a short message, waits for the answer, and again (the client of W7).
 #[derive(Debug)]
 pub struct PingPong {
-    to: Endpoint,
+    to: IpEndpoint,
     timeout: Duration,
     socket: Option<SocketId>,
     number: u64,
@@ -216,7 +216,7 @@ enum Ponging {
 impl PingPong {
     /// A client of the echo server at `to` that gives up on an answer after `timeout`; and its record.
     #[must_use]
-    pub fn new(to: Endpoint, timeout: Duration) -> (Self, Log<Ping>) {
+    pub fn new(to: IpEndpoint, timeout: Duration) -> (Self, Log<Ping>) {
         let log = Log::default();
         (Self { to, timeout, socket: None, number: 0, state: Ponging::Sending, log: log.clone() }, log)
     }
@@ -266,7 +266,7 @@ pub struct Sent {
     /// When the send call began.
     pub at: Instant,
     /// Where to.
-    pub to: Endpoint,
+    pub to: IpEndpoint,
     /// What was in it: unlike any other datagram's.
     pub payload: Vec<u8>,
 }
@@ -275,7 +275,7 @@ pub struct Sent {
 #[derive(Debug)]
 pub struct Talker {
     name: u64,
-    peers: Vec<Endpoint>,
+    peers: Vec<IpEndpoint>,
     payload_bytes_max: u64,
     gap: Duration,
     until: Instant,
@@ -291,7 +291,7 @@ impl Talker {
     #[must_use]
     pub fn new(
         name: u64,
-        peers: Vec<Endpoint>,
+        peers: Vec<IpEndpoint>,
         gap: Duration,
         until: Instant,
         rng: Rng,

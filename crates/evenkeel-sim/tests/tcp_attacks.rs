@@ -8,7 +8,7 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::{ConnectOptions, Event, SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
@@ -49,7 +49,7 @@ const KEPT: f64 = 0.9;
 /// Opens connections, writes a message on each at every tick, and counts what comes back.
 #[derive(Debug)]
 struct Talk {
-    to: Endpoint,
+    to: IpEndpoint,
     from: u16,
     streams: Vec<SocketId>,
     next: Instant,
@@ -64,7 +64,7 @@ const TICK: Duration = Duration::from_millis(15);
 impl Talk {
     fn new(port: u16, from: u16) -> (Self, Tally, Log<StreamError>) {
         let (echoed, ended) = (Tally::default(), Log::default());
-        let to = Endpoint::new(SERVER.into(), port);
+        let to = IpEndpoint::new(SERVER.into(), port);
         let next = Instant::from_millis(100);
         (
             Self { to, from, streams: Vec::new(), next, echoed: echoed.clone(), ended: ended.clone() },
@@ -87,7 +87,7 @@ impl Talk {
     }
 }
 
-fn connect_from(port: u16, to: Endpoint, system: &mut System<'_>) -> SocketId {
+fn connect_from(port: u16, to: IpEndpoint, system: &mut System<'_>) -> SocketId {
     let options = ConnectOptions { port, ..ConnectOptions::default() };
     system.connect_with(to, &options).unwrap().0
 }
@@ -372,7 +372,7 @@ fn a_flood_of_garbage_takes_nothing_from_the_connections_of_others_under_lrp() {
 /// Fetches a document over each of some connections, then over a new one at every tick.
 #[derive(Debug)]
 struct Visits {
-    to: Endpoint,
+    to: IpEndpoint,
     port: u16,
     next: Instant,
     fetched: Tally,
@@ -415,7 +415,7 @@ fn visit(architecture: Architecture, attack: impl FnOnce(&mut Bench)) -> Visited
     let (server, _) = WebServer::new(HTTP, ListenerConfig::default(), 1_300, Duration::ZERO);
     let process = bench.world.host_mut(bench.server).spawn("httpd", 0, Box::new(server));
     let fetched = Tally::default();
-    let (to, next) = (Endpoint::new(SERVER.into(), HTTP), Instant::from_millis(50));
+    let (to, next) = (IpEndpoint::new(SERVER.into(), HTTP), Instant::from_millis(50));
     let visits = Visits { to, port: FROM, next, fetched: fetched.clone() };
     bench.world.host_mut(bench.client).spawn("visits", 0, Box::new(visits));
     bench.world.run_until(Instant::from_millis(2_000));
@@ -470,7 +470,7 @@ fn a_flood_of_acknowledgments_to_a_listening_port_leaves_new_connections_alone_u
 /// Asks for documents on many connections and reads nothing of what comes.
 #[derive(Debug)]
 struct SlowReaders {
-    to: Endpoint,
+    to: IpEndpoint,
     left: usize,
     open: Vec<SocketId>,
 }
@@ -508,7 +508,7 @@ fn thousands_of_slow_readers_hold_bounded_memory_and_nobody_up() {
                 0,
                 Box::new(WebServer::new(HTTP + 1, config, 1_300, Duration::from_millis(2)).0),
             );
-            let to = |port| Endpoint::new(SERVER.into(), port);
+            let to = |port| IpEndpoint::new(SERVER.into(), port);
             let (client, counts) = WebClient::new(to(HTTP + 1), 1_300);
             let host = bench.world.host_mut(bench.client);
             host.spawn("client", 0, Box::new(client));

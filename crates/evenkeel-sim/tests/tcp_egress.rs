@@ -4,7 +4,7 @@
 
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::{Endpoint, InterfaceId, Route, Via};
+use evenkeel_core::stack::{InterfaceId, IpEndpoint, Route, Via};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -74,7 +74,7 @@ impl Star {
 
     fn add_stream(&mut self, net: usize, port: u16) {
         let (sink, _) = StreamSink::new(port, ListenerConfig::default(), COPYING);
-        let source = StreamSource::new(Endpoint::new(cidr(net, 2).address(), port), usize::MAX, COPYING);
+        let source = StreamSource::new(IpEndpoint::new(cidr(net, 2).address(), port), usize::MAX, COPYING);
         self.world.host_mut(self.receivers[net]).spawn("sink", 0, Box::new(sink));
         self.world.host_mut(self.sender).spawn("source", 0, Box::new(source));
     }
@@ -149,7 +149,7 @@ fn new_connections_do_not_wait_for_a_slow_interface() {
                 let (echo, _) = StreamEcho::new(7, ListenerConfig::default());
                 star.world.host_mut(ends[serves]).spawn("echo", 0, Box::new(echo));
                 star.world.run_until(FROM);
-                let to = Endpoint::new(cidr(1, serves as u8 + 1).address(), 7);
+                let to = IpEndpoint::new(cidr(1, serves as u8 + 1).address(), 7);
                 let (client, outcomes) = StreamClient::new(to, 20, 1, 5_000);
                 star.world.host_mut(ends[opens]).spawn("client", 0, Box::new(client));
                 let mut echoed = 0;
@@ -200,7 +200,7 @@ fn a_connection_is_not_stuck_behind_an_interface_that_its_route_has_left() {
     for architecture in Architecture::ALL {
         let (mut star, detour) = with_detour(architecture, STUCK);
         star.world.run_until(Instant::from_millis(5_000));
-        let to = Endpoint::new(cidr(0, 2).address(), PORT);
+        let to = IpEndpoint::new(cidr(0, 2).address(), PORT);
         let (gap, rng) = (Duration::from_millis(5), star.world.fork_rng());
         let (talker, _) = Talker::new(1, vec![to], gap, Instant::NEVER, rng);
         star.world.host_mut(star.sender).spawn("talker", 0, Box::new(talker));

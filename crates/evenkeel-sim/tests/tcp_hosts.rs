@@ -5,7 +5,7 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::{ConnectError, ConnectOptions, SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -29,7 +29,7 @@ struct Pair {
     world: World,
     server: HostId,
     client: HostId,
-    to: Endpoint,
+    to: IpEndpoint,
 }
 
 fn pair(architecture: Architecture, conditions: Conditions, v6: bool, seed: u64) -> Pair {
@@ -42,7 +42,7 @@ fn pair(architecture: Architecture, conditions: Conditions, v6: bool, seed: u64)
         world.add_host(config, Costs::FREE, &[port]).unwrap()
     };
     let (client, server) = (host(1, seed ^ 1), host(2, seed ^ 2));
-    Pair { world, server, client, to: Endpoint::new(cidr(2, v6).address(), PORT) }
+    Pair { world, server, client, to: IpEndpoint::new(cidr(2, v6).address(), PORT) }
 }
 
 fn settled(host: &Host) {
@@ -82,7 +82,7 @@ fn what_is_sent_comes_back_under_every_architecture() {
 /// Asks once it is connected, and closes with the answer.
 #[derive(Debug)]
 struct Patient {
-    to: Endpoint,
+    to: IpEndpoint,
     stream: Option<SocketId>,
     asked: bool,
 }
@@ -132,7 +132,7 @@ fn acknowledgments_go_with_what_the_program_says_to_what_came() {
 /// took.
 #[derive(Debug)]
 struct Eager {
-    to: Endpoint,
+    to: IpEndpoint,
     left: usize,
     asking: Option<(SocketId, Instant, usize)>,
     took: Log<Duration>,
@@ -195,7 +195,7 @@ fn with_a_cookie_a_connection_saves_a_round_trip() {
 /// Tries to open a connection, and notes what it was told.
 #[derive(Debug)]
 struct Tries {
-    to: Endpoint,
+    to: IpEndpoint,
     has_tried: bool,
     answer: Log<Option<ConnectError>>,
 }
@@ -221,7 +221,7 @@ fn a_connection_that_the_memory_limit_leaves_no_buffers_for_is_refused_at_once()
             let port = Port::new(segment, cidr(1, false));
             let client = world.add_host(config, Costs::FREE, &[port]).unwrap();
             let answer = Log::default();
-            let to = Endpoint::new(cidr(2, false).address(), PORT);
+            let to = IpEndpoint::new(cidr(2, false).address(), PORT);
             world.host_mut(client).spawn(
                 "tries",
                 0,

@@ -6,7 +6,7 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::{SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -23,8 +23,8 @@ fn cidr(last: u8) -> IpCidr {
     IpCidr::new(IpAddress::v4(10, 0, 0, last), 24)
 }
 
-fn server() -> Endpoint {
-    Endpoint::new(cidr(2).address(), PORT)
+fn server() -> IpEndpoint {
+    IpEndpoint::new(cidr(2).address(), PORT)
 }
 
 /// Client and server on one segment, with rings that hold whole windows.
@@ -304,7 +304,7 @@ fn a_narrow_link_on_the_way_is_found_by_what_its_router_says() {
         let (echo, _) = StreamEcho::new(PORT, ListenerConfig::default());
         spawn(&mut world, server_host, echo);
         world.run_until(Instant::from_millis(10));
-        let to = Endpoint::new(net(2, 1).address(), PORT);
+        let to = IpEndpoint::new(net(2, 1).address(), PORT);
         let (asks, outcomes) = StreamClient::new(to, 3, 1, 200_000);
         spawn(&mut world, client, asks);
         world.run_until(Instant::from_millis(100_000));

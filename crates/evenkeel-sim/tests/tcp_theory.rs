@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_core::tcp::congestion::Algorithm;
-use evenkeel_core::tcp::endpoint::{Event, ListenAt};
+use evenkeel_core::tcp::endpoint::{EndpointEvent, ListenAt};
 use evenkeel_core::tcp::recovery::{RecoveryConfig, RecoveryInfo};
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::tcp::{EndpointConfig, ListenerConfig};
@@ -26,22 +26,24 @@ struct Bulk {
 }
 
 impl User for Bulk {
-    fn event(&mut self, network: &mut Network, node: usize, event: Event) {
+    fn event(&mut self, network: &mut Network, node: usize, event: EndpointEvent) {
         match event {
-            Event::Acceptable(at) => {
+            EndpointEvent::Acceptable(at) => {
                 while let Some(id) = network.endpoint_mut(node).accept(&at) {
                     let port = network.endpoint(node).tuple(id).expect("just accepted").remote.port;
                     self.ports.insert(id, port);
                 }
             }
-            Event::Connection(id, _) if node == SERVER => {
+            EndpointEvent::Connection(id, _) if node == SERVER => {
                 let mut buffer = [0; 65_536];
                 let now = network.now();
                 while let Ok(len) = network.endpoint_mut(node).read(id, &mut buffer, now) {
                     *self.read.entry(self.ports[&id]).or_default() += len as u64;
                 }
             }
-            Event::Connection(id, _) => while network.endpoint_mut(node).write(id, &[7; 16_384]).is_ok() {},
+            EndpointEvent::Connection(id, _) => {
+                while network.endpoint_mut(node).write(id, &[7; 16_384]).is_ok() {}
+            }
         }
     }
 

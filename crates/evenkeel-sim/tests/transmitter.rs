@@ -5,7 +5,7 @@ use evenkeel_core::cable::{self, Completion, Options};
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_core::work::Work;
@@ -20,7 +20,7 @@ struct Burst(u8);
 impl Program for Burst {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let socket = system.bind(None, 7).expect("the port is free");
-        let group = Endpoint { addr: Ipv4Address::new(239, 1, 1, 1).into(), port: 9 };
+        let group = IpEndpoint { addr: Ipv4Address::new(239, 1, 1, 1).into(), port: 9 };
         for number in 0..self.0 {
             system.send(socket, group, &[number]).expect("a route to the group");
         }

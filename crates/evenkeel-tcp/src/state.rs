@@ -32,7 +32,7 @@ pub enum State {
 
 /// What moves a connection from one state to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum StateEvent {
     /// The user listens.
     PassiveOpen,
     /// The user connects.
@@ -73,8 +73,10 @@ impl State {
 
     /// The state after `event`; `None` if the event means nothing in this state.
     #[must_use]
-    pub const fn after(self, event: Event) -> Option<Self> {
-        use Event::{Abort, ActiveOpen, Close, Fin, FinAcked, PassiveOpen, Syn, SynAck, SynAcked, Timeout};
+    pub const fn after(self, event: StateEvent) -> Option<Self> {
+        use StateEvent::{
+            Abort, ActiveOpen, Close, Fin, FinAcked, PassiveOpen, Syn, SynAck, SynAcked, Timeout,
+        };
         Some(match (self, event) {
             (Self::Closed, PassiveOpen) => Self::Listen,
             (Self::Closed | Self::Listen, ActiveOpen) => Self::SynSent,
@@ -140,17 +142,17 @@ mod tests {
     use super::*;
     use core::fmt::Write as _;
 
-    const EVENTS: [Event; 10] = [
-        Event::PassiveOpen,
-        Event::ActiveOpen,
-        Event::Syn,
-        Event::SynAck,
-        Event::SynAcked,
-        Event::Close,
-        Event::Fin,
-        Event::FinAcked,
-        Event::Abort,
-        Event::Timeout,
+    const EVENTS: [StateEvent; 10] = [
+        StateEvent::PassiveOpen,
+        StateEvent::ActiveOpen,
+        StateEvent::Syn,
+        StateEvent::SynAck,
+        StateEvent::SynAcked,
+        StateEvent::Close,
+        StateEvent::Fin,
+        StateEvent::FinAcked,
+        StateEvent::Abort,
+        StateEvent::Timeout,
     ];
 
     #[test]

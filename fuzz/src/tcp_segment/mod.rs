@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::connection::{Config, Connection, Error, Keepalive, StreamOption, Unavailable};
-use evenkeel_core::tcp::endpoint::{Event, ListenAt, Packet};
+use evenkeel_core::tcp::endpoint::{EndpointEvent, ListenAt, Packet};
 use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::recovery::RecoveryConfig;
 use evenkeel_core::tcp::table::Id;
@@ -373,7 +373,7 @@ impl World {
     /// told of would wait for ever.
     fn hear(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
-            if let Event::Connection(id, ready) = event {
+            if let EndpointEvent::Connection(id, ready) = event {
                 let held = self.held.iter_mut().find(|held| held.id == id).expect("one of the user's");
                 held.readable |= ready.readable;
                 held.writable |= ready.writable;

@@ -9,7 +9,7 @@ use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::{Program, Step};
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::socket::{ConnectOptions, Event, SocketId, StreamError};
-use evenkeel::core::stack::Endpoint;
+use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr};
@@ -180,7 +180,7 @@ impl Client {
         let port = (1_024 + self.opened % PORTS) as u16;
         self.opened += 1;
         let from = ConnectOptions { address: Some(from), port, ..ConnectOptions::default() };
-        system.connect_with(Endpoint::new(SERVER, PORT), &from).unwrap();
+        system.connect_with(IpEndpoint::new(SERVER, PORT), &from).unwrap();
     }
 
     /// Whether the idle connections are there.

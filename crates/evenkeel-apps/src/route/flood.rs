@@ -7,7 +7,7 @@ use evenkeel_core::cable::{self, End};
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::{Endpoint, InterfaceId};
+use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 use evenkeel_link::{Clock, Stop};
@@ -210,8 +210,8 @@ const TARGET: IpAddress = IpAddress::v4(10, 77, 2, 2);
 fn packets(hardware: (EthernetAddress, EthernetAddress)) -> Result<Requests, RouterError> {
     let shape = Shape {
         hardware,
-        from: Endpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
-        to: Endpoint::new(TARGET, 9),
+        from: IpEndpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
+        to: IpEndpoint::new(TARGET, 9),
         payload: 18,
         flows: 16,
         seed: 1,

@@ -9,7 +9,7 @@ use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::ready::Ready;
 use evenkeel_core::socket::{Event, SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone)]
 pub struct Load {
     /// Where it connects to.
-    pub to: Endpoint,
+    pub to: IpEndpoint,
     /// Connections at a time. None is used before so many are open for the first time.
     pub clients: usize,
     /// Connections in all; without end if not given.

@@ -1,7 +1,7 @@
 //! Gives back what comes (RFC 862, TCP).
 
 use evenkeel_core::socket::StreamError;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 
 use super::session::{CHUNK, Progress, Service, Stream};
 
@@ -44,7 +44,7 @@ impl Echo {
 impl Service for Echo {
     type Session = Echoing;
 
-    fn open(&mut self, _peer: Endpoint) -> Echoing {
+    fn open(&mut self, _peer: IpEndpoint) -> Echoing {
         Echoing::default()
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{ConnectError, ConnectOptions, SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::tcp::connection::Info;
 use evenkeel_core::tcp::state::State;
@@ -123,7 +123,7 @@ impl Tally {
 /// The program.
 #[derive(Debug)]
 pub struct Send {
-    to: Endpoint,
+    to: IpEndpoint,
     opening: Opening,
     stream: Option<SocketId>,
     source: Source,
@@ -165,7 +165,7 @@ enum Next {
 impl Send {
     /// A client that tells `tally` what it does. With `fast_open` the first bytes go along with the SYN.
     #[must_use]
-    pub fn new(to: Endpoint, fast_open: bool, source: Source, drain: Drain, tally: Arc<Tally>) -> Self {
+    pub fn new(to: IpEndpoint, fast_open: bool, source: Source, drain: Drain, tally: Arc<Tally>) -> Self {
         Self {
             to,
             opening: if fast_open { Opening::ForCookie(None) } else { Opening::Plainly },

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use evenkeel::Engine;
-use evenkeel_core::stack::{Endpoint, InterfaceId};
+use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
 use serde::Serialize;
@@ -90,7 +90,7 @@ pub enum Place {
 #[derive(Debug)]
 pub struct Errand {
     /// Where to.
-    pub to: Endpoint,
+    pub to: IpEndpoint,
     /// The first bytes go along with the SYN (RFC 7413), once a first connection, which says nothing, has
     /// brought the server's cookie.
     pub fast_open: bool,

@@ -4,7 +4,7 @@ use core::fmt;
 
 use evenkeel_core::host::System;
 use evenkeel_core::socket::{SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::Duration;
 
 use super::tally::Tally;
@@ -20,7 +20,7 @@ pub trait Service: fmt::Debug + Send {
     type Session: fmt::Debug + Send;
 
     /// A connection from `peer` was accepted.
-    fn open(&mut self, peer: Endpoint) -> Self::Session;
+    fn open(&mut self, peer: IpEndpoint) -> Self::Session;
 
     /// Does what can be done now, until the stream says that it is [`Progress::More`] than a turn, or
     /// [`Progress::Wait`]s.

@@ -1,7 +1,7 @@
 //! Takes what comes and says nothing (RFC 863, TCP).
 
 use evenkeel_core::socket::StreamError;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 
 use super::session::{CHUNK, Progress, Service, Stream};
 
@@ -20,7 +20,7 @@ impl Default for Sink {
 impl Service for Sink {
     type Session = ();
 
-    fn open(&mut self, _peer: Endpoint) {}
+    fn open(&mut self, _peer: IpEndpoint) {}
 
     fn go_on(&mut self, _session: &mut (), stream: &mut Stream<'_, '_>) -> Result<Progress, StreamError> {
         while !stream.is_over() {

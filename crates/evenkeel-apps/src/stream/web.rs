@@ -1,7 +1,7 @@
 //! Serves one document over HTTP/1.x: the responder of [`crate::http`] on streams.
 
 use evenkeel_core::socket::StreamError;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
 
@@ -106,7 +106,7 @@ impl Browsing {
 impl Service for Web {
     type Session = Browsing;
 
-    fn open(&mut self, _peer: Endpoint) -> Browsing {
+    fn open(&mut self, _peer: IpEndpoint) -> Browsing {
         let responder = Responder::new(self.document);
         Browsing { responder, unheard: Vec::new(), ended: false, shut: false, counted: 0 }
     }

@@ -8,7 +8,7 @@ use evenkeel_apps::site::{Limits, Port, Site};
 use evenkeel_apps::stream::{self, Drain, Errand, Options, Outside, Place as At, Sent, Service, Source};
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
@@ -200,7 +200,7 @@ impl Stand {
             let input = outside.input(std::fs::File::open(from).unwrap()).unwrap();
             let address: std::net::IpAddr = host.parse().unwrap();
             let errand = Errand {
-                to: Endpoint { addr: address.into(), port: 5000 },
+                to: IpEndpoint { addr: address.into(), port: 5000 },
                 fast_open,
                 source: Source::Outside(input),
                 drain: Drain::Count,

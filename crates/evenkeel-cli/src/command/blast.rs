@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::stack::Endpoint;
+use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::blast::{self, Flood, Flooded, HARDWARE};
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     rate: Rate,
     /// Where the requests go. On a cable this is the sink's address and port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:9", value_parser = address::endpoint)]
-    to: Endpoint,
+    to: IpEndpoint,
     /// Our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     from: Option<IpCidr>,
@@ -174,7 +174,7 @@ impl Arguments {
         };
         let shape = Shape {
             hardware: HARDWARE.into(),
-            from: Endpoint::new(from.address(), FIRST_SOURCE_PORT),
+            from: IpEndpoint::new(from.address(), FIRST_SOURCE_PORT),
             to: self.to,
             payload: usize::from(self.size),
             flows: self.flows,

@@ -6,7 +6,7 @@ use std::{fmt, io, slice};
 
 use clap::Args;
 use evenkeel::core::host::Config;
-use evenkeel::core::stack::Endpoint;
+use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::IpAddress;
 use evenkeel::link::capture::{Expression, Row, Target, stdout_takes_a_capture};
 use evenkeel::link::{DeviceSpec, FRAME_BYTES, LinkSpec, SpecError, devices_to_listen_to};
@@ -249,7 +249,7 @@ impl Arguments {
                 return Ok(monitor::on_devices(&devices, setup, limits, news)?);
             }
         };
-        let endpoint = |last, port| Endpoint::new(IpAddress::v4(10, 77, 0, last), port);
+        let endpoint = |last, port| IpEndpoint::new(IpAddress::v4(10, 77, 0, last), port);
         let shape = Shape {
             hardware: HARDWARE.into(),
             from: endpoint(2, 49_152),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::stack::Endpoint;
+use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::IpAddress;
 use evenkeel::link::LinkSpec;
 use evenkeel_apps::stream::{Ask, Echo, Sink};
@@ -141,7 +141,7 @@ impl ServeArguments {
     /// What the other end of a cable sends over UDP; where to is still to be said.
     fn load(&self, service: &service::Options) -> blaster::Options {
         blaster::Options {
-            to: Endpoint::new(IpAddress::v4(0, 0, 0, 0), service.port),
+            to: IpEndpoint::new(IpAddress::v4(0, 0, 0, 0), service.port),
             rate_pps: self.rate.per_second(),
             burst_pkts: self.rate.burst_pkts(),
             flows: 1,

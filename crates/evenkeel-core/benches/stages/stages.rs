@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use evenkeel_core::channel::{Channel, ChannelId};
-use evenkeel_core::demux::{Binding, Change, Table, steering_hash};
+use evenkeel_core::demux::{Binding, Change, DemuxTable, steering_hash};
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::host::Config;
 use evenkeel_core::ledger::Ledger;
@@ -175,7 +175,7 @@ fn hash() -> impl Batch {
 
 /// Frames to as many different ports as the batch and the table allow.
 fn classify(ports: usize, frame: fn(usize) -> Vec<u8>) -> impl Batch {
-    let mut table = Table::new(0);
+    let mut table = DemuxTable::new(0);
     table.apply(Change::Hardware(HOST_MAC));
     for address in [IpAddress::Ipv4(HOST), IpAddress::Ipv6(HOST_V6)] {
         table.apply(Change::AddAddress(address));

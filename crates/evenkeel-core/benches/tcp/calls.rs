@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use evenkeel_core::tcp::Endpoint;
-use evenkeel_core::tcp::endpoint::Event;
+use evenkeel_core::tcp::endpoint::EndpointEvent;
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn per_second(nanos: f64) -> String {
 
 /// A program that is told what happens.
 trait Program {
-    fn hear(&mut self, endpoint: &mut Endpoint, event: Event, now: Instant);
+    fn hear(&mut self, endpoint: &mut Endpoint, event: EndpointEvent, now: Instant);
 }
 
 /// What has come is handled, the program hears of it, and what it says leaves.
@@ -46,15 +46,15 @@ fn read(endpoint: &mut Endpoint, id: Id, now: Instant) -> Option<usize> {
 struct Server;
 
 impl Program for Server {
-    fn hear(&mut self, server: &mut Endpoint, event: Event, now: Instant) {
+    fn hear(&mut self, server: &mut Endpoint, event: EndpointEvent, now: Instant) {
         match event {
-            Event::Acceptable(at) => while server.accept(&at).is_some() {},
-            Event::Connection(id, ready) if ready.readable => match read(server, id, now) {
+            EndpointEvent::Acceptable(at) => while server.accept(&at).is_some() {},
+            EndpointEvent::Connection(id, ready) if ready.readable => match read(server, id, now) {
                 Some(0) => server.close(id, now),
                 Some(_) => _ = server.write(id, RESPONSE),
                 None => {}
             },
-            Event::Connection(..) => {}
+            EndpointEvent::Connection(..) => {}
         }
     }
 }
@@ -66,8 +66,8 @@ struct Asker {
 }
 
 impl Program for Asker {
-    fn hear(&mut self, client: &mut Endpoint, event: Event, now: Instant) {
-        if let Event::Connection(id, ready) = event
+    fn hear(&mut self, client: &mut Endpoint, event: EndpointEvent, now: Instant) {
+        if let EndpointEvent::Connection(id, ready) = event
             && ready.readable
             && read(client, id, now).is_some()
         {
@@ -84,8 +84,8 @@ struct Caller {
 }
 
 impl Program for Caller {
-    fn hear(&mut self, client: &mut Endpoint, event: Event, now: Instant) {
-        let Event::Connection(id, ready) = event else { return };
+    fn hear(&mut self, client: &mut Endpoint, event: EndpointEvent, now: Instant) {
+        let EndpointEvent::Connection(id, ready) = event else { return };
         if ready.readable && read(client, id, now) == Some(1) {
             self.heard += 1;
             client.close(id, now);

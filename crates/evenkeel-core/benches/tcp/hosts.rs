@@ -8,7 +8,7 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::{ConnectOptions, Event, SocketId, StreamError};
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::{EndpointConfig, ListenerConfig, TimeWaitConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -161,7 +161,7 @@ impl Client {
         let port = 1_024 + (self.opened % 60_000) as u16;
         self.opened += 1;
         let from = ConnectOptions { port, ..ConnectOptions::default() };
-        system.connect_with(Endpoint::new(SERVER, PORT), &from).unwrap();
+        system.connect_with(IpEndpoint::new(SERVER, PORT), &from).unwrap();
     }
 
     fn work(&mut self, stream: SocketId, system: &mut System<'_>) {

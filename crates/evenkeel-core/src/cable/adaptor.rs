@@ -10,7 +10,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::options::Options;
 use super::ring::{RingConsumer, RingProducer, ring};
 use super::transmit::{Completion, Left, TransmitRing};
-use crate::demux::{Change, Class, Table, steering_hash};
+use crate::demux::{Change, Class, DemuxTable, steering_hash};
 use crate::frame::Pool;
 use crate::id::ChannelId;
 use crate::interface::{Demultiplexer, RxQueue};
@@ -30,7 +30,7 @@ enum Command {
 /// The demultiplexer on the adaptor: its own copy of the host's table, and the rings of the host's channels.
 #[derive(Debug)]
 pub(super) struct Demux {
-    table: Table,
+    table: DemuxTable,
     pub(super) channels: Vec<Option<RingProducer>>,
     control: mpsc::Receiver<Command>,
     doorbell: Producer<ChannelId>,
@@ -225,7 +225,7 @@ pub(super) fn adaptor(options: &Options) -> (Adaptor, Rings) {
         let (ring, doorbell) = RingBuffer::new(CHANNELS_MAX);
         let table = Demux {
             // Both ends of a cable are ours, so nobody on it is to be kept from guessing.
-            table: Table::new(0),
+            table: DemuxTable::new(0),
             channels: Vec::new(),
             control: receive,
             doorbell: ring,

@@ -9,5 +9,5 @@ mod table;
 
 pub use crate::id::ChannelId;
 pub(crate) use queue::SegmentKind;
-pub use queue::{Arrival, Channel, Counters, State};
+pub use queue::{Arrival, Channel, ChannelCounters, State};
 pub(crate) use table::ChannelTable;

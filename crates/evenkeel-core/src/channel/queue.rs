@@ -43,9 +43,9 @@ pub struct Arrival {
     pub first: bool,
 }
 
-/// Counters of a channel.
+/// ChannelCounters of a channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ChannelCounters {
     /// Frames that came for this channel.
     pub arrived: u64,
     /// Frames discarded because it was full.
@@ -67,7 +67,7 @@ pub struct Channel {
     /// Rings of this channel on interfaces that demultiplex themselves.
     rings: Vec<(InterfaceId, Box<dyn RxQueue>)>,
     next_ring: usize,
-    counters: Counters,
+    counters: ChannelCounters,
     /// Feedback to the polling thread.
     pub(crate) gate: Gate,
     /// The sockets that receive from it: one, or the members of a multicast group.
@@ -75,7 +75,7 @@ pub struct Channel {
     /// Whether it stands in the host's list of channels with work for the idle level.
     pub(crate) listed: bool,
     /// Of TCP: what it holds segments for.
-    pub(crate) feed: Option<SegmentKind>,
+    pub(crate) segments_for: Option<SegmentKind>,
 }
 
 impl Channel {
@@ -91,11 +91,11 @@ impl Channel {
             reserved_apart: false,
             rings: Vec::new(),
             next_ring: 0,
-            counters: Counters::default(),
+            counters: ChannelCounters::default(),
             gate,
             members: Vec::new(),
             listed: false,
-            feed: None,
+            segments_for: None,
         }
     }
 
@@ -219,9 +219,9 @@ impl Channel {
 
     /// Its counters; discards by interface rings included.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ChannelCounters {
         let missed: u64 = self.rings.iter().map(|(_, ring)| ring.missed()).sum();
-        Counters {
+        ChannelCounters {
             arrived: self.counters.arrived + missed,
             discarded: self.counters.discarded + missed,
             ..self.counters
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(arrival, Arrival { interrupt: false, first: false });
         assert_eq!(channel.state(), State::Full);
         assert!(channel.push(IF, pool.take().unwrap()).is_err());
-        assert_eq!(channel.counters(), Counters { arrived: 3, discarded: 1, high_water_pkts: 2 });
+        assert_eq!(channel.counters(), ChannelCounters { arrived: 3, discarded: 1, high_water_pkts: 2 });
     }
 
     #[test]
@@ -312,13 +312,13 @@ mod tests {
         channel.add_ring(IF, Box::new(Ring(3)));
         channel.add_ring(IF, Box::new(Ring(4)));
         assert!(channel.has_rings());
-        assert_eq!(channel.counters(), Counters { arrived: 8, discarded: 7, high_water_pkts: 1 });
+        assert_eq!(channel.counters(), ChannelCounters { arrived: 8, discarded: 7, high_water_pkts: 1 });
     }
 
     #[test]
     fn a_frame_that_others_left_no_room_for_arrived_and_was_discarded() {
         let mut channel = Channel::growing(4, 0);
         channel.refuse();
-        assert_eq!(channel.counters(), Counters { arrived: 1, discarded: 1, high_water_pkts: 0 });
+        assert_eq!(channel.counters(), ChannelCounters { arrived: 1, discarded: 1, high_water_pkts: 0 });
     }
 }

@@ -35,8 +35,8 @@ fn group_v6() -> Ipv6Address {
 
 /// A table of a host with the addresses 2 and 3 of both families and two groups. To port 9 leads everything
 /// that can; to port 10 datagrams to address 2 only.
-fn table() -> Table {
-    let mut table = Table::new(1);
+fn table() -> DemuxTable {
+    let mut table = DemuxTable::new(1);
     let addresses: [IpAddress; 6] = [
         v4(2).into(),
         v4(3).into(),
@@ -197,7 +197,7 @@ fn segments_are_for_a_connection_or_for_those_who_listen() {
     let mut table = table();
     table.apply(Change::Unbind(Binding::Connection(tuple(2))));
     table.apply(Change::Unbind(Binding::Tcp { address: None, port: 9, opens: true }));
-    let channel_of = |table: &Table, flags| match table.classify(&ipv4(v4(2), 6, 0, 0, &tcp(flags))) {
+    let channel_of = |table: &DemuxTable, flags| match table.classify(&ipv4(v4(2), 6, 0, 0, &tcp(flags))) {
         Class::Segment { channel, .. } => channel,
         other => panic!("{other:?}"),
     };
@@ -373,12 +373,12 @@ fn later_fragments_of_ipv6_go_where_the_first_one_went() {
 #[test]
 fn a_datagram_that_is_forgotten_takes_the_channel_of_fragments() {
     let mut table = table();
-    let note = |table: &mut Table, id| {
+    let note = |table: &mut DemuxTable, id| {
         let class = table.classify(&ipv4(v4(2), 17, id, 0x2000, &udp(9)));
         let Class::FirstFragment(channel, key) = class else { panic!("{class:?}") };
         table.note_fragment(key, channel);
     };
-    let followed = |table: &Table, id| match table.classify(&ipv4(v4(2), 17, id, 1, &[])) {
+    let followed = |table: &DemuxTable, id| match table.classify(&ipv4(v4(2), 17, id, 1, &[])) {
         Class::Channel(UDP_ANY) => true,
         Class::Channel(FRAGMENT) => false,
         other => panic!("{other:?}"),
@@ -395,13 +395,13 @@ fn a_datagram_that_is_forgotten_takes_the_channel_of_fragments() {
 /// Which datagrams push each other out is not for those to choose who do not know the secret.
 #[test]
 fn the_secret_says_who_shares_a_place_with_whom() {
-    let class = |table: &Table, id| table.classify(&ipv4(v4(2), 17, id, 0x2000, &udp(9)));
-    let note = |table: &mut Table, id| {
+    let class = |table: &DemuxTable, id| table.classify(&ipv4(v4(2), 17, id, 0x2000, &udp(9)));
+    let note = |table: &mut DemuxTable, id| {
         let Class::FirstFragment(channel, key) = class(table, id) else { panic!("no first fragment") };
         table.note_fragment(key, channel);
     };
     let followed =
-        |table: &Table, id| table.classify(&ipv4(v4(2), 17, id, 1, &[])) == Class::Channel(UDP_ANY);
+        |table: &DemuxTable, id| table.classify(&ipv4(v4(2), 17, id, 1, &[])) == Class::Channel(UDP_ANY);
     let pushes_out_0 = |secret: u8| {
         let mut table = table();
         note(&mut table, 0);
@@ -441,7 +441,7 @@ fn packets_for_others_are_forwarded_or_nobody_s() {
 #[test]
 fn a_table_made_of_the_contents_of_another_is_like_it() {
     let original = table();
-    let mut copy = Table::new(7);
+    let mut copy = DemuxTable::new(7);
     copy.apply(Change::Hardware(OURS));
     original.contents().into_iter().for_each(|change| copy.apply(change));
     let mut frames = vec![ethernet(OURS, 0x0806, &[]), ipv4(v4(77), 17, 0, 0, &udp(9))];

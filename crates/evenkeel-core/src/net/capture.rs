@@ -86,13 +86,13 @@ impl Net {
         fed_by: Sources,
         at: Instant,
     ) {
-        let tapped = Tapped { interface, at, sent: false, bytes: frame.bytes(), note: &frame.noted() };
+        let tapped = Tapped { interface, at, sent: false, bytes: frame.bytes(), metadata: &frame.metadata() };
         self.monitors().1.see(&tapped, fed_by);
     }
 
     /// Shows a frame that is sent to all packet monitors.
     pub(super) fn tap_sent(&mut self, interface: InterfaceId, frame: &Frame, at: Instant) {
-        let tapped = Tapped { interface, at, sent: true, bytes: frame.bytes(), note: &frame.noted() };
+        let tapped = Tapped { interface, at, sent: true, bytes: frame.bytes(), metadata: &frame.metadata() };
         self.monitors().1.see(&tapped, Sources::NONE);
     }
 

@@ -81,9 +81,9 @@ impl Net {
         let held_back = self.links.held_back(port);
         let (links, mut monitors) = self.monitors();
         let Some(ring) = links.ring_mut(port.interface, queue) else { return 0 };
-        let seen = ring.look(limit, &mut |bytes, note| {
+        let seen = ring.look(limit, &mut |bytes, metadata| {
             monitors.work.add(Work::Receive);
-            let tapped = Tapped { interface: port.interface, at: now, sent: false, bytes, note };
+            let tapped = Tapped { interface: port.interface, at: now, sent: false, bytes, metadata };
             monitors.see(&tapped, fed_by);
             held_back.is_empty() || !monitors.poller.stops(port.source)
         });
@@ -164,8 +164,8 @@ impl Net {
             return self.drop_input(frame, UdpDrop::NoSocket);
         };
         self.work.add(Work::Enqueue);
-        let feed = channel.feed;
-        if let Some(SegmentKind::Connection(connection)) = feed
+        let segments_for = channel.segments_for;
+        if let Some(SegmentKind::Connection(connection)) = segments_for
             && channel.queued() >= shared
         {
             channel.refuse();
@@ -179,10 +179,10 @@ impl Net {
         let (waiting, fed_by) = (channel.queued(), self.config.scope(Sources::one(port.source)));
         self.poller.enqueued(QueueId::Channel(id), &mut channel.gate, waiting, fed_by, now);
         match pushed {
-            Ok(arrival) if let Some(feed) = feed => {
-                self.count_held(feed);
+            Ok(arrival) if let Some(segments_for) = segments_for => {
+                self.count_held(segments_for);
                 if arrival.first {
-                    self.activate(id, feed);
+                    self.activate(id, segments_for);
                 }
             }
             Ok(arrival) => {
@@ -221,8 +221,8 @@ impl Net {
         self.work.add(Work::Interrupt);
         let next = self.channels.next_interrupt().or_else(|| self.links.next_channel_interrupt());
         let Some(id) = next else { return };
-        if let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
-            return self.activate(id, feed);
+        if let Some(segments_for) = self.channel(id).and_then(|channel| channel.segments_for) {
+            return self.activate(id, segments_for);
         }
         self.channels.disarm(id);
         self.channels.list(id);

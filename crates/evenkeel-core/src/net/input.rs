@@ -8,7 +8,7 @@ use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::ready::Ready;
 use crate::socket::Socket;
-use crate::stack::{Datagram, Endpoint, Received};
+use crate::stack::{Datagram, IpEndpoint, Received};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -73,7 +73,7 @@ impl Net {
 
     /// Appends a datagram to the queues of the sockets it is for.
     pub(super) fn dispatch(&mut self, datagram: Datagram, fed_by: Sources, now: Instant) {
-        let Endpoint { addr, port } = datagram.destination;
+        let IpEndpoint { addr, port } = datagram.destination;
         let channel = self.table.udp(&addr, port);
         let members = channel.and_then(|c| self.channel(c)).map_or(0, |c| c.members.len());
         let (Some(channel), true) = (channel, members > 0) else {
@@ -166,12 +166,12 @@ impl Net {
     pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
         let channel = self.channels.get_mut(id)?;
         let (interface, frame, from_ring) = channel.take(&mut self.pool)?;
-        let feed = channel.feed;
+        let segments_for = channel.segments_for;
         if channel.gate.on_dequeue(channel.queued()) {
             self.poller.resume(QueueId::Channel(id));
         }
         if !from_ring {
-            self.count_taken(feed);
+            self.count_taken(segments_for);
         } else {
             self.links.count_received(interface, 1, &mut self.ledger);
             self.work.add(Work::Receive);

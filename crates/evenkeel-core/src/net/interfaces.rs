@@ -137,7 +137,7 @@ impl Net {
         for (id, ring) in rings {
             let Some(channel) = self.channel_mut(id) else { continue };
             channel.add_ring(interface, ring);
-            if channel.feed.is_none() {
+            if channel.segments_for.is_none() {
                 self.channels.disarm(id);
             } else if channel.arm() {
                 self.channels.raise(id);

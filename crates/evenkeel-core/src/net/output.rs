@@ -5,7 +5,7 @@ use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::{InterfaceId, SocketId};
 use crate::socket::{BadDescriptor, SendError};
-use crate::stack::{Endpoint, Io, Source};
+use crate::stack::{Io, IpEndpoint, Source};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -13,7 +13,7 @@ impl Net {
     pub(crate) fn send(
         &mut self,
         id: SocketId,
-        to: Endpoint,
+        to: IpEndpoint,
         payload: &[u8],
         now: Instant,
     ) -> Result<(), SendError> {

@@ -10,7 +10,7 @@ use crate::poll::Sources;
 use crate::queue::Queue;
 use crate::ready::Ready;
 use crate::screen::Verdict;
-use crate::socket::{BindError, Counters, Descriptor, Screen};
+use crate::socket::{BindError, Descriptor, Screen, SocketCounters};
 use crate::stack::{Received, Transit};
 use crate::time::Instant;
 use crate::work::Work;
@@ -27,7 +27,7 @@ impl Net {
         self.pool.grow(2 * limit).map_err(BindError::NoMemory)?;
         let queue = Queue::new(limit, self.gate(limit));
         let judging = VecDeque::with_capacity(limit);
-        let screen = Screen { owner, queue, judging, counters: Counters::default() };
+        let screen = Screen { owner, queue, judging, counters: SocketCounters::default() };
         let id = self.install_descriptor(Descriptor::Screen(Box::new(screen)));
         self.require_screening();
         Ok(id)

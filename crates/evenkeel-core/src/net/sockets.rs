@@ -11,7 +11,7 @@ use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::ready::{Ready, Waiter};
 use crate::receive::DeviceWork;
-use crate::socket::{BindError, Counters, Descriptor, Socket};
+use crate::socket::{BindError, Descriptor, Socket, SocketCounters};
 use crate::stack::{Io, RouteHandle, Stack};
 use crate::time::Instant;
 use crate::wire::IpAddress;
@@ -144,7 +144,7 @@ impl Net {
             next_channel: 0,
             ready: Queue::new(limit, gate),
             route: RouteHandle::default(),
-            counters: Counters::default(),
+            counters: SocketCounters::default(),
         })));
         let opened = match group {
             Some(group) => self.join(id, port, group, now),

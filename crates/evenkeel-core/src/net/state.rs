@@ -5,7 +5,7 @@ use crate::channel::{Channel, ChannelTable};
 use crate::config::Config;
 use crate::context::Cx;
 use crate::deadline::{Deadline, Due};
-use crate::demux::{Binding, Table};
+use crate::demux::{Binding, DemuxTable};
 use crate::descriptor::DescriptorTable;
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
@@ -38,7 +38,7 @@ pub(crate) struct Net {
     pub(crate) poller: Poller<QueueId>,
     pub(crate) ready: ReadyTable,
     pub(crate) links: Links,
-    pub(super) table: Table,
+    pub(super) table: DemuxTable,
     pub(super) channels: ChannelTable,
     pub(super) descriptors: DescriptorTable,
     pub(crate) tcp: Tcp,
@@ -66,7 +66,7 @@ impl Net {
             poller: poller(&config),
             ready: ReadyTable::new(),
             links: Links::new(&config),
-            table: Table::new(config.seed),
+            table: DemuxTable::new(config.seed),
             channels: ChannelTable::new(),
             descriptors: DescriptorTable::new(),
             tcp: Tcp::new(&config),
@@ -207,8 +207,8 @@ impl Net {
         let mut disarmed = self.channels.take_disarmed();
         disarmed.retain(|&id| {
             let waiting = self.channel_mut(id).is_some_and(Channel::arm);
-            if waiting && let Some(feed) = self.channel(id).and_then(|channel| channel.feed) {
-                self.activate(id, feed);
+            if waiting && let Some(segments_for) = self.channel(id).and_then(|channel| channel.segments_for) {
+                self.activate(id, segments_for);
                 pending = true;
                 return false;
             }

@@ -15,14 +15,14 @@ pub(crate) enum Cast {
 
 /// What the stack knows of an interface.
 #[derive(Debug)]
-pub(crate) struct Attachment {
+pub(crate) struct InterfaceAddresses {
     pub(crate) hardware: EthernetAddress,
     pub(crate) mtu: usize,
     pub(crate) v4: Vec<Ipv4Cidr>,
     pub(crate) v6: Vec<Ipv6Cidr>,
 }
 
-impl Attachment {
+impl InterfaceAddresses {
     pub(super) fn owns_v4(&self, address: Ipv4Address) -> bool {
         self.v4.iter().any(|cidr| cidr.address() == address)
     }

@@ -1,6 +1,6 @@
 //! Interfaces and their addresses: added, changed, taken away.
 
-use super::address::{ALL_ROUTERS, Attachment, link_local_of, solicited_node};
+use super::address::{ALL_ROUTERS, InterfaceAddresses, link_local_of, solicited_node};
 use super::io::Io;
 use super::state::Stack;
 use crate::frame::{BUFFER_BYTES, HEADROOM};
@@ -22,7 +22,7 @@ impl Stack {
     pub fn add_interface(&mut self, mac: EthernetAddress, mtu: usize) -> InterfaceId {
         let Ok(number) = u8::try_from(self.attachments.len()) else { return InterfaceId(u8::MAX) };
         let mtu = mtu.clamp(MTU_MIN, MTU_MAX);
-        self.attachments.push(Attachment { hardware: mac, mtu, v4: Vec::new(), v6: Vec::new() });
+        self.attachments.push(InterfaceAddresses { hardware: mac, mtu, v4: Vec::new(), v6: Vec::new() });
         let interface = InterfaceId(number);
         if self.config.forwarding {
             self.groups.pin(ALL_ROUTERS.into(), interface, Instant::ZERO, self.config.report_groups);

@@ -1,12 +1,12 @@
 //! Which addresses are ours, and which of ours suits a destination.
 
-use super::address::{Attachment, Cast, is_link_scope, is_martian_v4, is_martian_v6};
+use super::address::{Cast, InterfaceAddresses, is_link_scope, is_martian_v4, is_martian_v6};
 use super::state::Stack;
 use crate::id::InterfaceId;
 use crate::wire::{IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
 
 impl Stack {
-    pub(super) fn attachment(&self, interface: InterfaceId) -> Option<&Attachment> {
+    pub(super) fn attachment(&self, interface: InterfaceId) -> Option<&InterfaceAddresses> {
         self.attachments.get(usize::from(interface.0))
     }
 
@@ -42,7 +42,8 @@ impl Stack {
             IpAddress::Ipv4(address) => {
                 let names_prefix =
                     |cidr: &Ipv4Cidr| cidr.prefix_len() < 31 && cidr.network().address() == address;
-                let directed = |a: &Attachment| a.broadcasts_to(address) || a.v4.iter().any(names_prefix);
+                let directed =
+                    |a: &InterfaceAddresses| a.broadcasts_to(address) || a.v4.iter().any(names_prefix);
                 address.is_broadcast() || self.attachments.iter().any(directed)
             }
             IpAddress::Ipv6(_) => false,

@@ -51,7 +51,7 @@ mod transit;
 mod udp;
 
 pub use crate::id::InterfaceId;
-pub use crate::wire::IpEndpoint as Endpoint;
+pub use crate::wire::IpEndpoint;
 pub use config::Config;
 pub use conflict::AddressConflict;
 pub use error::{GroupError, NeighborError, RouteError, SendError};

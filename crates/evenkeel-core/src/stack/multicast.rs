@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use super::address::{Attachment, hardware_group, is_link_scope};
+use super::address::{InterfaceAddresses, hardware_group, is_link_scope};
 use super::error::GroupError;
 use super::groups::{Report, is_everybody, is_reported};
 use super::header::Header;
@@ -244,7 +244,7 @@ impl Stack {
             (true, _) => (group, [MLD_V1_REPORT, 0, 0, 0, 0, 0, 0, 0], &group_only),
             (false, _) => (MLD_V2_ROUTERS, [MLD_V2_REPORT, 0, 0, 0, 0, 0, 0, 1], &record),
         };
-        let source = self.attachment(interface).and_then(Attachment::link_local);
+        let source = self.attachment(interface).and_then(InterfaceAddresses::link_local);
         let source = source.unwrap_or(Ipv6Address::UNSPECIFIED);
         debug_assert!(is_link_scope(source) || source.is_unspecified(), "RFC 2710 3");
         let addresses = (IpAddress::Ipv6(source), IpAddress::Ipv6(destination));

@@ -1,7 +1,7 @@
 //! Telling a neighbour that another one on its own link is nearer to where it sends (RFC 1812 5.2.7.2, RFC
 //! 4861 8.2).
 
-use super::address::Attachment;
+use super::address::InterfaceAddresses;
 use super::header::Header;
 use super::icmp::{Offender, offender};
 use super::io::Io;
@@ -73,7 +73,7 @@ impl Stack {
         interface: InterfaceId,
     ) -> bool {
         let is_neighbor =
-            |attachment: &Attachment| attachment.v6.iter().any(|cidr| cidr.contains_addr(&source));
+            |attachment: &InterfaceAddresses| attachment.v6.iter().any(|cidr| cidr.contains_addr(&source));
         (target.is_unicast_link_local() || destination == IpAddress::Ipv6(target))
             && self.attachment(interface).is_some_and(is_neighbor)
     }
@@ -86,7 +86,7 @@ impl Stack {
         io: &mut Io<'_>,
     ) {
         let (to, IpAddress::Ipv6(destination)) = (offender.source, offender.destination) else { return };
-        let Some(source) = self.attachment(interface).and_then(Attachment::link_local) else {
+        let Some(source) = self.attachment(interface).and_then(InterfaceAddresses::link_local) else {
             return;
         };
         let Ok(path) = self.path_to(&to, Some(interface)) else { return };

@@ -1,6 +1,6 @@
 //! The stack: all that it owns.
 
-use super::address::Attachment;
+use super::address::InterfaceAddresses;
 use super::config::Config;
 use super::conflict::Claims;
 use super::groups::Groups;
@@ -24,7 +24,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub struct Stack {
     pub(super) config: Config,
-    pub(super) attachments: Vec<Attachment>,
+    pub(super) attachments: Vec<InterfaceAddresses>,
     pub(super) routes: Routes,
     /// Another number whenever an address or a route has changed: routes that were looked up before mean
     /// nothing any more.

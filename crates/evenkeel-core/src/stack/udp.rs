@@ -11,7 +11,7 @@ use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
 use crate::id::InterfaceId;
 use crate::tcp::Checksum;
-use crate::wire::{IpAddress, IpEndpoint as Endpoint, IpProtocol};
+use crate::wire::{IpAddress, IpEndpoint, IpProtocol};
 
 const HEADER: usize = 8;
 
@@ -23,9 +23,9 @@ pub struct Datagram {
     /// The interface it came in by.
     pub interface: InterfaceId,
     /// Who sent it.
-    pub source: Endpoint,
+    pub source: IpEndpoint,
     /// Where it was sent: an address of ours, a broadcast, or a group.
-    pub destination: Endpoint,
+    pub destination: IpEndpoint,
     pub(super) payload: Payload,
 }
 
@@ -129,8 +129,8 @@ impl Stack {
                 packet.payload.strip(HEADER);
                 Some(Datagram {
                     interface: packet.interface,
-                    source: Endpoint::new(packet.source, ports.source),
-                    destination: Endpoint::new(packet.destination, ports.destination),
+                    source: IpEndpoint::new(packet.source, ports.source),
+                    destination: IpEndpoint::new(packet.destination, ports.destination),
                     payload: packet.payload,
                 })
             }
@@ -149,7 +149,7 @@ impl Stack {
     pub fn send_udp(
         &mut self,
         source: Source,
-        to: Endpoint,
+        to: IpEndpoint,
         payload: &[u8],
         route: &mut RouteHandle,
         io: &mut Io<'_>,
@@ -209,7 +209,7 @@ fn check(packet: &mut Packet) -> Result<Ports, Reason> {
     Ok(ports)
 }
 
-fn head(source: IpAddress, port: u16, to: Endpoint, len: usize, payload: &[u8]) -> [u8; HEADER] {
+fn head(source: IpAddress, port: u16, to: IpEndpoint, len: usize, payload: &[u8]) -> [u8; HEADER] {
     let mut head = [0; HEADER];
     head[..2].copy_from_slice(&port.to_be_bytes());
     head[2..4].copy_from_slice(&to.port.to_be_bytes());

@@ -20,7 +20,7 @@ use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
@@ -312,7 +312,7 @@ fn fetch(
     while !server.has_begun() {
         clock.spin(TURN);
     }
-    let to = Endpoint::new(SERVER[0].into(), HTTP);
+    let to = IpEndpoint::new(SERVER[0].into(), HTTP);
     let counts: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let (client, counts) = WebClient::new(to, DOCUMENT);

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_core::frame::{Frame, Note, Pool, PoolLimit};
+use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub struct ReplayOptions {
     /// The hardware address of the interface. Default: the one that the capture's first frame is addressed
     /// to, if it is one station's.
     pub address: Option<EthernetAddress>,
-    /// Frames that are larger than a buffer are cut, as a packet monitor has them, and their [`Note`] says
+    /// Frames that are larger than a buffer are cut, as a packet monitor has them, and their [`Metadata`] says
     /// so; otherwise they are shed.
     pub cut: bool,
 }
@@ -278,7 +278,7 @@ impl RxQueue for Player {
                 // Where there is no time stamp the first moment of 1970 stands for it: 0 means that the
                 // host's clock is to be asked.
                 let stamp_nanos = self.reader.time().max(1);
-                frame.note(Note { stamp_nanos, cut_bytes, sent: false });
+                frame.set_metadata(Metadata { stamp_nanos, cut_bytes, sent: false });
             }
             self.advance();
             if fits {
@@ -403,8 +403,8 @@ mod tests {
         let frame = replay.queue_mut(0).take(&mut pool).unwrap();
         let cut_bytes = (4000 - FRAME_BYTES) as u32;
         assert_eq!(
-            (frame.len(), frame.noted()),
-            (FRAME_BYTES, Note { stamp_nanos: 1, cut_bytes, sent: false })
+            (frame.len(), frame.metadata()),
+            (FRAME_BYTES, Metadata { stamp_nanos: 1, cut_bytes, sent: false })
         );
         assert_eq!(replay.queue(0).missed(), 0);
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use evenkeel_core::tcp::endpoint::{Event, Packet as Arrival};
+use evenkeel_core::tcp::endpoint::{EndpointEvent, Packet as Arrival};
 use evenkeel_core::tcp::{Counter, Ecn, Endpoint, EndpointConfig, FourTuple, Secret, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpEndpoint};
@@ -16,7 +16,7 @@ use crate::rng::{Ratio, Rng};
 /// What users of TCP do, and what is seen of it.
 pub trait User {
     /// An endpoint has something to tell.
-    fn event(&mut self, network: &mut Network, node: usize, event: Event);
+    fn event(&mut self, network: &mut Network, node: usize, event: EndpointEvent);
 
     /// A time that [`Network::wake`] set has come.
     fn woken(&mut self, network: &mut Network, token: u64);

@@ -10,7 +10,7 @@ use evenkeel_core::poll::{
     CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, TaskWeights, TickSampling,
 };
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::stack::{Endpoint, InterfaceId};
+use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address};
 use evenkeel_sim::machine::{Costs, Machine};
@@ -343,9 +343,9 @@ impl Scenario {
     }
 
     /// Listeners on other hosts, by addresses on a segment that both are on, or on any if somebody forwards.
-    fn peers_of(&self, addresses: &[IpAddress]) -> Vec<Endpoint> {
+    fn peers_of(&self, addresses: &[IpAddress]) -> Vec<IpEndpoint> {
         let others = self.listeners.iter().filter(|l| l.addresses != addresses);
-        let all = others.flat_map(|l| l.addresses.iter().map(|&address| Endpoint::new(address, l.port)));
+        let all = others.flat_map(|l| l.addresses.iter().map(|&address| IpEndpoint::new(address, l.port)));
         let near = |to: &IpAddress| addresses.iter().any(|from| segment_of(from) == segment_of(to));
         all.filter(|to| self.routed || near(&to.addr)).collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::tcp::connection::{StreamOption, Unavailable};
-use evenkeel_core::tcp::endpoint::{ConnectError, Event, ListenAt};
+use evenkeel_core::tcp::endpoint::{EndpointEvent, ListenAt, OpenError};
 use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::tcp::{FourTuple, ListenerConfig, Secret, State};
@@ -188,7 +188,7 @@ impl Users {
                     self.begin(network, number, 0, id);
                     break;
                 }
-                Err(ConnectError::InUse) if reused == Some(port) => {}
+                Err(OpenError::InUse) if reused == Some(port) => {}
                 Err(why) => return self.wrong(number, 0, &format!("cannot open: {why}")),
             }
         }
@@ -227,7 +227,7 @@ impl Users {
         side: usize,
         tuple: FourTuple,
         now: Instant,
-    ) -> Result<Id, ConnectError> {
+    ) -> Result<Id, OpenError> {
         let (node, mss) = (self.node(number, side), Network::mss(self.conversations[number].opening.ipv6));
         let conversation = &mut self.conversations[number];
         let program = &conversation.opening.programs[side];
@@ -450,11 +450,11 @@ impl Users {
 }
 
 impl User for Users {
-    fn event(&mut self, network: &mut Network, node: usize, event: Event) {
+    fn event(&mut self, network: &mut Network, node: usize, event: EndpointEvent) {
         match event {
-            Event::Acceptable(_) if self.accepting => {}
-            Event::Acceptable(_) => self.accept(network),
-            Event::Connection(id, _) => {
+            EndpointEvent::Acceptable(_) if self.accepting => {}
+            EndpointEvent::Acceptable(_) => self.accept(network),
+            EndpointEvent::Connection(id, _) => {
                 if let Some(&(number, side)) = self.by_id.get(&(node, id)) {
                     self.drive(network, number, side);
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use evenkeel_core::deadline::Deadline;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::Endpoint;
+use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::connection::Keepalive;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -114,7 +114,7 @@ fn go(
         match step {
             Step::Client(number) => {
                 let client = &plan.clients[number];
-                let to = Endpoint::new(cidr(client.server, plan.v6).address(), PORT);
+                let to = IpEndpoint::new(cidr(client.server, plan.v6).address(), PORT);
                 let (program, outcomes) = StreamClient::with_manners(
                     to,
                     client.connections,

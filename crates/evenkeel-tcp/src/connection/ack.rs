@@ -5,7 +5,7 @@ use super::super::options::SackBlocks;
 use super::super::recovery::{AckInfo, RecoveryState};
 use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::SeqNumber;
-use super::super::state::{Event, State};
+use super::super::state::{State, StateEvent};
 use super::tcb::Connection;
 use crate::time::Instant;
 
@@ -18,7 +18,7 @@ impl Connection {
                 self.answer_with_reset(segment);
                 return false;
             }
-            self.step(Event::SynAcked);
+            self.step(StateEvent::SynAcked);
             self.snd.fast_open = None;
             self.established(now);
         } else if ack.before(self.snd.una - self.snd.wnd_max) || ack.after(self.snd.nxt) {
@@ -146,7 +146,7 @@ impl Connection {
         if !waits || !self.snd.fin_acked() {
             return;
         }
-        self.step(Event::FinAcked);
+        self.step(StateEvent::FinAcked);
         match self.state {
             State::FinWait2 => self.limit_fin_wait_2(now),
             State::TimeWait => self.start_time_wait(now),

@@ -2,7 +2,7 @@
 
 use super::super::counters::Counter;
 use super::super::segment::Flags;
-use super::super::state::{Event, State};
+use super::super::state::{State, StateEvent};
 use super::super::time_wait::Remains;
 use super::error::Error;
 use super::tcb::{Connection, Due, Timers};
@@ -17,7 +17,7 @@ impl Connection {
         self.snd.fin = true;
         // Before the handshake is over the FIN waits (3.10.4).
         if matches!(self.state, State::Established | State::CloseWait) {
-            self.step(Event::Close);
+            self.step(StateEvent::Close);
         }
     }
 
@@ -66,7 +66,7 @@ impl Connection {
             window: self.offer_window(),
             ts_recent: self.clock.as_ref().map(|clock| clock.recent()),
         };
-        self.step(Event::Timeout);
+        self.step(StateEvent::Timeout);
         self.end();
         Some(remains)
     }

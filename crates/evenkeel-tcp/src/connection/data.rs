@@ -5,7 +5,7 @@ use super::super::counters::Counter;
 use super::super::drop::{Fate, TcpDrop};
 use super::super::segment::{Flags, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
-use super::super::state::{Event, State};
+use super::super::state::{State, StateEvent};
 use super::config::Config;
 use super::input::OUT_OF_PLACE;
 use super::tcb::Connection;
@@ -101,7 +101,7 @@ impl Connection {
         if self.rcv.fin_at == Some(self.rcv.buffer.next()) {
             self.rcv.fin = true;
             self.due.ack = true;
-            self.step(Event::Fin);
+            self.step(StateEvent::Fin);
             if self.state == State::TimeWait {
                 self.start_time_wait(now);
             }

@@ -9,7 +9,7 @@ use super::super::options::{Cookie, MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
 use super::super::recovery::{AckInfo, Recovery};
 use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
-use super::super::state::{Event, State};
+use super::super::state::{State, StateEvent};
 use super::clock::Clock;
 use super::config::{Agreement, Config, FastOpened, Open, SynAck, SynReceived};
 use super::error::Error;
@@ -25,7 +25,7 @@ impl Connection {
     #[must_use]
     pub fn connect(config: &Arc<Config>, open: &Open, fast_open: Option<Cookie>, now: Instant) -> Self {
         let mut connection = Self::new(config, open, now);
-        connection.step(Event::ActiveOpen);
+        connection.step(StateEvent::ActiveOpen);
         connection.snd.fast_open = fast_open.map(|cookie| FastOpen::new(Some(cookie), now));
         connection.due.syn = true;
         connection
@@ -49,8 +49,8 @@ impl Connection {
     #[must_use]
     pub fn accept(config: &Arc<Config>, open: &Open, received: &SynReceived, now: Instant) -> Self {
         let mut connection = Self::new(config, open, now);
-        connection.step(Event::PassiveOpen);
-        connection.step(Event::Syn);
+        connection.step(StateEvent::PassiveOpen);
+        connection.step(StateEvent::Syn);
         connection.receive_from(received.irs);
         connection.agree(&received.agreement, now);
         connection.first_window(received.window, received.irs);
@@ -209,12 +209,12 @@ impl Connection {
         self.first_window(header.window, header.seq);
         if !acknowledges {
             // Both sides open at the same time (RFC 9293, 3.5, figure 7).
-            self.step(Event::Syn);
+            self.step(StateEvent::Syn);
             self.snd.fast_open = None;
             self.due.syn = true;
             return Fate::Control;
         }
-        self.step(Event::SynAck);
+        self.step(StateEvent::SynAck);
         self.fast_opened(header);
         self.syn_acked(header.ack, now);
         self.due.ack = true;
@@ -268,7 +268,7 @@ impl Connection {
         self.rcv.read_since = now;
         self.restart_keepalive(now);
         if self.snd.fin {
-            self.step(Event::Close);
+            self.step(StateEvent::Close);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::super::options::Cookie;
 use super::super::recovery::Recovery;
 use super::super::segment::Flags;
 use super::super::seq::{SeqNumber, SeqRange};
-use super::super::state::{Event, State};
+use super::super::state::{State, StateEvent};
 use super::clock::Clock;
 use super::config::{Config, FastOpened};
 use super::error::Error;
@@ -241,7 +241,7 @@ impl Connection {
     }
 
     /// Moves to the next state. That an event means something in a state is the caller's to know.
-    pub(super) fn step(&mut self, event: Event) {
+    pub(super) fn step(&mut self, event: StateEvent) {
         debug_assert!(self.state.after(event).is_some(), "{event:?} in {}", self.state);
         self.state = self.state.after(event).unwrap_or(self.state);
     }

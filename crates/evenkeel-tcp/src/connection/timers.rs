@@ -2,7 +2,7 @@
 
 use super::super::counters::Counter;
 use super::super::recovery::Expired;
-use super::super::state::{Event, State};
+use super::super::state::{State, StateEvent};
 use super::config::Keepalive;
 use super::error::Error;
 use super::tcb::Connection;
@@ -172,7 +172,7 @@ impl Connection {
 
     fn on_two_msl(&mut self) {
         if self.state == State::TimeWait {
-            self.step(Event::Timeout);
+            self.step(StateEvent::Timeout);
         }
         self.end();
     }

@@ -5,7 +5,7 @@ use super::super::secret::Purpose;
 use super::super::seq::SeqNumber;
 use super::super::table::{Id, TupleHash};
 use super::super::tuple::FourTuple;
-use super::error::ConnectError;
+use super::error::OpenError;
 use super::listeners::ListenAt;
 use super::ports::Exhausted;
 use super::state::Endpoint;
@@ -32,19 +32,19 @@ impl<R: Copy> Endpoint<R> {
         options: &Config,
         fits: Option<&dyn Fn(u16) -> bool>,
         now: Instant,
-    ) -> Result<Free, ConnectError> {
+    ) -> Result<Free, OpenError> {
         if tuple.local.port != 0 {
-            return self.if_free(tuple, options, now).ok_or(ConnectError::InUse);
+            return self.if_free(tuple, options, now).ok_or(OpenError::InUse);
         }
         let (local, remote, gone) = (tuple.local.addr, tuple.remote, self.ports.gone);
         let in_vain =
             |was: Exhausted| was == Exhausted { local, remote, gone, until: was.until } && now < was.until;
         if self.ports.exhausted.is_some_and(in_vain) {
-            return Err(ConnectError::NoPort);
+            return Err(OpenError::NoPort);
         }
         self.choose_port(tuple, options, fits, now).ok_or_else(|| {
             self.ports.exhausted = Some(Exhausted { local, remote, gone, until: now + EXHAUSTED });
-            ConnectError::NoPort
+            OpenError::NoPort
         })
     }
 

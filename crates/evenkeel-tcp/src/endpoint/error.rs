@@ -38,7 +38,7 @@ impl NotConnected {
 
 /// Why no connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectError {
+pub enum OpenError {
     /// There is a connection between these sockets, or was until lately: take another port.
     InUse,
     /// All ports that may be chosen from are in use between this address of ours and that port of the peer's.
@@ -47,7 +47,7 @@ pub enum ConnectError {
     Full,
 }
 
-impl fmt::Display for ConnectError {
+impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::InUse => "address in use",
@@ -57,9 +57,9 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl core::error::Error for ConnectError {}
+impl core::error::Error for OpenError {}
 
-impl ConnectError {
+impl OpenError {
     /// Whose fault it is.
     #[must_use]
     pub const fn fault(&self) -> Fault {

@@ -8,7 +8,7 @@ use super::listeners::ListenAt;
 /// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was
 /// when last seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum EndpointEvent {
     /// A connection waits to be [accepted](super::Endpoint::accept). Accept until there is none.
     Acceptable(ListenAt),
     /// A connection of the user's is ready for that. Read, or write, until it is

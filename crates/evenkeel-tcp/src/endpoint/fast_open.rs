@@ -6,7 +6,7 @@ use super::super::fast_open::{FastOpenCache, FastOpenOffer};
 use super::super::table::Id;
 use super::super::tuple::FourTuple;
 use super::config::Opening;
-use super::error::ConnectError;
+use super::error::OpenError;
 use super::state::Endpoint;
 use crate::time::Instant;
 
@@ -27,7 +27,7 @@ impl<R: Copy> Endpoint<R> {
         mss: u16,
         data: &[u8],
         now: Instant,
-    ) -> Result<(Id, usize), ConnectError> {
+    ) -> Result<(Id, usize), OpenError> {
         self.connect_as(tuple, &Opening { data: Some(data), ..Opening::new(mss) }, now)
     }
 

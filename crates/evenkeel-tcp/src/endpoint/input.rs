@@ -12,7 +12,7 @@ use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
 use super::egress::RouteHandle;
-use super::event::{Event, Readiness};
+use super::event::{EndpointEvent, Readiness};
 use super::listeners::ListenAt;
 use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
@@ -232,7 +232,7 @@ impl<R: Copy> Endpoint<R> {
             let first = listener.accept_queue_len() == 0;
             listener.queue(id);
             if first {
-                self.events.push_back(Event::Acceptable(at));
+                self.events.push_back(EndpointEvent::Acceptable(at));
             }
         }
         self.touch(id);

@@ -18,7 +18,7 @@ use super::super::time_wait::TimeWait;
 use super::super::tuple::FourTuple;
 use super::config::EndpointConfig;
 use super::egress::{EgressSet, RouteHandle};
-use super::event::{Event, Readiness};
+use super::event::{EndpointEvent, Readiness};
 use super::listeners::{ListenAt, ListenerId, Listeners};
 use super::memory::Memory;
 use super::ports::Ports;
@@ -55,7 +55,7 @@ pub struct Endpoint<R = ()> {
     pub(super) full: EgressSet,
     pub(super) answers: VecDeque<Answer>,
     /// What the user is to be notified of; each connection once.
-    pub(super) events: VecDeque<Event>,
+    pub(super) events: VecDeque<EndpointEvent>,
     pub(super) fast_open: Option<FastOpenCache>,
     pub(super) memory: Memory,
     /// Bytes that may wait to be read, of each connection.
@@ -299,7 +299,7 @@ impl<R: Copy> Endpoint<R> {
         let news = ready.has_more_than(entry.notified);
         entry.notified = ready;
         if news && entry.holder == Holder::User && !core::mem::replace(&mut entry.in_events, true) {
-            self.events.push_back(Event::Connection(id, ready));
+            self.events.push_back(EndpointEvent::Connection(id, ready));
         }
         if entry.connection.state() == State::Closed {
             self.unhash(id);

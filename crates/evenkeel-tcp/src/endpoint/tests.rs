@@ -365,7 +365,7 @@ fn many_connections_at_once() {
         assert_eq!(world.ends[0].write(*id, &[i as u8; 100]), Ok(100));
     }
     world.pass(Duration::from_millis(100));
-    assert_eq!(world.ends[1].poll_event(), Some(Event::Acceptable(HTTP)), "told once");
+    assert_eq!(world.ends[1].poll_event(), Some(EndpointEvent::Acceptable(HTTP)), "told once");
     assert_eq!(world.ends[1].poll_event(), None);
     let mut seen = 0;
     while let Some(id) = world.ends[1].accept(&HTTP) {
@@ -391,7 +391,7 @@ fn nobody_listens() {
     world.pass(Duration::from_millis(50));
     assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Refused));
     let over = Readiness { readable: true, over: true, ..Readiness::default() };
-    assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(id, over)));
+    assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(id, over)));
     assert_eq!(world.ends[1].counters().get(Counter::OutRsts), 1);
     world.ends[0].close(id, world.now);
     world.assert_empty();
@@ -512,7 +512,7 @@ fn a_port_in_time_wait_is_opened_again_by_a_later_syn() {
 fn closed_by_the_client(config: EndpointConfig, last_ack: bool) -> World {
     let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
     let client = world.connect(40_000);
-    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(ConnectError::InUse));
+    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(OpenError::InUse));
     world.pass(Duration::from_millis(50));
     world.ends[0].close(client, world.now);
     world.pass(Duration::from_millis(50));
@@ -535,7 +535,7 @@ fn without_timestamps() -> EndpointConfig {
 #[test]
 fn who_closed_first_uses_the_port_again_once_the_clock_has_ticked() {
     let mut world = closed_by_the_client(EndpointConfig::default(), true);
-    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(ConnectError::InUse));
+    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(OpenError::InUse));
     world.pass(Duration::from_secs(1));
     assert_eq!(exchange(&mut world, 40_000, 5_000), Ok(()));
     assert_eq!(world.ends[0].counters().get(Counter::TwRecycled), 1);
@@ -546,7 +546,7 @@ fn who_closed_first_uses_the_port_again_once_the_clock_has_ticked() {
 fn without_timestamps_the_port_rests_for_the_whole_of_time_wait() {
     let mut world = closed_by_the_client(without_timestamps(), true);
     world.pass(Duration::from_secs(59));
-    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(ConnectError::InUse));
+    assert_eq!(world.ends[0].connect(tuple(40_000), MSS, world.now), Err(OpenError::InUse));
     world.pass(Duration::from_secs(1));
     assert_eq!(exchange(&mut world, 40_000, 5_000), Ok(()));
     world.assert_empty();
@@ -610,8 +610,8 @@ fn when_no_port_is_free_nothing_is_opened_until_one_is() {
     let mut opened: BTreeMap<u16, Id> = (0..9).map(|_| open(&mut world).unwrap()).collect();
     assert!(opened.keys().copied().eq((50_000..50_010).filter(|port| *port != 50_004)));
     world.pass(Duration::from_millis(50));
-    assert_eq!(open(&mut world), Err(ConnectError::NoPort));
-    assert_eq!(open(&mut world), Err(ConnectError::NoPort));
+    assert_eq!(open(&mut world), Err(OpenError::NoPort));
+    assert_eq!(open(&mut world), Err(OpenError::NoPort));
     let other = FourTuple { remote: IpEndpoint::new(SERVER, 81), ..some_port() };
     assert!(
         world.ends[0].connect(other, MSS, world.now).is_ok(),
@@ -627,7 +627,7 @@ fn when_no_port_is_free_nothing_is_opened_until_one_is() {
         world.ends[1].close(server, world.now);
     }
     world.pass(Duration::from_millis(100));
-    assert_eq!(open(&mut world), Err(ConnectError::NoPort));
+    assert_eq!(open(&mut world), Err(OpenError::NoPort));
     world.pass(Duration::from_secs(61));
     assert_eq!(open(&mut world).map(|(port, _)| port), Ok(50_002));
 }
@@ -711,7 +711,7 @@ fn the_network_refuses_a_connection_that_is_being_opened() {
     let seq = next_seq(&mut world.ends[0], world.now);
     world.ends[0].unreachable(&tuple(40_000), seq, true);
     let over = Readiness { readable: true, over: true, ..Readiness::default() };
-    assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(id, over)));
+    assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(id, over)));
     assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Refused));
 }
 
@@ -1084,7 +1084,7 @@ fn room_that_a_pause_took_away_is_told_of_when_it_is_back() {
     }
     assert!(room(&world) > 0);
     let writable = Readiness { connected: true, writable: true, ..Readiness::default() };
-    assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(client, writable)));
+    assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(client, writable)));
 }
 
 /// The same where a write has taken all the memory that others left, and nothing can leave: the next
@@ -1107,7 +1107,7 @@ fn room_that_others_took_is_told_of_when_it_is_back() {
     world.pass(Duration::from_millis(25));
     assert!(room(&world) > 0);
     let writable = Readiness { connected: true, writable: true, ..Readiness::default() };
-    assert_eq!(world.ends[0].poll_event(), Some(Event::Connection(client, writable)));
+    assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(client, writable)));
 }
 
 /// Whoever put the packet in wants to know whether it was worth it.

@@ -12,8 +12,8 @@ use super::super::tuple::FourTuple;
 use super::config::Opening;
 use super::egress::RouteHandle;
 use super::ephemeral::Free;
-use super::error::{ConnectError, InUse, NotConnected};
-use super::event::{Event, Readiness};
+use super::error::{InUse, NotConnected, OpenError};
+use super::event::{EndpointEvent, Readiness};
 use super::listeners::ListenAt;
 use super::state::{Endpoint, Entry, Holder};
 use crate::time::Instant;
@@ -103,7 +103,7 @@ impl<R: Copy> Endpoint<R> {
     ///
     /// # Errors
     /// Nothing was opened.
-    pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, ConnectError> {
+    pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, OpenError> {
         self.connect_as(tuple, &Opening::new(mss), now).map(|(id, _)| id)
     }
 
@@ -117,7 +117,7 @@ impl<R: Copy> Endpoint<R> {
         tuple: FourTuple,
         opening: &Opening<'_>,
         now: Instant,
-    ) -> Result<(Id, usize), ConnectError> {
+    ) -> Result<(Id, usize), OpenError> {
         let fast_open = opening.data.and_then(|_| self.fast_open_offer(&tuple, now));
         let id = self.open_actively(tuple, opening, fast_open, now)?;
         let taken = opening.data.and_then(|data| self.write(id, data).ok());
@@ -130,7 +130,7 @@ impl<R: Copy> Endpoint<R> {
         opening: &Opening<'_>,
         fast_open: Option<FastOpenOffer>,
         now: Instant,
-    ) -> Result<Id, ConnectError> {
+    ) -> Result<Id, OpenError> {
         let options = self.bounded(opening.options.unwrap_or(&self.config.connection));
         let Free { tuple, hash, waiting } = self.free_tuple(tuple, &options, opening.port_fits, now)?;
         let iss = self.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
@@ -155,8 +155,8 @@ impl<R: Copy> Endpoint<R> {
             early: false,
         };
         let id = self.connections.insert_hashed(hash, tuple, entry).map_err(|refused| match refused {
-            Refused::Full => ConnectError::Full,
-            Refused::Taken(_) => ConnectError::InUse,
+            Refused::Full => OpenError::Full,
+            Refused::Taken(_) => OpenError::InUse,
         })?;
         if let Some((old, _)) = waiting {
             self.time_wait.recycle(old, &mut self.counters);
@@ -264,14 +264,14 @@ impl<R: Copy> Endpoint<R> {
     }
 
     /// What to tell the user next.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
         loop {
             let event = self.events.pop_front()?;
-            let Event::Connection(id, _) = event else { return Some(event) };
+            let EndpointEvent::Connection(id, _) = event else { return Some(event) };
             let Some(entry) = self.connections.get_mut(id) else { continue };
             entry.in_events = false;
             if entry.holder == Holder::User {
-                return Some(Event::Connection(id, entry.notified));
+                return Some(EndpointEvent::Connection(id, entry.notified));
             }
         }
     }

@@ -11,7 +11,6 @@ use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::ProcessId;
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::socket::{BadDescriptor, Fault, SocketId, StreamError};
-use evenkeel::core::stack::Endpoint;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel::link::Clock;
@@ -80,7 +79,7 @@ impl Bench {
     fn ask(&mut self, socket: SocketId, port: u16, payload: &[u8], is: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let end = self.engine.clock().now() + PATIENCE;
         loop {
-            self.call(|system| system.send(socket, Endpoint::new(SERVER, port), payload)).unwrap();
+            self.call(|system| system.send(socket, IpEndpoint::new(SERVER, port), payload)).unwrap();
             let until = self.engine.clock().now() + Duration::from_millis(50);
             if self.engine.wait(self.me, socket, until).unwrap() == Ended::Done {
                 let answers = self.call(|system| {
@@ -189,7 +188,7 @@ fn dns_answers_what_is_asked_and_nothing_else() {
     assert_eq!((&answer[..4], answer[7]), (&[0x12, 0x34, 0x85, 0][..], 1));
     assert!(answer.ends_with(&[0, 4, 192, 0, 2, 1]));
     for len in 0..query.len() {
-        bench.call(|system| system.send(socket, Endpoint::new(SERVER, 53), &query[..len])).unwrap();
+        bench.call(|system| system.send(socket, IpEndpoint::new(SERVER, 53), &query[..len])).unwrap();
     }
     bench.ask(socket, 53, &query, |other| other == answer);
 }
@@ -208,7 +207,7 @@ fn one_thread_waits_for_two_udp_sockets_and_a_listener_at_once() {
                 if port == 1003 {
                     let _ = bench.call(|system| system.connect(IpEndpoint::new(SERVER, port)));
                 } else {
-                    bench.call(|system| system.send(socket, Endpoint::new(SERVER, port), b"x")).unwrap();
+                    bench.call(|system| system.send(socket, IpEndpoint::new(SERVER, port), b"x")).unwrap();
                 }
                 let until = bench.engine.clock().now() + Duration::from_millis(20);
                 bench.engine.run(until, |_| false).unwrap();
@@ -294,7 +293,7 @@ fn errors_of_the_door_say_whose_fault_it_was() {
     let mut fault = |call: &dyn Fn(&mut System<'_>) -> Result<(), Error>| {
         engine.enter(me, |system| call(system)).unwrap().unwrap_err().fault()
     };
-    let nowhere = Endpoint::new(SERVER, 7);
+    let nowhere = IpEndpoint::new(SERVER, 7);
     let unreachable = |system: &mut System<'_>| {
         system.connect(nowhere)?;
         Ok(())

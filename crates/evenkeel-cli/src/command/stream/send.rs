@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel::core::host::Config;
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::stack::Endpoint;
+use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
     /// Whom to connect to. On a cable this is the server's address and port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:7", value_parser = address::endpoint)]
-    to: Endpoint,
+    to: IpEndpoint,
     /// Our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     from: Option<IpCidr>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel::core::stack::Endpoint;
+use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
@@ -175,11 +175,11 @@ impl Run<'_> {
         let duration = self.host.duration;
         let Some(Task { port, count, ask, .. }) = self.tcp else {
             let (_, load) = self.udp.ok_or_else(|| Failure::Usage("nothing to serve".into()))?;
-            let to = Endpoint::new(first.address(), load.to.port);
+            let to = IpEndpoint::new(first.address(), load.to.port);
             return Ok((Offer::Requests(blaster::Options { to, ..load }), serving, duration));
         };
         let load = Load {
-            to: Endpoint::new(first.address(), port),
+            to: IpEndpoint::new(first.address(), port),
             clients: self.streams.clients.unwrap_or(16) as usize,
             count,
             duration: duration.or_else(|| count.is_none().then_some(Duration::from_secs(5))),

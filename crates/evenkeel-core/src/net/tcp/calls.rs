@@ -6,7 +6,9 @@ use super::super::state::Net;
 use super::state::{Endpoint, Holder};
 use crate::demux::Binding;
 use crate::id::{ProcessId, SocketId};
-use crate::socket::{ConnectError, ConnectOptions, Descriptor, ListenError, Listener, Stream, StreamError};
+use crate::socket::{
+    ConnectError, ConnectOptions, Descriptor, ListenError, ListeningSocket, Stream, StreamError,
+};
 use crate::tcp::connection::{Info, StreamOption, Unavailable};
 use crate::tcp::endpoint::{ListenAt, NotConnected, Opening, Routes};
 use crate::tcp::state::State;
@@ -32,7 +34,7 @@ impl Net {
         let taken = if at.port == 0 { ListenError::NoPort } else { ListenError::InUse };
         let options = Arc::clone(options.unwrap_or(&self.tcp.endpoint.config().connection));
         let at = self.tcp.endpoint.listen_with(at, config, options, None).map_err(|_| taken)?;
-        let socket = self.install_descriptor(Descriptor::Listener(Box::new(Listener {
+        let socket = self.install_descriptor(Descriptor::Listener(Box::new(ListeningSocket {
             owner,
             at,
             syns: None,
@@ -54,7 +56,12 @@ impl Net {
         self.tcp.pending = true;
     }
 
-    pub(in crate::net) fn close_listener(&mut self, socket: SocketId, listener: &Listener, now: Instant) {
+    pub(in crate::net) fn close_listener(
+        &mut self,
+        socket: SocketId,
+        listener: &ListeningSocket,
+        now: Instant,
+    ) {
         self.forget_listener(socket, &listener.at);
         for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {
             if let Some(channel) = channel {

@@ -74,11 +74,11 @@ impl Net {
     fn open_segment_channel(
         &mut self,
         binding: Binding,
-        feed: SegmentKind,
+        segments_for: SegmentKind,
     ) -> Result<ChannelId, ListenError> {
         let id = self.open_channel(binding)?;
         if let Some(channel) = self.channel_mut(id) {
-            channel.feed = Some(feed);
+            channel.segments_for = Some(segments_for);
             // TCP's senders are paced by windows. The excess of those who are not ends in the channel, and is
             // no reason to hold back what shares a ring with it.
             channel.gate = Gate::open();
@@ -113,7 +113,7 @@ impl Net {
         self.pool.grow(segment_pkts + channel_pkts)?;
         self.tcp.spare.promised = segment_pkts;
         let mut channel = Channel::without_rings(channel_pkts);
-        channel.feed = Some(SegmentKind::TimeWait);
+        channel.segments_for = Some(SegmentKind::TimeWait);
         self.tcp.spare.time_wait = Some(self.channels.insert(channel));
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Net {
             None => return,
         };
         if let Some(channel) = self.channel_mut(channel) {
-            channel.feed = Some(SegmentKind::Connection(id));
+            channel.segments_for = Some(SegmentKind::Connection(id));
         }
         self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
         self.arm_feed(channel);
@@ -191,7 +191,7 @@ impl Net {
         }
         let channel = self.tcp.spare.channels.pop().unwrap_or_else(|| self.make_channel());
         if let Some(channel) = self.channel_mut(channel) {
-            channel.feed = Some(SegmentKind::Connection(id));
+            channel.segments_for = Some(SegmentKind::Connection(id));
         }
         self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
         Some(channel)
@@ -229,14 +229,14 @@ impl Net {
         self.tcp.spare.queued
     }
 
-    pub(in crate::net) fn count_held(&mut self, feed: SegmentKind) {
-        if matches!(feed, SegmentKind::Connection(_)) {
+    pub(in crate::net) fn count_held(&mut self, segments_for: SegmentKind) {
+        if matches!(segments_for, SegmentKind::Connection(_)) {
             self.tcp.spare.queued += 1;
         }
     }
 
-    pub(in crate::net) fn count_taken(&mut self, feed: Option<SegmentKind>) {
-        if matches!(feed, Some(SegmentKind::Connection(_))) {
+    pub(in crate::net) fn count_taken(&mut self, segments_for: Option<SegmentKind>) {
+        if matches!(segments_for, Some(SegmentKind::Connection(_))) {
             self.tcp.spare.queued = self.tcp.spare.queued.saturating_sub(1);
         }
     }
@@ -244,19 +244,19 @@ impl Net {
     // --- Processing ---
 
     /// A channel of TCP has segments: its process is to process them.
-    pub(in crate::net) fn activate(&mut self, id: ChannelId, feed: SegmentKind) {
+    pub(in crate::net) fn activate(&mut self, id: ChannelId, segments_for: SegmentKind) {
         if self.channel_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
             return;
         }
-        let process = self.process_for(feed);
+        let process = self.process_for(segments_for);
         self.processing_of(process).active.push_back(id);
         self.tcp.called.push(process);
     }
 
     /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that
     /// has ended, the daemon for control traffic minds.
-    fn process_for(&mut self, feed: SegmentKind) -> ProcessId {
-        let process = match feed {
+    fn process_for(&mut self, segments_for: SegmentKind) -> ProcessId {
+        let process = match segments_for {
             SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
                 self.descriptor(socket).and_then(Descriptor::owner)
             }
@@ -287,8 +287,8 @@ impl Net {
 
     /// Protocol input of a frame from a channel of TCP's: a connection's channel says whose segment it is.
     fn input_from(&mut self, channel: ChannelId, interface: InterfaceId, frame: Frame, now: Instant) {
-        let feed = self.channel(channel).and_then(|channel| channel.feed);
-        match (self.input_frame(interface, frame, now), feed) {
+        let segments_for = self.channel(channel).and_then(|channel| channel.segments_for);
+        match (self.input_frame(interface, frame, now), segments_for) {
             (Some(Received::Segment(packet)), Some(SegmentKind::Connection(id))) => {
                 self.input_segment(packet, Some(id), now);
             }
@@ -297,7 +297,7 @@ impl Net {
     }
 
     fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
-        if let Some(SegmentKind::Syns(socket)) = self.channel(id)?.feed
+        if let Some(SegmentKind::Syns(socket)) = self.channel(id)?.segments_for
             && self.is_overloaded(socket)
         {
             return None;
@@ -315,16 +315,16 @@ impl Net {
     fn settle_channel(&mut self, id: ChannelId) {
         let Some(channel) = self.channel_mut(id) else { return };
         channel.listed = false;
-        let (feed, left) = (channel.feed, !channel.is_empty());
-        match feed {
+        let (segments_for, left) = (channel.segments_for, !channel.is_empty());
+        match segments_for {
             Some(SegmentKind::Syns(socket)) if left => {
                 if let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) {
                     listener.stopped = true;
                 }
             }
-            Some(feed) if self.channel_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
+            Some(segments_for) if self.channel_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
                 // One came between the last look and the arming.
-                self.activate(id, feed);
+                self.activate(id, segments_for);
             }
             Some(SegmentKind::Connection(connection)) => self.give_back(id, connection),
             _ => {}

@@ -7,7 +7,7 @@ use crate::ready::Ready;
 use crate::socket::Descriptor;
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
 use crate::tcp::FourTuple;
-use crate::tcp::endpoint::{EgressSet, Event, Fate, ListenAt, Packet, Quote, Readiness};
+use crate::tcp::endpoint::{EgressSet, EndpointEvent, Fate, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
 use crate::time::Instant;
 use crate::work::Work;
@@ -81,8 +81,8 @@ impl Net {
         }
         while let Some(event) = self.tcp.endpoint.poll_event() {
             match event {
-                Event::Acceptable(at) => self.tell_listener(&at),
-                Event::Connection(id, ready) => self.tell_stream(id, ready),
+                EndpointEvent::Acceptable(at) => self.tell_listener(&at),
+                EndpointEvent::Connection(id, ready) => self.tell_stream(id, ready),
             }
         }
         self.resume_listeners();

@@ -103,7 +103,10 @@ impl Node {
     }
 
     /// Receives a frame that gives a datagram; ends it as delivered.
-    pub(in crate::stack) fn receive_udp(&mut self, bytes: &[u8]) -> Option<(Endpoint, Endpoint, Vec<u8>)> {
+    pub(in crate::stack) fn receive_udp(
+        &mut self,
+        bytes: &[u8],
+    ) -> Option<(IpEndpoint, IpEndpoint, Vec<u8>)> {
         let datagram = self.receive(bytes)?;
         let payload: Vec<u8> = datagram.chunks().flatten().copied().collect();
         assert_eq!(payload.len(), datagram.len());
@@ -133,7 +136,7 @@ impl Node {
     pub(in crate::stack) fn send(&mut self, to: IpAddress, payload: &[u8]) -> Result<(), SendError> {
         let source = Source { port: 1000, ..Source::default() };
         self.with(|stack, io| {
-            stack.send_udp(source, Endpoint::new(to, 2000), payload, &mut RouteHandle::default(), io)
+            stack.send_udp(source, IpEndpoint::new(to, 2000), payload, &mut RouteHandle::default(), io)
         })
     }
 

@@ -89,7 +89,7 @@ proptest! {
         for (change, destination, socket) in steps {
             apply(change, &mut node, &mut added);
             node.sent();
-            let to = Endpoint::new(destination, 2000);
+            let to = IpEndpoint::new(destination, 2000);
             let handle = &mut handles[socket];
             let sent = node.with(|stack, io| stack.send_udp(source, to, b"", handle, io));
             let fresh = node.stack.path_to(&destination, None);

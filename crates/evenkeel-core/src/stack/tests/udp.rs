@@ -145,7 +145,10 @@ fn a_datagram_is_read_in_every_way() {
     let mut node = Node::quiet(2);
     let payload = udp_bytes(v4(1), v4(2), b"0123456789");
     let datagram = node.receive(&packet_v4(17, 1, 0, &[], &payload)).unwrap();
-    assert_eq!((datagram.source, datagram.destination), (Endpoint::new(v4(1), 7), Endpoint::new(v4(2), 9)));
+    assert_eq!(
+        (datagram.source, datagram.destination),
+        (IpEndpoint::new(v4(1), 7), IpEndpoint::new(v4(2), 9))
+    );
     assert_eq!((datagram.len(), datagram.frames(), datagram.is_empty()), (10, 1, false));
     assert_eq!(datagram.as_slice(), Some(&b"0123456789"[..]));
     let mut small = [0; 4];
@@ -266,7 +269,7 @@ fn a_sum_of_zero_is_sent_as_all_ones() {
     let (mut a, mut b) = (Node::quiet(1), Node::quiet(2));
     introduce(&mut a, &mut b);
     for word in 0..=u16::MAX {
-        let head = Endpoint::new(v4(2), 2000);
+        let head = IpEndpoint::new(v4(2), 2000);
         let payload = word.to_be_bytes();
         if crate::tcp::Checksum::pseudo(&v4(1), &v4(2), 17, 10)
             .add(&[0x03, 0xe8, 0x07, 0xd0, 0, 10, 0, 0])
@@ -355,7 +358,7 @@ fn sending_names_what_is_in_the_way() {
     assert_eq!(node.send(IpAddress::v4(0, 0, 0, 0), b""), Err(SendError::NoRoute));
     let source = Source { address: Some(v4(9)), ..Source::default() };
     let sent = node.with(|stack, io| {
-        stack.send_udp(source, Endpoint::new(v4(2), 1), b"", &mut RouteHandle::default(), io)
+        stack.send_udp(source, IpEndpoint::new(v4(2), 1), b"", &mut RouteHandle::default(), io)
     });
     assert_eq!(sent, Err(SendError::NoAddress));
     node.stack.add_route(IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0), v4(200), LAN).unwrap();

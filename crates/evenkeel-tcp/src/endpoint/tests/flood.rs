@@ -68,7 +68,7 @@ fn requests(timestamps: bool, per_second: u64, seconds: u64) -> u32 {
             world.ends[1].shutdown(id).unwrap();
         }
         while let Some(event) = world.ends[1].poll_event() {
-            if let Event::Connection(id, Readiness { over: true, .. }) = event {
+            if let EndpointEvent::Connection(id, Readiness { over: true, .. }) = event {
                 world.ends[1].close(id, world.now);
             }
         }

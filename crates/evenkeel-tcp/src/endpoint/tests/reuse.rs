@@ -23,7 +23,7 @@ fn opened_in(seconds: u64, ports: RangeInclusive<u16>, config: Config) -> Vec<us
         }
         for index in 0..2 {
             while let Some(event) = world.ends[index].poll_event() {
-                if let Event::Connection(id, ready) = event
+                if let EndpointEvent::Connection(id, ready) = event
                     && (ready.readable || ready.over)
                 {
                     while matches!(world.ends[index].read(id, &mut [0; 10], now), Ok(1..)) {}
