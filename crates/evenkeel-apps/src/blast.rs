@@ -17,11 +17,11 @@ use serde::Serialize;
 
 use crate::blaster::{Blaster, Options, Tally};
 use crate::counters::{self, HostCounters};
+use crate::host_setup::{HostSetup, Limits, Port, SetupError, drive, run_dry};
 use crate::hosted::Hosted;
 use crate::pace::Pace;
 use crate::requests::Requests;
 use crate::service::{self, Service};
-use crate::site::{Limits, Port, Site, SiteError, drive, run_dry};
 
 /// What a load generator has done.
 #[derive(Debug, Clone, Serialize)]
@@ -71,9 +71,9 @@ pub struct Receiver {
 /// Blasts from a host on a device.
 ///
 /// # Errors
-/// [`SiteError`]
-pub fn on_device(site: &Site, port: &Port, options: Options) -> Result<Flooded, SiteError> {
-    let (engine, attached) = site.on_device(port, Clock::start())?;
+/// [`SetupError`]
+pub fn on_device(setup: &HostSetup, port: &Port, options: Options) -> Result<Flooded, SetupError> {
+    let (engine, attached) = setup.on_device(port, Clock::start())?;
     let (blasted, device_failed) = run(engine, options, || false)?;
     attached.close()?;
     Ok(Flooded { blasted, receiver: None, device_failed })
@@ -81,14 +81,14 @@ pub fn on_device(site: &Site, port: &Port, options: Options) -> Result<Flooded, 
 
 /// Blasts from a host on one end of a cable.
 pub(crate) fn on_cable(
-    site: &Site,
+    setup: &HostSetup,
     clock: Clock,
     end: End,
     options: Options,
     done: impl Fn() -> bool,
-) -> Result<Blasted, SiteError> {
-    let mut engine = site.engine(clock)?;
-    engine.add_cable(end, &site.addresses)?;
+) -> Result<Blasted, SetupError> {
+    let mut engine = setup.engine(clock)?;
+    engine.add_cable(end, &setup.addresses)?;
     run(engine, options, done).map(|(blasted, _)| blasted)
 }
 
@@ -97,7 +97,7 @@ fn run(
     mut engine: Engine,
     options: Options,
     done: impl Fn() -> bool,
-) -> Result<(Blasted, Option<String>), SiteError> {
+) -> Result<(Blasted, Option<String>), SetupError> {
     let (tally, target_pps) = (Arc::new(Tally::default()), options.rate_pps);
     engine.host_mut().spawn("blaster", 0, Box::new(Blaster::new(options, Arc::clone(&tally))));
     drive(&mut engine, Limits::default(), || tally.ended() || done(), |_, _| {})?;
@@ -143,18 +143,18 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Where the process has two processors or more, each is given its own.
 ///
 /// # Errors
-/// [`SiteError`]
+/// [`SetupError`]
 pub fn flood(
-    site: &Site,
+    setup: &HostSetup,
     requests: Requests,
     flood: Flood,
     sink: service::Options,
-) -> Result<Flooded, SiteError> {
+) -> Result<Flooded, SetupError> {
     let clock = Clock::start();
-    let demultiplexes = site.config.architecture == Architecture::NiLrp;
+    let demultiplexes = setup.config.architecture == Architecture::NiLrp;
     let near = cable::Options { queues: flood.queues, demultiplexes, ..cable::Options::new("sink", SINK) };
     let (near, far) = cable::pair(near, cable::Options::new("generator", GENERATOR));
-    let mut sink = Sink::open(site, near, sink, clock)?;
+    let mut sink = Sink::open(setup, near, sink, clock)?;
     let mut generator = Generator { end: far, requests, flood, clock, stop: Stop::on_signals()? };
     let (processors, ended) = (cpus(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -237,25 +237,30 @@ struct Sink {
 }
 
 impl Sink {
-    fn open(site: &Site, end: End, options: service::Options, clock: Clock) -> Result<Self, SiteError> {
-        let mut engine = site.engine(clock)?;
-        let interface = engine.add_cable(end, &site.addresses)?;
+    fn open(
+        setup: &HostSetup,
+        end: End,
+        options: service::Options,
+        clock: Clock,
+    ) -> Result<Self, SetupError> {
+        let mut engine = setup.engine(clock)?;
+        let interface = engine.add_cable(end, &setup.addresses)?;
         let mut hosted = Hosted::new(engine, interface, None)?;
         let tally = Arc::new(service::Tally::default());
         let program = Box::new(Service::new(options, Arc::clone(&tally)));
         hosted.spawn("sink", program, || tally.opened() || tally.ended())?;
-        let architecture = site.config.architecture;
+        let architecture = setup.config.architecture;
         let sink = Self { hosted, architecture, tally, elapsed: Duration::ZERO };
         sink.tally.refused().map_or(Ok(sink), |error| Err(error.into()))
     }
 
-    fn run(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<(), SiteError> {
+    fn run(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<(), SetupError> {
         self.elapsed += self.hosted.drive(limits, done, |_, _| {})?;
         Ok(())
     }
 
     /// Takes in what is still on its way.
-    fn run_dry(&mut self) -> Result<(), SiteError> {
+    fn run_dry(&mut self) -> Result<(), SetupError> {
         self.elapsed += run_dry(&mut self.hosted.engine)?;
         Ok(())
     }

@@ -8,8 +8,8 @@ use evenkeel_core::process::{ProcessId, Program};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 
-use crate::monitor::{Capturing, Inside, InsideCaptured};
-use crate::site::{Limits, PATIENCE, SiteError, drive, run_dry};
+use crate::host_setup::{Limits, PATIENCE, SetupError, drive, run_dry};
+use crate::monitor::{Capturing, Embedded, EmbeddedCaptured};
 
 /// How long what was captured last may take to be written.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -33,8 +33,8 @@ impl Hosted {
     pub(crate) fn new(
         mut engine: Engine,
         interface: InterfaceId,
-        capture: Option<&Inside>,
-    ) -> Result<Self, SiteError> {
+        capture: Option<&Embedded>,
+    ) -> Result<Self, SetupError> {
         let capturing = capture.map(|capture| capture.start(&mut engine, &[interface])).transpose()?;
         Ok(Self { engine, interface, capturing })
     }
@@ -59,7 +59,7 @@ impl Hosted {
         limits: Limits,
         over: impl Fn() -> bool,
         mut watch: impl FnMut(&mut Engine, Duration),
-    ) -> Result<Duration, SiteError> {
+    ) -> Result<Duration, SetupError> {
         let Self { engine, capturing, .. } = self;
         let mut next_watch = limits.every.unwrap_or(Duration::MAX);
         let often = if capturing.is_some() { Limits { every: Some(ATTEND), ..limits } } else { limits };
@@ -87,7 +87,7 @@ impl Hosted {
     }
 
     /// Lets what was captured last be written.
-    pub(crate) fn drain(&mut self) -> Result<(), SiteError> {
+    pub(crate) fn drain(&mut self) -> Result<(), SetupError> {
         if self.capturing.is_some() {
             self.engine.ignore_stop();
             let until = self.engine.clock().now() + DRAIN;
@@ -98,7 +98,7 @@ impl Hosted {
     }
 
     /// Ends it, and its capture.
-    pub(crate) fn finish(self) -> Result<Option<InsideCaptured>, SiteError> {
+    pub(crate) fn finish(self) -> Result<Option<EmbeddedCaptured>, SetupError> {
         drop(self.engine);
         self.capturing.map(Capturing::finish).transpose()
     }

@@ -17,10 +17,10 @@ use serde::Serialize;
 use crate::blast::{self, Blasted};
 use crate::blaster;
 use crate::counters::HostCounters;
+use crate::host_setup::{HostSetup, Limits, Port, SetupError, run_dry};
 use crate::hosted::Hosted;
-use crate::monitor::{Inside, InsideCaptured};
+use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::service::{self, Service as UdpService};
-use crate::site::{Limits, Port, Site, SiteError, run_dry};
 use crate::stream::{self, Clients, ConnectionReport, Load, Server, Service, TcpReport};
 
 /// What to serve, and what to write down of it.
@@ -31,7 +31,7 @@ pub struct Serving<S> {
     /// A service over TCP.
     pub tcp: Option<Listening<S>>,
     /// A capture of what comes and goes.
-    pub capture: Option<Inside>,
+    pub capture: Option<Embedded>,
 }
 
 /// A service over TCP.
@@ -66,7 +66,7 @@ pub struct Served {
     #[serde(rename = "books")]
     pub counters: HostCounters,
     /// What was captured.
-    pub capture: Option<InsideCaptured>,
+    pub capture: Option<EmbeddedCaptured>,
     /// Why no frame comes from the device any more; `None` if all is well.
     pub device_failed: Option<String>,
 }
@@ -156,15 +156,15 @@ pub enum News<'a> {
 /// Serves on a device until a limit is reached, the device ends, or the process is asked to.
 ///
 /// # Errors
-/// [`SiteError`]
+/// [`SetupError`]
 pub fn on_device<S: Service + 'static>(
-    site: &Site,
+    setup: &HostSetup,
     port: &Port,
     serving: Serving<S>,
     limits: Limits,
     news: impl FnMut(News<'_>),
-) -> Result<Served, SiteError> {
-    let (engine, attached) = site.on_device(port, Clock::start())?;
+) -> Result<Served, SetupError> {
+    let (engine, attached) = setup.on_device(port, Clock::start())?;
     let served = Running::start(engine, attached.interface, serving)?.run(limits, || false, news)?;
     attached.close().map(|()| served)
 }
@@ -175,7 +175,7 @@ pub struct Cabled<'a> {
     /// Receive rings of our end.
     pub queues: usize,
     /// Where the host at the other end stands.
-    pub other: &'a Site,
+    pub other: &'a HostSetup,
     /// What it does.
     pub load: Offer,
 }
@@ -199,19 +199,19 @@ enum Done {
 /// reached.
 ///
 /// # Errors
-/// [`SiteError`]
+/// [`SetupError`]
 pub fn on_cable<S: Service + 'static>(
-    site: &Site,
+    setup: &HostSetup,
     cable: Cabled<'_>,
     serving: Serving<S>,
     limits: Limits,
     news: impl FnMut(News<'_>),
-) -> Result<Served, SiteError> {
+) -> Result<Served, SetupError> {
     let Cabled { queues, other, load } = cable;
     let clock = Clock::start();
-    let (near, far) = pair(site, queues);
-    let mut engine = site.engine(clock)?;
-    let interface = engine.add_cable(near, &site.addresses)?;
+    let (near, far) = pair(setup, queues);
+    let mut engine = setup.engine(clock)?;
+    let interface = engine.add_cable(near, &setup.addresses)?;
     let running = Running::start(engine, interface, serving)?;
     let (served, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -240,9 +240,9 @@ pub fn on_cable<S: Service + 'static>(
     })
 }
 
-/// A cable for a host that stands at `site`, and the other end.
-pub(crate) fn pair(site: &Site, queues: usize) -> (End, End) {
-    let demultiplexes = site.config.architecture == Architecture::NiLrp;
+/// A cable for a host that stands at `setup`, and the other end.
+pub(crate) fn pair(setup: &HostSetup, queues: usize) -> (End, End) {
+    let demultiplexes = setup.config.architecture == Architecture::NiLrp;
     let near = cable::Options { queues, demultiplexes, ..cable::Options::new("cable0", 2) };
     cable::pair(near, cable::Options::new("cable1", 1))
 }
@@ -273,7 +273,7 @@ impl Running {
         engine: Engine,
         interface: InterfaceId,
         serving: Serving<S>,
-    ) -> Result<Self, SiteError> {
+    ) -> Result<Self, SetupError> {
         let Serving { udp, tcp, capture } = serving;
         let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;
         let mut services = Services::default();
@@ -298,7 +298,7 @@ impl Running {
         limits: Limits,
         done: impl Fn() -> bool,
         mut news: impl FnMut(News<'_>),
-    ) -> Result<Served, SiteError> {
+    ) -> Result<Served, SetupError> {
         let Self { mut hosted, services } = self;
         let interface = hosted.interface;
         let report = |engine: &mut Engine, elapsed| services.report(engine, interface, elapsed);
@@ -333,7 +333,7 @@ impl Services {
     }
 
     /// Whether they have what they need.
-    fn check(&self) -> Result<(), SiteError> {
+    fn check(&self) -> Result<(), SetupError> {
         if let Some(error) = self.udp.as_ref().and_then(|tally| tally.refused()) {
             return Err(error.into());
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use evenkeel::link::LinkError;
-use evenkeel_apps::site::SiteError;
+use evenkeel_apps::host_setup::SetupError;
 
 /// A command that did not do what it was asked.
 #[derive(Debug)]
@@ -71,8 +71,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<SiteError> for Failure {
-    fn from(error: SiteError) -> Self {
+impl From<SetupError> for Failure {
+    fn from(error: SetupError) -> Self {
         Self::Machine(error.to_string())
     }
 }

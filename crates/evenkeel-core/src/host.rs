@@ -365,7 +365,7 @@ impl Host {
     /// ([`Host::enter`]), and leaves again. It has sockets, a share of the core for its protocol processing,
     /// and a bill, as any other. [`Host::kill`] ends it.
     pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
-        let id = self.admit(name, nice, Body::Outside);
+        let id = self.admit(name, nice, Body::Attached);
         self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
         id
     }
@@ -384,7 +384,7 @@ impl Host {
         now: Instant,
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Result<T, NotAttached> {
-        if !self.process(process).is_some_and(|process| matches!(process.body, Body::Outside)) {
+        if !self.process(process).is_some_and(|process| matches!(process.body, Body::Attached)) {
             return Err(NotAttached);
         }
         self.net.work.clear();
@@ -612,7 +612,7 @@ impl Host {
                 self.net.daemon_step(*channel, now);
                 Step::Again
             }
-            Body::Outside | Body::Running => Step::Exit,
+            Body::Attached | Body::Running => Step::Exit,
         };
         let read = self.net.last_read.take();
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
@@ -645,7 +645,7 @@ impl Host {
         while let Some(id) = self.net.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             // A thread outside is woken by its own waker.
-            if matches!(process.body, Body::Outside) {
+            if matches!(process.body, Body::Attached) {
                 continue;
             }
             if let Some(sleep) = process.sleep.take() {

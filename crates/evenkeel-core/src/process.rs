@@ -43,7 +43,7 @@ pub(crate) enum Body {
     /// A thread outside of the host, which enters it to make its calls
     /// ([`Host::enter`](crate::host::Host::enter)). Its protocol processing is scheduled like that of any
     /// process.
-    Outside,
+    Attached,
     /// Taken out while it runs.
     Running,
 }

@@ -101,7 +101,7 @@ pub(crate) enum Waiter {
     /// A process of the host.
     Process(ProcessId),
     /// A thread or a task outside.
-    Outside(Waker),
+    Waker(Waker),
 }
 
 /// In place of a node: there is none.
@@ -269,7 +269,7 @@ impl ReadyTable {
     /// Has `waiter` woken, once, when the descriptor is ready for any of `interest`. A waker that waits for
     /// it already is not put down twice.
     pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter, interest: Ready) {
-        if let Waiter::Outside(waker) = &waiter {
+        if let Waiter::Waker(waker) = &waiter {
             self.forget_waker(id, waker);
         }
         let Some(first) = self.entry(id).map(|entry| entry.waiters) else { return };
@@ -296,7 +296,7 @@ impl ReadyTable {
 
     /// A thread or task outside does not wait for it any more.
     pub(crate) fn forget_waker(&mut self, id: SocketId, waker: &Waker) {
-        let is = |node: &Node| matches!(&node.waiter, Some(Waiter::Outside(w)) if w.will_wake(waker));
+        let is = |node: &Node| matches!(&node.waiter, Some(Waiter::Waker(w)) if w.will_wake(waker));
         self.take_waiters(id, is, |_| {});
     }
 
@@ -316,7 +316,7 @@ impl ReadyTable {
             |node| node.interest.intersects(bits),
             |waiter| match waiter {
                 Waiter::Process(process) => wakeups.push(process),
-                Waiter::Outside(waker) => wakers.push(waker),
+                Waiter::Waker(waker) => wakers.push(waker),
             },
         );
         self.woken += (wakeups.len() + wakers.len() - before) as u32;
@@ -529,7 +529,7 @@ mod tests {
         let count = Arc::new(Count::default());
         table.wait(id(1), Waiter::Process(ME), Ready::ALL);
         table.wait(id(1), Waiter::Process(ProcessId(9)), Ready::READABLE);
-        table.wait(id(1), Waiter::Outside(Arc::clone(&count).into()), Ready::READABLE);
+        table.wait(id(1), Waiter::Waker(Arc::clone(&count).into()), Ready::READABLE);
         table.wait(id(1), Waiter::Process(ProcessId(7)), Ready::WRITABLE);
         table.raise(id(1), Ready::READABLE);
         assert_eq!(table.take_woken(), 3);
@@ -549,7 +549,7 @@ mod tests {
         let mut table = table(1);
         let (count, other) = (Arc::new(Count::default()), Arc::new(Count::default()));
         for waker in [&count, &other] {
-            table.wait(id(1), Waiter::Outside(Arc::clone(waker).into()), Ready::ALL);
+            table.wait(id(1), Waiter::Waker(Arc::clone(waker).into()), Ready::ALL);
         }
         table.wait(id(1), Waiter::Process(ME), Ready::ALL);
         table.forget_process(id(1), ME);
@@ -567,7 +567,7 @@ mod tests {
     fn a_waker_waits_once_however_often_it_says_so() {
         let mut table = table(1);
         let count = Arc::new(Count::default());
-        (0..1_000).for_each(|_| table.wait(id(1), Waiter::Outside(Arc::clone(&count).into()), Ready::ALL));
+        (0..1_000).for_each(|_| table.wait(id(1), Waiter::Waker(Arc::clone(&count).into()), Ready::ALL));
         table.raise(id(1), Ready::READABLE);
         table.wake_outside();
         assert_eq!((table.nodes.len(), count.0.load(Ordering::Relaxed)), (1, 1));

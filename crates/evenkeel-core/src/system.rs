@@ -394,7 +394,7 @@ impl System<'_> {
         if self.descriptor(socket).is_err() || self.net.is_ready_to_wait_for(socket) {
             return true;
         }
-        self.net.ready.wait(socket, Waiter::Outside(waker.clone()), Ready::ALL);
+        self.net.ready.wait(socket, Waiter::Waker(waker.clone()), Ready::ALL);
         false
     }
 

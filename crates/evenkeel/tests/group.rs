@@ -59,7 +59,7 @@ impl Wire for Packet {
 }
 
 /// What is around the router: somebody who sends, and the neighbour everything goes to.
-struct Outside<W> {
+struct FarEnds<W> {
     source: W,
     sink: W,
     pool: Pool,
@@ -69,7 +69,7 @@ struct Outside<W> {
     asked: Vec<Option<usize>>,
 }
 
-impl<W: Wire> Outside<W> {
+impl<W: Wire> FarEnds<W> {
     fn new(source: W, sink: W, pool: Pool) -> Self {
         Self { source, sink, pool, came: Vec::new(), asked: Vec::new() }
     }
@@ -140,7 +140,7 @@ fn address(net: u8) -> [IpCidr; 1] {
 }
 
 /// Two hosts between bundles of cables, and what is around them.
-fn on_cables(architecture: Architecture, clock: Clock) -> (Outside<Bundle>, Group) {
+fn on_cables(architecture: Architecture, clock: Clock) -> (FarEnds<Bundle>, Group) {
     let outside = Options::new("outside", 9);
     let port = |address| cable::bundle(&outside, &Options { address, ..Options::new("port", 0) }, 2);
     let ((mut source, left), (mut sink, right)) = (port(ROUTER[0]), port(ROUTER[1]));
@@ -154,11 +154,11 @@ fn on_cables(architecture: Architecture, clock: Clock) -> (Outside<Bundle>, Grou
         engine
     };
     let group = Group::new(left.into_iter().zip(right).map(host).collect()).unwrap();
-    (Outside::new(source, sink, pool), group)
+    (FarEnds::new(source, sink, pool), group)
 }
 
 /// The same between veth pairs, in a network namespace that the calling thread is in.
-fn on_veths(architecture: Architecture, clock: Clock) -> (Outside<Packet>, Group) {
+fn on_veths(architecture: Architecture, clock: Clock) -> (FarEnds<Packet>, Group) {
     let pairs = [("source", "left", ROUTER[0]), ("sink", "right", ROUTER[1])];
     let [(source, left), (sink, right)] = pairs.map(|(outside, inside, address)| {
         for words in [
@@ -179,15 +179,15 @@ fn on_veths(architecture: Architecture, clock: Clock) -> (Outside<Packet>, Group
         engine
     };
     let group = Group::new(left.into_iter().zip(right).map(host).collect()).unwrap();
-    (Outside::new(source, sink, Pool::new(1024)), group)
+    (FarEnds::new(source, sink, Pool::new(1024)), group)
 }
 
 /// Runs `test` outside while the hosts forward.
 fn while_forwarding<W>(
-    outside: &mut Outside<W>,
+    outside: &mut FarEnds<W>,
     group: &mut Group,
     clock: Clock,
-    test: impl FnOnce(&mut Outside<W>, &Remote),
+    test: impl FnOnce(&mut FarEnds<W>, &Remote),
 ) {
     let (remote, over) = (group.remote(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -206,7 +206,7 @@ fn while_forwarding<W>(
 }
 
 /// Sends packets of all flows, and checks that each flow comes out whole and in order.
-fn send_flows<W: Wire>(outside: &mut Outside<W>, clock: Clock) {
+fn send_flows<W: Wire>(outside: &mut FarEnds<W>, clock: Clock) {
     for number in 0..PACKETS {
         for flow in 0..FLOWS {
             outside.send(&packet(flow, number, [10, 0, 2, 9]));

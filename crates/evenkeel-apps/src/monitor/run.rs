@@ -24,8 +24,8 @@ use super::program::{Monitor, Options, Sink as _, Tally, shared};
 use super::summary::Summarized;
 use crate::blast::{self, Blasted, Flood, Generator};
 use crate::counters::{self, HostCounters};
+use crate::host_setup::{HostSetup, Limits, SetupError, drive};
 use crate::requests::Requests;
-use crate::site::{Limits, Site, SiteError, drive};
 
 /// How to monitor.
 #[derive(Debug)]
@@ -143,13 +143,13 @@ pub struct Glance {
 /// Monitors devices, all of one kind, until a limit is reached, all of them end, or the process is asked to.
 ///
 /// # Errors
-/// [`SiteError`]
+/// [`SetupError`]
 pub fn on_devices(
     devices: &[DeviceSpec],
     setup: Setup,
     limits: Limits,
     news: impl FnMut(News),
-) -> Result<Monitored, SiteError> {
+) -> Result<Monitored, SetupError> {
     let clock = Clock::start();
     let kernel = devices.first().and_then(|device| setup.kernel_filter(device));
     let filter_in_kernel = kernel.is_some() && setup.filter.is_some();
@@ -160,7 +160,7 @@ pub fn on_devices(
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
     let ends: Vec<_> = opened.iter().map(|device| (device.fd(), device.status())).collect();
     let names = opened.iter().map(|device| (device.name().to_owned(), device.address())).collect();
-    let engine = site(&setup.config).engine(clock)?;
+    let engine = host_setup(&setup.config).engine(clock)?;
     let mut running = Monitoring::start(engine, names, setup, filter_in_kernel, news)?;
     let plan = running.engine.host().config().plan();
     for device in opened {
@@ -184,7 +184,7 @@ pub fn on_devices(
 /// Monitors one end of a cable while its other end is flooded, until that has ended or a limit is reached.
 ///
 /// # Errors
-/// [`SiteError`]
+/// [`SetupError`]
 pub fn on_cable(
     queues: usize,
     requests: Requests,
@@ -192,12 +192,12 @@ pub fn on_cable(
     setup: Setup,
     limits: Limits,
     news: impl FnMut(News),
-) -> Result<Monitored, SiteError> {
+) -> Result<Monitored, SetupError> {
     let (clock, stop) = (Clock::start(), Stop::on_signals()?);
     let [generator, sink] = blast::HARDWARE.map(|EthernetAddress([.., number])| number);
     let near = cable::Options { queues, ring_pkts: setup.ring_pkts, ..cable::Options::new("cable0", sink) };
     let (near, far) = cable::pair(near, cable::Options::new("cable1", generator));
-    let engine = site(&setup.config).engine(clock)?;
+    let engine = host_setup(&setup.config).engine(clock)?;
     let [_, address] = blast::HARDWARE;
     let mut running = Monitoring::start(engine, vec![("cable0".to_owned(), address)], setup, false, news)?;
     running.engine.add_cable(near, &[])?;
@@ -223,8 +223,8 @@ pub fn on_cable(
     running.finish(Some(sent))
 }
 
-fn site(config: &Config) -> Site {
-    Site { addresses: Vec::new(), gateways: Vec::new(), config: config.clone() }
+fn host_setup(config: &Config) -> HostSetup {
+    HostSetup { addresses: Vec::new(), gateways: Vec::new(), config: config.clone() }
 }
 
 impl Setup {
@@ -284,7 +284,7 @@ impl<N: FnMut(News)> Monitoring<N> {
         setup: Setup,
         filter_in_kernel: bool,
         news: N,
-    ) -> Result<Self, SiteError> {
+    ) -> Result<Self, SetupError> {
         let filter = setup.filter.as_ref().map(ToString::to_string);
         let described = interfaces.iter().map(|(name, address)| Described {
             name: name.clone(),
@@ -335,7 +335,7 @@ impl<N: FnMut(News)> Monitoring<N> {
     }
 
     /// Runs until a limit is reached, `done` holds, or there is no point in going on.
-    fn drive(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<Ended, SiteError> {
+    fn drive(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<Ended, SetupError> {
         let Self { engine, names, product, tally, news, failing, .. } = self;
         let interfaces = ids(names);
         let often = Limits { every: Some(limits.every.map_or(WATCH, |every| every.min(WATCH))), ..limits };
@@ -361,7 +361,7 @@ impl<N: FnMut(News)> Monitoring<N> {
     }
 
     /// Takes in what waits in rings and queues.
-    fn drain(&mut self) -> Result<(), SiteError> {
+    fn drain(&mut self) -> Result<(), SetupError> {
         self.engine.ignore_stop();
         let end = self.engine.clock().now() + DRAIN;
         loop {
@@ -382,7 +382,7 @@ impl<N: FnMut(News)> Monitoring<N> {
     }
 
     /// Ends the product, and draws up the account.
-    fn finish(mut self, sent: Option<(Blasted, WireCounters)>) -> Result<Monitored, SiteError> {
+    fn finish(mut self, sent: Option<(Blasted, WireCounters)>) -> Result<Monitored, SetupError> {
         let interfaces = ids(&self.names);
         let mut counters = HostCounters::of_all(self.engine.host_mut(), &interfaces, self.elapsed);
         note(&mut self.engine, &interfaces, &self.tally, &self.product);

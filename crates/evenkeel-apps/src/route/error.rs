@@ -4,14 +4,14 @@ use std::io;
 
 use super::tables::Unusable;
 use super::text_error::TextError;
-use crate::site::SiteError;
+use crate::host_setup::SetupError;
 
 /// Why a router could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
     /// A link or the machine.
     #[error(transparent)]
-    Site(#[from] SiteError),
+    HostSetup(#[from] SetupError),
     /// The rules.
     #[error(transparent)]
     Rules(#[from] TextError),
@@ -31,12 +31,12 @@ pub enum RouterError {
 
 impl From<io::Error> for RouterError {
     fn from(error: io::Error) -> Self {
-        Self::Site(error.into())
+        Self::HostSetup(error.into())
     }
 }
 
 impl From<evenkeel_link::LinkError> for RouterError {
     fn from(error: evenkeel_link::LinkError) -> Self {
-        Self::Site(error.into())
+        Self::HostSetup(error.into())
     }
 }

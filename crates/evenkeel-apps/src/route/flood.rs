@@ -17,10 +17,10 @@ use super::active_rules::{ActiveRules, RuleCount, Text};
 use super::error::RouterError;
 use super::screen::{Report, Screening};
 use crate::counters::HostCounters;
+use crate::far_ends::{self, Cables, Offered, Rings};
+use crate::host_setup::{PATIENCE, SetupError};
 use crate::measure::{CoreTime, Generator, Schedule, drive, opposite, undisturbed};
-use crate::outside::{self, Cables, Offered, Rings};
 use crate::requests::{Requests, Shape};
-use crate::site::{PATIENCE, SiteError};
 
 /// How a router is flooded.
 #[derive(Debug, Clone)]
@@ -119,12 +119,12 @@ impl Flood {
         let near = |name, number| cable::Options { demultiplexes, ..cable::Options::new(name, number) };
         let far = [FLOODER_NUMBER, TARGET_NUMBER].map(|number| cable::Options::new("", number).address);
         let laid = Cables::lay(far, [near("lan", LAN_NUMBER), near("wan", WAN_NUMBER)], RINGS);
-        let (mut cables, ends) = laid.map_err(AddInterfaceError::NoMemory).map_err(SiteError::from)?;
+        let (mut cables, ends) = laid.map_err(AddInterfaceError::NoMemory).map_err(SetupError::from)?;
         let frames = packets((far[0], ends[0].address()))?;
         let (routed, [offered]) = opposite(
             |generator| self.route(ends, far[1], clock, generator),
             |sending, router| {
-                let flood = outside::Flood { frames, clock, schedule, sending, router };
+                let flood = far_ends::Flood { frames, clock, schedule, sending, router };
                 flood.run([rate_pps], &mut cables, || stop.requested())
             },
         )?;
@@ -159,11 +159,11 @@ impl Flood {
     ) -> Result<(Engine, Option<ActiveRules>), RouterError> {
         let mut config = self.config.clone();
         config.stack.forwarding = true;
-        let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
+        let mut engine = Engine::new(Host::new(config).map_err(SetupError::from)?, clock)?;
         engine.stop_on(Stop::on_signals()?);
         let active = self.rules.as_ref().map(|rules| self.screen(&mut engine, rules)).transpose()?;
-        engine.add_cable(lan, &[IpCidr::new(IpAddress::v4(10, 77, 1, 1), 24)]).map_err(SiteError::from)?;
-        let wan = engine.add_cable(wan, &[IpCidr::new(TARGET_NET, 24)]).map_err(SiteError::from)?;
+        engine.add_cable(lan, &[IpCidr::new(IpAddress::v4(10, 77, 1, 1), 24)]).map_err(SetupError::from)?;
+        let wan = engine.add_cable(wan, &[IpCidr::new(TARGET_NET, 24)]).map_err(SetupError::from)?;
         // Nobody there answers questions.
         let known = engine.host_mut().set_neighbor(wan, TARGET, target, clock.now());
         known.map_err(|error| RouterError::Entry(error.to_string()))?;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::active_rules::RuleCount;
 use super::log::Logged;
 use crate::counters::{self, HostCounters};
-use crate::monitor::InsideCaptured;
+use crate::monitor::EmbeddedCaptured;
 
 /// What a router has done.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -40,7 +40,7 @@ pub struct Routed {
     /// What the host on each core did; empty if it was told none.
     pub cores: Vec<CoreReport>,
     /// What was captured; `None` while it runs, and if nothing was to be.
-    pub capture: Option<InsideCaptured>,
+    pub capture: Option<EmbeddedCaptured>,
 }
 
 /// What the host on a core did.

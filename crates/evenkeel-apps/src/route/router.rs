@@ -18,8 +18,8 @@ use super::links;
 use super::plan::Link;
 use super::tables::{Place, Tables, Written};
 use super::text_error::alternatives;
-use crate::monitor::Inside;
-use crate::site::SiteError;
+use crate::host_setup::SetupError;
+use crate::monitor::Embedded;
 
 /// What a router is to be.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct Router {
     /// Where packets go that rules with `log` decide about.
     pub log: Option<PathBuf>,
     /// A capture of what comes and goes by all links. Not if there are several cores.
-    pub capture: Option<Inside>,
+    pub capture: Option<Embedded>,
 }
 
 /// Neighbour updates that a host keeps until it passes them on to the others: before it halts or within 20
@@ -181,7 +181,7 @@ impl Router {
         config.stack.forward_only = self.kernel_routes;
         config.stack.report_groups &= !self.kernel_routes;
         config.stack.neighbor_updates = if self.hosts() > 1 { NEIGHBOR_UPDATES } else { 0 };
-        let mut engine = Engine::new(Host::new(config).map_err(SiteError::from)?, clock)?;
+        let mut engine = Engine::new(Host::new(config).map_err(SetupError::from)?, clock)?;
         engine.stop_on(Stop::on_signals()?);
         Ok(engine)
     }

@@ -21,7 +21,7 @@ use super::returning::{self, Returning};
 use super::router::{Reread, Router, Say};
 use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
-use crate::site::{Limits, SiteError};
+use crate::host_setup::{Limits, SetupError};
 
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -146,7 +146,7 @@ impl Running {
             if let Some(screened) = &part.screened {
                 engine.host_mut().kill(screened.process, now);
                 if let Some(error) = screened.report.refused() {
-                    return Err(SiteError::from(error).into());
+                    return Err(SetupError::from(error).into());
                 }
             }
             each.push(part.describe(engine.host_mut(), now, elapsed));
@@ -192,7 +192,7 @@ fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<V
             let status = Arc::new(Mutex::new(device.status()));
             let plan = engine.host().config().plan();
             let added = engine.add_device_with(device, &link.addresses, plan);
-            let interface = added.map_err(SiteError::from)?;
+            let interface = added.map_err(SetupError::from)?;
             lines.push(Line {
                 name: link.name.clone(),
                 device: link.device.to_string(),

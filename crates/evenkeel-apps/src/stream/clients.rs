@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::client::{Asked, Client, Load, Tally};
 use super::report::TcpReport;
 use crate::counters::HostCounters;
+use crate::host_setup::{HostSetup, Limits, SetupError, run_dry};
 use crate::hosted::Hosted;
-use crate::site::{Limits, Site, SiteError, run_dry};
 
 /// How long connections that are open when time is up may take to come to their end. Then they are cut off.
 const GRACE: Duration = Duration::from_millis(500);
@@ -33,18 +33,18 @@ pub struct Clients {
 
 /// Runs clients on one end of a cable until they have ended, or `done`.
 pub(crate) fn ask(
-    site: &Site,
+    setup: &HostSetup,
     clock: Clock,
     end: End,
     load: Load,
     done: impl Fn() -> bool,
-) -> Result<Clients, SiteError> {
-    let mut engine = site.engine(clock)?;
-    let interface = engine.add_cable(end, &site.addresses)?;
+) -> Result<Clients, SetupError> {
+    let mut engine = setup.engine(clock)?;
+    let interface = engine.add_cable(end, &setup.addresses)?;
     let mut hosted = Hosted::new(engine, interface, None)?;
     let tally = Arc::new(Tally::default());
     let limits = Limits { duration: load.duration.map(|duration| duration + GRACE), every: None };
-    let program = Client::new(load, site.config.seed, Arc::clone(&tally));
+    let program = Client::new(load, setup.config.seed, Arc::clone(&tally));
     let process = hosted.engine.host_mut().spawn("clients", 0, Box::new(program));
     let mut elapsed = hosted.drive(limits, || tally.ended() || done(), |_, _| {})?;
     elapsed += if tally.ended() { run_dry(&mut hosted.engine)? } else { hosted.farewell(process, false)? };

@@ -14,9 +14,9 @@ use evenkeel_core::tcp::connection::Info;
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::time::Duration;
 
-use super::outside::{Came, Gave, Input, Output};
 use super::pattern::Pattern;
 use super::session::{CHUNK, now};
+use super::stdio::{Came, Gave, Input, Output};
 use super::tally::Count;
 
 /// Bytes moved each way in one step at most.
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub enum Source {
     /// What is read from outside.
-    Outside(Input),
+    Input(Input),
     /// So many bytes, made up.
     Pattern {
         /// What they are.
@@ -42,7 +42,7 @@ pub enum Source {
 #[derive(Debug)]
 pub enum Drain {
     /// It is given outside.
-    Outside(Output),
+    Output(Output),
     /// It is counted, and compared with the pattern that was sent.
     Count,
 }
@@ -221,7 +221,7 @@ impl Send {
     /// What is at hand to be written next.
     fn unwritten(&self) -> &[u8] {
         match &self.source {
-            Source::Outside(_) => self.piece.0.get(self.piece.1..).unwrap_or_default(),
+            Source::Input(_) => self.piece.0.get(self.piece.1..).unwrap_or_default(),
             Source::Pattern { pattern, bytes } => {
                 let (from, rest) = (self.tally.written(), bytes - self.tally.written());
                 let run = pattern.from(from);
@@ -258,7 +258,7 @@ impl Send {
 
     /// Fetches the next piece of the source, or notes that there is none.
     fn next_piece(&mut self) -> Next {
-        let Source::Outside(input) = &self.source else {
+        let Source::Input(input) = &self.source else {
             self.shut = true;
             return Next::Again;
         };
@@ -298,7 +298,7 @@ impl Send {
             self.tally.differs.store(true, Ordering::Relaxed);
         }
         self.tally.read.add(len as u64);
-        if len > 0 && matches!(self.drain, Some(Drain::Outside(_))) {
+        if len > 0 && matches!(self.drain, Some(Drain::Output(_))) {
             let piece = came.to_vec();
             self.give(piece);
         }
@@ -306,7 +306,7 @@ impl Send {
 
     /// Gives a piece outside; false if it has to wait. If nobody takes any more, the rest is read in vain.
     fn give(&mut self, piece: Vec<u8>) -> bool {
-        let Some(Drain::Outside(output)) = &self.drain else { return true };
+        let Some(Drain::Output(output)) = &self.drain else { return true };
         match output.give(piece) {
             Gave::Taken => true,
             Gave::Full(piece) => {
@@ -357,7 +357,7 @@ impl Send {
     fn end(&mut self, broken: Option<Broken>) -> Step {
         let mut outcome = self.tally.outcome();
         outcome.broken = broken;
-        if let Some(Drain::Outside(output)) = self.drain.take() {
+        if let Some(Drain::Output(output)) = self.drain.take() {
             outcome.output = Some(output);
         }
         drop(outcome);

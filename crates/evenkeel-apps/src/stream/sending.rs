@@ -12,15 +12,15 @@ use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
 use serde::Serialize;
 
-use super::outside::Outside;
 use super::report::{ConnectionReport, TcpReport};
 use super::send::{Drain, Outcome, Send, Source, Tally};
+use super::stdio::Stdio;
 use super::{Echo, Options, Sink};
 use crate::counters::HostCounters;
+use crate::host_setup::{HostSetup, Limits, Port, SetupError};
 use crate::hosted::Hosted;
-use crate::monitor::{Inside, InsideCaptured};
+use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::serve::{Listening, Running, Served, pair};
-use crate::site::{Limits, Port, Site, SiteError};
 
 /// What a client has done.
 #[derive(Debug, Clone, Serialize)]
@@ -51,7 +51,7 @@ pub struct Sent {
     /// On a cable: what the other end did.
     pub server: Option<Box<Served>>,
     /// What was captured.
-    pub capture: Option<InsideCaptured>,
+    pub capture: Option<EmbeddedCaptured>,
     /// Why no frame comes from the device any more; `None` if all is well.
     pub device_failed: Option<String>,
     /// Why the input could not be read to its end, or the output not be written.
@@ -78,7 +78,7 @@ pub enum Place {
         /// Receive rings of our end.
         queues: usize,
         /// Where the host at the other end stands.
-        other: Box<Site>,
+        other: Box<HostSetup>,
         /// How that serves.
         options: Options,
         /// Whether it gives back what it gets, or takes it only.
@@ -99,33 +99,33 @@ pub struct Errand {
     /// Where what comes back goes.
     pub drain: Drain,
     /// What notifies when either goes on.
-    pub outside: Outside,
+    pub outside: Stdio,
     /// A capture of what comes and goes.
-    pub capture: Option<Inside>,
+    pub capture: Option<Embedded>,
 }
 
 /// Sends until both sides have said all, a limit is reached, or the process is asked to end.
 ///
 /// # Errors
-/// [`SiteError`]
+/// [`SetupError`]
 pub fn send(
-    site: &Site,
+    setup: &HostSetup,
     place: Place,
     errand: Errand,
     limits: Limits,
     watch: impl FnMut(&Sent),
-) -> Result<Sent, SiteError> {
+) -> Result<Sent, SetupError> {
     let clock = Clock::start();
     match place {
         Place::Port(port) => {
-            let (engine, attached) = site.on_device(&port, clock)?;
+            let (engine, attached) = setup.on_device(&port, clock)?;
             let sent = run(engine, attached.interface, errand, limits, || false, watch)?;
             attached.close().map(|()| sent)
         }
         Place::Cable { queues, other, options, echoes } => {
-            let mut engine = site.engine(clock)?;
-            let (near, far) = pair(site, queues);
-            let interface = engine.add_cable(near, &site.addresses)?;
+            let mut engine = setup.engine(clock)?;
+            let (near, far) = pair(setup, queues);
+            let interface = engine.add_cable(near, &setup.addresses)?;
             let mut server = other.engine(clock)?;
             let server_interface = server.add_cable(far, &other.addresses)?;
             let server = if echoes {
@@ -155,7 +155,7 @@ fn run(
     limits: Limits,
     done: impl Fn() -> bool,
     mut watch: impl FnMut(&Sent),
-) -> Result<Sent, SiteError> {
+) -> Result<Sent, SetupError> {
     let Errand { to, fast_open, source, drain, outside, capture } = errand;
     let compares = matches!(source, Source::Pattern { .. });
     let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
+use evenkeel_apps::host_setup::{HostSetup, Limits, Port};
 use evenkeel_apps::serve::{self, Listening, Served, Streams};
-use evenkeel_apps::site::{Limits, Port, Site};
-use evenkeel_apps::stream::{self, Drain, Errand, Options, Outside, Place as At, Sent, Service, Source};
+use evenkeel_apps::stream::{self, Drain, Errand, Options, Place as At, Sent, Service, Source, Stdio};
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
@@ -132,11 +132,11 @@ impl Stand {
     }
 
     /// What our host is, this time: it writes down what comes and goes.
-    fn site(&mut self) -> (Site, Port) {
+    fn setup(&mut self) -> (HostSetup, Port) {
         self.captures += 1;
         self.capture.set_file_name(format!("capture-{}.pcapng", self.captures));
         let config = Config { seed: self.captures as u64, ..Config::of(Architecture::SoftLrp) };
-        let site = Site { addresses: US.map(cidr).into(), gateways: Vec::new(), config };
+        let setup = HostSetup { addresses: US.map(cidr).into(), gateways: Vec::new(), config };
         let port = Port {
             device: self.device.clone(),
             kernel_addresses: Vec::new(),
@@ -144,7 +144,7 @@ impl Stand {
             dump: Some(self.capture.clone()),
             say: |_| {},
         };
-        (site, port)
+        (setup, port)
     }
 
     fn spawn<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
@@ -161,13 +161,13 @@ impl Stand {
         port: u16,
         count: u64,
     ) -> JoinHandle<Served> {
-        let (site, at) = self.site();
+        let (setup, at) = self.setup();
         // Data in a SYN are taken from who has a cookie.
         let listener = ListenerConfig { fast_open: 16, ..ListenerConfig::default() };
         let options = Options { port, listener, work: Duration::ZERO, count: Some(count) };
         let serving = Listening { service, options, connections: 0 }.alone();
         let limits = Limits { duration: Some(LIMIT), every: None };
-        let server = self.spawn(move || serve::on_device(&site, &at, serving, limits, |_| {}).unwrap());
+        let server = self.spawn(move || serve::on_device(&setup, &at, serving, limits, |_| {}).unwrap());
         for address in US {
             let host = address.split('/').next().unwrap();
             wait_for("our host", || attempt(&format!("ping -c 1 -W 1 {host}")).0);
@@ -193,22 +193,22 @@ impl Stand {
         let listen = format!("socat -u {family}:5000,reuseaddr{many} OPEN:{},append", to.display());
         let mut server = Running(words(&listen).spawn().unwrap());
         wait_for("a server", || run("ss -ltn").contains(":5000"));
-        let (site, at) = self.site();
+        let (setup, at) = self.setup();
         let from = from.to_owned();
         let client = self.spawn(move || {
-            let outside = Outside::new().unwrap();
+            let outside = Stdio::new().unwrap();
             let input = outside.input(std::fs::File::open(from).unwrap()).unwrap();
             let address: std::net::IpAddr = host.parse().unwrap();
             let errand = Errand {
                 to: IpEndpoint { addr: address.into(), port: 5000 },
                 fast_open,
-                source: Source::Outside(input),
+                source: Source::Input(input),
                 drain: Drain::Count,
                 outside,
                 capture: None,
             };
             let limits = Limits { duration: Some(LIMIT), every: None };
-            stream::send(&site, At::Port(at), errand, limits, |_| {}).unwrap()
+            stream::send(&setup, At::Port(at), errand, limits, |_| {}).unwrap()
         });
         let sent = client.join().unwrap();
         if !fast_open {

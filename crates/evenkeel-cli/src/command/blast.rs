@@ -9,9 +9,9 @@ use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::blast::{self, Flood, Flooded, HARDWARE};
+use evenkeel_apps::host_setup::HostSetup;
 use evenkeel_apps::quantity::{percent, si, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
-use evenkeel_apps::site::Site;
 use evenkeel_apps::{blaster, service};
 use serde::Serialize;
 
@@ -94,7 +94,7 @@ struct Output<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let site = arguments.site()?;
+    let setup = arguments.setup()?;
     if let LinkSpec::Device(DeviceSpec::Pcap(_)) = arguments.link {
         let line =
             "cannot blast into a capture; use cable, tap:NAME or packet:NAME, with --dump to keep the frames";
@@ -107,8 +107,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.mac,
         arguments.dump.as_ref(),
     )? {
-        Place::Cable { queues } => arguments.flood(&site, queues)?,
-        Place::Port(port) => blast::on_device(&site, &port, arguments.load())?,
+        Place::Cable { queues } => arguments.flood(&setup, queues)?,
+        Place::Port(port) => blast::on_device(&setup, &port, arguments.load())?,
     };
     if arguments.json {
         terminal::print_json(&Output { link: arguments.link.to_string(), flooded: &flooded })?;
@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 impl Arguments {
     /// Where the generator is; on a cable, where the sink is.
-    fn site(&self) -> Result<Site, Failure> {
+    fn setup(&self) -> Result<HostSetup, Failure> {
         let from = match self.from {
             Some(from) => from,
             None => address::cidr(if self.is_v6() { "fd77::2/64" } else { "10.77.0.2/24" })
@@ -142,7 +142,7 @@ impl Arguments {
             from
         };
         let gateways = self.gateway.into_iter().collect();
-        Ok(Site { addresses: vec![address], gateways, config: self.receiving.config(self.seed) })
+        Ok(HostSetup { addresses: vec![address], gateways, config: self.receiving.config(self.seed) })
     }
 
     fn is_v6(&self) -> bool {
@@ -166,8 +166,8 @@ impl Arguments {
         }
     }
 
-    fn flood(&self, site: &Site, queues: usize) -> Result<Flooded, Failure> {
-        let [sink, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".to_owned())) };
+    fn flood(&self, setup: &HostSetup, queues: usize) -> Result<Flooded, Failure> {
+        let [sink, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".to_owned())) };
         let from = match self.from {
             Some(from) => from,
             None => address::neighbour(sink).map_err(Failure::Usage)?,
@@ -195,7 +195,7 @@ impl Arguments {
             echo: false,
             count: None,
         };
-        Ok(blast::flood(site, requests, flood, sink)?)
+        Ok(blast::flood(setup, requests, flood, sink)?)
     }
 }
 

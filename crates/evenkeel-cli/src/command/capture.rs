@@ -1,12 +1,12 @@
 //! `--capture`: what a host that does something else is to write down.
 
 use evenkeel::link::capture::Expression;
-use evenkeel_apps::monitor::{Inside, InsideCaptured, News};
+use evenkeel_apps::monitor::{Embedded, EmbeddedCaptured, News};
 
 use crate::failure::Failure;
 
 /// `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression may have commas, and comes last.
-pub(crate) fn inside(text: &str) -> Result<Inside, String> {
+pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
     let (text, filter) = match text.split_once(",filter=") {
         Some((before, filter)) => (before, Some(Expression::compile(filter).map_err(|e| e.to_string())?)),
         None => (text, None),
@@ -23,7 +23,7 @@ pub(crate) fn inside(text: &str) -> Result<Inside, String> {
             "expected a file, such as capture.pcapng or capture.pcapng,snaplen=96,filter=udp".to_owned()
         );
     }
-    Ok(Inside { file: file.into(), snaplen, filter, tell })
+    Ok(Embedded { file: file.into(), snaplen, filter, tell })
 }
 
 /// Says that a capture cannot be written, or can again.
@@ -36,8 +36,8 @@ pub(super) fn tell(news: News) {
 }
 
 /// What was captured, for people.
-pub(super) fn line(captured: &InsideCaptured) -> String {
-    let InsideCaptured { file, captured, dropped, discarded, .. } = captured;
+pub(super) fn line(captured: &EmbeddedCaptured) -> String {
+    let EmbeddedCaptured { file, captured, dropped, discarded, .. } = captured;
     let mut line = format!("  captured {captured} in {file}");
     for (frames, what) in [(*dropped, "dropped by the capture queue"), (*discarded, "not written")] {
         if frames > 0 {
@@ -48,7 +48,7 @@ pub(super) fn line(captured: &InsideCaptured) -> String {
 }
 
 /// That a capture is not complete is a failure, as it is of `evenkeel monitor`.
-pub(super) fn judge(captured: Option<&InsideCaptured>) -> Result<(), Failure> {
+pub(super) fn judge(captured: Option<&EmbeddedCaptured>) -> Result<(), Failure> {
     match captured.and_then(|captured| captured.incomplete.as_ref()) {
         Some(why) => Err(Failure::Machine(why.clone())),
         None => Ok(()),

@@ -8,8 +8,8 @@ use evenkeel::core::host::Config;
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, LinkSpec};
-use evenkeel_apps::monitor::Inside;
-use evenkeel_apps::site::Site;
+use evenkeel_apps::host_setup::HostSetup;
+use evenkeel_apps::monitor::Embedded;
 
 use super::Place;
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ pub(crate) struct HostArguments {
     /// holds nobody up. Of each frame `snaplen` bytes, of all frames those that `filter` says, in the
     /// language of tcpdump.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
-    pub(crate) capture: Option<Inside>,
+    pub(crate) capture: Option<Embedded>,
     /// Print counters to standard error this often, such as 1s [default: on a terminal all the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     pub(crate) stats_interval: Option<Duration>,
@@ -57,11 +57,11 @@ pub(crate) struct HostArguments {
 }
 
 impl HostArguments {
-    pub(crate) fn site(&self, receiving: &Receiving) -> Site {
+    pub(crate) fn setup(&self, receiving: &Receiving) -> HostSetup {
         let defaults = || {
             ["10.77.0.2/24", "fd77::2/64"].into_iter().filter_map(|text| address::cidr(text).ok()).collect()
         };
-        Site {
+        HostSetup {
             addresses: if self.address.is_empty() { defaults() } else { self.address.clone() },
             gateways: self.gateway.clone(),
             config: receiving.config(1),
@@ -74,9 +74,9 @@ impl HostArguments {
 }
 
 /// The host at the other end of a cable, one address further on the same network.
-pub(crate) fn other_end(site: &Site) -> Result<Site, Failure> {
-    let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
+pub(crate) fn other_end(setup: &HostSetup) -> Result<HostSetup, Failure> {
+    let [first, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".into())) };
     let neighbour = address::neighbour(first).map_err(Failure::Usage)?;
-    let config = Config { seed: site.config.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) };
-    Ok(Site { addresses: vec![neighbour], gateways: Vec::new(), config })
+    let config = Config { seed: setup.config.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) };
+    Ok(HostSetup { addresses: vec![neighbour], gateways: Vec::new(), config })
 }

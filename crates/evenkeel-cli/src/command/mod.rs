@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
-use evenkeel_apps::site::Port;
+use evenkeel_apps::host_setup::Port;
 
 use crate::failure::Failure;
 use crate::terminal;

@@ -11,12 +11,12 @@ use evenkeel::core::wire::IpAddress;
 use evenkeel::link::capture::{Expression, Row, Target, stdout_takes_a_capture};
 use evenkeel::link::{DeviceSpec, FRAME_BYTES, LinkSpec, SpecError, devices_to_listen_to};
 use evenkeel_apps::blast::{Flood, HARDWARE};
+use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::monitor::lines::Lines;
 use evenkeel_apps::monitor::summary::Count;
 use evenkeel_apps::monitor::{self, Glance, Monitored, News, Setup, What};
 use evenkeel_apps::quantity::{percent, si, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
-use evenkeel_apps::site::Limits;
 use serde::Serialize;
 
 use crate::failure::Failure;

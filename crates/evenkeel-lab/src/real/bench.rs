@@ -4,13 +4,13 @@ use std::io;
 
 use evenkeel::link::Clock;
 use evenkeel_apps::demo::results::CpuShares;
+use evenkeel_apps::far_ends::{Cables, FarEnds, Flood, Offered, Rings};
 use evenkeel_apps::measure::{Ball, Schedule, opposite};
-use evenkeel_apps::outside::{Cables, Flood, Offered, Outside, Rings};
 use evenkeel_core::cable;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::EthernetAddress;
 
-use super::outside::frames;
+use super::flood::frames;
 use super::router::{self, INSIDE, Inside, OUTSIDE, Observed, Variant};
 use super::{Options, Place, devices};
 
@@ -93,7 +93,7 @@ fn run<const LOADS: usize>(
     variant: &Variant,
     loads: [Option<u64>; LOADS],
     options: &Options,
-    outside: &mut (impl Outside + Send),
+    outside: &mut (impl FarEnds + Send),
     inside: Inside,
 ) -> io::Result<Run<LOADS>> {
     let clock = Clock::start();

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::thread;
 
 use evenkeel::link::{self, Address, Device, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel_apps::far_ends::FarEnds;
 use evenkeel_apps::measure::execute;
-use evenkeel_apps::outside::Outside;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::interface::Interface as _;
 
@@ -116,7 +116,7 @@ impl Devices {
     }
 }
 
-impl Outside for Devices {
+impl FarEnds for Devices {
     fn offer(&mut self, frame: &[u8]) {
         let Some(frame) = self.pool.take_copy(frame) else { return };
         if let Err(frame) = self.generator.transmit(frame, &mut self.pool) {

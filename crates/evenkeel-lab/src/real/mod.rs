@@ -7,8 +7,8 @@
 mod bench;
 mod devices;
 mod figures;
+mod flood;
 mod http;
-mod outside;
 mod router;
 mod sweep;
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser as _, ValueEnum};
 use evenkeel::core::host::{Config, Transmit};
-use evenkeel_apps::monitor::Inside;
+use evenkeel_apps::host_setup::Limits;
+use evenkeel_apps::monitor::Embedded;
 use evenkeel_apps::route::active_rules::Text;
 use evenkeel_apps::route::error::RouterError;
 use evenkeel_apps::route::plan::{Link, StaticNeighbor, StaticRoute};
@@ -20,7 +21,6 @@ use evenkeel_apps::route::router::{Changing, Router};
 use evenkeel_apps::route::running;
 use evenkeel_apps::route::tables::{Unusable, Written};
 use evenkeel_apps::route::text::read_text;
-use evenkeel_apps::site::Limits;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -116,7 +116,7 @@ pub(crate) struct Arguments {
     /// counted, and holds nobody up. Of each frame `snaplen` bytes, of all frames those that `filter` says,
     /// in the language of tcpdump. Not with several --cores.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
-    capture: Option<Inside>,
+    capture: Option<Embedded>,
     /// Packets that may wait for screening.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     screen_queue: u16,
@@ -294,7 +294,7 @@ impl File {
             }
             RouterError::Rules(error) => Failure::Usage(error.to_string()),
             RouterError::Links(what) | RouterError::Cores(what) => Failure::Usage(what),
-            RouterError::Site(error) => error.into(),
+            RouterError::HostSetup(error) => error.into(),
             RouterError::Entry(what) => Failure::Machine(what),
         }
     }

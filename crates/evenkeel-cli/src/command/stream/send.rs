@@ -13,10 +13,10 @@ use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
-use evenkeel_apps::monitor::Inside;
+use evenkeel_apps::host_setup::{HostSetup, Limits};
+use evenkeel_apps::monitor::Embedded;
 use evenkeel_apps::quantity::three_digits;
-use evenkeel_apps::site::{Limits, Site};
-use evenkeel_apps::stream::{self, Drain, Errand, Options, Outside, Pattern, Place, Sent, Source, Way};
+use evenkeel_apps::stream::{self, Drain, Errand, Options, Pattern, Place, Sent, Source, Stdio, Way};
 use serde::Serialize;
 
 use super::serve::FAST_OPEN_WAITING;
@@ -94,7 +94,7 @@ pub(crate) struct Arguments {
     dump: Option<PathBuf>,
     /// Write frames that come or go to a pcapng file, as `evenkeel echo --help` says.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = crate::command::capture::inside)]
-    capture: Option<Inside>,
+    capture: Option<Embedded>,
     /// Say on standard error how it goes this often, and how the connection is [default: on a terminal all
     /// the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
@@ -125,9 +125,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let line = "--json and what comes back cannot both go to standard output; use --output FILE";
         return Err(Failure::Usage(line.to_owned()));
     }
-    let site = arguments.site()?;
-    let place = arguments.place(&site)?;
-    let outside = Outside::new().map_err(|e| Failure::machine("cannot read and write", e))?;
+    let setup = arguments.setup()?;
+    let place = arguments.place(&setup)?;
+    let outside = Stdio::new().map_err(|e| Failure::machine("cannot read and write", e))?;
     let source = arguments.source(&outside)?;
     let drain = arguments.drain(&outside)?;
     let (to, fast_open, capture) = (arguments.to, arguments.fast_open, arguments.capture.clone());
@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let quiet = arguments.json || typed || to_stdout && io::stdout().is_terminal();
     let mut telling = Telling::new(arguments.stats_interval, quiet);
     let limits = Limits { duration: arguments.duration, every: telling.every(arguments.stats_interval) };
-    let sent = stream::send(&site, place, errand, limits, |sent| {
+    let sent = stream::send(&setup, place, errand, limits, |sent| {
         let connection: String = sent.connection.iter().map(show::connection).collect();
         telling.tell(moved(sent), |moved| line(sent, moved), &connection);
     });
@@ -168,7 +168,7 @@ impl Arguments {
     }
 
     /// Where we are.
-    fn site(&self) -> Result<Site, Failure> {
+    fn setup(&self) -> Result<HostSetup, Failure> {
         if let LinkSpec::Device(DeviceSpec::Pcap(_)) = self.link {
             let line = "nobody answers from a capture; use cable, tap:NAME or packet:NAME";
             return Err(Failure::Usage(line.to_owned()));
@@ -186,10 +186,10 @@ impl Arguments {
             return Err(Failure::Usage(line));
         }
         let gateways = self.gateway.into_iter().collect();
-        Ok(Site { addresses: vec![from], gateways, config: self.receiving.config(self.seed) })
+        Ok(HostSetup { addresses: vec![from], gateways, config: self.receiving.config(self.seed) })
     }
 
-    fn place(&self, site: &Site) -> Result<Place, Failure> {
+    fn place(&self, setup: &HostSetup) -> Result<Place, Failure> {
         let place = crate::command::place(
             &self.link,
             &self.kernel_address,
@@ -201,9 +201,9 @@ impl Arguments {
             crate::command::Place::Port(port) => return Ok(Place::Port(port)),
             crate::command::Place::Cable { queues } => queues,
         };
-        let [from, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".to_owned())) };
+        let [from, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".to_owned())) };
         let to = IpCidr::new(self.to.addr, from.prefix_len());
-        let other = Site {
+        let other = HostSetup {
             addresses: vec![to],
             gateways: Vec::new(),
             config: Config { seed: self.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) },
@@ -214,7 +214,7 @@ impl Arguments {
         Ok(Place::Cable { queues, other: Box::new(other), options, echoes: !self.sink })
     }
 
-    fn source(&self, outside: &Outside) -> Result<Source, Failure> {
+    fn source(&self, outside: &Stdio) -> Result<Source, Failure> {
         if let Some(bytes) = self.bytes {
             return Ok(Source::Pattern { pattern: Pattern::new(self.seed), bytes });
         }
@@ -226,10 +226,10 @@ impl Arguments {
             _ => Box::new(io::stdin()),
         };
         let input = outside.input(from).map_err(|e| Failure::machine("cannot read", e))?;
-        Ok(Source::Outside(input))
+        Ok(Source::Input(input))
     }
 
-    fn drain(&self, outside: &Outside) -> Result<Drain, Failure> {
+    fn drain(&self, outside: &Stdio) -> Result<Drain, Failure> {
         let output = match &self.output {
             _ if self.writes_to_stdout() => outside.output(io::stdout()),
             Some(file) => {
@@ -239,7 +239,7 @@ impl Arguments {
             }
             None => return Ok(Drain::Count),
         };
-        output.map(Drain::Outside).map_err(|e| Failure::machine("cannot write", e))
+        output.map(Drain::Output).map_err(|e| Failure::machine("cannot write", e))
     }
 
     fn print(&self, sent: &Sent, to_stdout: bool) -> Result<(), Failure> {

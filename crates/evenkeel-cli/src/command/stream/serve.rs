@@ -6,9 +6,9 @@ use clap::Args;
 use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel_apps::counters::HostCounters;
+use evenkeel_apps::host_setup::{HostSetup, Limits};
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
 use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
-use evenkeel_apps::site::{Limits, Site};
 use evenkeel_apps::stream::{Ask, Clients, Load, Options, Service};
 use evenkeel_apps::{blaster, service};
 use serde::Serialize;
@@ -99,13 +99,13 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     /// Serves, says how it goes, and prints what was done.
     pub(crate) fn serve(self, service: impl Service + 'static) -> Result<(), Failure> {
-        let (site, port) = (self.host.site(self.receiving), self.port());
+        let (setup, port) = (self.host.setup(self.receiving), self.port());
         let (protocol, host) = (self.protocol(), self.host);
         let mut telling = Telling::new(host.stats_interval, host.json);
         let architecture = self.receiving.architecture().name();
-        let served = self.run(&site, service, &mut telling);
+        let served = self.run(&setup, service, &mut telling);
         telling.clear();
-        let addresses = site.addresses.iter().map(ToString::to_string).collect();
+        let addresses = setup.addresses.iter().map(ToString::to_string).collect();
         let link = host.link.to_string();
         print(&Output { link, protocol, architecture, addresses, port, served: &served? }, host.json)
     }
@@ -124,20 +124,20 @@ impl Run<'_> {
     }
 
     /// One line that says where it can be reached.
-    fn place(&self, site: &Site) -> String {
+    fn place(&self, setup: &HostSetup) -> String {
         let protocol = self.protocol().to_uppercase().replace('+', " and ");
-        let addresses: Vec<_> = site.addresses.iter().map(|cidr| cidr.address().to_string()).collect();
+        let addresses: Vec<_> = setup.addresses.iter().map(|cidr| cidr.address().to_string()).collect();
         let (port, addresses, link) = (self.port(), addresses.join(" and "), &self.host.link);
         format!("evenkeel: listening on {protocol} port {port} of {addresses}, at {link}")
     }
 
     fn run(
         self,
-        site: &Site,
+        setup: &HostSetup,
         service: impl Service + 'static,
         telling: &mut Telling,
     ) -> Result<Served, Failure> {
-        let (host, place) = (self.host, self.place(site));
+        let (host, place) = (self.host, self.place(setup));
         let every = telling.every(host.stats_interval);
         let news = |news: News<'_>| match news {
             News::Started => eprintln!("{place}"),
@@ -153,14 +153,14 @@ impl Run<'_> {
         let serving = Serving { udp, tcp: listening, capture: host.capture.clone() };
         match host.place()? {
             Place::Cable { queues } => {
-                let other = other_end(site)?;
-                let (load, serving, duration) = self.with_other_end(site, serving)?;
+                let other = other_end(setup)?;
+                let (load, serving, duration) = self.with_other_end(setup, serving)?;
                 let cable = Cabled { queues, other: &other, load };
-                Ok(serve::on_cable(site, cable, serving, Limits { duration, every }, news)?)
+                Ok(serve::on_cable(setup, cable, serving, Limits { duration, every }, news)?)
             }
             Place::Port(port) => {
                 let limits = Limits { duration: host.duration, every };
-                Ok(serve::on_device(site, &port, serving, limits, news)?)
+                Ok(serve::on_device(setup, &port, serving, limits, news)?)
             }
         }
     }
@@ -168,10 +168,10 @@ impl Run<'_> {
     /// On a cable the other end says when it is enough. Over UDP the time is given to both.
     fn with_other_end<S>(
         self,
-        site: &Site,
+        setup: &HostSetup,
         mut serving: Serving<S>,
     ) -> Result<(Offer, Serving<S>, Option<Duration>), Failure> {
-        let [first, ..] = site.addresses[..] else { return Err(Failure::Usage("no address".into())) };
+        let [first, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".into())) };
         let duration = self.host.duration;
         let Some(Task { port, count, ask, .. }) = self.tcp else {
             let (_, load) = self.udp.ok_or_else(|| Failure::Usage("nothing to serve".into()))?;

@@ -19,7 +19,7 @@ const BURST_PKTS: u64 = 64;
 const WAIT: Duration = Duration::from_micros(10);
 
 /// The far ends of a router's two links.
-pub trait Outside {
+pub trait FarEnds {
     /// Sends a frame towards the router. Whether its ring has room is the router's affair, and counted there.
     fn offer(&mut self, frame: &[u8]);
 
@@ -68,7 +68,7 @@ impl Flood<'_> {
     pub fn run<const RATES: usize>(
         mut self,
         rates_pps: [Option<u64>; RATES],
-        outside: &mut impl Outside,
+        outside: &mut impl FarEnds,
         stop: impl Fn() -> bool,
     ) -> [Offered; RATES] {
         let mut start = self.clock.spin_until(self.schedule.start);
@@ -91,7 +91,7 @@ impl Flood<'_> {
         &mut self,
         rate_pps: Option<u64>,
         start: Instant,
-        outside: &mut impl Outside,
+        outside: &mut impl FarEnds,
         stop: &impl Fn() -> bool,
     ) -> Offered {
         let mut pace = rate_pps
@@ -125,7 +125,7 @@ struct Count {
 }
 
 impl Count {
-    fn of(outside: &mut impl Outside, pace: &Pace, at: Instant) -> Self {
+    fn of(outside: &mut impl FarEnds, pace: &Pace, at: Instant) -> Self {
         Self { at, offered: pace.granted(), forwarded: outside.forwarded(), ran: link::thread_cpu_time() }
     }
 
@@ -206,7 +206,7 @@ impl Cables {
     }
 }
 
-impl Outside for Cables {
+impl FarEnds for Cables {
     fn offer(&mut self, frame: &[u8]) {
         self.ends[0].send(frame);
     }

@@ -19,11 +19,11 @@ use super::file::CaptureFile;
 use super::product::Product;
 use super::program::{Monitor, Options, Tally, shared};
 use super::run::{News, watch};
-use crate::site::SiteError;
+use crate::host_setup::SetupError;
 
 /// What to capture, and where to.
 #[derive(Debug, Clone)]
-pub struct Inside {
+pub struct Embedded {
     /// The file.
     pub file: PathBuf,
     /// Bytes kept of a frame at most.
@@ -36,7 +36,7 @@ pub struct Inside {
 
 /// What was captured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct InsideCaptured {
+pub struct EmbeddedCaptured {
     /// The file.
     pub file: String,
     /// Frames in it.
@@ -67,13 +67,13 @@ pub struct Capturing {
     tell: fn(News),
 }
 
-impl Inside {
+impl Embedded {
     /// Starts capturing on interfaces that the host has.
     ///
     /// # Errors
-    /// [`SiteError`] if the file cannot be created. That the host's memory does not allow it shows when the
+    /// [`SetupError`] if the file cannot be created. That the host's memory does not allow it shows when the
     /// capture ends.
-    pub fn start(&self, engine: &mut Engine, interfaces: &[InterfaceId]) -> Result<Capturing, SiteError> {
+    pub fn start(&self, engine: &mut Engine, interfaces: &[InterfaceId]) -> Result<Capturing, SetupError> {
         let clock = *engine.clock();
         let snaplen = self.snaplen.min(FRAME_BYTES) as u32;
         let filter = self.filter.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -129,8 +129,8 @@ impl Capturing {
     /// Ends it. The engine it ran on must be gone.
     ///
     /// # Errors
-    /// [`SiteError`] if there was no memory for it.
-    pub fn finish(self) -> Result<InsideCaptured, SiteError> {
+    /// [`SetupError`] if there was no memory for it.
+    pub fn finish(self) -> Result<EmbeddedCaptured, SetupError> {
         if let Some(error) = self.tally.refused() {
             return Err(error.into());
         }
@@ -144,6 +144,6 @@ impl Capturing {
         }
         let discarded = accepted.saturating_sub(dropped + captured);
         let complete = incomplete.is_none();
-        Ok(InsideCaptured { file: self.file, captured, dropped, discarded, complete, incomplete })
+        Ok(EmbeddedCaptured { file: self.file, captured, dropped, discarded, complete, incomplete })
     }
 }

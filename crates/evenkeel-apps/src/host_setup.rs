@@ -26,7 +26,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A host's place on a link.
 #[derive(Debug, Clone)]
-pub struct Site {
+pub struct HostSetup {
     /// Its addresses.
     pub addresses: Vec<IpCidr>,
     /// Routers for everything that is not on the link.
@@ -75,7 +75,7 @@ impl Port {
 
 /// Why a program could not run.
 #[derive(Debug, thiserror::Error)]
-pub enum SiteError {
+pub enum SetupError {
     /// The link could not be used.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -108,12 +108,12 @@ pub struct Limits {
     pub every: Option<Duration>,
 }
 
-impl Site {
+impl HostSetup {
     /// A host that stands here, not yet attached.
     ///
     /// # Errors
-    /// [`SiteError`]
-    pub(crate) fn engine(&self, clock: Clock) -> Result<Engine, SiteError> {
+    /// [`SetupError`]
+    pub(crate) fn engine(&self, clock: Clock) -> Result<Engine, SetupError> {
         let host = Host::new(self.config.clone())?;
         let mut engine = Engine::new(host, clock)?;
         engine.stop_on(Stop::on_signals()?);
@@ -123,12 +123,12 @@ impl Site {
     /// A host that stands here, attached to a device of the operating system.
     ///
     /// # Errors
-    /// [`SiteError`]
-    pub(crate) fn on_device(&self, port: &Port, clock: Clock) -> Result<(Engine, Attached), SiteError> {
-        let mut site = self.clone();
+    /// [`SetupError`]
+    pub(crate) fn on_device(&self, port: &Port, clock: Clock) -> Result<(Engine, Attached), SetupError> {
+        let mut setup = self.clone();
         // In a capture there is nobody to hear it.
-        site.config.stack.announce = !matches!(port.device, DeviceSpec::Pcap(_));
-        let mut engine = site.engine(clock)?;
+        setup.config.stack.announce = !matches!(port.device, DeviceSpec::Pcap(_));
+        let mut engine = setup.engine(clock)?;
         let (device, recording) = port.open(clock)?;
         let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
         self.route(&mut engine, interface)?;
@@ -142,13 +142,13 @@ impl Site {
         Ok((engine, Attached { interface, recording }))
     }
 
-    fn route(&self, engine: &mut Engine, interface: InterfaceId) -> Result<(), SiteError> {
+    fn route(&self, engine: &mut Engine, interface: InterfaceId) -> Result<(), SetupError> {
         for &gateway in &self.gateways {
             let on_link = self.addresses.iter().any(|cidr| cidr.contains_addr(&gateway));
             let added: Result<(), RouteError> =
                 engine.host_mut().add_route(everything_like(gateway), gateway, interface);
             if !on_link || added.is_err() {
-                return Err(SiteError::Gateway(gateway));
+                return Err(SetupError::Gateway(gateway));
             }
         }
         Ok(())
@@ -164,7 +164,7 @@ pub(crate) struct Attached {
 
 impl Attached {
     /// Says, at the end, whether everything was recorded that was to be.
-    pub(crate) fn close(self) -> Result<(), SiteError> {
+    pub(crate) fn close(self) -> Result<(), SetupError> {
         if let Some(recording) = self.recording {
             recording.frames()?;
         }

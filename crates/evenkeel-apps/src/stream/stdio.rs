@@ -15,12 +15,12 @@ const PIECES: usize = 8;
 
 /// Where input comes from and output goes to, and the event that says when either goes on.
 #[derive(Debug)]
-pub struct Outside {
+pub struct Stdio {
     /// Notified when there is input, or its end, or room for output.
     pub(super) event: EventFd,
 }
 
-impl Outside {
+impl Stdio {
     /// Both of them, with nothing opened yet.
     ///
     /// # Errors
