@@ -41,7 +41,10 @@ pub(crate) struct Receiving {
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum)]
     feedback: Option<Scope>,
     /// Shares of a queue's limit at which feedback sets in and ends.
-    #[arg(long, help_heading = HEADING, value_name = "HIGH,LOW", default_value = "75%,25%", value_parser = marks)]
+    #[arg(
+        long, help_heading = HEADING, value_name = "HIGH,LOW", default_value = "75%,25%",
+        value_parser = marks
+    )]
     feedback_marks: Marks,
     /// The longest that feedback holds anything back, whatever becomes of the queue.
     #[arg(long, help_heading = HEADING, value_name = "TIME", default_value = "977us", value_parser = time)]

@@ -66,7 +66,8 @@ pub enum Change {
 pub enum Class {
     /// To this channel.
     Channel(ChannelId),
-    /// To this channel, and so do the later fragments of the same datagram: tell [`DemuxTable::note_fragment`].
+    /// To this channel, and so do the later fragments of the same datagram: tell
+    /// [`DemuxTable::note_fragment`].
     FirstFragment(ChannelId, FragmentKey),
     /// A segment: to the channel of its connection, if whoever asks knows of one that the table does not, or
     /// else to this one, if there is one.

@@ -15,27 +15,33 @@ const INTRODUCTION: &str = "\
 
 Written by `COMMAND`; do not edit.
 
-Every experiment ran in virtual time with each of SEEDS seeds. A figure is the median of what came out, and the median is what a check judges; beside it are
-the least and the greatest of all seeds, and for how many seeds the check holds alone.
+Every experiment ran in virtual time with each of SEEDS seeds. A figure is the median of what came
+out, and the median is what a check judges; beside it are the least and the greatest of all seeds,
+and for how many seeds the check holds alone.
 
-A check is **predicted** if nothing was fitted to what it expects, and **calibrated** if a parameter was, or if it follows from those that were: that it holds
-says that the fit is a fit. A **condition** says whether the others mean anything. What is expected stands in the paper (*paper*), or the paper says it in
-words and the bounds are ours (*words*), or it is arithmetic on the paper's figures (*derived*), or the paper says nothing of it (*ours*). Tolerances: peaks and
-loss-free rates 5 %, onsets and moments of traces 10 %, shares 3 points, orders exact. A *miss* is known, explained, and enforced by a test; nothing else
-may be missed, and no miss may be met.
+A check is **predicted** if nothing was fitted to what it expects, and **calibrated** if a parameter
+was, or if it follows from those that were: that it holds says that the fit is a fit. A
+**condition** says whether the others mean anything. What is expected stands in the paper (*paper*),
+or the paper says it in words and the bounds are ours (*words*), or it is arithmetic on the paper's
+figures (*derived*), or the paper says nothing of it (*ours*). Tolerances: peaks and loss-free rates
+5 %, onsets and moments of traces 10 %, shares 3 points, orders exact. A *miss* is known, explained,
+and enforced by a test; nothing else may be missed, and no miss may be met.
 ";
 
 /// What the papers have and no experiment does, and why.
 const MISSING: &str = "\
 ## What is missing
 
-- Figures 3 and 4 of the livelock paper are diagrams. Of figures 11 and 12 the moments that are inside one price have no counterpart (one and four).
+- Figures 3 and 4 of the livelock paper are diagrams. Of figures 11 and 12 the moments that are
+  inside one price have no counterpart (one and four).
 - Figure 1's stages of a burst of four: one of its moments is checked, the others are in the picture only.
-- Curves that the papers have as pictures only, and whose values their text does not give, are drawn and not checked: all of figure 7 of the livelock paper but
-  the order, figure 15 without feedback, the slopes of figure 4 of the LRP paper.
+- Curves that the papers have as pictures only, and whose values their text does not give, are drawn
+  and not checked: all of figure 7 of the livelock paper but the order, figure 15 without feedback,
+  the slopes of figure 4 of the LRP paper.
 - Figure 15's noise without feedback: it comes from bursts that change with the rate; here they grow steadily.
 - Table 1's row of the vendor's own driver, and its anomaly of 300 us, which nobody could explain.
-- Sections 5.2 and 7 of the livelock paper have alternatives without figures; tests of `evenkeel-sim` (`livelock`) show them.
+- Sections 5.2 and 7 of the livelock paper have alternatives without figures; tests of
+  `evenkeel-sim` (`livelock`) show them.
 ";
 
 /// The page of some reports.

@@ -27,8 +27,8 @@ use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping};
 
 /// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger
-/// than a buffer as far as the buffer goes; each frame says by its [`Metadata`] when it passed and what was cut
-/// off. It sends nothing.
+/// than a buffer as far as the buffer goes; each frame says by its [`Metadata`] when it passed and what was
+/// cut off. It sends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is

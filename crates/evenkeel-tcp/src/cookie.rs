@@ -189,7 +189,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_good_for_its_own_connection_only(n: u16, other: u16, irs: u32, wrong: u32, nanos: u64, secret: [u8; 16]) {
+        fn is_good_for_its_own_connection_only(
+            n: u16,
+            other: u16,
+            irs: u32,
+            wrong: u32,
+            nanos: u64,
+            secret: [u8; 16],
+        ) {
             let now = Instant::from_nanos(nanos / 2);
             let irs = SeqNumber::new(irs);
             let cookie = cookies().make(&tuple(n), irs, 1_300, now).unwrap();

@@ -338,7 +338,9 @@ mod tests {
         /// Of all that lead to the same set, it knows the four that were used last, with what was last said
         /// of them.
         #[test]
-        fn knows_the_four_of_a_set_that_were_used_last(steps in prop::collection::vec((0..24_u16, any::<[u8; 4]>(), any::<bool>()), 1..200)) {
+        fn knows_the_four_of_a_set_that_were_used_last(
+            steps in prop::collection::vec((0..24_u16, any::<[u8; 4]>(), any::<bool>()), 1..200),
+        ) {
             let mut cache = FastOpenCache::new(Secret::new([0; 16]), 8);
             let mut sets: [Vec<(u16, Cookie)>; 2] = Default::default();
             for (at, (n, bytes, says)) in (1..).zip(steps) {

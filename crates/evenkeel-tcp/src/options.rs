@@ -361,7 +361,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_options_and_what_is_written_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn any_bytes_are_options_and_what_is_written_is_read(
+            bytes in proptest::collection::vec(any::<u8>(), 0..60),
+        ) {
             let mut options = Options::parse(&bytes);
             let (written, len) = options.emit();
             prop_assert!(len <= OPTIONS_MAX && len.is_multiple_of(4));

@@ -367,7 +367,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_parse_or_are_malformed(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), fix: bool) {
+        fn any_bytes_parse_or_are_malformed(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..120),
+            fix: bool,
+        ) {
             if fix && bytes.len() >= HEADER_LEN {
                 bytes[12] = (bytes[12] & 0x0f) | ((5 + bytes[12] / 16 % 11) << 4);
                 bytes[16..18].fill(0);

@@ -202,7 +202,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn within_half_the_circle_the_order_is_that_of_the_distances(base: u32, a in 0u32..1 << 30, b in 0u32..1 << 30) {
+        fn within_half_the_circle_the_order_is_that_of_the_distances(
+            base: u32,
+            a in 0u32..1 << 30,
+            b in 0u32..1 << 30,
+        ) {
             let (x, y) = (seq(base) + a, seq(base) + b);
             prop_assert_eq!(x.before(y), a < b);
             prop_assert_eq!(x.at_or_after(y), a >= b);

@@ -33,8 +33,9 @@ const NOT_SET: u16 = u16::MAX;
 /// order of time. A slot is a pairing heap with its earliest timer on top. So the next deadline is that of a
 /// timer that is set: nobody is woken only for the wheel to turn, nor for a timer that was cancelled.
 ///
-/// A timer that is put off stays where it is, as a retransmission timer is at each acknowledgment: it is filed
-/// anew when it comes first in its slot and somebody asks for the next deadline, or the wheel turns there.
+/// A timer that is put off stays where it is, as a retransmission timer is at each acknowledgment: it is
+/// filed anew when it comes first in its slot and somebody asks for the next deadline, or the wheel turns
+/// there.
 ///
 /// Setting a timer, moving it and cancelling it take constant time, and so does expiring, but for what a slot
 /// costs whose earliest timer goes: in the long run the logarithm of how many share it, which are few unless
@@ -156,8 +157,8 @@ impl Wheel {
         self.len == 0
     }
 
-    /// Empties the slot that begins at `start`: its timers go to where they then belong. A timer moves at most
-    /// once per level each time it is filed, which is what makes turning cheap in the long run.
+    /// Empties the slot that begins at `start`: its timers go to where they then belong. A timer moves at
+    /// most once per level each time it is filed, which is what makes turning cheap in the long run.
     fn turn_to(&mut self, slot: u16, start: u64) {
         self.turned = start;
         let mut list = self.replace_heap(slot, NOBODY);
@@ -179,8 +180,8 @@ impl Wheel {
         }
     }
 
-    /// Where a timer belongs: the level of the highest bits in which its deadline differs from where the wheel
-    /// has turned to. If it has expired, just where that is.
+    /// Where a timer belongs: the level of the highest bits in which its deadline differs from where the
+    /// wheel has turned to. If it has expired, just where that is.
     const fn slot_for(&self, deadline: u64) -> u16 {
         let deadline = if deadline < self.turned { self.turned } else { deadline };
         let level = (deadline ^ self.turned | 1).ilog2() / LEVEL_BITS;

@@ -273,7 +273,11 @@ proptest! {
 
     /// Any bytes: it keeps its bounds, says whole answers, and closes or waits.
     #[test]
-    fn any_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..500), cut in 0usize..40, piece in 1usize..100) {
+    fn any_bytes_do_no_harm(
+        bytes in proptest::collection::vec(any::<u8>(), 0..500),
+        cut in 0usize..40,
+        piece in 1usize..100,
+    ) {
         let mut responder = responder();
         let bytes = [&GET[..cut.min(GET.len())], &bytes].concat();
         let said = converse(&mut responder, &bytes, piece, 64);

@@ -99,8 +99,8 @@ pub(crate) fn check_capture(capture: &Path) {
 }
 
 /// Of a full window nobody is to blame; D-SACKs and resets have been looked at one by one; and of what seems
-/// to be out of order, all was sent again. A late acknowledgment of a connection that is over gets a reset: on
-/// a link that loses nothing it is the second one, of a tail loss probe that was not needed.
+/// to be out of order, all was sent again. A late acknowledgment of a connection that is over gets a reset:
+/// on a link that loses nothing it is the second one, of a tail loss probe that was not needed.
 fn is_fair(line: &str) -> bool {
     [
         "window specified by the receiver is now completely full",

@@ -58,10 +58,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     mac: Option<Address>,
     /// Bytes of payload in each request.
-    #[arg(long, value_name = "BYTES", default_value_t = 18, value_parser = clap::value_parser!(u16).range(0..=1_452))]
+    #[arg(
+        long, value_name = "BYTES", default_value_t = 18,
+        value_parser = clap::value_parser!(u16).range(0..=1_452)
+    )]
     size: u16,
     /// Source ports to spread the requests over.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256)
+    )]
     flows: u16,
     /// Stop after this long [default: 10s unless --count is given].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]

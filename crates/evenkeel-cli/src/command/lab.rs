@@ -53,7 +53,8 @@ Examples:
   evenkeel lab run l97-fig6 --real
   sudo evenkeel lab run l97-fig6 --real --on packet
 
-Exit status: 0 only if every check holds, 1 if one does not, 2 for bad arguments. docs/results.md explains the JSON.")]
+Exit status: 0 only if every check holds, 1 if one does not, 2 for bad arguments. docs/results.md
+explains the JSON.")]
 struct RunArguments {
     /// Experiments, as `evenkeel lab list` names them; `all` for all of them.
     #[arg(required = true, value_name = "ID")]
@@ -99,13 +100,21 @@ struct RealOptions {
     #[arg(long, value_name = "PLACE", default_value = "cable", requires = "real")]
     on: Place,
     /// Loads at which each variant is measured.
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "real", value_parser = clap::value_parser!(u16).range(2..))]
+    #[arg(
+        long, value_name = "N", default_value_t = 10, requires = "real",
+        value_parser = clap::value_parser!(u16).range(2..)
+    )]
     points: u16,
     /// Length of each measurement.
-    #[arg(long, value_name = "TIME", default_value = "250ms", requires = "real", value_parser = quantity::time)]
+    #[arg(
+        long, value_name = "TIME", default_value = "250ms", requires = "real", value_parser = quantity::time
+    )]
     window: Duration,
     /// Measurements of each variant at each load; the median counts.
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "real", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, value_name = "N", default_value_t = 3, requires = "real",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     repeats: u16,
     /// Work of the screening process for each packet.
     #[arg(long, value_name = "TIME", default_value = "1us", requires = "real", value_parser = quantity::time)]

@@ -32,16 +32,18 @@ use crate::terminal::{self, Progress};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Links:
-  NAME         a network interface that exists, also lo, through AF_PACKET (packet:NAME if it is called as one of the links below); the
-               filter runs in the kernel. Needs root (CAP_NET_RAW).
+  NAME         a network interface that exists, also lo, through AF_PACKET (packet:NAME if it is
+               called as one of the links below); the filter runs in the kernel. Needs root
+               (CAP_NET_RAW).
   any          all of those that are there now and up.
   tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
   pcap:FILE    a pcap or pcapng file, read as fast as it can be.
   cable        in memory, flooded from its other end. Needs nothing.
 
-The filter EXPRESSION is that of tcpdump, see pcap-filter(7); it is compiled by libpcap, which must be installed if one is given. Frames are
-kept up to 1920 bytes. Of longer ones the length is recorded, --print shows how much was kept ([|1920]), and how many there were is said at the
-end: switch off receive offload (ethtool -K NAME gro off lro off) to have them whole.
+The filter EXPRESSION is that of tcpdump, see pcap-filter(7); it is compiled by libpcap, which must
+be installed if one is given. Frames are kept up to 1920 bytes. Of longer ones the length is
+recorded, --print shows how much was kept ([|1920]), and how many there were is said at the end:
+switch off receive offload (ethtool -K NAME gro off lro off) to have them whole.
 
 Files of a row are named as dumpcap names them: NAME_00001_20261121130000.pcapng, time in UTC.
 
@@ -55,8 +57,8 @@ as root:
   evenkeel monitor packet:eth1 -w ring.pcapng -C 100M -W 10
   evenkeel monitor packet:eth1 -w - | wireshark -k -i -
 
-Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 if the link could not be used or not everything could
-be written, 2 for bad arguments.")]
+Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 if the link
+could not be used or not everything could be written, 2 for bad arguments.")]
 pub(crate) struct Arguments {
     /// Where frames come from: a network interface, any, tap:NAME, pcap:FILE or cable.
     #[arg(value_name = "LINK", value_parser = watched)]
@@ -82,7 +84,9 @@ pub(crate) struct Arguments {
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = quantity::size, requires = "write")]
     file_size: Option<u64>,
     /// With --write: begin another file when one is as old as this, such as 60 (seconds) or 10min.
-    #[arg(short = 'G', long, value_name = "TIME", value_parser = quantity::time_or_seconds, requires = "write")]
+    #[arg(
+        short = 'G', long, value_name = "TIME", value_parser = quantity::time_or_seconds, requires = "write"
+    )]
     file_time: Option<Duration>,
     /// With --file-size or --file-time: keep so many files, and remove the oldest.
     #[arg(short = 'W', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -92,11 +96,17 @@ pub(crate) struct Arguments {
     no_promiscuous: bool,
     /// Frames that the capture queue holds. A short one stays in the processor's cache; what cannot be taken
     /// in time waits in the ring.
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1024,
+        value_parser = clap::value_parser!(u32).range(4..=1_000_000)
+    )]
     queue: u32,
     /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two. On
     /// packet that much memory, and at least 256 KiB, which holds the more frames the smaller they are.
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(32..=65_536))]
+    #[arg(
+        long, value_name = "N", default_value_t = 16_384,
+        value_parser = clap::value_parser!(u32).range(32..=65_536)
+    )]
     ring: u32,
     /// On cable: frames a second from the other end, such as 500k, or max.
     #[arg(long, value_name = "PPS", default_value = "1M", value_parser = quantity::rate)]

@@ -31,7 +31,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
     /// On cable: requests a second from the other end, such as 500k, or max.
-    #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate, conflicts_with = "tcp")]
+    #[arg(
+        long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate,
+        conflicts_with = "tcp"
+    )]
     rate: Rate,
     /// Serve UDP, and TCP only if --tcp is given too [default: both, on cable UDP].
     #[arg(long)]
@@ -40,7 +43,10 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     tcp: bool,
     /// With --tcp on cable: bytes that the other end sends over each connection, such as 64k.
-    #[arg(long, alias = "octets", value_name = "N", default_value = "64k", value_parser = quantity::count, requires = "tcp", help_heading = "TCP")]
+    #[arg(
+        long, alias = "octets", value_name = "N", default_value = "64k", value_parser = quantity::count,
+        requires = "tcp", help_heading = "TCP"
+    )]
     bytes: u64,
     #[command(flatten)]
     streams: TcpArguments,
@@ -56,7 +62,8 @@ pub(crate) struct ServeArguments {
 Links:
   tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
   packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
-  pcap:FILE    frames from a capture, played once at its own pace; answers go nowhere, or with --dump to a file.
+  pcap:FILE    frames from a capture, played once at its own pace; answers go nowhere, or with
+               --dump to a file.
   cable        in memory, with a load generator or TCP clients at its other end. Needs nothing.
 
 Over TCP a peer that sends and does not read is stopped by the window, and costs nothing while it is.

@@ -15,8 +15,8 @@ use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
 
-/// The packet monitors, with all that a frame they see changes: apart from the interfaces, in one of which the frame
-/// may lie.
+/// The packet monitors, with all that a frame they see changes: apart from the interfaces, in one of which
+/// the frame may lie.
 pub(super) struct Monitors<'a> {
     descriptors: &'a mut DescriptorTable,
     config: &'a Config,

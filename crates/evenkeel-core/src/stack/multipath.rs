@@ -102,7 +102,10 @@ mod tests {
     proptest! {
         /// Regions follow one another without a gap, and are as large as the weights say.
         #[test]
-        fn each_next_hop_has_its_share_of_the_flows(weights in proptest::collection::vec(0..=u16::MAX, 1..300), hash: u32) {
+        fn each_next_hop_has_its_share_of_the_flows(
+            weights in proptest::collection::vec(0..=u16::MAX, 1..300),
+            hash: u32,
+        ) {
             let all = Multipath::new(&hops(&weights)).unwrap();
             let weights = &weights[..weights.len().min(256)];
             let total: u64 = weights.iter().map(|weight| u64::from((*weight).max(1))).sum();

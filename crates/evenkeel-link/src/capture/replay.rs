@@ -30,8 +30,8 @@ pub struct ReplayOptions {
     /// The hardware address of the interface. Default: the one that the capture's first frame is addressed
     /// to, if it is one station's.
     pub address: Option<EthernetAddress>,
-    /// Frames that are larger than a buffer are cut, as a packet monitor has them, and their [`Metadata`] says
-    /// so; otherwise they are shed.
+    /// Frames that are larger than a buffer are cut, as a packet monitor has them, and their [`Metadata`]
+    /// says so; otherwise they are shed.
     pub cut: bool,
 }
 

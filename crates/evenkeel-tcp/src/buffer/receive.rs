@@ -264,7 +264,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_in_any_order_come_out_in_order(pieces in proptest::collection::vec((0u32..300, 0u32..40, 0usize..50), 1..80)) {
+        fn bytes_in_any_order_come_out_in_order(
+            pieces in proptest::collection::vec((0u32..300, 0u32..40, 0usize..50), 1..80),
+        ) {
             let mut buffer = ReceiveBuffer::new(START);
             let (mut here, mut out) = ([false; 400], Vec::new());
             for (from, len, read) in pieces {

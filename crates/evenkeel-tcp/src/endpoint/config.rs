@@ -54,7 +54,8 @@ pub struct Opening<'a> {
     pub mss: u16,
     /// Options of its own, in place of those that all connections have.
     pub options: Option<&'a Arc<Config>>,
-    /// What it has to say from the beginning, even if that is nothing: see [`connect_with`](super::Endpoint::connect_with).
+    /// What it has to say from the beginning, even if that is nothing: see
+    /// [`connect_with`](super::Endpoint::connect_with).
     pub data: Option<&'a [u8]>,
     /// Which ports will do where one is chosen: for hosts of which not everything that is sent to them comes
     /// to this endpoint.

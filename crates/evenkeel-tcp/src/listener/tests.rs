@@ -702,7 +702,11 @@ proptest! {
     /// Whatever comes: bounds hold, a connection is established only by who acknowledges a SYN-ACK that was
     /// sent, and with its numbers; and in the end nothing is left.
     #[test]
-    fn strangers_establish_nothing(steps in prop::collection::vec(step(), 1..120), syn_queue in 0..6_usize, backlog in 1..4_usize) {
+    fn strangers_establish_nothing(
+        steps in prop::collection::vec(step(), 1..120),
+        syn_queue in 0..6_usize,
+        backlog in 1..4_usize,
+    ) {
         let mut bench = Bench::new(ListenerConfig { syn_queue, backlog, ..ListenerConfig::default() });
         let mut connections = Table::new(Secret::new([0; 16]), 1_000);
         let mut sent = std::collections::BTreeMap::<u16, Vec<Header>>::new();

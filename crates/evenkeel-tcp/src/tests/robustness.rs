@@ -203,7 +203,11 @@ fn byte(place: u32) -> u8 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn nothing_that_arrives_does_harm(timestamps: bool, ecn: bool, steps in proptest::collection::vec(step(), 1..120)) {
+    fn nothing_that_arrives_does_harm(
+        timestamps: bool,
+        ecn: bool,
+        steps in proptest::collection::vec(step(), 1..120),
+    ) {
         let mut run = Run::new(timestamps, ecn);
         for step in &steps {
             run.step(step);

@@ -490,7 +490,11 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_decided_about(set in any_set(), packet in proptest::collection::vec(any::<u8>(), 0..120), six: bool) {
+    fn any_bytes_are_decided_about(
+        set in any_set(),
+        packet in proptest::collection::vec(any::<u8>(), 0..120),
+        six: bool,
+    ) {
         let mut packet = packet;
         if let Some(first) = packet.first_mut() {
             *first = if six { 0x60 } else { 0x45 };

@@ -70,7 +70,8 @@ as root:
   evenkeel route --config router.toml --cores 1,2,3
   kill -HUP $(pidof evenkeel)
 
-Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2 for bad arguments."
+Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2
+for bad arguments."
 )]
 pub(crate) struct Arguments {
     /// A demonstration in memory that needs nothing: a router between two cables is flooded at higher and
@@ -121,10 +122,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     screen_queue: u16,
     /// Priority of the screening process, -20 (first) to 20.
-    #[arg(long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true, value_parser = clap::value_parser!(i8).range(-20..=20))]
+    #[arg(
+        long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true,
+        value_parser = clap::value_parser!(i8).range(-20..=20)
+    )]
     screen_nice: i8,
     /// Priority of the forwarding daemon of the lazy architectures, -20 (first) to 20.
-    #[arg(long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true, value_parser = clap::value_parser!(i8).range(-20..=20))]
+    #[arg(
+        long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true,
+        value_parser = clap::value_parser!(i8).range(-20..=20)
+    )]
     forward_nice: i8,
     /// Frames that may wait to leave by a link.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]

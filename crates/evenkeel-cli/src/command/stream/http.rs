@@ -32,7 +32,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
     /// Port.
-    #[arg(long, value_name = "PORT", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, value_name = "PORT", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..)
+    )]
     port: u16,
     /// Bytes of the document, such as 1300, 64k or 1G.
     #[arg(long, value_name = "N", default_value = "1300", value_parser = quantity::count)]

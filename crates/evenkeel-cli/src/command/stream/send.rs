@@ -31,8 +31,9 @@ use crate::{address, quantity, terminal};
 /// TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-What comes back goes to standard output, and the report to standard error; with --bytes or --json, or with --output FILE, the report goes to standard
-output. Made-up bytes are compared with those that come back.
+What comes back goes to standard output, and the report to standard error; with --bytes or --json,
+or with --output FILE, the report goes to standard output. Made-up bytes are compared with those that
+come back.
 
 On cable an evenkeel host at the other end gives back all it gets, or with --sink takes it only.
 
@@ -45,8 +46,8 @@ as root, in two terminals:
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80 --fast-open
 
-Exit status: 0 when both sides have said all, or at Ctrl-C or after --duration; 1 if there was no connection or it failed, or not all could be read or
-written; 2 for bad arguments.")]
+Exit status: 0 when both sides have said all, or at Ctrl-C or after --duration; 1 if there was no
+connection or it failed, or not all could be read or written; 2 for bad arguments.")]
 pub(crate) struct Arguments {
     /// Where frames go: cable, tap:NAME or packet:NAME.
     #[arg(value_name = "LINK")]
@@ -93,7 +94,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.pcapng")]
     dump: Option<PathBuf>,
     /// Write frames that come or go to a pcapng file, as `evenkeel echo --help` says.
-    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = crate::command::capture::inside)]
+    #[arg(
+        long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]",
+        value_parser = crate::command::capture::inside
+    )]
     capture: Option<Embedded>,
     /// Say on standard error how it goes this often, and how the connection is [default: on a terminal all
     /// the time].
