@@ -255,24 +255,24 @@ impl From<ChannelError> for ListenError {
     }
 }
 
-impl From<stack::SendError> for SendError {
-    fn from(error: stack::SendError) -> Self {
+impl From<stack::OutputError> for SendError {
+    fn from(error: stack::OutputError) -> Self {
         match error {
-            stack::SendError::NoRoute => Self::NoRoute,
-            stack::SendError::NoAddress => Self::NoAddress,
-            stack::SendError::TooBig => Self::TooBig,
-            stack::SendError::NoBuffer => Self::NoBuffer,
-            stack::SendError::Loopback => Self::Loopback,
+            stack::OutputError::NoRoute => Self::NoRoute,
+            stack::OutputError::NoAddress => Self::NoAddress,
+            stack::OutputError::TooBig => Self::TooBig,
+            stack::OutputError::NoBuffer => Self::NoBuffer,
+            stack::OutputError::Loopback => Self::Loopback,
         }
     }
 }
 
-impl From<stack::SendError> for ConnectError {
-    fn from(error: stack::SendError) -> Self {
+impl From<stack::OutputError> for ConnectError {
+    fn from(error: stack::OutputError) -> Self {
         match error {
-            stack::SendError::NoAddress => Self::NoAddress,
-            stack::SendError::Loopback => Self::Loopback,
-            stack::SendError::NoRoute | stack::SendError::TooBig | stack::SendError::NoBuffer => {
+            stack::OutputError::NoAddress => Self::NoAddress,
+            stack::OutputError::Loopback => Self::Loopback,
+            stack::OutputError::NoRoute | stack::OutputError::TooBig | stack::OutputError::NoBuffer => {
                 Self::NoRoute
             }
         }

@@ -63,7 +63,7 @@ pub enum GroupError {
 
 /// Why a datagram was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SendError {
+pub enum OutputError {
     /// No route leads to the destination, or it is not an address one can send to.
     NoRoute,
     /// The source address is not ours, or none of ours suits the destination.
@@ -76,7 +76,7 @@ pub enum SendError {
     Loopback,
 }
 
-impl fmt::Display for SendError {
+impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoRoute => "no route to the destination",
@@ -88,4 +88,4 @@ impl fmt::Display for SendError {
     }
 }
 
-impl core::error::Error for SendError {}
+impl core::error::Error for OutputError {}

@@ -54,7 +54,7 @@ pub use crate::id::InterfaceId;
 pub use crate::wire::IpEndpoint;
 pub use config::Config;
 pub use conflict::AddressConflict;
-pub use error::{GroupError, NeighborError, RouteError, SendError};
+pub use error::{GroupError, NeighborError, OutputError, RouteError};
 pub use io::Io;
 pub use multipath::{Multipath, NextHop};
 pub use neighbor::{Neighbor, NeighborState};

@@ -1,6 +1,6 @@
 //! The way down: path, source address, IP header, fragments, hardware address.
 
-use super::error::SendError;
+use super::error::OutputError;
 use super::header::{ETHERNET, Header, IPV6, PACKET_MAX, Part};
 use super::io::Io;
 use super::neighbor::Waiting;
@@ -45,25 +45,25 @@ impl Stack {
         head: &[u8],
         body: impl Iterator<Item = &'a [u8]>,
         io: &mut Io<'_>,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), OutputError> {
         let longest = match header.source {
             IpAddress::Ipv4(_) => PACKET_MAX - header.len(),
             IpAddress::Ipv6(_) => PACKET_MAX - (header.len() - IPV6),
         };
         if len > longest {
-            return Err(SendError::TooBig);
+            return Err(OutputError::TooBig);
         }
         let mtu = self.mtu_to(path, &header.destination, io);
         let fragmented = header.len() + len > mtu;
         let header_len = if fragmented { header.fragment_len() } else { header.len() };
         let step = if fragmented { mtu.saturating_sub(header_len) & !7 } else { len.max(1) };
         if step == 0 {
-            return Err(SendError::TooBig);
+            return Err(OutputError::TooBig);
         }
         let frames = len.div_ceil(step).max(1);
         // A question to the neighbour may need a frame between the first fragment and the last.
         if io.pool.available() < frames + usize::from(frames > 1) {
-            return Err(SendError::NoBuffer);
+            return Err(OutputError::NoBuffer);
         }
         let identification = self.identify(&header, fragmented);
         let mut gather = Gather { chunk: head, rest: body };
@@ -72,10 +72,10 @@ impl Stack {
             let part_len = step.min(len - offset);
             let more = offset + part_len < len;
             let part = Part { offset, len: part_len, more, identification, fragmented };
-            let Some(mut frame) = io.pool.take() else { return Err(SendError::NoBuffer) };
+            let Some(mut frame) = io.pool.take() else { return Err(OutputError::NoBuffer) };
             if !frame.resize(header_len + part_len) {
                 io.pool.recycle(frame);
-                return Err(SendError::TooBig);
+                return Err(OutputError::TooBig);
             }
             let bytes = frame.bytes_mut();
             if let Some(body) = bytes.get_mut(header_len..) {
@@ -97,12 +97,12 @@ impl Stack {
         path: Path,
         mut frame: Frame,
         io: &mut Io<'_>,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), OutputError> {
         let len = frame.len();
         let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
         if header.len() + len > mtu || !frame.prepend(header.len()) {
             lose(frame, IpDrop::TooBig, io);
-            return Err(SendError::TooBig);
+            return Err(OutputError::TooBig);
         }
         // It is atomic, so its identification means nothing (RFC 6864 4.1).
         let part = Part { offset: 0, len, more: false, identification: 0, fragmented: false };

@@ -1,7 +1,7 @@
 //! Which way packets take: the routes, and what stands beside them for groups, broadcasts and neighbours.
 
 use super::address::{Cast, hardware_group, is_reserved};
-use super::error::{RouteError, SendError};
+use super::error::{OutputError, RouteError};
 use super::io::Io;
 use super::path::{Next, Path, RouteHandle};
 use super::route::{Route, Via};
@@ -65,11 +65,11 @@ impl Stack {
         &self,
         destination: &IpAddress,
         interface: Option<InterfaceId>,
-    ) -> Result<Path, SendError> {
+    ) -> Result<Path, OutputError> {
         if destination.is_unspecified()
             || interface.is_some_and(|interface| self.attachment(interface).is_none())
         {
-            return Err(SendError::NoRoute);
+            return Err(OutputError::NoRoute);
         }
         if destination.is_multicast() {
             let interface = self.interface_for_group(destination, interface)?;
@@ -81,27 +81,27 @@ impl Stack {
                 Ok(Path { interface, next: Next::Group(EthernetAddress::BROADCAST) })
             }
             IpAddress::Ipv4(address) if self.owns_v4(address) || address.is_loopback() => {
-                Err(SendError::Loopback)
+                Err(OutputError::Loopback)
             }
             IpAddress::Ipv6(address) if address.is_unicast_link_local() => {
                 let interface = interface.unwrap_or_default();
                 if self.owns_v6(address, interface) {
-                    return Err(SendError::Loopback);
+                    return Err(OutputError::Loopback);
                 }
-                self.attachment(interface).ok_or(SendError::NoRoute)?;
+                self.attachment(interface).ok_or(OutputError::NoRoute)?;
                 Ok(Path { interface, next: Next::Neighbor(*destination) })
             }
             IpAddress::Ipv6(address)
                 if address.is_loopback() || self.owns_v6(address, InterfaceId::default()) =>
             {
-                Err(SendError::Loopback)
+                Err(OutputError::Loopback)
             }
             _ => self.routed(destination, interface),
         }
     }
 
-    fn routed(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Result<Path, SendError> {
-        let hop = self.routes.hop(destination, interface).ok_or(SendError::NoRoute)?;
+    fn routed(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Result<Path, OutputError> {
+        let hop = self.routes.hop(destination, interface).ok_or(OutputError::NoRoute)?;
         let interface = hop.interface;
         let is_broadcast = match *destination {
             IpAddress::Ipv4(address) => self.attachment(interface).is_some_and(|a| a.broadcasts_to(address)),
@@ -117,11 +117,11 @@ impl Stack {
         &self,
         destination: &IpAddress,
         interface: Option<InterfaceId>,
-    ) -> Result<InterfaceId, SendError> {
+    ) -> Result<InterfaceId, OutputError> {
         let chosen = interface
             .or_else(|| self.routes.hop(destination, None).map(|hop| hop.interface))
             .unwrap_or_default();
-        self.attachment(chosen).map(|_| chosen).ok_or(SendError::NoRoute)
+        self.attachment(chosen).map(|_| chosen).ok_or(OutputError::NoRoute)
     }
 
     /// The largest packet for `destination`: the interface's MTU, or less if a router said so.
@@ -135,7 +135,7 @@ impl Stack {
         &self,
         handle: &mut RouteHandle,
         destination: &IpAddress,
-    ) -> Result<Path, SendError> {
+    ) -> Result<Path, OutputError> {
         if let Some(path) = handle.path(destination, self.generation) {
             return Ok(path);
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::address::Cast;
-use super::error::SendError;
+use super::error::OutputError;
 use super::extension::upper_of;
 use super::header::Header;
 use super::io::Io;
@@ -96,7 +96,7 @@ pub enum IcmpErrorKind {
 
 /// Where a connection's segments go first, or why they cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FirstHop(Result<Path, SendError>);
+pub struct FirstHop(Result<Path, OutputError>);
 
 impl FirstHop {
     /// By which interface they leave.
@@ -194,16 +194,16 @@ impl Stack {
         source: Option<IpAddress>,
         destination: &IpAddress,
         now: Instant,
-    ) -> Result<(IpAddress, u16, FirstHop), SendError> {
+    ) -> Result<(IpAddress, u16, FirstHop), OutputError> {
         let path = self.path_to(destination, None)?;
-        let Next::Neighbor(next) = path.next else { return Err(SendError::NoRoute) };
+        let Next::Neighbor(next) = path.next else { return Err(OutputError::NoRoute) };
         if self.is_broadcast(destination) {
-            return Err(SendError::NoRoute);
+            return Err(OutputError::NoRoute);
         }
         let source = source.or_else(|| self.source_for(destination, &next, path.interface));
         let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
         let mtu = self.path_mtus.get(destination, now).map_or(mtu, |known| known.min(mtu));
-        Ok((source.ok_or(SendError::NoAddress)?, segment_max(mtu, destination), FirstHop(Ok(path))))
+        Ok((source.ok_or(OutputError::NoAddress)?, segment_max(mtu, destination), FirstHop(Ok(path))))
     }
 
     /// The same for a neighbour's segment that came by `interface`: what can come that way.
@@ -215,13 +215,13 @@ impl Stack {
     /// fragment it (RFC 1191 3).
     ///
     /// # Errors
-    /// [`SendError`]; the segment is lost, and counted as dropped.
+    /// [`OutputError`]; the segment is lost, and counted as dropped.
     pub(crate) fn send_segment(
         &mut self,
         frame: Frame,
         &Transmit { ref tuple, dscp, ecn, route, .. }: &Transmit<FirstHop>,
         io: &mut Io<'_>,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), OutputError> {
         let (source, destination) = (tuple.local.addr, tuple.remote.addr);
         let protocol = IpProtocol::Tcp;
         let header = Header {
@@ -233,7 +233,7 @@ impl Stack {
         let path = match route.unwrap_or_else(|| self.lookup(tuple)).0 {
             Ok(path) => path,
             Err(error) => {
-                let reason = if error == SendError::Loopback { IpDrop::Martian } else { IpDrop::NoRoute };
+                let reason = if error == OutputError::Loopback { IpDrop::Martian } else { IpDrop::NoRoute };
                 lose(frame, reason, io);
                 return Err(error);
             }

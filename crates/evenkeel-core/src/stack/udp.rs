@@ -1,7 +1,7 @@
 //! UDP: datagrams in and out (RFC 768, RFC 8200 8.1).
 
 use super::address::Cast;
-use super::error::SendError;
+use super::error::OutputError;
 use super::header::{Header, PACKET_MAX};
 use super::io::Io;
 use super::packet::{Packet, Payload};
@@ -145,7 +145,7 @@ impl Stack {
     /// 1112 6.1). Its sender keeps `route` for the next one.
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent then.
+    /// [`OutputError`]; nothing was sent then.
     pub fn send_udp(
         &mut self,
         source: Source,
@@ -153,10 +153,10 @@ impl Stack {
         payload: &[u8],
         route: &mut RouteHandle,
         io: &mut Io<'_>,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), OutputError> {
         let len = HEADER + payload.len();
         if len > PACKET_MAX {
-            return Err(SendError::TooBig);
+            return Err(OutputError::TooBig);
         }
         let path = match source.interface {
             None => self.path_by(route, &to.addr)?,
@@ -177,14 +177,14 @@ impl Stack {
         source: Source,
         to: &IpAddress,
         Path { interface, next }: Path,
-    ) -> Result<IpAddress, SendError> {
+    ) -> Result<IpAddress, OutputError> {
         let next = if let Next::Neighbor(next) = next { next } else { *to };
         match source.address {
-            None => self.source_for(to, &next, interface).ok_or(SendError::NoAddress),
+            None => self.source_for(to, &next, interface).ok_or(OutputError::NoAddress),
             Some(address) => {
                 let fits = address.version() == to.version()
                     && self.cast(&address, interface) == Some(Cast::Unicast);
-                fits.then_some(address).ok_or(SendError::NoAddress)
+                fits.then_some(address).ok_or(OutputError::NoAddress)
             }
         }
     }

@@ -133,7 +133,7 @@ impl Node {
         self.sent()
     }
 
-    pub(in crate::stack) fn send(&mut self, to: IpAddress, payload: &[u8]) -> Result<(), SendError> {
+    pub(in crate::stack) fn send(&mut self, to: IpAddress, payload: &[u8]) -> Result<(), OutputError> {
         let source = Source { port: 1000, ..Source::default() };
         self.with(|stack, io| {
             stack.send_udp(source, IpEndpoint::new(to, 2000), payload, &mut RouteHandle::default(), io)

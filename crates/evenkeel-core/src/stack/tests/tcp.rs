@@ -5,7 +5,7 @@ use crate::tcp::endpoint::Transmit;
 use crate::tcp::{Ecn, FourTuple};
 
 /// Bytes that a segment may have on a connection opened to `destination`.
-fn mss_to(node: &mut Node, destination: &IpAddress) -> Result<u16, SendError> {
+fn mss_to(node: &mut Node, destination: &IpAddress) -> Result<u16, OutputError> {
     node.stack.open_to(None, destination, Instant::ZERO).map(|(_, mss, _)| mss)
 }
 
@@ -31,7 +31,7 @@ fn a_segment_bears_the_codepoint_and_what_it_says_of_congestion() {
 fn there_is_no_way_to_open_a_connection_to_several_hosts() {
     let mut node = Node::quiet(1);
     for to in [IpAddress::v4(255, 255, 255, 255), v4(255), v4(0), IpAddress::v4(224, 0, 0, 1)] {
-        assert_eq!(mss_to(&mut node, &to), Err(SendError::NoRoute), "{to}");
+        assert_eq!(mss_to(&mut node, &to), Err(OutputError::NoRoute), "{to}");
     }
     assert_eq!(mss_to(&mut node, &v4(2)), Ok(1460));
 }

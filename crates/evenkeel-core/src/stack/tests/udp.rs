@@ -15,7 +15,7 @@ fn datagrams_of_every_size_cross_over_both_families() {
             b.send(address(1), &pattern(len)).unwrap();
             assert_eq!(exchange(&mut a, &mut b), [pattern(len)], "{len} bytes back");
         }
-        assert_eq!(a.send(address(2), &pattern(65_528)), Err(SendError::TooBig));
+        assert_eq!(a.send(address(2), &pattern(65_528)), Err(OutputError::TooBig));
     }
     assert_eq!(b.ledger.drops().count(), 0, "{:?}", b.ledger.drops().collect::<Vec<_>>());
 }
@@ -352,21 +352,21 @@ fn broadcasts_groups_and_errors_are_never_reported() {
 fn sending_names_what_is_in_the_way() {
     let mut node = Node::quiet(1);
     let elsewhere = IpAddress::v4(192, 0, 2, 1);
-    assert_eq!(node.send(elsewhere, b""), Err(SendError::NoRoute));
-    assert_eq!(node.send(v4(1), b""), Err(SendError::Loopback));
-    assert_eq!(node.send(v6(1), b""), Err(SendError::Loopback));
-    assert_eq!(node.send(IpAddress::v4(0, 0, 0, 0), b""), Err(SendError::NoRoute));
+    assert_eq!(node.send(elsewhere, b""), Err(OutputError::NoRoute));
+    assert_eq!(node.send(v4(1), b""), Err(OutputError::Loopback));
+    assert_eq!(node.send(v6(1), b""), Err(OutputError::Loopback));
+    assert_eq!(node.send(IpAddress::v4(0, 0, 0, 0), b""), Err(OutputError::NoRoute));
     let source = Source { address: Some(v4(9)), ..Source::default() };
     let sent = node.with(|stack, io| {
         stack.send_udp(source, IpEndpoint::new(v4(2), 1), b"", &mut RouteHandle::default(), io)
     });
-    assert_eq!(sent, Err(SendError::NoAddress));
+    assert_eq!(sent, Err(OutputError::NoAddress));
     node.stack.add_route(IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0), v4(200), LAN).unwrap();
     assert_eq!(node.send(elsewhere, b""), Ok(()));
     let question = node.sent();
     assert_eq!(question[0][14 + 24..14 + 28], [10, 0, 0, 200], "asks for the gateway");
     let frames: Vec<_> = std::iter::from_fn(|| node.pool.take()).collect();
-    assert_eq!(node.send(v4(255), b""), Err(SendError::NoBuffer));
+    assert_eq!(node.send(v4(255), b""), Err(OutputError::NoBuffer));
     frames.into_iter().for_each(|frame| node.pool.recycle(frame));
     node.check();
 }
@@ -434,7 +434,7 @@ fn an_address_that_is_taken_away_is_no_longer_ours_and_its_prefix_no_longer_on_l
     assert!(!node.stack.is_local(&v4(2)) && node.stack.is_local(&v4(3)));
     node.send(v4(9), b"its prefix is still the other's").unwrap();
     assert!(node.stack.remove_address(LAN, second) && !node.stack.remove_address(LAN, second));
-    assert_eq!(node.send(v4(9), b"x"), Err(SendError::NoRoute));
+    assert_eq!(node.send(v4(9), b"x"), Err(OutputError::NoRoute));
     let IpAddress::Ipv6(address) = v6(2) else { unreachable!("an IPv6 address") };
     let group = IpAddress::Ipv6(solicited_node(address));
     // The link-local address has the same last three bytes, and hence the same group.
