@@ -288,7 +288,7 @@ impl World {
         let mut stands = self.held.iter().filter(|held| held.peer == peer).filter_map(|held| {
             let connection = self.endpoint.connection(held.id)?;
             let (state, next) = (connection.state(), connection.rcv_nxt());
-            Some(Stand { id: held.id, state, next, refused: refused(connection) })
+            Some(Stand { id: held.id, state, next, refused: refused(connection, self.endpoint.counters()) })
         });
         let first = stands.next()?;
         Some(if first.lives() { first } else { stands.find(Stand::lives).unwrap_or(first) })
@@ -301,7 +301,7 @@ impl World {
         let Some(reach) = reach.filter(|_| self.config.buffers > BUFFERS_FEW) else { return };
         let Some(connection) = self.endpoint.connection(before.id) else { panic!("the user holds it") };
         let open = matches!(connection.state(), Established | FinWait1 | FinWait2);
-        if open && refused(connection) == before.refused {
+        if open && refused(connection, self.endpoint.counters()) == before.refused {
             let next = connection.rcv_nxt();
             assert!(next.at_or_after(reach), "{next:?}, and not {reach:?}, which was let in: {connection:?}");
         }
@@ -564,7 +564,7 @@ struct Stand {
     state: State,
     next: SeqNumber,
     /// How many segments counted for nothing up to then.
-    refused: u32,
+    refused: u64,
 }
 
 impl Stand {
@@ -573,10 +573,11 @@ impl Stand {
     }
 }
 
-/// How many segments counted for nothing.
-fn refused(connection: &Connection) -> u32 {
+/// How many segments counted for nothing: old ones, and those that were challenged, or would have been if
+/// there had not been many (RFC 5961, 7).
+fn refused(connection: &Connection, counters: &Counters) -> u64 {
     let counts = connection.info().counts;
-    counts.paws + counts.challenge_acks
+    u64::from(counts.paws + counts.challenge_acks) + counters.get(Counter::AckSkippedChallenge)
 }
 
 fn listen(endpoint: &mut Endpoint, port: u16) {
