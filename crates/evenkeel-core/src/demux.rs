@@ -570,7 +570,7 @@ const fn fold(value: u64) -> u64 {
 /// fields only.
 #[must_use]
 pub fn steering_hash(frame: &[u8]) -> u32 {
-    ends_of(frame).map_or(0, |(_, destination)| steered(destination.folded()))
+    end_of_flow::<DESTINATION>(frame).map_or(0, steered)
 }
 
 /// What receive-side scaling looks at when its purpose is to spread load: a hash of both addresses and, for
@@ -578,82 +578,72 @@ pub fn steering_hash(frame: &[u8]) -> u32 {
 /// zero.
 #[must_use]
 pub fn flow_hash(frame: &[u8]) -> u32 {
-    ends_of(frame).map_or(0, |(source, destination)| flow_between(source, destination))
+    end_of_flow::<SOURCE>(frame).map_or(0, |source| flow_between(source, steering_hash(frame)))
 }
 
 /// The same of what comes by a connection: for its source port to be chosen such that it comes to a certain
 /// queue.
 #[must_use]
 pub fn flow_hash_to(flow: &FourTuple) -> u32 {
-    match (flow.remote.addr, flow.local.addr) {
-        (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) => flow_between(
-            FlowEnd::V4(from.to_bits(), flow.remote.port),
-            FlowEnd::V4(to.to_bits(), flow.local.port),
-        ),
-        (IpAddress::Ipv6(from), IpAddress::Ipv6(to)) => flow_between(
-            FlowEnd::V6(&from.octets(), flow.remote.port),
-            FlowEnd::V6(&to.octets(), flow.local.port),
-        ),
-        _ => 0,
-    }
+    let word = |end: &IpEndpoint| match end.addr {
+        IpAddress::Ipv4(address) => ipv4_word(address.to_bits(), end.port),
+        IpAddress::Ipv6(address) => ipv6_word(&address.octets(), end.port),
+    };
+    flow_between(word(&flow.remote), steered(word(&flow.local)))
 }
 
-/// One end of a flow: its address, and its port if there is one.
-#[derive(Clone, Copy)]
-enum FlowEnd<'a> {
-    V4(u32, u16),
-    V6(&'a [u8], u16),
-}
-
-impl FlowEnd<'_> {
-    fn folded(self) -> u64 {
-        match self {
-            Self::V4(address, port) => u64::from(address) << 16 | u64::from(port),
-            Self::V6(address, port) => {
-                let word = |half: &[u8]| half.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte));
-                let hash = address.chunks_exact(8).fold(0, |hash, half| fold(hash ^ word(half)));
-                hash ^ u64::from(port)
-            }
-        }
-    }
-}
+/// The ends of a flow, by their place in headers.
+const SOURCE: usize = 0;
+const DESTINATION: usize = 1;
 
 const fn steered(destination: u64) -> u32 {
     (fold(destination) >> 32) as u32
 }
 
-fn flow_between(source: FlowEnd<'_>, destination: FlowEnd<'_>) -> u32 {
-    let source = match source {
-        FlowEnd::V4(..) => fold(source.folded()),
-        FlowEnd::V6(..) => source.folded(),
-    };
-    (fold(source ^ u64::from(steered(destination.folded())) << 32) >> 32) as u32
+const fn flow_between(source: u64, steered: u32) -> u32 {
+    (fold(fold(source) ^ (steered as u64) << 32) >> 32) as u32
 }
 
-/// Source and destination of a packet in its frame.
-fn ends_of(frame: &[u8]) -> Option<(FlowEnd<'_>, FlowEnd<'_>)> {
+/// Address and port of one end of a packet's flow in one word.
+#[inline(always)]
+fn end_of_flow<const END: usize>(frame: &[u8]) -> Option<u64> {
     match frame {
         [_, _, _, _, _, _, _, _, _, _, _, _, 0x08, 0x00, packet @ ..] => {
             let header = packet.first_chunk::<20>()?;
-            let address = |at: usize| u32::from_be_bytes([at, at + 1, at + 2, at + 3].map(|at| header[at]));
+            let at = 12 + 4 * END;
+            let address = u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
             let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
             let transport = packet.get(usize::from(header[0] & 0x0f) * 4..)?;
-            let (from, to) = ports_of(header[9], whole, transport);
-            Some((FlowEnd::V4(address(12), from), FlowEnd::V4(address(16), to)))
+            Some(ipv4_word(address, port::<END>(header[9], whole, transport)))
         }
         [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, packet @ ..] => {
             let (header, transport) = packet.split_first_chunk::<40>()?;
-            let (from, to) = ports_of(header[6], true, transport);
-            Some((FlowEnd::V6(&header[8..24], from), FlowEnd::V6(&header[24..40], to)))
+            let address = header[8..].as_chunks::<16>().0.get(END)?;
+            Some(ipv6_word(address, port::<END>(header[6], true, transport)))
         }
         _ => None,
     }
 }
 
-fn ports_of(protocol: u8, whole: bool, transport: &[u8]) -> (u16, u16) {
+const fn ipv4_word(address: u32, port: u16) -> u64 {
+    (address as u64) << 16 | port as u64
+}
+
+fn ipv6_word(address: &[u8; 16], port: u16) -> u64 {
+    let (halves, _) = address.as_chunks();
+    let hash = halves.iter().fold(0, |hash, half| fold(hash ^ u64::from_be_bytes(*half)));
+    hash ^ u64::from(port)
+}
+
+/// The port of one end, if a packet has ports and they are there.
+#[inline(always)]
+const fn port<const END: usize>(protocol: u8, whole: bool, transport: &[u8]) -> u16 {
     match (protocol, whole, transport) {
-        (6 | 17, true, &[s0, s1, d0, d1, ..]) => (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])),
-        _ => (0, 0),
+        (6 | 17, true, &[s0, s1, d0, d1, ..]) => match END {
+            SOURCE => u16::from_be_bytes([s0, s1]),
+            _ => u16::from_be_bytes([d0, d1]),
+        },
+        _ => 0,
     }
 }
 
