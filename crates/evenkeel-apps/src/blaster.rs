@@ -15,7 +15,7 @@ use crate::pace::Pace;
 /// Replies taken in one step, at most: sending goes before.
 const REPLIES_PER_STEP: usize = 64;
 /// How long replies are waited for after the last request.
-const LINGER: Duration = Duration::from_millis(100);
+const DRAIN: Duration = Duration::from_millis(100);
 
 /// What a load generator is to do.
 #[derive(Debug, Clone)]
@@ -175,7 +175,7 @@ impl Program for Blaster {
                 Err(_) => self.end(),
             },
             Course::Sending(..) => self.send(system).unwrap_or_else(|| {
-                self.course = Course::Draining(system.now() + LINGER);
+                self.course = Course::Draining(system.now() + DRAIN);
                 Step::Again
             }),
             Course::Draining(until) if system.now() >= until => self.end(),

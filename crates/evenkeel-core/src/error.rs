@@ -97,7 +97,7 @@ pub enum ListenError {
 /// Why no connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectError {
-    /// There is a connection between these sockets, or was until lately: take another port.
+    /// There is a connection between these sockets, or was until recently: take another port.
     InUse,
     /// No ephemeral port is free for that destination.
     NoPort,

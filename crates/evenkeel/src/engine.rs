@@ -26,7 +26,7 @@ const LOOK_PERIOD: Duration = Duration::from_micros(20);
 /// (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory
 /// multiprocessor", SOSP 1991). The kernel wakes whoever waits for its devices, and may need this very core
 /// to do so: there the core halts at once.
-const LINGER: Duration = Duration::from_micros(20);
+const BUSY_POLL: Duration = Duration::from_micros(20);
 
 /// A program that computes for longer than this is looked at in between: whoever wants to end the run need
 /// not wait for it.
@@ -442,7 +442,7 @@ impl Engine {
         self.host.charge(ran, uncharged);
         self.host.finish(ran, end);
         if self.busy_polls && self.gather.is_zero() {
-            self.busy_polls_until = end + LINGER;
+            self.busy_polls_until = end + BUSY_POLL;
         }
         end
     }
@@ -728,7 +728,7 @@ mod tests {
         engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
         for _ in 0..3 {
             let end = engine.turn(engine.clock.now()).unwrap();
-            assert_eq!(engine.busy_polls_until, end + LINGER);
+            assert_eq!(engine.busy_polls_until, end + BUSY_POLL);
         }
     }
 

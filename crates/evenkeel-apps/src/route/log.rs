@@ -83,9 +83,11 @@ pub struct Logged {
     /// Packets that are in the file.
     pub written: u64,
     /// Why nothing is written at present.
-    pub trouble: Option<String>,
+    #[serde(rename = "trouble")]
+    pub failure: Option<String>,
     /// What was wrong last, also if nothing is any more.
-    pub last_trouble: Option<String>,
+    #[serde(rename = "last_trouble")]
+    pub last_failure: Option<String>,
 }
 
 impl Log {
@@ -162,8 +164,8 @@ impl LogHandle {
             packets: self.counts.recorded.load(Ordering::Relaxed),
             lost: self.counts.lost.load(Ordering::Relaxed),
             written: self.writing.packets(),
-            trouble: self.writing.failure(),
-            last_trouble: self.writing.last_failure(),
+            failure: self.writing.failure(),
+            last_failure: self.writing.last_failure(),
         }
     }
 }

@@ -63,7 +63,7 @@ pub struct Neighbor {
 pub enum NeighborState {
     /// Asked for, no answer yet.
     Incomplete,
-    /// Has answered lately.
+    /// Has answered recently.
     Reachable,
     /// Has been heard of; when used it will be asked.
     Stale,

@@ -121,7 +121,7 @@ impl Stack {
         self.identifications.next(&header.source, &header.destination, header.protocol.into())
     }
 
-    /// Sends an ICMP or ICMPv6 message of an 8-byte head and a body; fills its checksum. Small troubles end
+    /// Sends an ICMP or ICMPv6 message of an 8-byte head and a body; fills its checksum. Small failures end
     /// here: such a message has no caller that could do better.
     pub(super) fn send_icmp<'a>(
         &mut self,

@@ -47,7 +47,7 @@ pub struct Connection {
     pub(super) timers: Timers,
     pub(super) challenges: Option<Box<Challenges>>,
     pub(super) error: Option<Error>,
-    /// What the network said lately, and that need not be the end (RFC 5461).
+    /// What the network said recently, and that need not be the end (RFC 5461).
     pub(super) soft_error: bool,
     pub(super) allowance: Allowance,
     pub(super) counts: Counts,
@@ -264,7 +264,7 @@ impl Default for Allowance {
     }
 }
 
-/// How many segments out of place were answered lately (RFC 5961, 7).
+/// How many segments out of place were answered recently (RFC 5961, 7).
 #[derive(Debug, Default)]
 pub(super) struct Challenges {
     pub(super) since: Instant,

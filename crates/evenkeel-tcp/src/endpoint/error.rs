@@ -39,7 +39,7 @@ impl NotConnected {
 /// Why no connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenError {
-    /// There is a connection between these sockets, or was until lately: take another port.
+    /// There is a connection between these sockets, or was until recently: take another port.
     InUse,
     /// All ports that may be chosen from are in use between this address of ours and that port of the peer's.
     NoPort,

@@ -67,22 +67,22 @@ fn line(now: &Routed, before: Option<&Routed>) -> String {
             "; refused {}/s",
             rate(|r| r.screening.as_ref().map_or(0, |s| s.dropped + s.rejected))
         ));
-        trouble(screening).into_iter().for_each(|what| line.push_str(&format!("; {what}")));
+        failures(screening).into_iter().for_each(|what| line.push_str(&format!("; {what}")));
     }
     line
 }
 
 /// What is wrong with screening or its log.
-fn trouble(screening: &ScreeningReport) -> Vec<String> {
+fn failures(screening: &ScreeningReport) -> Vec<String> {
     let mut all = Vec::new();
     if screening.stalled > 0.0 {
         all.push(format!("screening hangs for {} s", three_digits(screening.stalled)));
     }
     if let Some(log) = &screening.log
-        && (log.lost > 0 || log.trouble.is_some())
+        && (log.lost > 0 || log.failure.is_some())
     {
-        let why = log.last_trouble.as_deref().unwrap_or("the disk is too slow");
-        let now = if log.trouble.is_none() && log.last_trouble.is_some() { "; it works again" } else { "" };
+        let why = log.last_failure.as_deref().unwrap_or("the disk is too slow");
+        let now = if log.failure.is_none() && log.last_failure.is_some() { "; it works again" } else { "" };
         all.push(format!("{} packets not logged ({why}{now})", count(log.lost)));
     }
     all
@@ -171,7 +171,7 @@ fn screening_lines(screening: &ScreeningReport) -> String {
     if let Some(log) = &screening.log {
         text.push_str(&format!("  logged {} packets to {}\n", count(log.written), log.file));
     }
-    for what in trouble(screening) {
+    for what in failures(screening) {
         text.push_str(&format!("  {what}\n"));
     }
     text
