@@ -185,6 +185,20 @@ impl<V> Table<V> {
         self.unhashed -= usize::from(!self.remove_place(hash, id));
     }
 
+    /// An entry, and whose it is.
+    #[must_use]
+    pub fn entry(&self, id: Id) -> Option<(&FourTuple, &V)> {
+        let slot = self.slot(id)?;
+        Some((&slot.tuple, slot.value.as_ref()?))
+    }
+
+    /// The same, to be changed.
+    #[must_use]
+    pub fn entry_mut(&mut self, id: Id) -> Option<(&FourTuple, &mut V)> {
+        let slot = self.slot_mut(id)?;
+        Some((&slot.tuple, slot.value.as_mut()?))
+    }
+
     /// What is kept under this name.
     #[must_use]
     pub fn get(&self, id: Id) -> Option<&V> {

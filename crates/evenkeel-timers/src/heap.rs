@@ -20,6 +20,8 @@ pub(crate) struct Node {
     previous: u32,
     /// In whose heap it is. The heaps' owner says what the numbers mean.
     pub(crate) slot: u16,
+    /// Whether it is to expire. If not, it may still be in a heap.
+    pub(crate) set: bool,
 }
 
 /// The nodes of all heaps, by key. A heap is named by the key of its earliest node, or by [`NOBODY`] if it is
@@ -38,7 +40,15 @@ impl Nodes {
     pub(crate) const fn new(slot: u16) -> Self {
         Self {
             nodes: Vec::new(),
-            blank: Node { deadline: 0, filed: 0, child: NOBODY, next: NOBODY, previous: NOBODY, slot },
+            blank: Node {
+                deadline: 0,
+                filed: 0,
+                child: NOBODY,
+                next: NOBODY,
+                previous: NOBODY,
+                slot,
+                set: false,
+            },
             #[cfg(test)]
             steps: 0,
         }
@@ -60,6 +70,10 @@ impl Nodes {
 
     pub(crate) fn get(&self, key: u32) -> Option<&Node> {
         self.nodes.get(key as usize)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Node> {
+        self.nodes.get_mut(key as usize)
     }
 
     pub(crate) fn node(&mut self, key: u32) -> &mut Node {
@@ -92,24 +106,25 @@ impl Nodes {
         self.meld(root, below)
     }
 
-    /// Takes those out of a heap that were put off, as far as they are above all others. Returns the list of
-    /// them, and who is first of the rest.
-    pub(crate) fn take_put_off(&mut self, root: u32) -> (u32, u32) {
+    /// Takes those out of a heap that are no longer in their place, as far as they are above all others.
+    /// Returns the list of them, and who is first of the rest.
+    pub(crate) fn take_stale(&mut self, root: u32) -> (u32, u32) {
         let (mut list, mut taken, mut rest) = (root, NOBODY, NOBODY);
         while list != NOBODY {
             let key = list;
-            let put_off = self.is_put_off(key);
-            list = if put_off { self.scatter(key) } else { self.detach(key) };
-            let to = if put_off { &mut taken } else { &mut rest };
+            let stale = self.is_stale(key);
+            list = if stale { self.scatter(key) } else { self.detach(key) };
+            let to = if stale { &mut taken } else { &mut rest };
             let next = core::mem::replace(to, key);
             self.node(key).next = next;
         }
         (taken, self.pair(rest))
     }
 
-    pub(crate) fn is_put_off(&self, key: u32) -> bool {
-        let Node { deadline, filed, .. } = self.nodes[key as usize];
-        deadline != filed
+    /// Whether it was put off or cancelled since it was filed.
+    pub(crate) fn is_stale(&self, key: u32) -> bool {
+        let Node { deadline, filed, set, .. } = self.nodes[key as usize];
+        !set || deadline != filed
     }
 
     /// Takes the first of a list of heaps apart: what was below it comes in its place. Returns the list.

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use crate::heap::{NOBODY, Node, Nodes};
+use crate::heap::{NOBODY, Nodes};
 use crate::time::Instant;
 
 /// Bits of a deadline that one level looks at.
@@ -14,8 +14,8 @@ const LEVEL_BITS: u32 = 6;
 const SLOTS_PER_LEVEL: usize = 1 << LEVEL_BITS;
 /// Enough for all 64 bits of an instant: no deadline is too far away, and none is rounded.
 const LEVELS: usize = u64::BITS.div_ceil(LEVEL_BITS) as usize;
-/// In place of a slot: the timer is not set.
-const NOT_SET: u16 = u16::MAX;
+/// In place of a slot: the timer is in none.
+const NO_SLOT: u16 = u16::MAX;
 
 /// One timer for each of many keys, which are small numbers: places in the caller's slab.
 ///
@@ -33,14 +33,14 @@ const NOT_SET: u16 = u16::MAX;
 /// order of time. A slot is a pairing heap with its earliest timer on top. So the next deadline is that of a
 /// timer that is set: nobody is woken only for the wheel to turn, nor for a timer that was cancelled.
 ///
-/// A timer that is put off stays where it is, as a retransmission timer is at each acknowledgment: it is
-/// filed anew when it comes first in its slot and somebody asks for the next deadline, or the wheel turns
-/// there.
+/// A timer that is put off stays where it is, as a retransmission timer is at each acknowledgment; so does
+/// one that is cancelled, which mostly is set again before long. It is filed anew, or left out, when it comes
+/// first in its slot and somebody asks for the next deadline, or the wheel turns there.
 ///
 /// Setting a timer, moving it and cancelling it take constant time, and so does expiring, but for what a slot
 /// costs whose earliest timer goes: in the long run the logarithm of how many share it, which are few unless
-/// their deadlines are far away. To put a timer off takes no more than to compare and to store; what filing
-/// it anew takes comes at most once for each time, and mostly for many times at once.
+/// their deadlines are far away. To put a timer off or to cancel it takes no more than to compare and to
+/// store; what filing it anew takes comes at most once for each time, and mostly for many times at once.
 ///
 /// A timer costs 32 bytes, whether set or not, up to the highest key in use; the wheel itself 3 KiB.
 pub struct Wheel {
@@ -59,7 +59,7 @@ impl Wheel {
     pub fn new() -> Self {
         Self {
             turned: 0,
-            timers: Nodes::new(NOT_SET),
+            timers: Nodes::new(NO_SLOT),
             slots: vec![NOBODY; LEVELS * SLOTS_PER_LEVEL].into_boxed_slice(),
             occupied: [0; LEVELS],
             len: 0,
@@ -80,46 +80,45 @@ impl Wheel {
         let timer = self.timers.node(key);
         let (slot, filed) = (timer.slot, timer.filed);
         timer.deadline = deadline;
-        if slot != NOT_SET {
+        self.len += usize::from(!core::mem::replace(&mut timer.set, true));
+        if slot != NO_SLOT {
             if filed <= deadline {
                 return;
             }
-            self.remove(slot, key);
+            self.take_out(slot, key);
         }
         self.file(key);
-        self.len += 1;
     }
 
     /// Cancels the timer of `key`; whether it was set, which one that has expired but was not yet handed out
     /// still is.
     pub fn cancel(&mut self, key: u32) -> bool {
-        let Some(&Node { slot, .. }) = self.timers.get(key) else { return false };
-        if slot == NOT_SET {
-            return false;
-        }
-        self.remove(slot, key);
-        true
+        let Some(timer) = self.timers.get_mut(key) else { return false };
+        let was_set = core::mem::replace(&mut timer.set, false);
+        self.len -= usize::from(was_set);
+        was_set
     }
 
     /// When the timer of `key` expires, if it is set.
     #[must_use]
     pub fn deadline(&self, key: u32) -> Option<Instant> {
         let timer = self.timers.get(key)?;
-        (timer.slot != NOT_SET).then_some(Instant::from_nanos(timer.deadline))
+        timer.set.then_some(Instant::from_nanos(timer.deadline))
     }
 
     /// The deadline of the earliest timer, if any is set: when to call [`poll_expired`](Self::poll_expired)
     /// next. If it has expired already, some time up to which the wheel has turned.
     ///
-    /// To know it, those timers are filed anew that were put off, as far as they come before it.
+    /// To know it, those timers are filed anew that were put off, and left out that were cancelled, as far as
+    /// they come before it.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         loop {
             let (slot, _) = self.next_slot()?;
             let earliest = self.slots[usize::from(slot)];
-            if !self.timers.is_put_off(earliest) {
+            if !self.timers.is_stale(earliest) {
                 return Some(Instant::from_nanos(self.timers.node(earliest).deadline.max(self.turned)));
             }
-            self.file_put_off(slot);
+            self.refile(slot);
         }
     }
 
@@ -132,10 +131,11 @@ impl Wheel {
         let now = now.as_nanos();
         while let Some((slot, start)) = self.next_slot().filter(|&(_, start)| start <= now) {
             let earliest = self.slots[usize::from(slot)];
-            if self.timers.is_put_off(earliest) {
-                self.file_put_off(slot);
+            if self.timers.is_stale(earliest) {
+                self.refile(slot);
             } else if self.timers.node(earliest).deadline <= now {
-                self.remove(slot, earliest);
+                self.take_out(slot, earliest);
+                self.cancel(earliest);
                 return Some(earliest);
             } else {
                 self.turn_to(slot, start);
@@ -165,18 +165,18 @@ impl Wheel {
         while list != NOBODY {
             let key = list;
             list = self.timers.scatter(key);
-            self.file(key);
+            self.file_if_set(key);
         }
     }
 
-    /// Timers that were put off, and are first in a slot, go to where they now belong.
-    fn file_put_off(&mut self, slot: u16) {
-        let (mut list, rest) = self.timers.take_put_off(self.slots[usize::from(slot)]);
+    /// Timers that were put off or cancelled, and are first in a slot, go to where they now belong.
+    fn refile(&mut self, slot: u16) {
+        let (mut list, rest) = self.timers.take_stale(self.slots[usize::from(slot)]);
         self.replace_heap(slot, rest);
         while list != NOBODY {
             let key = list;
             list = self.timers.detach(key);
-            self.file(key);
+            self.file_if_set(key);
         }
     }
 
@@ -209,11 +209,20 @@ impl Wheel {
         self.replace_heap(slot, root);
     }
 
-    fn remove(&mut self, slot: u16, key: u32) {
+    /// The same, but one that was cancelled stays out.
+    fn file_if_set(&mut self, key: u32) {
+        let timer = self.timers.node(key);
+        if timer.set {
+            self.file(key);
+        } else {
+            timer.slot = NO_SLOT;
+        }
+    }
+
+    fn take_out(&mut self, slot: u16, key: u32) {
         let root = self.timers.remove(self.slots[usize::from(slot)], key);
         self.replace_heap(slot, root);
-        self.timers.node(key).slot = NOT_SET;
-        self.len -= 1;
+        self.timers.node(key).slot = NO_SLOT;
     }
 
     /// Puts another heap into a slot. Returns the one that was there.
@@ -246,6 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::heap::Node;
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)
@@ -364,19 +374,23 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_put_off_stays_where_it_is_until_somebody_asks() {
+    fn a_timer_that_is_put_off_or_cancelled_stays_where_it_is_until_somebody_asks() {
         const COUNT: u32 = 1_000;
         let mut wheel = Wheel::new();
         let time = |nth: u32| at(64_000_000_000 + u64::from(nth) * 1_000);
         (0..COUNT).for_each(|key| wheel.set(key, time(key)));
         let before = wheel.timers.steps;
         for later in 1..100 {
+            (0..COUNT).for_each(|key| assert!(wheel.cancel(key)));
+            assert!(wheel.is_empty() && !wheel.cancel(0));
             (0..COUNT).for_each(|key| wheel.set(key, time(key + later)));
         }
         assert_eq!(wheel.timers.steps, before);
         assert_eq!(wheel.next_deadline(), Some(time(99)));
         assert!(wheel.timers.steps - before < 3 * u64::from(COUNT), "each of them is filed once");
         assert_eq!(expired(&mut wheel, time(99 + 1).as_nanos()), [0, 1]);
+        (2..COUNT).for_each(|key| assert!(wheel.cancel(key)));
+        assert_eq!((wheel.next_deadline(), wheel.occupied), (None, [0; LEVELS]), "nobody is left in a slot");
     }
 
     #[derive(Debug, Clone)]

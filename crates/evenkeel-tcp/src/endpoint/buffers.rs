@@ -1,6 +1,8 @@
 //! What connections take of the memory that their buffers share, and what they give back.
 
+use super::super::counters::Counters;
 use super::super::table::Id;
+use super::memory::Memory;
 use super::state::{Endpoint, Entry};
 
 /// Entries of the list of connections with holes that are not worth a look.
@@ -13,23 +15,8 @@ impl<R: Copy> Endpoint<R> {
         self.memory.taken()
     }
 
-    /// A connection has more bytes than before, or fewer.
-    pub(super) fn account(&mut self, id: Id) {
-        let Some(entry) = self.connections.get_mut(id) else { return };
-        let held = entry.connection.held();
-        let before = core::mem::replace(&mut entry.held, held);
-        if held != before {
-            self.memory.account(before, held, &mut self.counters);
-        }
-        if entry.connection.has_holes() && !core::mem::replace(&mut entry.has_holes, true) {
-            self.holes.push_back(id);
-        }
-        if !self.holes.is_empty() {
-            self.mind_holes();
-        }
-    }
-
-    fn mind_holes(&mut self) {
+    /// For when there are connections with holes.
+    pub(super) fn mind_holes(&mut self) {
         if self.memory.is_scarce() || self.holes.len() > 2 * self.connections.len() + HOLES_KEPT {
             self.fill_holes();
         }
@@ -54,10 +41,8 @@ impl<R: Copy> Endpoint<R> {
             let Some(entry) = self.connections.get_mut(id) else { continue };
             entry.has_holes = false;
             entry.connection.renege();
-            let held = entry.connection.held();
-            let before = core::mem::replace(&mut entry.held, held);
             self.counters.count_all(entry.connection.take_tally());
-            self.memory.account(before, held, &mut self.counters);
+            entry.account(&mut self.memory, &mut self.counters);
         }
     }
 
@@ -67,5 +52,16 @@ impl<R: Copy> Endpoint<R> {
         let entry = self.connections.get_mut(id)?;
         entry.connection.set_allowance(self.memory.allowance());
         Some(entry)
+    }
+}
+
+impl<R> Entry<R> {
+    /// The connection's buffers own more bytes than before, or fewer.
+    pub(super) fn account(&mut self, memory: &mut Memory, counters: &mut Counters) {
+        let held = self.connection.held();
+        let before = core::mem::replace(&mut self.held, held);
+        if held != before {
+            memory.account(before, held, counters);
+        }
     }
 }

@@ -78,8 +78,9 @@ impl<R: Copy> Endpoint<R> {
 
     /// Whether this is a connection between these two ends, and not over.
     fn is_between(&self, id: Id, tuple: &FourTuple) -> bool {
-        self.connections.tuple(id) == Some(tuple)
-            && self.connections.get(id).is_some_and(|entry| entry.connection.state() != State::Closed)
+        self.connections
+            .entry(id)
+            .is_some_and(|(between, entry)| between == tuple && entry.connection.state() != State::Closed)
     }
 
     fn count_malformed(&mut self, why: Malformed) -> Fate {

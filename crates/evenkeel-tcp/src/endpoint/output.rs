@@ -124,23 +124,21 @@ impl<R: Copy> Endpoint<R> {
 
     /// The route by which a connection's segments leave.
     pub fn route(&mut self, id: Id, routes: &impl Routes<Route = R>) -> Option<R> {
-        let tuple = *self.connections.tuple(id)?;
-        Some(self.connections.get_mut(id)?.route.validate(&tuple, routes))
+        let (tuple, entry) = self.connections.entry_mut(id)?;
+        Some(entry.route.validate(tuple, routes))
     }
 
     fn turn_of(&mut self, id: Id, now: Instant, routes: &impl Routes<Route = R>, to: &mut [u8]) -> Turn<R> {
-        let Some(&tuple) = self.connections.tuple(id) else { return Turn::Idle };
-        // Nothing is taken or given back here, but it says how large its window is.
-        let allowance = self.memory.allowance();
-        let Some(entry) = self.connections.get_mut(id) else { return Turn::Idle };
+        let Some((tuple, entry)) = self.connections.entry_mut(id) else { return Turn::Idle };
         let Entry { connection, notified, dscp, route, .. } = entry;
-        let route = route.validate(&tuple, routes);
+        let route = route.validate(tuple, routes);
         if let Some(egress) = routes.egress(&route).filter(|&egress| self.full.contains(egress)) {
             return Turn::Blocked(egress);
         }
-        connection.set_allowance(allowance);
+        // Nothing is taken or given back here, but it says how large its window is.
+        connection.set_allowance(self.memory.allowance());
         let left = connection.poll_transmit(now).map(|Outgoing { segment, again }| {
-            (segment.header.flags, again, write(&tuple, &segment, *dscp, Some(route), to))
+            (segment.header.flags, again, write(tuple, &segment, *dscp, Some(route), to))
         });
         // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the
         // room to write, though nothing leaves: the user is to hear when there is some again.
@@ -164,7 +162,6 @@ impl<R: Copy> Endpoint<R> {
     /// A connection has nothing more to send for now: it waits for its deadline, or is over.
     fn settle(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.connections.get_mut(id) else { return };
-        entry.queued = false;
         let entry = match entry.connection.leave_in_time_wait() {
             None => entry,
             Some(remains) => {
@@ -173,6 +170,7 @@ impl<R: Copy> Endpoint<R> {
                 entry
             }
         };
+        entry.queued = false;
         if entry.connection.is_over() {
             self.wheel.cancel(id.index());
             let ours = entry.holder != Holder::User;
@@ -198,7 +196,7 @@ impl<R: Copy> Endpoint<R> {
         if let (Some(hash), Some(&tuple)) = (self.connections.hash_of(id), self.connections.tuple(id)) {
             self.time_wait.enter_hashed(hash, tuple, remains, now, &mut self.counters);
         }
-        self.take_note(id);
+        self.touch(id);
     }
 
     /// A connection that is over leaves the table, and what it counted stays.

@@ -274,22 +274,20 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// Something has happened to a connection: it may have something to send, and the user something to hear.
+    /// Something has happened to a connection: what is kept about it is brought up to date. It may have
+    /// something to send, and the user something to hear.
     pub(super) fn touch(&mut self, id: Id) {
-        self.take_note(id);
-        if let Some(entry) = self.connections.get_mut(id)
-            && !core::mem::replace(&mut entry.queued, true)
-        {
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        if !core::mem::replace(&mut entry.queued, true) {
             self.to_send.push_back(id);
         }
-    }
-
-    /// Brings what is kept about a connection up to date with where it stands.
-    pub(super) fn take_note(&mut self, id: Id) {
-        self.account(id);
-        let Some(entry) = self.connections.get_mut(id) else { return };
         self.counters.count_all(entry.connection.take_tally());
-        let established = matches!(entry.connection.state(), State::Established | State::CloseWait);
+        entry.account(&mut self.memory, &mut self.counters);
+        if entry.connection.has_holes() && !core::mem::replace(&mut entry.has_holes, true) {
+            self.holes.push_back(id);
+        }
+        let state = entry.connection.state();
+        let established = matches!(state, State::Established | State::CloseWait);
         match (core::mem::replace(&mut entry.established, established), established) {
             (false, true) => self.counters.count(Counter::CurrEstab),
             (true, false) => self.counters.lower(Counter::CurrEstab),
@@ -301,7 +299,10 @@ impl<R: Copy> Endpoint<R> {
         if news && entry.holder == Holder::User && !core::mem::replace(&mut entry.in_events, true) {
             self.events.push_back(EndpointEvent::Connection(id, ready));
         }
-        if entry.connection.state() == State::Closed {
+        if !self.holes.is_empty() {
+            self.mind_holes();
+        }
+        if state == State::Closed {
             self.unhash(id);
         }
     }

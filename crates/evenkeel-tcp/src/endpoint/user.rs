@@ -259,7 +259,9 @@ impl<R: Copy> Endpoint<R> {
     pub fn abort(&mut self, id: Id) -> Result<(), NotConnected> {
         self.release(id);
         let result = self.change(id, Connection::abort);
-        self.touch(id);
+        if result.is_err() {
+            self.touch(id);
+        }
         result
     }
 
