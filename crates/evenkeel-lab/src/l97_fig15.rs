@@ -58,12 +58,16 @@ impl Curve {
 }
 
 fn measure(seed: u64) -> Outcome {
-    let curve = |name, disk, feedback| Curve::measure(name, MonitorSetup { disk, feedback }, seed);
+    let curve = |name, disk, feedback, burst_ticks| {
+        Curve::measure(name, MonitorSetup { disk, feedback, burst_ticks }, seed)
+    };
     let curves = [
-        curve("/dev/null, no feedback", false, false),
-        curve("/dev/null, feedback", false, true),
-        curve("disk, no feedback", true, false),
-        curve("disk, feedback", true, true),
+        curve("/dev/null, no feedback", false, false, 1),
+        curve("/dev/null, feedback", false, true, 1),
+        curve("disk, no feedback", true, false, 1),
+        curve("disk, feedback", true, true, 1),
+        curve("/dev/null, no feedback, bursts twice as long", false, false, 2),
+        curve("/dev/null, feedback, bursts twice as long", false, true, 2),
     ];
     let points = curves.iter().flat_map(|c| c.measured.iter().map(|(_, m)| m.point(c.name)));
     let points = points
@@ -72,8 +76,8 @@ fn measure(seed: u64) -> Outcome {
     Outcome::new("input (packets/s)", "captured (packets/s)", points.collect(), checks(&curves))
 }
 
-fn checks(curves: &[Curve; 4]) -> Vec<Check> {
-    let [null_without, null, disk_without, disk] = curves;
+fn checks(curves: &[Curve; 6]) -> Vec<Check> {
+    let [null_without, null, disk_without, disk, bursts_without, bursts] = curves;
     let ring: Vec<f64> = curves.iter().flat_map(|c| c.tested().map(|m| m.ring / m.offered_pps)).collect();
     let (rate, captured) = paper::DISK;
     let rising = null.at(paper::HIGHEST).captured_pps / null.at(paper::HIGHEST - 500).captured_pps;
@@ -94,8 +98,11 @@ fn checks(curves: &[Curve; 4]) -> Vec<Check> {
             "captured to /dev/null with feedback at 10000/s, of that at 9500/s: not saturated",
         )
         .within([1.02, 1.1], &[rising]),
-        predicted(Words, "peak to /dev/null with feedback, of that without: better")
-            .within([1.05, 2.0], &[better(null, null_without)]),
+        predicted(Words, "peak to /dev/null with feedback, of that without: much better")
+            .within(MUCH_BETTER, &[better(null, null_without)])
+            .known_miss(BURSTS),
+        predicted(Words, "the same if bursts are twice as long: much better")
+            .within(MUCH_BETTER, &[better(bursts, bursts_without)]),
         predicted(Words, "peak to disk with feedback, of that without: better")
             .within([1.05, 2.0], &[better(disk, disk_without)]),
         predicted(Words, "lost at the ring, of the input: very few").within([0.0, 0.005], &ring),
@@ -107,6 +114,11 @@ fn checks(curves: &[Curve; 4]) -> Vec<Check> {
     ]
 }
 
+/// "Clearly results in much better peak packet capture performance": the paper gives no figure.
+const MUCH_BETTER: [f64; 2] = [1.1, 2.0];
+const BURSTS: &str = "feedback gains what bursts lose without it, and the paper does not say how long those of its \
+                      generator are: here one is sent at each tick of a clock, ten packets at the highest rate, \
+                      for a queue of 32; with bursts twice as long it is a fifth";
 const DISK: &str = "program.write-to-disk, cost.filter, cost.append";
 
 fn lost(curve: &Curve, rate: u64) -> f64 {

@@ -14,7 +14,7 @@ use evenkeel_sim::world::{HostId, SourceId, World, hardware_address};
 
 use crate::experiment::Point;
 use crate::router_setup::MonitorSetup;
-use crate::router_testbed::{PAYLOAD_BYTES, START, keep_house, machine, pattern, port, program, wire};
+use crate::router_testbed::{PAYLOAD_BYTES, START, bursts, keep_house, machine, port, program, wire};
 
 /// L97.F15.snap.
 const SNAPLEN: usize = 68;
@@ -69,7 +69,7 @@ impl Monitor {
         };
         let (tcpdump, captured) = Tcpdump::new(wanted, writing(setup));
         world.host_mut(host).spawn("tcpdump", 0, Box::new(tcpdump));
-        let source = world.add_source(segment, flow(rate_pps), wire());
+        let source = world.add_source(segment, flow(setup, rate_pps), wire());
         Self { world, host, source, captured }
     }
 
@@ -105,7 +105,7 @@ fn writing(setup: &MonitorSetup) -> Writing {
 }
 
 /// From the generator to a third host of the same Ethernet (L97.F15.filter).
-fn flow(rate_pps: u64) -> Flow {
+fn flow(setup: &MonitorSetup, rate_pps: u64) -> Flow {
     let station = |number: u8| Station {
         hardware: hardware_address(usize::from(number), 0),
         address: Ipv4Address::new(10, 0, 0, number),
@@ -116,7 +116,7 @@ fn flow(rate_pps: u64) -> Flow {
         to: station(THIRD_HOST),
         payload_bytes: PAYLOAD_BYTES,
         rate_pps,
-        pattern: pattern(),
+        pattern: bursts(setup.burst_ticks),
         start: START,
         stop: Instant::NEVER,
     }

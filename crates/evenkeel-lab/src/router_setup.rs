@@ -102,6 +102,8 @@ pub(crate) struct MonitorSetup {
     pub(crate) disk: bool,
     /// Feedback from the packet filter's queue.
     pub(crate) feedback: bool,
+    /// Ticks of its clock from one burst of the generator to the next.
+    pub(crate) burst_ticks: u32,
 }
 
 impl MonitorSetup {

@@ -354,7 +354,12 @@ pub(crate) fn keep_house(world: &mut World, host: HostId) {
 /// change with the rate (L97.F15.noise): taken to be a process that wakes at every tick of its clock and then
 /// sends what is due.
 pub(crate) const fn pattern() -> Pattern {
-    Pattern::Ticks { period: TICK, gap: FRAME_TIME }
+    bursts(1)
+}
+
+/// The same, at every `ticks`th tick.
+pub(crate) const fn bursts(ticks: u32) -> Pattern {
+    Pattern::Ticks { period: TICK.saturating_mul(ticks), gap: FRAME_TIME }
 }
 
 /// Starts the programs; returns the one that computes.
