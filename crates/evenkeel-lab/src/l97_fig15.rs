@@ -116,9 +116,9 @@ fn checks(curves: &[Curve; 6]) -> Vec<Check> {
 
 /// "Clearly results in much better peak packet capture performance": the paper gives no figure.
 const MUCH_BETTER: [f64; 2] = [1.1, 2.0];
-const BURSTS: &str = "feedback gains what bursts lose without it, and the paper does not say how long those of its \
-                      generator are: here one is sent at each tick of a clock, ten packets at the highest rate, \
-                      for a queue of 32; with bursts twice as long it is a fifth";
+const BURSTS: &str = "feedback gains what bursts lose without it, and the paper does not say how long those \
+                      of its generator are: here one is sent at each tick of a clock, ten packets at the \
+                      highest rate, for a queue of 32; with bursts twice as long it is a fifth";
 const DISK: &str = "program.write-to-disk, cost.filter, cost.append";
 
 fn lost(curve: &Curve, rate: u64) -> f64 {
