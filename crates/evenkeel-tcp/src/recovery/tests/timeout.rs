@@ -1,8 +1,11 @@
 //! The retransmission timer (RFC 6298), and what it does to the window (RFC 5681, 3.1).
 
+use std::sync::mpsc;
+
 use super::script::{MSS, Script, ms};
+use crate::congestion::{Arrival, CongestionControl, Window};
 use crate::recovery::{Expired, RecoveryConfig, RecoveryState};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 const fn at(millis: u64) -> Option<Instant> {
     Some(Instant::from_millis(millis))
@@ -218,6 +221,43 @@ fn an_acknowledgment_that_covers_a_retransmission_is_no_sample() {
     script.after(ms(100));
     assert_eq!(script.ack(2).newly_acked, 2 * MSS);
     assert_eq!(script.recovery.srtt(), Some(ms(100)));
+}
+
+/// Hears of round trips, and changes nothing.
+#[derive(Debug)]
+struct Listener(mpsc::Sender<Option<Duration>>);
+
+impl CongestionControl for Listener {
+    fn name(&self) -> &'static str {
+        "listener"
+    }
+
+    fn on_arrival(&mut self, _window: &mut Window, arrival: &Arrival) {
+        self.0.send(arrival.rtt).unwrap();
+    }
+
+    fn on_congestion(&mut self, _window: &mut Window, _flight: u32) {}
+
+    fn on_undo(&mut self, _window: &Window) {}
+}
+
+/// Nor does congestion control, which would take the wait for a queue, hear of a round trip then.
+#[test]
+fn an_acknowledgment_that_covers_a_retransmission_tells_congestion_control_of_no_round_trip() {
+    let mut script = Script::without_sack();
+    let (tell, told) = mpsc::channel();
+    script.recovery.control = Box::new(Listener(tell));
+    let told = || told.try_iter().collect::<Vec<_>>();
+    script.write(10);
+    script.after(ms(70));
+    script.ack(10);
+    assert_eq!(told(), [Some(ms(70))]);
+    script.write(10);
+    script.expire();
+    assert_eq!(script.pump(), "R10");
+    script.after(ms(100));
+    script.ack(20);
+    assert_eq!(told(), [None]);
 }
 
 #[test]
