@@ -483,6 +483,7 @@ fn no_stream_gets_a_window_that_its_channel_cannot_hold_whatever_its_options_are
     let listener = two.call(B, |system| system.listen_with(None, PORT, &config, &large)).unwrap();
     let options = ConnectOptions { stream: Some(&large), ..ConnectOptions::default() };
     let (ours, theirs) = two.connected_by(listener, &options);
+    assert_eq!(two.info(A, ours).receive_limit, most);
     two.call(A, |system| system.set(ours, StreamOption::ReceiveBuffer(all))).unwrap();
     assert_eq!((two.info(A, ours).receive_limit, two.info(B, theirs).receive_limit), (most, most));
 }

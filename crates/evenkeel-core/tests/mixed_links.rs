@@ -23,6 +23,7 @@ use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
 use evenkeel_core::socket::SocketId;
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::tcp::connection::StreamOption;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
 use evenkeel_core::work::Work;
@@ -474,6 +475,22 @@ fn an_interface_that_cannot_be_added_changes_nothing() {
         assert!(matches!(error, AddInterfaceError::NoMemory(_)), "{kind:?}: {error}");
         host.check().unwrap();
     }
+}
+
+/// What fills the channels is the link, not the architecture that the host was made with.
+#[test]
+fn a_link_that_does_not_demultiplex_bounds_the_windows_that_programs_ask_for() {
+    let mut host = Host::new(config(Architecture::NiLrp)).unwrap();
+    let most = config(Architecture::SoftLrp).window_max().unwrap();
+    let (_far, near) = Plain.cable();
+    host.add_interface(Box::new(near), &cidr(Plain.ours()), Instant::ZERO).unwrap();
+    let me = host.attach("me", 0, Instant::ZERO);
+    let limit = host.enter(me, Instant::ZERO, |system| {
+        let stream = system.connect(IpEndpoint::new(Plain.peer().into(), ECHO)).unwrap();
+        system.set(stream, StreamOption::ReceiveBuffer(64 << 20)).unwrap();
+        system.stream_info(stream).unwrap().1.receive_limit
+    });
+    assert_eq!(limit.unwrap(), most);
 }
 
 #[test]

@@ -220,7 +220,8 @@ impl<R: Copy> Endpoint<R> {
         self.ended.get_or_insert_default();
     }
 
-    /// From now on no new connection lets more than `most_bytes` wait to be read, whatever its options are.
+    /// From now on no new connection lets more than `most_bytes` wait to be read, whatever its options are,
+    /// and none can be told to.
     pub fn limit_receive_buffers(&mut self, most_bytes: usize) {
         self.receive_buffer_most = self.receive_buffer_most.min(most_bytes);
         self.config.connection = self.bounded(&self.config.connection);

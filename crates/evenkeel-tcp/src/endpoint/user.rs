@@ -219,11 +219,16 @@ impl<R: Copy> Endpoint<R> {
         self.change(id, Connection::shutdown_read)
     }
 
-    /// As [`Connection::set`].
+    /// As [`Connection::set`], within what [`Endpoint::limit_receive_buffers`] allows.
     ///
     /// # Errors
     /// The connection is over, or there is none.
     pub fn set(&mut self, id: Id, option: StreamOption, now: Instant) -> Result<(), NotConnected> {
+        let most = self.receive_buffer_most;
+        let option = match option {
+            StreamOption::ReceiveBuffer(bytes) => StreamOption::ReceiveBuffer(bytes.min(most)),
+            _ => option,
+        };
         self.change(id, |connection| connection.set(option, now))
     }
 

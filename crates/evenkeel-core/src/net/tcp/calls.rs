@@ -163,17 +163,13 @@ impl Net {
         self.with_stream(id, call).map_err(|NotConnected| self.why_over(id))
     }
 
-    /// Chooses something for one stream. Its window is no larger than those of others can be.
+    /// Chooses something for one stream.
     pub(crate) fn set_stream(
         &mut self,
         id: Id,
         option: StreamOption,
         now: Instant,
     ) -> Result<(), StreamError> {
-        let option = match (option, self.config.window_max()) {
-            (StreamOption::ReceiveBuffer(bytes), Some(most)) => StreamOption::ReceiveBuffer(bytes.min(most)),
-            _ => option,
-        };
         self.change_stream(id, |endpoint, id| endpoint.set(id, option, now))
     }
 

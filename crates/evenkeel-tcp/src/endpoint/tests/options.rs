@@ -221,6 +221,25 @@ fn accepted_connections_inherit_what_their_listener_was_given() {
 }
 
 #[test]
+fn no_connection_lets_more_wait_than_the_endpoint_does_whatever_its_options_are() {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    world.ends.iter_mut().for_each(|end| end.limit_receive_buffers(20_000));
+    let all = 1 << 20;
+    let large = Config { receive_buffer_initial: all, receive_buffer_max: all, ..Config::default() };
+    let large = Arc::new(large);
+    world.ends[1].listen_with(HTTP, &ListenerConfig::default(), Arc::clone(&large), None).unwrap();
+    let opening = Opening { options: Some(&large), ..Opening::new(MSS) };
+    let (client, _) = world.ends[0].connect_as(tuple(PORT), &opening, world.now).unwrap();
+    world.pass(Duration::from_millis(50));
+    let server = world.ends[1].accept(&HTTP).unwrap();
+    for (end, id) in [(0, client), (1, server)] {
+        assert_eq!(info(&world, end, id).receive_limit, 20_000);
+        set(&mut world, end, id, StreamOption::ReceiveBuffer(all));
+        assert_eq!(info(&world, end, id).receive_limit, 20_000);
+    }
+}
+
+#[test]
 fn a_connection_may_have_options_of_its_own_from_the_beginning() {
     let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
     let options = Config { mss_max: 700, timestamps: false, sack: false, ..Config::default() };
