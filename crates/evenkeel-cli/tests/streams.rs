@@ -239,6 +239,17 @@ fn ten_thousand_connections_at_a_time() {
     assert!(peak - before < 10_000 * 4, "{before} KiB with one, {peak} KiB with ten thousand");
 }
 
+/// While all are open that there may be at a time, those that follow the first ones need ports of their own:
+/// those of connections that are over rest for a second.
+#[test]
+fn clients_on_a_cable_do_not_run_out_of_ports() {
+    let load = ["http", "cable", "--clients", "16384", "--count", "17000", "--duration", PATIENCE, "--json"];
+    let result = json(&load);
+    let clients = &result["clients"];
+    assert_eq!(clients["completed"], 17_000, "{clients}");
+    assert_eq!((&clients["unopened"], &clients["failed"]), (&0.into(), &0.into()), "{clients}");
+}
+
 #[test]
 fn what_nobody_can_connect_to_is_said() {
     let output =

@@ -77,6 +77,9 @@ impl HostArguments {
 pub(crate) fn other_end(setup: &HostSetup) -> Result<HostSetup, Failure> {
     let [first, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".into())) };
     let neighbour = address::neighbour(first).map_err(Failure::Usage)?;
-    let config = Config { seed: setup.config.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) };
+    let mut config = Config { seed: setup.config.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) };
+    // Each port serves for one connection a second to the same server, so clients that close first need them
+    // all (RFC 6056, 3.2).
+    config.tcp.ports = 1_024..=u16::MAX;
     Ok(HostSetup { addresses: vec![neighbour], gateways: Vec::new(), config })
 }

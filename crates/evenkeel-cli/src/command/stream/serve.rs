@@ -9,7 +9,7 @@ use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::host_setup::{HostSetup, Limits};
 use evenkeel_apps::quantity::{count, percent, si, three_digits};
 use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
-use evenkeel_apps::stream::{Ask, Clients, Load, Options, Service};
+use evenkeel_apps::stream::{Ask, Asked, Load, Options, Service};
 use evenkeel_apps::{blaster, service};
 use serde::Serialize;
 
@@ -279,26 +279,40 @@ fn describe(served: &Served) -> String {
         text.push_str(&format!("  other end sent {sent} at {rate}packets/s{replies}\n"));
     }
     if let Some(clients) = served.streams().and_then(|streams| streams.clients.as_ref()) {
-        text.push_str(&describe_clients(clients));
+        text.push_str(&describe_asked(&clients.asked, clients.seconds));
     }
     text
 }
 
-fn describe_clients(clients: &Clients) -> String {
-    let asked = &clients.asked;
+fn describe_asked(asked: &Asked, seconds: f64) -> String {
     let unfinished = asked.opened - (asked.completed + asked.failed + asked.wrong).min(asked.opened);
     let mut text = format!("  other end: {} of {} connections completed", asked.completed, asked.opened);
     for (times, what) in [
         (asked.failed, "failed"),
         (asked.wrong, "wrong"),
         (unfinished, "not finished"),
-        (asked.unopened, "not opened"),
+        (asked.unopened, "attempts found no free port"),
     ] {
         if times > 0 {
             text.push_str(&format!(", {} {what}", count(times)));
         }
     }
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let rate = asked.completed as f64 / clients.seconds.max(f64::MIN_POSITIVE);
+    let rate = asked.completed as f64 / seconds.max(f64::MIN_POSITIVE);
     text + &format!(", {}connections/s\n", si(rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_complete_is_told_by_its_reason() {
+        let asked = Asked { opened: 9, completed: 3, failed: 1, wrong: 2, unopened: 4, ..Asked::default() };
+        assert_eq!(
+            describe_asked(&asked, 2.0),
+            "  other end: 3 of 9 connections completed, 1 failed, 2 wrong, 3 not finished, 4 attempts found no \
+             free port, 1.50 connections/s\n"
+        );
+    }
 }
