@@ -102,6 +102,7 @@ impl Running {
         }
         drop(screeners);
         returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals, statuses), &say)?;
+        say(&format!("forwarding between {}", names.join(" and ")));
         let reloads = Arc::new(Reloads::default());
         let reloader = Reloader { places, active: active.clone(), reread, say, current: Arc::new(tables) };
         follow_hangups(&mut group, reloader, &reloads)?;

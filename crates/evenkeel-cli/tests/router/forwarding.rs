@@ -10,6 +10,8 @@ fn pings_of_every_size_come_through() {
     in_namespace(&[], || {
         let (a, _b) = hosts();
         let router = Router::start(LINKS);
+        let said = router.said_at_start();
+        assert!(said.contains("evenkeel: forwarding between lan and "), "{said}");
         for (to, _) in BOTH {
             for size in [0, 56, 1452, 1472, 1473, 4000, 20_000] {
                 let said = a.run(&format!("ping -c 3 -i 0.05 -W 5 -s {size} {to}"));
