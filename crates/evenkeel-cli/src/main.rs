@@ -25,8 +25,14 @@ use failure::Failure;
 ///
 /// Start with `evenkeel demo`: it needs no root and takes about a minute.
 #[derive(Debug, Parser)]
-#[command(name = "evenkeel", version, subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true,
-          after_long_help = AFTER)]
+#[command(
+    name = "evenkeel",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_long_help = AFTER
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -1,10 +1,10 @@
 //! A queue of byte strings in one piece of memory, one close behind the other.
 //!
 //! ```text
-//!   ┌────────┬───────────┬──────┬──────────────┬──────┐
-//!   │ newest │   free    │ free │ oldest       │      │      what is too long for the room at the end begins anew at the front
-//!   └────────┴───────────┴──────┴──────────────┴──────┘
-//!       tail ▲                  ▲ head
+//!   +--------+-----------+------+--------------+------+
+//!   | newest |   free    | free | oldest       |      |    what is too long for the room at the end
+//!   +--------+-----------+------+--------------+------+    begins anew at the front
+//!       tail ^                  ^ head
 //! ```
 
 /// A queue of byte strings. Who holds it keeps their [`Place`]s, in the same order.

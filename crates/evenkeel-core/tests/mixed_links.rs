@@ -1,10 +1,10 @@
 //! Interfaces that demultiplex and interfaces that do not on one host.
 //!
 //! ```text
-//!                 ┌────────────── the host ──────────────┐
-//!   peer 1 ───────┤ 10.0.1.2: demultiplexes (`ni-lrp`)   │
-//!   peer 2 ───────┤ 10.0.2.2: does not      (`soft-lrp`) │
-//!                 └──────────────────────────────────────┘
+//!                 +-------------- the host --------------+
+//!   peer 1 -------+ 10.0.1.2: demultiplexes (`ni-lrp`)   |
+//!   peer 2 -------+ 10.0.2.2: does not      (`soft-lrp`) |
+//!                 +--------------------------------------+
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

@@ -2,11 +2,17 @@
 //! handed.
 //!
 //! ```text
-//!   block 0                          block 1           block 2            one frame:
-//!  ┌────────┬───────┬───────┬──────┬─────────────────┬─────────────────   ┌────────┬─────────┬────────────┬────────┐
-//!  │ status │ frame │ frame │ room │ status: user    │ status: kernel     │ header │ address │ virtio_net │ bytes │
-//!  └────────┴───────┴───────┴──────┴─────────────────┴─────────────────   └────────┴─────────┴────────────┴────────┘
-//!            next ▲                                    ▲ kernel's          0        48                     tp_mac
+//!   block 0                          block 1           block 2
+//!  +--------+-------+-------+------+-----------------+--------------------
+//!  | status | frame | frame | room | status: user    | status: kernel ...
+//!  +--------+-------+-------+------+-----------------+--------------------
+//!            next ^                                    ^ kernel's
+//!
+//!   one frame
+//!  +--------+---------+------------+-------+
+//!  | header | address | virtio_net | bytes |
+//!  +--------+---------+------------+-------+
+//!  0        48                     tp_mac
 //! ```
 //!
 //! The status word says whose a block is. The kernel puts frames into a block of its own, one close behind

@@ -24,7 +24,8 @@ pub enum LinkError {
     },
     /// There is no device of that name.
     #[error(
-        "no network device is called `{name}`: `ip link` lists them; to make one: ip link add {name} type veth peer name {name}-peer"
+        "no network device is called `{name}`: `ip link` lists them; to make one: ip link add \
+         {name} type veth peer name {name}-peer"
     )]
     NoDevice {
         /// The name looked for.

@@ -1,11 +1,17 @@
 //! The memory-mapped receive ring of a packet socket (`TPACKET_V2`), walked over any memory it is handed.
 //!
 //! ```text
-//!   slot 0           slot 1           slot 2                   one slot:
-//!  ┌───────────────┬────────────────┬────────────────┬──       ┌────────┬────────┬─────────┬────────────┬────────┬──────┐
-//!  │ status: user  │ status: user   │ status: kernel │         │ status │ header │ address │ virtio_net │ frame  │ room │
-//!  └───────────────┴────────────────┴────────────────┴──       └────────┴────────┴─────────┴────────────┴────────┴──────┘
-//!       ▲ next                           ▲ kernel's            0        4        32                     tp_mac
+//!   slot 0          slot 1         slot 2
+//!  +---------------+--------------+--------------------
+//!  | status: user  | status: user | status: kernel ...
+//!  +---------------+--------------+--------------------
+//!       ^ next                         ^ kernel's
+//!
+//!   one slot
+//!  +--------+--------+---------+------------+-------+------+
+//!  | status | header | address | virtio_net | frame | room |
+//!  +--------+--------+---------+------------+-------+------+
+//!  0        4        32                     tp_mac
 //! ```
 //!
 //! The status word says whose a slot is. The kernel fills a slot of its own and then stores `TP_STATUS_USER`;

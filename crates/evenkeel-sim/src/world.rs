@@ -113,7 +113,7 @@ impl fmt::Display for SetupError {
 impl std::error::Error for SetupError {}
 
 /// Who is at the end of a segment's wire.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Host { host: usize, interface: usize },
     Source(usize),
@@ -452,8 +452,9 @@ impl World {
     }
 
     fn attachment_mut(&mut self, host: usize, interface: usize) -> Option<&mut Attachment> {
-        let is_it = |a: &&mut Attachment| matches!(a.who, Who::Host { host: h, interface: i } if (h, i) == (host, interface));
-        self.segments.iter_mut().flat_map(|segment| &mut segment.attachments).find(is_it)
+        let who = Who::Host { host, interface };
+        let mut attachments = self.segments.iter_mut().flat_map(|segment| &mut segment.attachments);
+        attachments.find(|attachment| attachment.who == who)
     }
 }
 

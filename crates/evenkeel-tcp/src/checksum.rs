@@ -73,7 +73,8 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_smoltcp_however_the_data_is_cut(
-            bytes in proptest::collection::vec(any::<u8>(), 0..3000), cuts in proptest::collection::vec(any::<u16>(), 0..4),
+            bytes in proptest::collection::vec(any::<u8>(), 0..3000),
+            cuts in proptest::collection::vec(any::<u16>(), 0..4),
         ) {
             let mut cuts: Vec<usize> = cuts.iter().map(|c| *c as usize % (bytes.len() + 1)).collect();
             cuts.extend([0, bytes.len()]);

@@ -4,7 +4,8 @@
 //! handshake brings back:
 //!
 //! ```text
-//!   initial sequence number = base(sockets) + irs + (epoch << 24) + (data(sockets, irs, epoch) + index of the MSS) mod 2^24
+//!   initial sequence number = base(sockets) + irs + (epoch << 24)
+//!                             + (data(sockets, irs, epoch) + index of the MSS) mod 2^24
 //!   timestamp               = .......................... E S W W W W     ECN, SACK, window scale (15: none)
 //! ```
 //!

@@ -2,15 +2,22 @@
 //! his own.
 //!
 //! Nothing here reads a clock, draws a random number, starts a thread or knows about packets of the layers
-//! below. Segments, the user's calls and the time go in; segments, deadlines and events come out:
+//! below. Segments, the user's calls and the time go in; segments, deadlines and events come out.
 //!
-//! | goes in | comes out |
-//! | --- | --- |
-//! | a segment, and what its IP header said: [`Endpoint::input`] | what became of it: [`Fate`] |
-//! | what ICMP said of one of ours: [`Endpoint::unreachable`], [`Endpoint::packet_too_big`] | |
-//! | the time: [`Endpoint::advance`] | when it has to be told next: [`Endpoint::next_deadline`] |
-//! | the user's calls: [`Endpoint::listen`], [`accept`](Endpoint::accept), [`connect`](Endpoint::connect), [`read`](Endpoint::read), [`write`](Endpoint::write), [`close`](Endpoint::close) and others | what the user is to hear: [`Endpoint::poll_event`] |
-//! | | segments to send: [`Endpoint::poll_transmit`] |
+//! What goes in:
+//!
+//! - a segment, and what its IP header said: [`Endpoint::input`]
+//! - what ICMP said of one of ours: [`Endpoint::unreachable`], [`Endpoint::packet_too_big`]
+//! - the time: [`Endpoint::advance`]
+//! - the user's calls: [`Endpoint::listen`], [`Endpoint::accept`], [`Endpoint::connect`], [`Endpoint::read`],
+//!   [`Endpoint::write`], [`Endpoint::close`] and others
+//!
+//! What comes out:
+//!
+//! - what became of a segment that came: [`Fate`]
+//! - segments to send: [`Endpoint::poll_transmit`]
+//! - what the user is to hear: [`Endpoint::poll_event`]
+//! - when the time has to be told next: [`Endpoint::next_deadline`]
 //!
 //! The contract:
 //!

@@ -382,7 +382,9 @@ mod tests {
                 let mut again = [0; 200];
                 let len = segment.emit(&mut again, &A, &B).unwrap();
                 let read = Segment::parse(&again[..len], &A, &B, Ecn::NotCapable).unwrap();
-                prop_assert_eq!((read.header.seq, read.header.flags, read.payload), (segment.header.seq, segment.header.flags, segment.payload));
+                prop_assert_eq!(read.header.seq, segment.header.seq);
+                prop_assert_eq!(read.header.flags, segment.header.flags);
+                prop_assert_eq!(read.payload, segment.payload);
             }
         }
     }

@@ -396,7 +396,9 @@ mod tests {
                             prop_assert!(model.len() + unhashed.len() < limit);
                             prop_assert_eq!(model.insert(tuple(n), (id, value)), None);
                         }
-                        Err(Refused::Taken(id)) => prop_assert_eq!(model.get(&tuple(n)).map(|e| e.0), Some(id)),
+                        Err(Refused::Taken(id)) => {
+                            prop_assert_eq!(model.get(&tuple(n)).map(|e| e.0), Some(id));
+                        }
                         Err(Refused::Full) => prop_assert_eq!(model.len() + unhashed.len(), limit),
                     },
                     Step::Remove(n) => {

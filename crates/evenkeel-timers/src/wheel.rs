@@ -24,9 +24,9 @@ const NO_SLOT: u16 = u16::MAX;
 ///                                  level 10 ... level 1  level 0
 ///   turned (the hands of a clock)       0          17       40    everything up to here has expired
 ///   a timer                             0          17       52    first differs at level 0: slot 52 there
-///   a later timer                       0          23        5    first differs at level 1: slot 23 there, with
-///                                                                 all others of that 64 ns; goes to level 0 when
-///                                                                 the wheel turns to 23|0
+///   a later timer                       0          23        5    first differs at level 1: slot 23 there,
+///                                                                 with all others of that 64 ns; goes to
+///                                                                 level 0 when the wheel turns to 23|0
 /// ```
 ///
 /// So every timer of a level is earlier than any of the levels above, and within a level slots are in the

@@ -26,7 +26,8 @@
 //!             self.socket = system.bind(None, 7).ok();
 //!             return if self.socket.is_some() { Step::Again } else { Step::Exit };
 //!         };
-//!         // Under the lazy architectures, protocol work happens in this call: at this program's priority, on its bill.
+//!         // Under the lazy architectures, protocol work happens in this call: at this program's priority,
+//!         // on its bill.
 //!         let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
 //!         if let Some(payload) = request.as_slice() {
 //!             let _ = system.send(socket, request.source, payload);

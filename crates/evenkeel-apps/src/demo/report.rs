@@ -129,8 +129,8 @@ fn figures_table(page: &mut String, results: &Demonstration) {
          scope=\"col\">neighbour</th>\
          <th scope=\"col\">2nd socket lost</th><th scope=\"col\">99 % within</th><th scope=\"col\">frames \
          add up</th></tr>\n\
-         <tr class=\"unit\"><th>packets/s</th><th>packets/s</th><th>packets/s</th><th>packets/s</th><th>%</th><th>% of core</th>\
-         <th>%</th><th>µs</th><th></th></tr>\n</thead>\n<tbody>\n",
+         <tr class=\"unit\"><th>packets/s</th><th>packets/s</th><th>packets/s</th><th>packets/s</th>\
+         <th>%</th><th>% of core</th><th>%</th><th>µs</th><th></th></tr>\n</thead>\n<tbody>\n",
     );
     for architecture in &results.architectures {
         row(page, architecture);

@@ -1,9 +1,9 @@
 //! A packet monitor: a program that reads a capture queue, and what it makes of the frames.
 //!
 //! ```text
-//!   interface ──▶ receive ring ──▶ packet filter ──▶ capture queue ──▶ program ──▶ capture file, lines or a summary
-//!    (filter)          ▲                                  │
-//!                      └────────── feedback ──────────────┘
+//!   interface --> receive ring --> packet filter --> capture queue --> program --> capture file, lines
+//!    (filter)          ^                                  |                        or a summary
+//!                      +------------ feedback ------------+
 //! ```
 //!
 //! What the program cannot take in time fills the capture queue; that holds back the receive ring, and the

@@ -20,24 +20,25 @@ use stand::Link;
 macro_rules! on_every_device {
     ($($name:ident: $test:path;)*) => { $(
         mod $name {
-            use super::{Architecture, Link, support};
+            use super::support::in_namespace;
+            use super::{Architecture, Link};
 
             #[test]
-            fn eager_on_tap() { support::in_namespace(|| $test(Link::Tap, Architecture::Eager)); }
+            fn eager_on_tap() { in_namespace(|| $test(Link::Tap, Architecture::Eager)); }
             #[test]
-            fn polled_on_tap() { support::in_namespace(|| $test(Link::Tap, Architecture::Polled)); }
+            fn polled_on_tap() { in_namespace(|| $test(Link::Tap, Architecture::Polled)); }
             #[test]
-            fn early_demux_on_tap() { support::in_namespace(|| $test(Link::Tap, Architecture::EarlyDemux)); }
+            fn early_demux_on_tap() { in_namespace(|| $test(Link::Tap, Architecture::EarlyDemux)); }
             #[test]
-            fn soft_lrp_on_tap() { support::in_namespace(|| $test(Link::Tap, Architecture::SoftLrp)); }
+            fn soft_lrp_on_tap() { in_namespace(|| $test(Link::Tap, Architecture::SoftLrp)); }
             #[test]
-            fn eager_on_packet() { support::in_namespace(|| $test(Link::Packet, Architecture::Eager)); }
+            fn eager_on_packet() { in_namespace(|| $test(Link::Packet, Architecture::Eager)); }
             #[test]
-            fn polled_on_packet() { support::in_namespace(|| $test(Link::Packet, Architecture::Polled)); }
+            fn polled_on_packet() { in_namespace(|| $test(Link::Packet, Architecture::Polled)); }
             #[test]
-            fn early_demux_on_packet() { support::in_namespace(|| $test(Link::Packet, Architecture::EarlyDemux)); }
+            fn early_demux_on_packet() { in_namespace(|| $test(Link::Packet, Architecture::EarlyDemux)); }
             #[test]
-            fn soft_lrp_on_packet() { support::in_namespace(|| $test(Link::Packet, Architecture::SoftLrp)); }
+            fn soft_lrp_on_packet() { in_namespace(|| $test(Link::Packet, Architecture::SoftLrp)); }
         }
     )* };
 }

@@ -39,7 +39,8 @@ fn place(
         (LinkSpec::Device(DeviceSpec::Packet(_)), _) | (_, None) => {}
         (LinkSpec::Device(DeviceSpec::Tap(_)), Some(mac)) if mac != Address::Device => {}
         (LinkSpec::Device(DeviceSpec::Tap(_)), _) => {
-            let line = "at the other end of a TAP the device's address is the kernel's: --mac own, random or another";
+            let line = "at the other end of a TAP the device's address is the kernel's: --mac own, random or \
+                        another";
             return Err(Failure::Usage(line.to_owned()));
         }
         _ => return Err(Failure::Usage("--mac is for packet:NAME and tap:NAME only".to_owned())),

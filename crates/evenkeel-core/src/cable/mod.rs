@@ -1,11 +1,11 @@
 //! The cable: an in-memory Ethernet between two ends, each with a network adaptor in front of it.
 //!
 //! ```text
-//!        end A                                end B
-//!   ┌──────────────┐                    ┌──────────────┐
-//!   │ transmit ────┼── copies into ────▶│ receive rings│──▶ host B takes frames, and gives
-//!   │              │   B's own buffers  │ (or channels)│    empty buffers back for refill
-//!   └──────────────┘                    └──────────────┘
+//!         end A                                end B
+//!   +---------------+                    +---------------+
+//!   | transmit -----+-- copies into ---->| receive rings |--> host B takes frames, and gives
+//!   |               |   B's own buffers  | (or channels) |    empty buffers back for refill
+//!   +---------------+                    +---------------+
 //! ```
 //!
 //! The copy is the wire. It is made by whoever sends, as an adaptor's DMA would, into buffers that the

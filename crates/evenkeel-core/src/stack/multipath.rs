@@ -132,7 +132,8 @@ mod tests {
             let all = hops(&vec![1; count]);
             let (before, after) = (Multipath::new(&all).unwrap(), Multipath::new(&all[..count - 1]).unwrap());
             let hashes = (0..1000_u32).map(|n| n.wrapping_mul(4_294_967).wrapping_add(seed));
-            let moved = hashes.filter(|&hash| before.of_flow(hash, None) != after.of_flow(hash, None)).count();
+            let moves = |hash: &u32| before.of_flow(*hash, None) != after.of_flow(*hash, None);
+            let moved = hashes.filter(moves).count();
             prop_assert!(moved <= 510, "{} of 1000", moved);
         }
     }

@@ -1,8 +1,9 @@
 //! The router between devices of the kernel, in a network namespace of its own.
 //!
 //! ```text
-//!  packet:   generator ─ ekgen ═veth═ ekin ─ router ─ ekout ═veth═ eksink ─ counted and dropped by the kernel
-//!  tap:      generator ─ ekin ─ router ─ ekout ─ counted and dropped by the kernel
+//!   packet:  generator - ekgen =veth= ekin - router - ekout =veth= eksink - counted and dropped by
+//!                                                                           the kernel
+//!   tap:     generator - ekin - router - ekout - counted and dropped by the kernel
 //! ```
 //!
 //! Over a veth the kernel does the work of both of its ends on the sender's core: taking a frame in as far as

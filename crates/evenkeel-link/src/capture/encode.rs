@@ -2,7 +2,7 @@
 //! little-endian order.
 //!
 //! ```text
-//!   section header │ interface 0 │ interface 1 │ … │ packet │ packet │ … │ statistics 0 │ statistics 1 │ …
+//!   section header | interface 0 | interface 1 | ... | packet | ... | statistics 0 | statistics 1 | ...
 //! ```
 
 use evenkeel_core::wire::EthernetAddress;

@@ -9,7 +9,7 @@ use super::slices::slices;
 ///
 /// ```text
 ///        start          SND.NXT            end
-///   ───────┼───────────────┼────────────────┼──────
+///   -------+---------------+----------------+------
 ///    acked    in the network    not yet sent
 /// ```
 #[derive(Debug, Default)]

@@ -356,7 +356,8 @@ mod tests {
                     prop_assert!(window.ssthresh >= 2 * mss);
                     window.cwnd = window.ssthresh.min(window.cwnd);
                 } else {
-                    cubic.on_arrival(&mut window, &Arrival { bytes, una: 0, nxt: 0, rtt: None, srtt: None, now });
+                    let arrival = Arrival { bytes, una: 0, nxt: 0, rtt: None, srtt: None, now };
+                    cubic.on_arrival(&mut window, &arrival);
                     prop_assert!(window.cwnd >= before);
                 }
             }

@@ -689,7 +689,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..12_u16, any_header(), 0..5_u8).prop_map(|(n, header, payload)| Step::Blind(n, header, payload)),
+        6 => (0..12_u16, any_header(), 0..5_u8).prop_map(|(n, header, len)| Step::Blind(n, header, len)),
         3 => (0..12_u16).prop_map(Step::Honest),
         2 => prop_oneof![0..2_000_u64, Just(70_000)].prop_map(Step::Pass),
         1 => Just(Step::Accept),
@@ -720,9 +720,10 @@ proptest! {
                 },
                 Step::Pass(by) => {
                     now += by;
-                    while let Some((to, header)) = bench.listener.poll_transmit(at(now), &mut bench.counters) {
+                    while let Some((to, again)) = bench.listener.poll_transmit(at(now), &mut bench.counters) {
                         let n = (0..12).find(|&n| tuple(n) == to).unwrap();
-                        prop_assert!(sent[&n].iter().any(|first| (first.seq, first.ack) == (header.seq, header.ack)));
+                        let known = |first: &Header| (first.seq, first.ack) == (again.seq, again.ack);
+                        prop_assert!(sent[&n].iter().any(known));
                     }
                     prop_assert!(bench.listener.next_deadline().is_none_or(|deadline| deadline > at(now)));
                     continue;
@@ -734,11 +735,17 @@ proptest! {
             };
             let was_full = !bench.listener.has_room();
             match bench.input_with(now, n, header, &[7; 4][..usize::from(payload.min(4))], None) {
-                Reaction::Send(reply) | Reaction::SendAgain(reply) if reply.flags.contains(Flags::SYN) => sent.entry(n).or_default().push(reply),
-                Reaction::Send(reply) | Reaction::SendAgain(reply) => prop_assert!(!header.flags.contains(Flags::RST) || reply.flags == Flags::ACK),
+                Reaction::Send(reply) | Reaction::SendAgain(reply) => {
+                    if reply.flags.contains(Flags::SYN) {
+                        sent.entry(n).or_default().push(reply);
+                    } else {
+                        prop_assert!(!header.flags.contains(Flags::RST) || reply.flags == Flags::ACK);
+                    }
+                }
                 Reaction::Establish(handshake) => {
                     prop_assert!(!was_full);
-                    let known = |syn_ack: &Header| syn_ack.seq == handshake.iss && syn_ack.ack == handshake.irs + 1;
+                    let numbers = (handshake.iss, handshake.irs + 1);
+                    let known = |syn_ack: &Header| (syn_ack.seq, syn_ack.ack) == numbers;
                     prop_assert!(sent.get(&n).is_some_and(|all| all.iter().any(known)));
                     prop_assert_eq!(header.ack, handshake.iss + 1);
                     if let Ok(id) = connections.insert(handshake.tuple, ()) {

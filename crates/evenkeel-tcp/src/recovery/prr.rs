@@ -145,7 +145,8 @@ mod tests {
                     prop_assert!(sent + u64::from(may) <= due.max(sent) + u64::from(first));
                 } else {
                     prop_assert!(window <= ssthresh.max(in_flight + first));
-                    prop_assert!(u64::from(may) <= u64::from(delivered).max(arrived.saturating_sub(sent)) + u64::from(MSS));
+                    let due = u64::from(delivered).max(arrived.saturating_sub(sent));
+                    prop_assert!(u64::from(may) <= due + u64::from(MSS));
                 }
                 let leaves = may / MSS * MSS;
                 prr.on_sent(leaves);

@@ -10,7 +10,8 @@ macro_rules! behaviours {
     ($($name:ident)*) => {
         $(#[test]
         fn $name() {
-            script::run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/scripts/", stringify!($name), ".txt"));
+            let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/scripts/");
+            script::run_file(&format!("{scripts}{}.txt", stringify!($name)));
         })*
     };
 }

@@ -40,8 +40,14 @@ fn number() -> impl Strategy<Value = i32> {
 }
 
 fn arrival() -> impl Strategy<Value = Step> {
-    // ACK alone, with PSH, FIN, SYN, RST; SYN; any.
-    let flags = prop_oneof![8 => Just(0x10u8), 3 => Just(0x18), 2 => Just(0x11), 1 => Just(0x12), 1 => Just(0x02), 1 => any::<u8>()];
+    let flags = prop_oneof![
+        8 => Just(0x10u8), // ACK
+        3 => Just(0x18),   // PSH, ACK
+        2 => Just(0x11),   // FIN, ACK
+        1 => Just(0x12),   // SYN, ACK
+        1 => Just(0x02),   // SYN
+        1 => any::<u8>(),
+    ];
     let window = prop_oneof![Just(0), Just(1), Just(65_535), any::<u16>()];
     let len = prop_oneof![3 => Just(0u16), 2 => 1u16..1_500];
     let sack = proptest::option::of((0u16..6_000, 0u16..3_000));

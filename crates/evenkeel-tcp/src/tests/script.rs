@@ -3,22 +3,28 @@
 //! A file of `scripts/` has those about one behaviour. `= what it shows` begins each; then there is one thing
 //! a line, and `#` begins a comment:
 //!
-//! | line | meaning |
-//! | --- | --- |
-//! | `+10ms` | so much time passes (`s`, `ms`, `us`); may stand before any other line. Deadlines come when they are due |
-//! | `> P. 1:101 ack 1 win 512 <ts 10 0>` | leaves now: flags as of tcpdump, numbers, window, options, all of them |
-//! | `< . 1:1 ack 101 win 1000` | arrives now |
-//! | `config ack-delay 0ms` | before the opening: see `configure`. By default as [`Config::default`], but without timestamps |
-//! | `connect`, `connect cookie 0a0b0c0d`, `connect request` | active open; with a Fast Open cookie; with the request for one |
-//! | `accept <mss 1000>` | passive open by a SYN with these options, answered 10 ms ago |
-//! | `early cookie 0a0b0c0d 50 <mss 1000>` | passive open by a SYN with a right cookie and 50 bytes; the SYN-ACK is due |
-//! | `established <mss 1000>` | active open with a peer whose SYN-ACK has these options and a window of 65535; 10 ms pass, and our ACK leaves |
-//! | `write 1000`, `write 1000 takes 10`, `read 100`, `end` | the user's calls: all is written, all is read, the stream is at its end |
-//! | `shutdown`, `close`, `abort`, `nagle off`, `user-timeout 1s`, `keepalive 10s 1s 3`, `keepalive off` | likewise |
-//! | `state X`, `error X`, `reachable no`, `readable n`, `writable n`, `cwnd n`, `mss n` | what must hold now |
-//! | `memory scarce`, `memory left 1000`, `memory plenty` | of what all connections share |
-//! | `count TCPWinProbe 2` | so much was counted up to now |
-//! | `too-big 1001 mss 1200`, `unreachable 1 hard` | ICMP about the segment with this number |
+//! - `+10ms`: so much time passes (`s`, `ms`, `us`); may stand before any other line. Deadlines come when
+//!   they are due
+//! - `> P. 1:101 ack 1 win 512 <ts 10 0>`: leaves now, with flags (as of tcpdump), numbers, window, and
+//!   these options and no others
+//! - `< . 1:1 ack 101 win 1000`: arrives now
+//! - `config ack-delay 0ms`: before the opening (see `configure`). By default as [`Config::default`], but
+//!   without timestamps
+//! - `connect`, `connect cookie 0a0b0c0d`, `connect request`: active open; with a Fast Open cookie; with the
+//!   request for one
+//! - `accept <mss 1000>`: passive open by a SYN with these options, answered 10 ms ago
+//! - `early cookie 0a0b0c0d 50 <mss 1000>`: passive open by a SYN with a right cookie and 50 bytes; the
+//!   SYN-ACK is due
+//! - `established <mss 1000>`: active open with a peer whose SYN-ACK has these options and a window of 65535;
+//!   10 ms pass, and our ACK leaves
+//! - `write 1000`, `write 1000 takes 10`, `read 100`, `end`: the user's calls; all is written, all is read,
+//!   the stream is at its end
+//! - `shutdown`, `close`, `abort`, `nagle off`, `user-timeout 1s`, `keepalive 10s 1s 3`, `keepalive off`:
+//!   likewise
+//! - `state X`, `error X`, `reachable no`, `readable n`, `writable n`, `cwnd n`, `mss n`: what must hold now
+//! - `memory scarce`, `memory left 1000`, `memory plenty`: of what all connections share
+//! - `count TCPWinProbe 2`: so much was counted up to now
+//! - `too-big 1001 mss 1200`, `unreachable 1 hard`: ICMP about the segment with this number
 //!
 //! What leaves and is not expected, or not at that instant, is a failure; what is expected must leave in this
 //! order. Numbers are relative to the SYNs, which in truth are near the end of the circle. Payload is a

@@ -259,7 +259,10 @@ proptest! {
     /// the limit move anything.
     #[test]
     fn only_time_the_fin_and_the_limit_end_or_prolong_a_wait(
-        steps in prop::collection::vec((0..10_u16, any::<u8>(), -3..4_i64, 0..3_usize, 0..20_000_u64, any::<bool>()), 1..100),
+        steps in prop::collection::vec(
+            (0..10_u16, any::<u8>(), -3..4_i64, 0..3_usize, 0..20_000_u64, any::<bool>()),
+            1..100,
+        ),
     ) {
         let mut bench = Bench::new(TimeWaitConfig { connections: 6, ..TimeWaitConfig::default() });
         let mut model = BTreeMap::<u16, u64>::new();
@@ -269,7 +272,8 @@ proptest! {
             let flags = flags_of(flags);
             let mut gone = bench.expired(now);
             gone.sort_unstable();
-            let mut expected: Vec<_> = model.iter().filter(|entry| *entry.1 <= now).map(|entry| tuple(*entry.0)).collect();
+            let due = model.iter().filter(|entry| *entry.1 <= now);
+            let mut expected: Vec<_> = due.map(|entry| tuple(*entry.0)).collect();
             expected.sort_unstable();
             prop_assert_eq!(gone, expected);
             model.retain(|_, deadline| *deadline > now);
@@ -279,7 +283,8 @@ proptest! {
                     let before = model.len();
                     bench.enter(now, n, None);
                     // Of several that have waited equally long, the first to enter goes.
-                    model.retain(|&m, &mut deadline| deadline != oldest || bench.waiting.find(&tuple(m)).is_some());
+                    let waits = |m| bench.waiting.find(&tuple(m)).is_some();
+                    model.retain(|&m, &mut deadline| deadline != oldest || waits(m));
                     prop_assert_eq!(model.len(), before - 1);
                 } else {
                     bench.enter(now, n, None);
@@ -287,14 +292,16 @@ proptest! {
                 model.insert(n, now + 60_000);
             } else if let Some(id) = bench.waiting.find(&tuple(n)) {
                 let seq = SeqNumber::new(RCV_NXT.to_u32().wrapping_add(offset as u32));
-                let segment = Segment { header: header(flags, seq, None), payload: [&b"xyz"[..payload], b""] };
+                let header = header(flags, seq, None);
+                let segment = Segment { header, payload: [&b"xyz"[..payload], b""] };
                 bench.waiting.handle_segment(id, &segment, at(now), &mut bench.counters);
                 let plain_fin = flags.contains(Flags::FIN) && !flags.intersects(Flags::SYN | Flags::RST);
                 if plain_fin && offset + payload as i64 + 1 == 0 {
                     model.insert(n, now + 60_000);
                 }
             }
-            prop_assert_eq!(bench.waiting.next_deadline(), model.values().min().map(|&deadline| at(deadline)));
+            let earliest = model.values().min().map(|&deadline| at(deadline));
+            prop_assert_eq!(bench.waiting.next_deadline(), earliest);
             for n in 0..10 {
                 prop_assert_eq!(bench.waiting.find(&tuple(n)).is_some(), model.contains_key(&n));
             }

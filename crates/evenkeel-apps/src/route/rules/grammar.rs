@@ -5,10 +5,11 @@
 //! table     = "table" "<" name ">" ["const"] ["persist"] contents { contents }
 //! contents  = "{" { ["!"] addresses } "}" | "file" path
 //! addresses = prefix | address "-" address
-//! rule      = ("pass" | "block" ["drop" | "return"]) ["in"] ["log"] ["quick"] ["on" names] ["inet" | "inet6"]
-//!             ["proto" protocols] ["all" | ["from" hosts ["port" ports]] ["to" hosts ["port" ports]]] { option }
-//! option    = "flags" ("any" | set "/" mask) | "icmp-type" types | "icmp6-type" types | "fragment" | "less" bytes
-//!           | "greater" octets | "label" text | "no" "state"
+//! rule      = ("pass" | "block" ["drop" | "return"]) ["in"] ["log"] ["quick"] ["on" names]
+//!             ["inet" | "inet6"] ["proto" protocols]
+//!             ["all" | ["from" hosts ["port" ports]] ["to" hosts ["port" ports]]] { option }
+//! option    = "flags" ("any" | set "/" mask) | "icmp-type" types | "icmp6-type" types | "fragment"
+//!           | "less" bytes | "greater" bytes | "label" text | "no" "state"
 //! ```
 //! Where a plural stands, a list in braces may; commas in it are free.
 

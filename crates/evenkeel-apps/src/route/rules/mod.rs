@@ -60,7 +60,8 @@ impl RuleSet {
     /// use evenkeel_apps::route::rules::RuleSet;
     ///
     /// let error = RuleSet::parse("rules.conf", "block in\npass from 10.0.0 to any").unwrap_err();
-    /// assert_eq!(error.to_string(), "rules.conf:2:11: expected an address, `any` or a <table>, found `10.0.0`");
+    /// let told = "rules.conf:2:11: expected an address, `any` or a <table>, found `10.0.0`";
+    /// assert_eq!(error.to_string(), told);
     /// ```
     pub fn parse(file: &str, text: &str) -> Result<Self, TextError> {
         Self::parse_with(file, text, &|_| Err("no files can be named here".to_owned()))

@@ -64,7 +64,8 @@ Examples:
   evenkeel route cable
   evenkeel route cable --architecture eager
 as root:
-  evenkeel route --link packet:eth1,10.0.1.1/24 --link packet:eth2,10.0.2.1/24 --route default,via=10.0.2.254
+  evenkeel route --link packet:eth1,10.0.1.1/24 --link packet:eth2,10.0.2.1/24 \\
+    --route default,via=10.0.2.254
   evenkeel route --config router.toml --stats-interval 1s
   evenkeel route --config router.toml --check
   evenkeel route --config router.toml --cores 1,2,3

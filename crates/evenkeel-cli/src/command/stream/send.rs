@@ -44,7 +44,8 @@ as root, in two terminals:
   nc -l 9000 > got
   evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 --to 10.77.0.1:9000 some-file
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80
-  printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80 --fast-open
+  printf 'GET / HTTP/1.0\\r\\n\\r\\n' |
+    evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80 --fast-open
 
 Exit status: 0 when both sides have said all, or at Ctrl-C or after --duration; 1 if there was no
 connection or it failed, or not all could be read or written; 2 for bad arguments.")]

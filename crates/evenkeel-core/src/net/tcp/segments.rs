@@ -160,7 +160,10 @@ impl Net {
     }
 
     pub(super) fn listener_at(&self, at: &ListenAt) -> Option<SocketId> {
-        let is = |socket: &&SocketId| matches!(self.descriptor(**socket), Some(Descriptor::Listener(l)) if l.at == *at);
+        let is = |socket: &&SocketId| match self.descriptor(**socket) {
+            Some(Descriptor::Listener(listener)) => listener.at == *at,
+            _ => false,
+        };
         self.tcp.listeners.iter().find(is).copied()
     }
 

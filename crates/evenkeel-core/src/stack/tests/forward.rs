@@ -289,9 +289,8 @@ fn ipv4_goes_by_an_ipv6_gateway() {
             .unwrap();
         let mut sent = through(&mut node, LAN, &frame);
         if !known {
-            assert!(
-                matches!(&sent[..], [(WAN, question)] if question[12..14] == [0x86, 0xdd] && question[20] == 58)
-            );
+            let is_icmpv6 = |frame: &[u8]| frame[12..14] == [0x86, 0xdd] && frame[20] == 58;
+            assert!(matches!(&sent[..], [(WAN, question)] if is_icmpv6(question)));
             node.with(|stack, io| stack.set_neighbor(WAN, gateway, far_mac(9), io)).unwrap();
             sent = sent_by(&mut node);
         }
@@ -766,14 +765,19 @@ proptest! {
         ),
         mtu in 576..1500_usize,
     ) {
-        let v4s = [v4(1), v4(3), v4(ROUTER), FAR, wan_v4(1), wan_v4(9), v4(255), IpAddress::v4(127, 0, 0, 1), wan_v4(0)];
-        let v6s = [v6(1), v6(3), v6(ROUTER), FAR_V6, wan_v6(1), wan_v6(9), IpAddress::v6(0xfe80, 0, 0, 0, 0, 0, 0, 1),
-            IpAddress::v6(0xff02, 0, 0, 0, 0, 0, 0, 1), IpAddress::Ipv6(Ipv6Address::UNSPECIFIED)];
+        let loopback = IpAddress::v4(127, 0, 0, 1);
+        let v4s = [v4(1), v4(3), v4(ROUTER), FAR, wan_v4(1), wan_v4(9), v4(255), loopback, wan_v4(0)];
+        let link_local = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+        let all_nodes = IpAddress::v6(0xff02, 0, 0, 0, 0, 0, 0, 1);
+        let unspecified = IpAddress::Ipv6(Ipv6Address::UNSPECIFIED);
+        let v6s =
+            [v6(1), v6(3), v6(ROUTER), FAR_V6, wan_v6(1), wan_v6(9), link_local, all_nodes, unspecified];
         let mut node = router(Config { pending_pkts: 4, pending_per_neighbor_pkts: 3, ..Config::default() });
         node.stack.set_mtu(WAN, mtu);
         for (from, to, six, hop_limit, len, field, seconds) in steps {
             let payload = pattern(len.min(1452));
-            let frame = if six { udp_frame(v6s[from], v6s[to], &payload) } else { udp_frame(v4s[from], v4s[to], &payload) };
+            let addresses = if six { &v6s } else { &v4s };
+            let frame = udp_frame(addresses[from], addresses[to], &payload);
             let mut frame = with_hop_limit(frame, hop_limit * 60);
             if !six {
                 frame = edit_v4(frame, |packet| packet[6..8].copy_from_slice(&field.to_be_bytes()));
@@ -793,9 +797,9 @@ proptest! {
             }
             for (_, bytes) in sent_by(&mut node) {
                 if bytes[12..14] == [8, 0] {
-                    let header_len = usize::from(bytes[14] & 0xf) * 4;
-                    prop_assert_eq!(crate::tcp::Checksum::default().add(&bytes[14..14 + header_len]).finish(), 0);
-                    prop_assert!(bytes[14 + 8] > 0);
+                    let header = &bytes[14..14 + usize::from(bytes[14] & 0xf) * 4];
+                    prop_assert_eq!(crate::tcp::Checksum::default().add(header).finish(), 0);
+                    prop_assert!(header[8] > 0);
                 }
             }
             if seconds > 128 {

@@ -54,12 +54,15 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let position = || prop_oneof![4 => -2000i32..30_000, 1 => any::<i32>()];
+    let upto = prop_oneof![3 => Just(0), 2 => 0i32..4000, 1 => position()];
     let blocks = prop::collection::vec((position(), position()), 0..5);
+    let ack = (upto, blocks, any::<[bool; 3]>(), any::<Option<u32>>()).prop_map(
+        |(upto, blocks, [payload, ece, unsent], age)| Step::Ack { upto, blocks, payload, ece, unsent, age },
+    );
     prop_oneof![
         4 => (1u16..3000).prop_map(Step::New),
         3 => (1u8..5).prop_map(Step::Again),
-        6 => (prop_oneof![3 => Just(0), 2 => 0i32..4000, 1 => position()], blocks, any::<[bool; 3]>(), any::<Option<u32>>())
-            .prop_map(|(upto, blocks, [payload, ece, unsent], age)| Step::Ack { upto, blocks, payload, ece, unsent, age }),
+        6 => ack,
         3 => (0u32..300_000).prop_map(Step::Wait),
         2 => Just(Step::Expire),
         1 => (1u16..2000).prop_map(Step::Mss),
@@ -249,11 +252,13 @@ proptest! {
             segment_time: if bottleneck { Duration::from_micros(500) } else { Duration::ZERO },
             queue: 50,
         };
-        let ends = Ends { config: RecoveryConfig { algorithm, ..RecoveryConfig::default() }, sack, timestamps, delayed_acks };
+        let config = RecoveryConfig { algorithm, ..RecoveryConfig::default() };
+        let ends = Ends { config, sack, timestamps, delayed_acks };
         let mut world = World::new(path, ends, 1, 300, dice(seed, lost, late, doubled));
         world.checked = true;
         // With three of ten lost each way, a timeout of two minutes may well be reached.
-        prop_assert!(world.run(Instant::ZERO + Duration::from_secs(100_000)), "{:?}", world.flows[0].recovery.info());
+        let by = Instant::ZERO + Duration::from_secs(100_000);
+        prop_assert!(world.run(by), "{:?}", world.flows[0].recovery.info());
         prop_assert!(world.flows[0].recovery.is_empty());
     }
 }
