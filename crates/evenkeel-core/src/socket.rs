@@ -19,7 +19,7 @@ pub use crate::error::{
 pub use crate::id::SocketId;
 pub use crate::ready::{Event, Ready};
 
-/// SocketCounters of a socket.
+/// Counters of a socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketCounters {
     /// Datagrams handed to the program.
@@ -165,8 +165,6 @@ pub(crate) struct ListeningSocket {
     /// Under the lazy architectures: its channels, of SYNs and of what else comes for its port.
     pub(crate) syns: Option<ChannelId>,
     pub(crate) handshakes: Option<ChannelId>,
-    /// SYNs wait in their channel until there is room in the accept queue.
-    pub(crate) stopped: bool,
 }
 
 /// One end of a TCP connection.

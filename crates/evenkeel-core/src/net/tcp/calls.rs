@@ -39,9 +39,8 @@ impl Net {
             at,
             syns: None,
             handshakes: None,
-            stopped: false,
         })));
-        self.tcp.listeners.push(socket);
+        self.tcp.listeners.insert(at, socket);
         if let Err(error) = self.open_listener_channels(socket, at) {
             self.remove_descriptor(socket);
             self.forget_listener(socket, &at);
@@ -51,7 +50,8 @@ impl Net {
     }
 
     fn forget_listener(&mut self, socket: SocketId, at: &ListenAt) {
-        self.tcp.listeners.retain(|&other| other != socket);
+        self.tcp.listeners.remove(at);
+        self.tcp.stopped.retain(|&other| other != socket);
         self.tcp.endpoint.unlisten(at);
         self.tcp.pending = true;
     }

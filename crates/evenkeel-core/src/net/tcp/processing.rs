@@ -212,7 +212,7 @@ impl Net {
 
     fn listening_process(&self, tuple: &FourTuple) -> Option<ProcessId> {
         let at = self.tcp.endpoint.listener_for(&tuple.local)?;
-        self.descriptor(self.listener_at(&at)?)?.owner()
+        self.descriptor(*self.tcp.listeners.get(&at)?)?.owner()
     }
 
     /// Segments that a channel of a connection may hold.
@@ -318,8 +318,8 @@ impl Net {
         let (segments_for, left) = (channel.segments_for, !channel.is_empty());
         match segments_for {
             Some(SegmentKind::Syns(socket)) if left => {
-                if let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) {
-                    listener.stopped = true;
+                if !self.tcp.stopped.contains(&socket) {
+                    self.tcp.stopped.push(socket);
                 }
             }
             Some(segments_for) if self.channel_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
@@ -344,17 +344,16 @@ impl Net {
 
     /// Listeners whose accept queue has room again.
     pub(super) fn resume_listeners(&mut self) {
-        for index in 0..self.tcp.listeners.len() {
-            let Some(&socket) = self.tcp.listeners.get(index) else { return };
-            let Some(Descriptor::Listener(listener)) = self.descriptor(socket) else { continue };
-            let (stopped, syns) = (listener.stopped, listener.syns);
-            if !stopped || self.is_overloaded(socket) {
+        let mut index = 0;
+        while let Some(&socket) = self.tcp.stopped.get(index) {
+            if self.is_overloaded(socket) {
+                index += 1;
                 continue;
             }
-            if let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) {
-                listener.stopped = false;
-            }
-            if let Some(syns) = syns {
+            self.tcp.stopped.remove(index);
+            if let Some(Descriptor::Listener(listener)) = self.descriptor(socket)
+                && let Some(syns) = listener.syns
+            {
                 self.activate(syns, SegmentKind::Syns(socket));
             }
         }
@@ -367,15 +366,56 @@ impl Net {
 
     /// A process has ended: the daemon goes on with its connections.
     pub(crate) fn end_processing(&mut self, process: ProcessId) {
-        if self.tcp.processing.len() <= process.0 as usize {
-            return;
-        }
-        let left = core::mem::take(&mut self.processing_of(process).active);
-        self.processing_of(process).ended = true;
+        let processing = self.processing_of(process);
+        processing.ended = true;
+        let left = core::mem::take(&mut processing.active);
         if !left.is_empty() {
             let orphan_owner = self.orphan_owner();
             self.processing_of(orphan_owner).active.extend(left);
             self.tcp.called.push(orphan_owner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receive::Architecture;
+    use crate::slab::tests::LOOKS;
+    use crate::tcp::ListenerConfig;
+    use crate::wire::{IpAddress, IpEndpoint};
+
+    /// Descriptors and channels looked at when programs are notified on a host with so many listeners.
+    fn looks(listeners: u16) -> u64 {
+        let small = Config { channel_pkts: 1, ..Config::of(Architecture::SoftLrp) };
+        let mut net = Net::new(small).unwrap();
+        for port in 1..=listeners {
+            let at = ListenAt { address: None, port };
+            net.listen(ProcessId(5), at, &ListenerConfig::default(), None).unwrap();
+        }
+        let before = LOOKS.get();
+        net.tcp.pending = true;
+        net.notify_programs();
+        LOOKS.get() - before
+    }
+
+    #[test]
+    fn a_listener_that_is_not_stopped_is_not_looked_at() {
+        assert_eq!(looks(1_000), looks(1));
+    }
+
+    /// It had no segments before it ended; then some came for what is left of its connections.
+    #[test]
+    fn what_comes_for_a_process_that_has_ended_is_the_daemons() {
+        let mut net = Net::new(Config::of(Architecture::SoftLrp)).unwrap();
+        let daemon = ProcessId(1);
+        net.set_daemon(net.channels.daemons.control.unwrap(), daemon);
+        let end = |last, port| IpEndpoint::new(IpAddress::v4(10, 0, 0, last), port);
+        let tuple = FourTuple::new(end(1, 1_000), end(2, 7));
+        let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();
+        let program = ProcessId(5);
+        net.tcp.set_holder(Holder { id, process: Some(program), socket: None, channel: None });
+        net.end_processing(program);
+        assert_eq!(net.process_for(SegmentKind::Connection(id)), daemon);
     }
 }

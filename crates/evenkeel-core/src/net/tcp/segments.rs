@@ -1,10 +1,8 @@
 //! Segments in and out, passing time, and what programs are told.
 
 use super::super::state::Net;
-use crate::id::SocketId;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
 use crate::ready::Ready;
-use crate::socket::Descriptor;
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
 use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{EgressSet, EndpointEvent, Fate, ListenAt, Packet, Quote, Readiness};
@@ -150,21 +148,13 @@ impl Net {
     }
 
     fn tell_listener(&mut self, at: &ListenAt) {
-        let Some(socket) = self.listener_at(at) else { return };
+        let Some(&socket) = self.tcp.listeners.get(at) else { return };
         self.ready.renew(socket, Ready::READABLE);
     }
 
     fn tell_stream(&mut self, id: Id, ready: Readiness) {
         let Some(socket) = self.tcp.holder(id).and_then(|holder| holder.socket) else { return };
         self.ready.renew(socket, ready_for(ready));
-    }
-
-    pub(super) fn listener_at(&self, at: &ListenAt) -> Option<SocketId> {
-        let is = |socket: &&SocketId| match self.descriptor(**socket) {
-            Some(Descriptor::Listener(listener)) => listener.at == *at,
-            _ => false,
-        };
-        self.tcp.listeners.iter().find(is).copied()
     }
 
     // --- Time ---

@@ -1,10 +1,11 @@
 //! What a host knows of its connections, beside what their endpoint knows.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::stack::FirstHop;
+use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
 use crate::tcp::{self, Secret};
 use crate::time::Instant;
@@ -18,8 +19,10 @@ pub(crate) struct Tcp {
     pub(crate) endpoint: Endpoint,
     /// What the host knows of each connection, by its place in the endpoint's table.
     pub(super) holders: Vec<Option<Stored>>,
-    /// Sockets that listen. Few; the endpoint finds the one for a segment.
-    pub(super) listeners: Vec<SocketId>,
+    /// Sockets that listen.
+    pub(super) listeners: BTreeMap<ListenAt, SocketId>,
+    /// Those whose SYNs wait in their channel until there is room in the accept queue.
+    pub(super) stopped: Vec<SocketId>,
     /// There may be segments to send, or something to tell.
     pub(super) pending: bool,
     /// When the endpoint next has something to do, as it last said.
@@ -52,7 +55,8 @@ impl Tcp {
         Self {
             endpoint: Endpoint::new(config.tcp.clone(), secret),
             holders: Vec::new(),
-            listeners: Vec::new(),
+            listeners: BTreeMap::new(),
+            stopped: Vec::new(),
             pending: false,
             deadline: Instant::NEVER,
             held: 0,
