@@ -4,13 +4,14 @@
 mod common;
 
 use common::*;
-use evenkeel_core::cable::{Options, pair};
+use evenkeel_core::cable::{Completion, Options, pair};
 use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{AddInterfaceError, Config};
+use evenkeel_core::host::{AddInterfaceError, Config, Host, Transmit};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::InterfaceId;
-use evenkeel_core::wire::{EthernetAddress, IpAddress};
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 
 const LAN: InterfaceId = InterfaceId(0);
 
@@ -64,4 +65,24 @@ fn one_of_another_shape_is_refused() {
     assert_eq!(replace(&mut bench, two), Err(AddInterfaceError::CannotReplace));
     let demultiplexes = Options { demultiplexes: true, ..Options::new("host", 7) };
     assert_eq!(replace(&mut bench, demultiplexes), Err(AddInterfaceError::CannotReplace));
+}
+
+/// The earlier one was removed while it was sending, and will not say any more that it has sent.
+#[test]
+fn one_that_was_active_does_not_hold_up_what_its_successor_is_to_send() {
+    let by_peer = |number| Options { completion: Completion::ByPeer, ..Options::new("host", number) };
+    let config =
+        Config::of(Architecture::Polled).with_alternatives(|all| all.transmit = Transmit::Throughput);
+    let mut bench = Bench::new(config.clone());
+    let (mut wire, end) = pair(Options::new("wire", 1), by_peer(2));
+    bench.host = Host::new(config).unwrap();
+    bench.host.add_interface(Box::new(end), &[IpCidr::new(HOST.into(), 24)], Instant::ZERO).unwrap();
+    wire.attach(&mut bench.pool).unwrap();
+    bench.wire = wire;
+    bench.send(&[arp_request()]);
+    bench.settle();
+    replace(&mut bench, by_peer(2)).unwrap();
+    bench.send(&[arp_request()]);
+    bench.settle();
+    assert_eq!(bench.sent().len(), 1);
 }

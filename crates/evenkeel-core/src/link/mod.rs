@@ -191,6 +191,8 @@ impl Links {
     ) -> Option<Box<dyn Interface>> {
         let link = self.links.get_mut(usize::from(id.0))?;
         let earlier = core::mem::replace(&mut link.interface, interface);
+        // What the earlier one was sending, nobody will say any more that it has left.
+        link.output.sent();
         if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
             for port in self.ports.iter().filter(|port| port.interface == id) {
                 flags.note(port.source, 0);
