@@ -378,6 +378,7 @@ fn errors_of_streams_say_whose_fault_it_was_and_that_waiting_is_nobodys() {
         assert_eq!(system.set(ours, StreamOption::Nagle(false)), Err(reset));
         assert_eq!(system.shutdown(ours), Err(reset));
         assert_eq!(system.shutdown_read(ours), Err(reset));
+        assert_eq!(system.set_dscp(ours, 8), Err(reset));
         assert_eq!(system.take_error(ours), Ok(Some(Error::Reset)));
         assert_eq!(system.take_error(ours), Ok(None));
         assert_eq!(system.read(ours, &mut [0]), Err(StreamError::Closed));

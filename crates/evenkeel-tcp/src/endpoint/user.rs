@@ -245,9 +245,10 @@ impl<R: Copy> Endpoint<R> {
     /// TIME-WAIT or a listener answers.
     ///
     /// # Errors
-    /// There is no such connection.
+    /// The connection is over, or there is none.
     pub fn set_dscp(&mut self, id: Id, dscp: u8) -> Result<(), NotConnected> {
-        self.connections.get_mut(id).ok_or(NotConnected)?.dscp = dscp & 0x3f;
+        let there = |entry: &&mut Entry<R>| entry.connection.state() != State::Closed;
+        self.connections.get_mut(id).filter(there).ok_or(NotConnected)?.dscp = dscp & 0x3f;
         Ok(())
     }
 

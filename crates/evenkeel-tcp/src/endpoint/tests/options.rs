@@ -296,6 +296,7 @@ fn calls_on_a_connection_that_is_over_say_so() {
         assert_eq!(end.shutdown(server), Err(NotConnected));
         assert_eq!(end.shutdown_read(server), Err(NotConnected));
         assert_eq!(end.set(server, StreamOption::Nagle(false), world.now), Err(NotConnected));
+        assert_eq!(end.set_dscp(server, 1), Err(NotConnected));
         assert_eq!(world.ends[0].shutdown(id), Err(NotConnected), "there is none");
         assert_eq!(world.ends[0].set_dscp(id, 1), Err(NotConnected));
     }
