@@ -29,7 +29,7 @@ pub trait Filter: fmt::Debug + Send {
 pub struct Capture {
     /// Which frames; `None` for all.
     pub filter: Option<Box<dyn Filter>>,
-    /// ByteQueue kept of each frame at most. A frame buffer holds 1920.
+    /// Bytes kept of each frame at most. A frame buffer holds 1920.
     pub snaplen: usize,
     /// Frames the queue holds. The paper's has 32.
     pub limit_pkts: usize,
@@ -113,7 +113,7 @@ pub(crate) struct CaptureQueue {
     dropped_before: u64,
 }
 
-/// A tapped of a frame.
+/// A frame that a tap shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tapped<'a> {
     pub(crate) interface: InterfaceId,
@@ -124,7 +124,7 @@ pub(crate) struct Tapped<'a> {
     pub(crate) metadata: &'a Metadata,
 }
 
-/// What became of a tapped.
+/// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// On another interface, or in the other direction: no work for the filter.

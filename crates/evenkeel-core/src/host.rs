@@ -738,10 +738,6 @@ impl Host {
     /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come
     /// meanwhile.
     pub fn finish(&mut self, ran: &Ran, now: Instant) {
-        self.end_unit(ran, now);
-    }
-
-    fn end_unit(&mut self, ran: &Ran, now: Instant) {
         if ran.level == Level::SoftInterrupt {
             // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new
             // dispatch.
@@ -856,7 +852,7 @@ impl Host {
         !pending && self.select(now).is_none()
     }
 
-    // --- HostCounters and bills ---
+    // --- Counters and bills ---
 
     /// Where every frame went.
     #[must_use]

@@ -308,7 +308,7 @@ fn run_host(
     };
     let window = (at(schedule.window.0)?, at(schedule.window.1)?);
     at(schedule.end)?;
-    // A machine that took the generator's core away may have it send later than that. HostCounters are closed
+    // A machine that took the generator's core away may have it send later than that. Counters are closed
     // over all it sent.
     let _ = sent.recv();
     let in_rings = engine.host_mut().in_rings();

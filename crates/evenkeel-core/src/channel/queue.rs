@@ -43,7 +43,7 @@ pub struct Arrival {
     pub first: bool,
 }
 
-/// ChannelCounters of a channel.
+/// Counters of a channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChannelCounters {
     /// Frames that came for this channel.
