@@ -3,7 +3,7 @@
 
 use evenkeel_apps::route::rules::{Decision, RuleSet, Tally};
 
-/// An input is rules, a zero, and packets, each behind an byte with its length.
+/// An input is rules, a zero, and packets, each behind a byte with its length.
 pub fn run(input: &[u8]) -> Vec<Decision> {
     let (text, packets) = input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
     let Ok(text) = core::str::from_utf8(text) else { return Vec::new() };

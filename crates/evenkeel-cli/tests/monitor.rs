@@ -540,7 +540,7 @@ fn a_packet_without_a_time_stamp_gets_none_of_today() {
     assert!(lines.starts_with("00:00:00.000000 "), "{lines}");
 }
 
-/// Embedded a host that does something else, which is not held up by it.
+/// Inside a host that does something else, which is not held up by it.
 #[test]
 fn a_capture_inside_an_echo_service() {
     in_namespace("a_capture_inside_an_echo_service", || {

@@ -70,7 +70,7 @@ const MEMORY_WORDS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Load(Size, Where),
-    /// Four times the low half of an byte: the length of an IPv4 header.
+    /// Four times the low half of a byte: the length of an IPv4 header.
     LoadHeaderLength(u32),
     Accumulator(Source),
     Index(Source),

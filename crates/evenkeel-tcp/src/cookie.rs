@@ -15,7 +15,7 @@
 //!
 //! Unlike theirs `data` depends on the peer's number. Else the ACK in a segment of data, if the one byte
 //! before it is lost, would look like a good cookie of a peer with a number one higher and the next lower
-//! MSS, and the stream would begin an byte late.
+//! MSS, and the stream would begin a byte late.
 
 use super::secret::{Purpose, Secret};
 use super::seq::SeqNumber;

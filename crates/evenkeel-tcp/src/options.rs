@@ -10,7 +10,7 @@ pub const COOKIE_MAX: usize = 16;
 pub const SACK_BLOCKS_MAX: usize = 4;
 
 /// The least MSS that is believed of a peer: 48, as in Linux (`TCP_MIN_SND_MSS`). 40 bytes of options may
-/// come off it, and what is left must be something; a peer that could make us send an byte at a time would
+/// come off it, and what is left must be something; a peer that could make us send a byte at a time would
 /// need very little to keep us busy (CVE-2019-11479). Not more, for small devices do say 48, and mean it.
 pub const MSS_MIN: u16 = 48;
 /// What a peer takes that does not say (RFC 9293, 3.7.1, MUST-15).

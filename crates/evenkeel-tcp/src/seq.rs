@@ -4,7 +4,7 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// The number of an byte in a stream, or of the SYN or FIN.
+/// The number of a byte in a stream, or of the SYN or FIN.
 ///
 /// There is no `Ord`: numbers on a circle have none. All arithmetic wraps, whatever a peer sends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]

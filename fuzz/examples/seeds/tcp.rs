@@ -54,7 +54,7 @@ fn segment(peer: u8, kind: u8, seq: u8, ack: u8, len: u8) -> Bytes {
     bytes
 }
 
-/// With a window from the list: 1 is closed, 2 an byte, 3 a hundred.
+/// With a window from the list: 1 is closed, 2 a byte, 3 a hundred.
 fn with_window(peer: u8, window: u8) -> Bytes {
     vec![0, peer, ACK, 0, RIGHT, RIGHT, 0, window]
 }

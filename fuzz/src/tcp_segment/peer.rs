@@ -330,7 +330,7 @@ impl Peer {
         let shift = self.shift.filter(|_| !syn).unwrap_or_default();
         let edge = ack + (u32::from(header.window) << shift);
         if let Some(before) = self.edge {
-            // A FIN takes room like an byte.
+            // A FIN takes room like a byte.
             assert!(ack.at_or_before(before), "{ack:?} is beyond what was let in, {before:?}");
             let kept = syn || !self.exact || (edge + (1 << shift)).after(before);
             assert!(kept, "what was let in, {before:?}, no longer is: {edge:?}");

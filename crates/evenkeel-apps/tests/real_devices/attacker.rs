@@ -163,7 +163,7 @@ pub(crate) fn echo_request() -> Vec<u8> {
     message
 }
 
-/// Spoils an byte.
+/// Spoils a byte.
 pub(crate) fn spoil(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
     bytes[at] ^= 0x55;
     bytes

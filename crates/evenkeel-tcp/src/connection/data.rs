@@ -91,7 +91,7 @@ impl Connection {
         }
         if segment.header.flags.contains(Flags::FIN) {
             let fin = segment.header.seq + segment.payload_len() as u32;
-            // The FIN needs room in the window like an byte, and what is beyond a FIN is not from this
+            // The FIN needs room in the window like a byte, and what is beyond a FIN is not from this
             // connection.
             if fin.before(self.rcv.edge) && fin.at_or_after(self.rcv.nxt()) {
                 self.rcv.fin_at.get_or_insert(fin);

@@ -222,7 +222,7 @@ impl Connection {
     /// The window was too small for too long: send what it has room for, or ask for it (RFC 9293, 3.8.6.1).
     ///
     /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of
-    /// with an byte: what the peer must not take need not be remembered as sent.
+    /// with a byte: what the peer must not take need not be remembered as sent.
     fn window_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.window_probe) || self.snd.unsent() == 0 {
             return None;

@@ -65,7 +65,7 @@ impl File {
         self.given.iter().map(argument)
     }
 
-    /// An error at an byte of the file.
+    /// An error at a byte of the file.
     pub(crate) fn error_at(&self, at: usize, what: impl AsRef<str>) -> TextError {
         TextError::at(&self.name, &self.text, at, what.as_ref())
     }

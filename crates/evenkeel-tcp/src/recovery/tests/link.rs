@@ -362,7 +362,7 @@ impl Receiver {
     }
 }
 
-/// The sequence number of an byte of data.
+/// The sequence number of a byte of data.
 #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
 fn number(byte: u64) -> SeqNumber {
     ISS + 1 + byte as u32

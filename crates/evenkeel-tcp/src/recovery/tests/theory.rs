@@ -64,7 +64,7 @@ fn assert_near(what: &str, window: f64, expected: f64, tolerance: f64) {
 /// That is where the window is the same at every loss. A flow that is elsewhere takes very long to get there:
 /// around its last maximum the cubic function is flat, so that one whose windows are a fifth too large loses
 /// 0.24 % of that with each loss, and one whose windows are too small gains as slowly. So it begins there.
-/// And it stays there without fast convergence only, which takes a window that is an byte smaller for one
+/// And it stays there without fast convergence only, which takes a window that is a byte smaller for one
 /// that shrinks, and goes down to 85 %.
 #[test]
 fn cubic_follows_its_response_function() {
