@@ -411,6 +411,7 @@ mod tests {
             let small = Config { socket_queue_pkts: 1, channel_pkts: 1, ..Config::of(architecture) };
             let mut net = Net::new(small).expect("there is memory");
             let first = cost(&mut net, 10);
+            assert_eq!(first.1, 10, "ports tried, each once");
             cost(&mut net, 10_000);
             assert_eq!(cost(&mut net, 10), first, "{architecture}");
         }
