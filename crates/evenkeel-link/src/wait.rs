@@ -79,10 +79,11 @@ impl Halt {
         }
     }
 
-    /// The descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and [`Halt::awake`].
+    /// The descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and [`Halt::awake`];
+    /// without those that are [no longer waited for](Halt::is_watched).
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        core::iter::once(self.notifier.event.as_fd())
-            .chain(self.watched.iter().map(|watched| watched.fd.as_fd()))
+        let watched = self.watched.iter().enumerate().filter(|&(index, _)| self.is_watched(index));
+        core::iter::once(self.notifier.event.as_fd()).chain(watched.map(|(_, watched)| watched.fd.as_fd()))
     }
 
     /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable.
@@ -300,11 +301,11 @@ mod tests {
         halt.watch(Arc::new(near));
         drop(far);
         for _ in 0..ERRORS_MAX {
-            assert!(halt.is_watched(0));
+            assert!(halt.is_watched(0) && halt.descriptors().count() == 2);
             assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Readable);
         }
         assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline);
-        assert!(!halt.is_watched(0));
+        assert!(!halt.is_watched(0) && halt.descriptors().count() == 1);
     }
 
     /// Each wake-up is a hand-over: if one were lost, the sleeper would sleep until the far deadline and the

@@ -135,7 +135,8 @@ impl Engine {
     }
 
     /// What to wait for between two turns: each is readable when there is something to do. They stay the same
-    /// until a device or a cable is added.
+    /// until a device is added or replaced, or one that was removed has reported nothing but errors for a
+    /// while: it is no longer among them.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.halt().descriptors()
     }
