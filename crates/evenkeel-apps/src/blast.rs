@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::blaster::{Blaster, Options, Tally};
 use crate::counters::{self, HostCounters};
-use crate::host_setup::{HostSetup, Limits, Port, SetupError, drive, run_dry};
+use crate::host_setup::{DeviceSetup, HostSetup, Limits, SetupError, drive, run_dry};
 use crate::hosted::Hosted;
 use crate::pace::Pace;
 use crate::requests::Requests;
@@ -72,8 +72,8 @@ pub struct Receiver {
 ///
 /// # Errors
 /// [`SetupError`]
-pub fn on_device(setup: &HostSetup, port: &Port, options: Options) -> Result<Flooded, SetupError> {
-    let (engine, attached) = setup.on_device(port, Clock::start())?;
+pub fn on_device(setup: &HostSetup, at: &DeviceSetup, options: Options) -> Result<Flooded, SetupError> {
+    let (engine, attached) = setup.on_device(at, Clock::start())?;
     let (blasted, device_failed) = run(engine, options, || false)?;
     attached.close()?;
     Ok(Flooded { blasted, receiver: None, device_failed })

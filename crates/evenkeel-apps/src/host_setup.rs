@@ -37,7 +37,7 @@ pub struct HostSetup {
 
 /// The device a host is attached to.
 #[derive(Debug, Clone)]
-pub struct Port {
+pub struct DeviceSetup {
     /// Which.
     pub device: DeviceSpec,
     /// For a TAP: addresses of the kernel's end.
@@ -50,7 +50,7 @@ pub struct Port {
     pub say: fn(&str),
 }
 
-impl Port {
+impl DeviceSetup {
     fn open(&self, clock: Clock) -> Result<(Box<dyn Device>, Option<Recording>), LinkError> {
         let device: Box<dyn Device> = match &self.device {
             DeviceSpec::Tap(name) => {
@@ -124,15 +124,15 @@ impl HostSetup {
     ///
     /// # Errors
     /// [`SetupError`]
-    pub(crate) fn on_device(&self, port: &Port, clock: Clock) -> Result<(Engine, Attached), SetupError> {
+    pub(crate) fn on_device(&self, at: &DeviceSetup, clock: Clock) -> Result<(Engine, Attached), SetupError> {
         let mut setup = self.clone();
         // In a capture there is nobody to hear it.
-        setup.config.stack.announce = !matches!(port.device, DeviceSpec::Pcap(_));
+        setup.config.stack.announce = !matches!(at.device, DeviceSpec::Pcap(_));
         let mut engine = setup.engine(clock)?;
-        let (device, recording) = port.open(clock)?;
+        let (device, recording) = at.open(clock)?;
         let interface = engine.add_device_with(device, &self.addresses, self.config.plan())?;
         self.route(&mut engine, interface)?;
-        let say = port.say;
+        let say = at.say;
         engine.follow_devices(move |notice| {
             // That it is gone ends the command, and is its error.
             if !matches!(notice, Notice::Removed { .. } | Notice::Returned { .. }) {

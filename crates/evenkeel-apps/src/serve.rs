@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::blast::{self, Blasted};
 use crate::blaster;
 use crate::counters::HostCounters;
-use crate::host_setup::{HostSetup, Limits, Port, SetupError, run_dry};
+use crate::host_setup::{DeviceSetup, HostSetup, Limits, SetupError, run_dry};
 use crate::hosted::Hosted;
 use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::service::{self, Service as UdpService};
@@ -159,12 +159,12 @@ pub enum News<'a> {
 /// [`SetupError`]
 pub fn on_device<S: Service + 'static>(
     setup: &HostSetup,
-    port: &Port,
+    at: &DeviceSetup,
     serving: Serving<S>,
     limits: Limits,
     news: impl FnMut(News<'_>),
 ) -> Result<Served, SetupError> {
-    let (engine, attached) = setup.on_device(port, Clock::start())?;
+    let (engine, attached) = setup.on_device(at, Clock::start())?;
     let served = Running::start(engine, attached.interface, serving)?.run(limits, || false, news)?;
     attached.close().map(|()| served)
 }

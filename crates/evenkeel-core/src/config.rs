@@ -43,7 +43,7 @@ pub struct Config {
     /// of that length nothing can preempt. A simulator that preempts anywhere sets 1.
     pub batch_pkts: usize,
     /// Limit of all frame buffers together, 2 KiB each. Default 65 536 (128 MiB); used only as far as queues
-    /// are promised them.
+    /// have them reserved.
     pub memory_pkts: usize,
     /// Which scheduler picks the next process. Default [`Policy::Stride`].
     pub scheduler: Policy,

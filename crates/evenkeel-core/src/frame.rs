@@ -47,7 +47,7 @@ impl Frame {
         self.buffer.get_mut(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// What the device says of it; nothing, unless it has been [noted](Frame::set_metadata).
+    /// What the device says of it; nothing, unless it has been [set](Frame::set_metadata).
     #[must_use]
     pub const fn metadata(&self) -> Metadata {
         self.metadata
@@ -136,7 +136,7 @@ impl fmt::Debug for Frame {
 
 /// Frame buffers of one host. Nothing is allocated per frame once the pool has grown to its size.
 ///
-/// The pool's size is the sum of what was promised to rings, channels and queues ([`Pool::grow`]), so memory
+/// The pool's size is the sum of what was reserved for rings, channels and queues ([`Pool::grow`]), so memory
 /// is bounded by configuration and a full queue cannot starve another of buffers.
 #[derive(Debug)]
 pub struct Pool {
@@ -192,7 +192,7 @@ impl Pool {
         pool
     }
 
-    /// Adds `pkts` buffers: the promise made when a ring, channel or queue of that size comes into being.
+    /// Adds `pkts` buffers: reserved when a ring, channel or queue of that size comes into being.
     /// Allocates.
     ///
     /// # Errors
@@ -208,7 +208,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes back a promise of `pkts` buffers made by [`Pool::grow`]. Buffers now in use are freed as they
+    /// Takes back `pkts` buffers reserved by [`Pool::grow`]. Buffers now in use are freed as they
     /// come back.
     pub fn shrink(&mut self, pkts: usize) {
         self.capacity = self.capacity.saturating_sub(pkts);
@@ -216,8 +216,8 @@ impl Pool {
         self.free.truncate(self.free.len() - surplus.min(pkts));
     }
 
-    /// Sets aside the memory of `pkts` buffers, for a queue that keeps its bytes elsewhere: a promise like
-    /// that of [`Pool::grow`].
+    /// Sets aside the memory of `pkts` buffers, for a queue that keeps its bytes elsewhere: reserved like
+    /// those of [`Pool::grow`].
     ///
     /// # Errors
     /// [`PoolLimit`] as there.
@@ -272,7 +272,7 @@ impl Pool {
         self.free.len()
     }
 
-    /// Buffers promised, in use or free.
+    /// Buffers reserved, in use or free.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity

@@ -1002,8 +1002,8 @@ impl Host {
 
     /// Who has a connection, and as which socket if it is open.
     #[must_use]
-    pub fn holder_of(&self, connection: tcp::table::Id) -> (Option<ProcessId>, Option<SocketId>) {
-        self.net.holder_of(connection)
+    pub fn owner_of(&self, connection: tcp::table::Id) -> (Option<ProcessId>, Option<SocketId>) {
+        self.net.owner_of(connection)
     }
 
     /// Segments that wait in the channels of connections.
@@ -1024,7 +1024,7 @@ impl Host {
         self.net.poller.resumes()
     }
 
-    /// Frame buffers free, and promised in all.
+    /// Frame buffers free, and reserved in all.
     #[must_use]
     pub fn pool(&self) -> (usize, usize) {
         (self.net.pool.available(), self.net.pool.capacity())

@@ -17,7 +17,7 @@ use super::send::{Drain, Outcome, Send, Source, Tally};
 use super::stdio::Stdio;
 use super::{Echo, Options, Sink};
 use crate::counters::HostCounters;
-use crate::host_setup::{HostSetup, Limits, Port, SetupError};
+use crate::host_setup::{DeviceSetup, HostSetup, Limits, SetupError};
 use crate::hosted::Hosted;
 use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::serve::{Listening, Running, Served, pair};
@@ -72,7 +72,7 @@ pub enum Way {
 #[derive(Debug)]
 pub enum Place {
     /// A device.
-    Port(Port),
+    Device(DeviceSetup),
     /// A cable.
     Cable {
         /// Receive rings of our end.
@@ -117,8 +117,8 @@ pub fn send(
 ) -> Result<Sent, SetupError> {
     let clock = Clock::start();
     match place {
-        Place::Port(port) => {
-            let (engine, attached) = setup.on_device(&port, clock)?;
+        Place::Device(at) => {
+            let (engine, attached) = setup.on_device(&at, clock)?;
             let sent = run(engine, attached.interface, errand, limits, || false, watch)?;
             attached.close().map(|()| sent)
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-use evenkeel_apps::host_setup::{HostSetup, Limits, Port};
+use evenkeel_apps::host_setup::{DeviceSetup, HostSetup, Limits};
 use evenkeel_apps::serve::{self, Listening, Served, Streams};
 use evenkeel_apps::stream::{self, Drain, Errand, Options, Place as At, Sent, Service, Source, Stdio};
 use evenkeel_core::host::Config;
@@ -132,19 +132,19 @@ impl Stand {
     }
 
     /// What our host is, this time: it writes down what comes and goes.
-    fn setup(&mut self) -> (HostSetup, Port) {
+    fn setup(&mut self) -> (HostSetup, DeviceSetup) {
         self.captures += 1;
         self.capture.set_file_name(format!("capture-{}.pcapng", self.captures));
         let config = Config { seed: self.captures as u64, ..Config::of(Architecture::SoftLrp) };
         let setup = HostSetup { addresses: US.map(cidr).into(), gateways: Vec::new(), config };
-        let port = Port {
+        let device = DeviceSetup {
             device: self.device.clone(),
             kernel_addresses: Vec::new(),
             mac: evenkeel_link::Address::default(),
             dump: Some(self.capture.clone()),
             say: |_| {},
         };
-        (setup, port)
+        (setup, device)
     }
 
     fn spawn<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
@@ -208,7 +208,7 @@ impl Stand {
                 capture: None,
             };
             let limits = Limits { duration: Some(LIMIT), every: None };
-            stream::send(&setup, At::Port(at), errand, limits, |_| {}).unwrap()
+            stream::send(&setup, At::Device(at), errand, limits, |_| {}).unwrap()
         });
         let sent = client.join().unwrap();
         if !fast_open {

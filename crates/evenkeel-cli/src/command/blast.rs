@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.dump.as_ref(),
     )? {
         Place::Cable { queues } => arguments.flood(&setup, queues)?,
-        Place::Port(port) => blast::on_device(&setup, &port, arguments.load())?,
+        Place::Device(at) => blast::on_device(&setup, &at, arguments.load())?,
     };
     if arguments.json {
         terminal::print_json(&Output { link: arguments.link.to_string(), flooded: &flooded })?;

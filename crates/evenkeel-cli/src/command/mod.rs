@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
-use evenkeel_apps::host_setup::Port;
+use evenkeel_apps::host_setup::DeviceSetup;
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -24,7 +24,7 @@ use crate::terminal;
 /// Where a command's host is attached.
 enum Place {
     Cable { queues: usize },
-    Port(Port),
+    Device(DeviceSetup),
 }
 
 /// A link with the options that belong to it.
@@ -57,7 +57,7 @@ fn place(
         LinkSpec::Device(device) => {
             let kernel_addresses = kernel_addresses.to_vec();
             let (device, mac, dump) = (device.clone(), mac.unwrap_or_default(), dump.cloned());
-            Ok(Place::Port(Port { device, kernel_addresses, mac, dump, say: terminal::say }))
+            Ok(Place::Device(DeviceSetup { device, kernel_addresses, mac, dump, say: terminal::say }))
         }
     }
 }

@@ -62,7 +62,7 @@ pub struct Channel {
     armed: bool,
     /// What each ring of it holds; none on any interface if 0.
     ring_pkts: usize,
-    /// Whether the buffers of its queue are promised apart, to several together.
+    /// Whether the buffers of its queue are reserved apart, to several together.
     reserved_apart: bool,
     /// Rings of this channel on interfaces that demultiplex themselves.
     rings: Vec<(InterfaceId, Box<dyn RxQueue>)>,
@@ -100,12 +100,12 @@ impl Channel {
     }
 
     /// One whose queue takes memory as it needs it, up to that capacity, and keeps it; its buffers are
-    /// promised apart. Has rings of `ring_pkts`, or none if that is 0. Gives no feedback.
+    /// reserved apart. Has rings of `ring_pkts`, or none if that is 0. Gives no feedback.
     pub(crate) fn growing(capacity_pkts: usize, ring_pkts: usize) -> Self {
         Self { capacity_pkts, ring_pkts, reserved_apart: true, ..Self::new(0, Gate::open()) }
     }
 
-    /// One without rings, whatever interfaces there are, and whose buffers are promised apart. Gives no
+    /// One without rings, whatever interfaces there are, and whose buffers are reserved apart. Gives no
     /// feedback.
     pub(crate) fn without_rings(capacity_pkts: usize) -> Self {
         Self { ring_pkts: 0, reserved_apart: true, ..Self::new(capacity_pkts, Gate::open()) }
@@ -116,7 +116,7 @@ impl Channel {
         self.ring_pkts
     }
 
-    /// Buffers to be promised to it: every ring has its own, and so has the queue in the host's memory if
+    /// Buffers to be reserved for it: every ring has its own, and so has the queue in the host's memory if
     /// there is an interface that leaves demultiplexing to the host.
     pub(crate) const fn reserved_pkts(&self, (in_host, rings): (bool, usize)) -> usize {
         let queue_pkts = if in_host && !self.reserved_apart { self.capacity_pkts } else { 0 };

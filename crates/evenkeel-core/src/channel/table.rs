@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::queue::Channel;
+use crate::demux::Binding;
 use crate::id::{ChannelId, ProcessId};
 use crate::slab::Slab;
 
@@ -17,7 +18,7 @@ pub(crate) struct ChannelTable {
     disarmed: Vec<ChannelId>,
     /// Those whose interrupt is pending.
     interrupts: VecDeque<ChannelId>,
-    pub(crate) daemons: Daemons,
+    daemons: Daemons,
 }
 
 /// The channels of traffic without a socket, and the processes that read them.
@@ -91,6 +92,31 @@ impl ChannelTable {
         self.get(id).map_or(0, |channel| channel.gate.filled_percent(channel.queued()))
     }
 
+    // --- Daemons ---
+
+    /// The channels of traffic without a socket, and who reads them.
+    #[inline]
+    pub(crate) const fn daemons(&self) -> &Daemons {
+        &self.daemons
+    }
+
+    /// A channel is that of traffic without a socket, as `binding` says.
+    pub(crate) const fn set_daemon_channel(&mut self, binding: Binding, id: ChannelId) {
+        let daemons = &mut self.daemons;
+        match binding {
+            Binding::Neighbor => daemons.neighbor = Some(id),
+            Binding::Control => daemons.control = Some(id),
+            Binding::Fragment => daemons.fragment = Some(id),
+            Binding::Forward => daemons.forward = Some(id),
+            Binding::Udp { .. } | Binding::Tcp { .. } | Binding::Connection(_) => {}
+        }
+    }
+
+    /// Makes `process` the reader of a daemon's channel.
+    pub(crate) fn set_reader(&mut self, channel: ChannelId, process: ProcessId) {
+        self.daemons.readers.push((channel, process));
+    }
+
     // --- The idle level ---
 
     /// The idle level is to look at a channel. Those of daemons are theirs.
@@ -157,11 +183,6 @@ impl ChannelTable {
 }
 
 impl Daemons {
-    /// Makes `process` the reader of a channel.
-    pub(crate) fn set_reader(&mut self, channel: ChannelId, process: ProcessId) {
-        self.readers.push((channel, process));
-    }
-
     /// The daemon that reads a channel, if one does.
     pub(crate) fn reader(&self, channel: ChannelId) -> Option<ProcessId> {
         self.readers.iter().find(|(c, _)| *c == channel).map(|&(_, process)| process)

@@ -145,7 +145,7 @@ impl Links {
     // --- Interfaces ---
 
     /// Adds an interface that is attached, whose frames are received as `plan` says, and registers its ports.
-    /// `gate` is its transmit queue's, whose buffers are promised. `None` if there are [not enough
+    /// `gate` is its transmit queue's, whose buffers are reserved. `None` if there are [not enough
     /// ports](Self::has_ports_for).
     pub(crate) fn add(
         &mut self,
@@ -397,7 +397,7 @@ impl Links {
     /// Whether a port has a reason to interrupt: work, or for a handler that only sets a flag, something new.
     fn asks(&self, port: Port) -> bool {
         match self.flags(port) {
-            Some(flags) => self.come(port) > flags.noted(port.source),
+            Some(flags) => self.come(port) > flags.last_count(port.source),
             None => self.waiting(port) > 0,
         }
     }
@@ -629,11 +629,11 @@ impl Links {
     /// has room: what is sent there is lost, so that connections find out and fail in time, rather than wait
     /// for it without end.
     pub(crate) fn output_room(&self) -> OutputRoom {
-        let coming = self.out.len();
-        let most = OUTPUT_PKTS.saturating_sub(coming);
+        let sending = self.out.len();
+        let most = OUTPUT_PKTS.saturating_sub(sending);
         let (mut full, mut least) = (EgressSet::NONE, None);
         for (link, id) in self.links.iter().zip(0..) {
-            let left = (link.output.limit_pkts() * 3 / 4).saturating_sub(link.output.len() + coming);
+            let left = (link.output.limit_pkts() * 3 / 4).saturating_sub(link.output.len() + sending);
             if left > 0 || link.interface.stalled() {
                 let left = if left > 0 { left } else { most };
                 least = Some(least.map_or(left, |least: usize| least.min(left)));

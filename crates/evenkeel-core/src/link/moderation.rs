@@ -96,29 +96,29 @@ impl Clocked {
 }
 
 /// Handlers that only set a flag, their interrupts always enabled: of what has come to each source, how much
-/// its handler has noted.
+/// its handler counted last.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
-    noted: Vec<u64>,
+    last_counts: Vec<u64>,
 }
 
 impl Flags {
     pub(super) fn add(&mut self) {
-        self.noted.push(0);
+        self.last_counts.push(0);
     }
 
-    pub(super) fn noted(&self, source: SourceId) -> u64 {
-        self.noted.get(usize::from(source.0)).copied().unwrap_or(0)
+    pub(super) fn last_count(&self, source: SourceId) -> u64 {
+        self.last_counts.get(usize::from(source.0)).copied().unwrap_or(0)
     }
 
     pub(super) fn note(&mut self, source: SourceId, come: u64) {
-        if let Some(noted) = self.noted.get_mut(usize::from(source.0)) {
-            *noted = come;
+        if let Some(last) = self.last_counts.get_mut(usize::from(source.0)) {
+            *last = come;
         }
     }
 
     /// Frames were taken.
     pub(super) fn taken(&mut self, source: SourceId, pkts: usize) {
-        self.note(source, self.noted(source).saturating_sub(pkts as u64));
+        self.note(source, self.last_count(source).saturating_sub(pkts as u64));
     }
 }

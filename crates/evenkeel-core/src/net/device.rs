@@ -137,7 +137,7 @@ impl Net {
             !members.is_empty() && members.iter().all(|&m| self.socket(m).is_some_and(|s| !s.has_room()));
         if full {
             self.drop_input(frame, QueueDrop::Socket);
-        } else if channel.is_some() && channel == self.channels.daemons.forward && self.screen_is_full() {
+        } else if channel.is_some() && channel == self.channels.daemons().forward && self.screen_is_full() {
             self.drop_input(frame, QueueDrop::Screen);
         } else {
             self.enqueue_ip(port, frame, now);
@@ -203,7 +203,7 @@ impl Net {
             let screen = self.descriptors.screen_id().into_iter();
             return screen.for_each(|screen| self.ready.raise(screen, Ready::READABLE));
         }
-        if let Some(daemon) = self.channels.daemons.reader(id) {
+        if let Some(daemon) = self.channels.daemons().reader(id) {
             return self.ready.wake_process(daemon);
         }
         for &member in self.channels.get(id).map_or(&[][..], |channel| &channel.members) {

@@ -193,7 +193,7 @@ impl Net {
 
     /// Looks into the special channel for fragments whose first part has come meanwhile.
     pub(super) fn input_fragments(&mut self, now: Instant) {
-        let Some(id) = self.channels.daemons.fragment else { return };
+        let Some(id) = self.channels.daemons().fragment else { return };
         for _ in 0..self.config.channel_pkts {
             let Some((interface, frame)) = self.take_from_channel(id, now) else { return };
             self.input(interface, frame, Sources::NONE, now);

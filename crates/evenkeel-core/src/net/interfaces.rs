@@ -92,7 +92,7 @@ impl Net {
         }
     }
 
-    /// Promises the buffers that another interface needs: its own, those of its transmit queue, and for each
+    /// Reserves the buffers that another interface needs: its own, those of its transmit queue, and for each
     /// channel those of one more ring, or of the queue in the host's memory if this is the first interface
     /// that leaves demultiplexing to the host. Opens its rings.
     fn reserve_rings(

@@ -64,7 +64,7 @@ impl Net {
     /// Whether a process reads the channel to screen what is in it, and so does the IP input of that. The
     /// forwarding daemon rests meanwhile.
     pub(super) fn is_screened(&self, channel: ChannelId) -> bool {
-        self.descriptors.screen_id().is_some() && self.channels.daemons.forward == Some(channel)
+        self.descriptors.screen_id().is_some() && self.channels.daemons().forward == Some(channel)
     }
 
     /// Nobody screens any more: packets that wait are the forwarding daemon's again, which drops them.
@@ -74,14 +74,14 @@ impl Net {
             self.ledger.drop_input(QueueDrop::Closed, 1);
             transit.recycle(&mut self.pool);
         }
-        let daemon = self.channels.daemons.forwarder();
+        let daemon = self.channels.daemons().forwarder();
         daemon.into_iter().for_each(|daemon| self.ready.wake_process(daemon));
     }
 
     /// Packets that wait for a verdict.
     pub(crate) fn waiting_for_verdict(&self) -> u64 {
         let Some(screen) = self.descriptors.screen() else { return 0 };
-        let channel = self.channels.daemons.forward.and_then(|id| self.channels.get(id));
+        let channel = self.channels.daemons().forward.and_then(|id| self.channels.get(id));
         (channel.map_or(0, Channel::len) + screen.queue.len() + screen.judging.len()) as u64
     }
 
@@ -152,7 +152,7 @@ impl Net {
             }
             return Some(transit);
         }
-        let channel = self.channels.daemons.forward?;
+        let channel = self.channels.daemons().forward?;
         for _ in 0..FRAMES_PER_CALL {
             let Some((interface, frame)) = self.take_from_channel(channel, now) else { break };
             match self.input_frame(interface, frame, now) {

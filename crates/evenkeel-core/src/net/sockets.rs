@@ -29,7 +29,7 @@ impl Net {
         Channel::new(capacity, gate)
     }
 
-    /// The same for one that is there. Promises its buffers.
+    /// The same for one that is there. Reserves its buffers.
     pub(super) fn add_channel(
         &mut self,
         mut channel: Channel,
@@ -87,7 +87,7 @@ impl Net {
         let Some(descriptor) = self.descriptor(id) else { return 0 };
         let channel = match descriptor {
             Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
-            Descriptor::Screen(_) => self.channels.daemons.forward,
+            Descriptor::Screen(_) => self.channels.daemons().forward,
             Descriptor::Capture(_)
             | Descriptor::Listener(_)
             | Descriptor::Stream(_)
@@ -371,7 +371,7 @@ impl Net {
         let Some(descriptor) = self.descriptors.get(id) else { return true };
         let (own, screened) = match descriptor {
             Descriptor::Udp(socket) => (socket.channels.as_slice(), None),
-            Descriptor::Screen(_) => (&[][..], self.channels.daemons.forward),
+            Descriptor::Screen(_) => (&[][..], self.channels.daemons().forward),
             _ => (&[][..], None),
         };
         let mut waiting = false;

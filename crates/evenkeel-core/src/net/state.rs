@@ -83,14 +83,14 @@ impl Net {
         }
         net.adapt_tcp();
         if plan.is_lazy() {
-            net.channels.daemons.neighbor = Some(net.open_daemon_channel(Binding::Neighbor)?);
-            net.channels.daemons.control = Some(net.open_daemon_channel(Binding::Control)?);
-            net.channels.daemons.fragment = Some(net.open_daemon_channel(Binding::Fragment)?);
+            net.open_daemon_channel(Binding::Neighbor)?;
+            net.open_daemon_channel(Binding::Control)?;
+            net.open_daemon_channel(Binding::Fragment)?;
         }
         if net.config.stack.forwarding
             && matches!(plan.then, AfterDevice::Channel | AfterDevice::DemultiplexThenIpQueue)
         {
-            net.channels.daemons.forward = Some(net.open_daemon_channel(Binding::Forward)?);
+            net.open_daemon_channel(Binding::Forward)?;
         }
         if net.config.alternatives.limit_interrupts {
             net.ip_queue = Queue::new(net.config.ip_queue_pkts, net.gate(net.config.ip_queue_pkts));
@@ -99,15 +99,17 @@ impl Net {
     }
 
     /// A channel of traffic without sockets, before there is any interface.
-    pub(super) fn open_daemon_channel(&mut self, binding: Binding) -> Result<ChannelId, PoolLimit> {
+    fn open_daemon_channel(&mut self, binding: Binding) -> Result<(), PoolLimit> {
         let channel = self.new_channel();
         self.pool.grow(channel.reserved_pkts(self.links.places()))?;
-        Ok(self.install(channel, binding))
+        let id = self.install(channel, binding);
+        self.channels.set_daemon_channel(binding, id);
+        Ok(())
     }
 
     /// The channels of the proxy daemons, under the lazy architectures.
     pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, i8, ChannelId)> + use<> {
-        let daemons = &self.channels.daemons;
+        let daemons = self.channels.daemons();
         let neighbor = daemons.neighbor.map(|c| ("arpd", 0, c));
         let control = daemons.control.map(|c| ("icmpd", 0, c));
         let nice = self.config.forward_nice;
@@ -117,7 +119,7 @@ impl Net {
 
     /// Makes `process` the reader of a daemon's channel.
     pub(crate) fn set_daemon(&mut self, channel: ChannelId, process: ProcessId) {
-        self.channels.daemons.set_reader(channel, process);
+        self.channels.set_reader(channel, process);
     }
 
     pub(crate) fn with_stack<T>(&mut self, now: Instant, f: impl FnOnce(&mut Stack, &mut Io<'_>) -> T) -> T {
@@ -153,7 +155,7 @@ impl Net {
     }
 
     fn fragment_channel(&self) -> Option<&Channel> {
-        self.channels.get(self.channels.daemons.fragment?)
+        self.channels.get(self.channels.daemons().fragment?)
     }
 
     /// The clock interrupt: what is due.
@@ -226,7 +228,7 @@ impl Net {
 
     pub(super) fn idle_could_take(&self, id: ChannelId) -> bool {
         let room = |&m: &SocketId| self.socket(m).is_none_or(Socket::has_room);
-        self.channels.daemons.reader(id).is_none()
+        self.channels.daemons().reader(id).is_none()
             && self.channel(id).is_some_and(|channel| channel.members.iter().all(room))
     }
 

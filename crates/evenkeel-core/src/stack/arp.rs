@@ -60,7 +60,7 @@ impl Stack {
     }
 
     fn has_on(&self, interface: InterfaceId, address: Ipv4Address) -> bool {
-        self.attachment(interface).is_some_and(|a| a.v4.iter().any(|cidr| cidr.address() == address))
+        self.addresses_of(interface).is_some_and(|a| a.v4.iter().any(|cidr| cidr.address() == address))
     }
 
     /// Asks whether anybody has `address`, without saying that we do (RFC 5227 2.1.1).
@@ -123,10 +123,10 @@ impl Stack {
         to: EthernetAddress,
         io: &mut Io<'_>,
     ) {
-        let Some(attachment) = self.attachment(interface) else { return };
+        let Some(own) = self.addresses_of(interface) else { return };
         let packet = ArpRepr::EthernetIpv4 {
             operation,
-            source_hardware_addr: attachment.hardware,
+            source_hardware_addr: own.hardware,
             source_protocol_addr: source,
             target_hardware_addr: target_hardware,
             target_protocol_addr: target,

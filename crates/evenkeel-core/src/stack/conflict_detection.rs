@@ -15,7 +15,7 @@ impl Stack {
         hardware: EthernetAddress,
         io: &mut Io<'_>,
     ) {
-        let ours = self.attachment(interface).is_none_or(|attachment| attachment.hardware == hardware);
+        let ours = self.addresses_of(interface).is_none_or(|own| own.hardware == hardware);
         if ours || self.config.forward_only {
             return;
         }

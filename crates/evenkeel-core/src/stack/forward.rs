@@ -155,7 +155,7 @@ impl Stack {
             return Err(Obstacle::reported(IpDrop::HopLimit, Problem::HopLimit));
         }
         let hop = self.hop_of(&header.destination, transit.frame())?;
-        let mtu = self.attachment(hop.interface).map_or(0, |attachment| attachment.mtu);
+        let mtu = self.addresses_of(hop.interface).map_or(0, |own| own.mtu);
         match header.may_cut_to {
             _ if header.len <= mtu => Ok(Way { hop, mtu }),
             Some(end) if end <= PACKET_MAX => Ok(Way { hop, mtu }),

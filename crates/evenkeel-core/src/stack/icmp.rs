@@ -178,7 +178,7 @@ impl Stack {
     fn source_of_error(&self, to: &IpAddress, path: Path) -> Option<IpAddress> {
         let next = if let Next::Neighbor(neighbor) = path.next { neighbor } else { *to };
         let suits = |source: &IpAddress| is_link_local(to) || !is_link_local(source);
-        let others = (0..self.attachments.len()).map(|place| InterfaceId(place as u8));
+        let others = (0..self.interfaces.len()).map(|place| InterfaceId(place as u8));
         let own = core::iter::once(path.interface).chain(others);
         own.filter_map(|interface| self.source_for(to, &next, interface)).find(suits)
     }

@@ -36,8 +36,8 @@ impl Stack {
 
     /// How a frame is addressed to us, if it is. Which groups are joined, IP sees to.
     fn link_cast(&self, interface: InterfaceId, destination: EthernetAddress) -> Option<Cast> {
-        let attachment = self.attachment(interface)?;
-        if destination == attachment.hardware {
+        let own = self.addresses_of(interface)?;
+        if destination == own.hardware {
             Some(Cast::Unicast)
         } else if destination.is_broadcast() {
             Some(Cast::Broadcast)

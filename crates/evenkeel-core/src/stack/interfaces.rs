@@ -20,9 +20,9 @@ impl Stack {
     /// The MTU is taken as 576 at least and 1920 at most (what a frame buffer holds). Of the 256 interfaces
     /// that can be named, more are not added: the last one's name is given again.
     pub fn add_interface(&mut self, mac: EthernetAddress, mtu: usize) -> InterfaceId {
-        let Ok(number) = u8::try_from(self.attachments.len()) else { return InterfaceId(u8::MAX) };
+        let Ok(number) = u8::try_from(self.interfaces.len()) else { return InterfaceId(u8::MAX) };
         let mtu = mtu.clamp(MTU_MIN, MTU_MAX);
-        self.attachments.push(InterfaceAddresses { hardware: mac, mtu, v4: Vec::new(), v6: Vec::new() });
+        self.interfaces.push(InterfaceAddresses { hardware: mac, mtu, v4: Vec::new(), v6: Vec::new() });
         let interface = InterfaceId(number);
         if self.config.forwarding {
             self.groups.pin(ALL_ROUTERS.into(), interface, Instant::ZERO, self.config.report_groups);
@@ -41,20 +41,20 @@ impl Stack {
     /// Takes an address away from an interface, and its prefix off the link unless another address has the
     /// same. Says whether it was there. Routes by gateways of that prefix stay.
     pub fn remove_address(&mut self, interface: InterfaceId, cidr: IpCidr) -> bool {
-        let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return false };
+        let Some(own) = self.interfaces.get_mut(usize::from(interface.0)) else { return false };
         let removed = match cidr {
-            IpCidr::Ipv4(cidr) => remove_one(&mut attachment.v4, cidr),
-            IpCidr::Ipv6(cidr) => remove_one(&mut attachment.v6, cidr),
+            IpCidr::Ipv4(cidr) => remove_one(&mut own.v4, cidr),
+            IpCidr::Ipv6(cidr) => remove_one(&mut own.v6, cidr),
         };
         if !removed {
             return false;
         }
         self.claims.forget(interface, cidr.address());
-        if !attachment.has_prefix(&cidr) {
+        if !own.has_prefix(&cidr) {
             self.routes.remove_on_link(cidr, interface);
         }
         if let IpAddress::Ipv6(address) = cidr.address()
-            && !attachment.v6.iter().any(|other| solicited_node(other.address()) == solicited_node(address))
+            && !own.v6.iter().any(|other| solicited_node(other.address()) == solicited_node(address))
         {
             self.groups.unpin(IpAddress::Ipv6(solicited_node(address)), interface);
         }
@@ -64,16 +64,16 @@ impl Stack {
 
     /// Sets an interface's MTU, within the bounds of [`Stack::add_interface`].
     pub fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
-        if let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) {
-            attachment.mtu = mtu.clamp(MTU_MIN, MTU_MAX);
+        if let Some(own) = self.interfaces.get_mut(usize::from(interface.0)) {
+            own.mtu = mtu.clamp(MTU_MIN, MTU_MAX);
         }
     }
 
     /// Gives an interface another hardware address, and in place of the link-local address that came with the
     /// earlier one its own.
     pub fn set_hardware(&mut self, interface: InterfaceId, mac: EthernetAddress, io: &mut Io<'_>) {
-        let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return };
-        let earlier = core::mem::replace(&mut attachment.hardware, mac);
+        let Some(own) = self.interfaces.get_mut(usize::from(interface.0)) else { return };
+        let earlier = core::mem::replace(&mut own.hardware, mac);
         if earlier != mac {
             self.remove_address(interface, IpCidr::Ipv6(link_local_of(earlier)));
             self.add_address(interface, IpCidr::Ipv6(link_local_of(mac)), io);
@@ -82,9 +82,9 @@ impl Stack {
 
     /// Announces all addresses of an interface, as new ones: it has come to another place.
     pub fn announce_again(&mut self, interface: InterfaceId, io: &mut Io<'_>) {
-        let Some(attachment) = self.attachment(interface) else { return };
-        let v4 = attachment.v4.iter().map(|cidr| IpAddress::Ipv4(cidr.address()));
-        let all: Vec<_> = v4.chain(attachment.v6.iter().map(|cidr| cidr.address().into())).collect();
+        let Some(own) = self.addresses_of(interface) else { return };
+        let v4 = own.v4.iter().map(|cidr| IpAddress::Ipv4(cidr.address()));
+        let all: Vec<_> = v4.chain(own.v6.iter().map(|cidr| cidr.address().into())).collect();
         for address in all {
             self.claims.forget(interface, address);
             self.claim(interface, address, io.now);
@@ -99,10 +99,10 @@ impl Stack {
     }
 
     fn put_address(&mut self, interface: InterfaceId, cidr: IpCidr, now: Instant) {
-        let Some(attachment) = self.attachments.get_mut(usize::from(interface.0)) else { return };
+        let Some(own) = self.interfaces.get_mut(usize::from(interface.0)) else { return };
         let new = match cidr {
-            IpCidr::Ipv4(cidr) => push_new(&mut attachment.v4, cidr),
-            IpCidr::Ipv6(cidr) => push_new(&mut attachment.v6, cidr),
+            IpCidr::Ipv4(cidr) => push_new(&mut own.v4, cidr),
+            IpCidr::Ipv6(cidr) => push_new(&mut own.v6, cidr),
         };
         if !new {
             return;

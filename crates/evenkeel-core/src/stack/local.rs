@@ -6,21 +6,21 @@ use crate::id::InterfaceId;
 use crate::wire::{IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
 
 impl Stack {
-    pub(super) fn attachment(&self, interface: InterfaceId) -> Option<&InterfaceAddresses> {
-        self.attachments.get(usize::from(interface.0))
+    pub(super) fn addresses_of(&self, interface: InterfaceId) -> Option<&InterfaceAddresses> {
+        self.interfaces.get(usize::from(interface.0))
     }
 
     pub(super) fn owns_v4(&self, address: Ipv4Address) -> bool {
-        self.attachments.iter().any(|attachment| attachment.owns_v4(address))
+        self.interfaces.iter().any(|own| own.owns_v4(address))
     }
 
     /// Whether `address` is ours, as seen from `interface`: link-local addresses count on their own link
     /// only.
     pub(super) fn owns_v6(&self, address: Ipv6Address, interface: InterfaceId) -> bool {
         if address.is_unicast_link_local() {
-            return self.attachment(interface).is_some_and(|attachment| attachment.owns_v6(address));
+            return self.addresses_of(interface).is_some_and(|own| own.owns_v6(address));
         }
-        self.attachments.iter().any(|attachment| attachment.owns_v6(address))
+        self.interfaces.iter().any(|own| own.owns_v6(address))
     }
 
     /// Whether a source address must not be believed: nobody outside can have it, or it is our own.
@@ -29,7 +29,7 @@ impl Stack {
             IpAddress::Ipv4(source) => {
                 is_martian_v4(source)
                     || self.owns_v4(source)
-                    || self.attachments.iter().any(|attachment| attachment.broadcasts_to(source))
+                    || self.interfaces.iter().any(|own| own.broadcasts_to(source))
             }
             IpAddress::Ipv6(source) => is_martian_v6(source) || self.owns_v6(source, interface),
         }
@@ -44,7 +44,7 @@ impl Stack {
                     |cidr: &Ipv4Cidr| cidr.prefix_len() < 31 && cidr.network().address() == address;
                 let directed =
                     |a: &InterfaceAddresses| a.broadcasts_to(address) || a.v4.iter().any(names_prefix);
-                address.is_broadcast() || self.attachments.iter().any(directed)
+                address.is_broadcast() || self.interfaces.iter().any(directed)
             }
             IpAddress::Ipv6(_) => false,
         }
@@ -59,7 +59,7 @@ impl Stack {
             IpAddress::Ipv4(address) if address.is_multicast() => self.member_cast(*destination, interface),
             IpAddress::Ipv6(address) if address.is_multicast() => self.member_cast(*destination, interface),
             IpAddress::Ipv4(address) => {
-                self.attachment(interface).filter(|a| a.broadcasts_to(address)).map(|_| Cast::Broadcast)
+                self.addresses_of(interface).filter(|a| a.broadcasts_to(address)).map(|_| Cast::Broadcast)
             }
             IpAddress::Ipv6(_) => None,
         }
@@ -78,11 +78,11 @@ impl Stack {
         next: &IpAddress,
         interface: InterfaceId,
     ) -> Option<IpAddress> {
-        let attachment = self.attachment(interface)?;
+        let own = self.addresses_of(interface)?;
         match *destination {
             IpAddress::Ipv4(_) => {
                 let on_link = |cidr: &&Ipv4Cidr| IpCidr::Ipv4(**cidr).contains_addr(next);
-                let chosen = attachment.v4.iter().find(on_link).or(attachment.v4.first())?;
+                let chosen = own.v4.iter().find(on_link).or(own.v4.first())?;
                 Some(IpAddress::Ipv4(chosen.address()))
             }
             IpAddress::Ipv6(destination) => {
@@ -91,7 +91,7 @@ impl Stack {
                     let common = (u128::from(*address) ^ u128::from(destination)).leading_zeros();
                     (address.is_unicast_link_local() == local, common)
                 };
-                attachment.v6.iter().map(Ipv6Cidr::address).max_by_key(suits).map(IpAddress::Ipv6)
+                own.v6.iter().map(Ipv6Cidr::address).max_by_key(suits).map(IpAddress::Ipv6)
             }
         }
     }
@@ -103,14 +103,14 @@ impl Stack {
         if address.is_multicast() {
             return self.groups.is_member_anywhere(address);
         }
-        (0..self.attachments.len()).any(|i| self.cast(address, InterfaceId(i as u8)).is_some())
+        (0..self.interfaces.len()).any(|i| self.cast(address, InterfaceId(i as u8)).is_some())
     }
 
     /// Every address that packets to this host may bear: its own on all interfaces, the directed broadcasts
     /// of its prefixes, the limited broadcast, and the groups it is in. Some may come twice.
     pub fn local_addresses(&self) -> impl Iterator<Item = IpAddress> {
-        let v4 = self.attachments.iter().flat_map(|attachment| &attachment.v4);
-        let v6 = self.attachments.iter().flat_map(|attachment| &attachment.v6);
+        let v4 = self.interfaces.iter().flat_map(|own| &own.v4);
+        let v6 = self.interfaces.iter().flat_map(|own| &own.v6);
         let own = v4.clone().map(|cidr| cidr.address().into()).chain(v6.map(|cidr| cidr.address().into()));
         let broadcasts = v4.filter_map(|cidr| cidr.broadcast().map(Into::into));
         own.chain(broadcasts).chain([Ipv4Address::BROADCAST.into()]).chain(self.groups.addresses())

@@ -127,7 +127,7 @@ impl Stack {
         if !group.is_multicast() {
             return Err(GroupError::NotMulticast);
         }
-        self.attachment(interface).ok_or(GroupError::Interface)?;
+        self.addresses_of(interface).ok_or(GroupError::Interface)?;
         if !self.groups.is_member(group, interface) && self.groups.count() >= self.config.groups {
             return Err(GroupError::Full);
         }
@@ -227,7 +227,7 @@ impl Stack {
                 (IGMP_V3_ROUTERS, [IGMP_V3_REPORT, 0, 0, 0, 0, 0, 0, 1], &[report as u8, 0, 0, 0, a, b, c, d])
             }
         };
-        let source = self.attachment(interface).and_then(|attachment| attachment.v4.first());
+        let source = self.addresses_of(interface).and_then(|own| own.v4.first());
         let source = source.map_or(Ipv4Address::UNSPECIFIED, |cidr| cidr.address());
         let addresses = (IpAddress::Ipv4(source), IpAddress::Ipv4(destination));
         self.send_membership(interface, addresses, IpProtocol::Igmp, head, body, io);
@@ -244,7 +244,7 @@ impl Stack {
             (true, _) => (group, [MLD_V1_REPORT, 0, 0, 0, 0, 0, 0, 0], &group_only),
             (false, _) => (MLD_V2_ROUTERS, [MLD_V2_REPORT, 0, 0, 0, 0, 0, 0, 1], &record),
         };
-        let source = self.attachment(interface).and_then(InterfaceAddresses::link_local);
+        let source = self.addresses_of(interface).and_then(InterfaceAddresses::link_local);
         let source = source.unwrap_or(Ipv6Address::UNSPECIFIED);
         debug_assert!(is_link_scope(source) || source.is_unspecified(), "RFC 2710 3");
         let addresses = (IpAddress::Ipv6(source), IpAddress::Ipv6(destination));

@@ -125,7 +125,7 @@ impl Stack {
     }
 
     fn has_v6_on(&self, interface: InterfaceId, address: Ipv6Address) -> bool {
-        self.attachment(interface).is_some_and(|a| a.v6.iter().any(|cidr| cidr.address() == address))
+        self.addresses_of(interface).is_some_and(|a| a.v6.iter().any(|cidr| cidr.address() == address))
     }
 
     /// Whether `address` is on the link of `interface`, so that its hardware address is of use.
@@ -207,11 +207,11 @@ impl Stack {
         option: u8,
         io: &mut Io<'_>,
     ) {
-        let Some(attachment) = self.attachment(path.interface) else { return };
+        let Some(own) = self.addresses_of(path.interface) else { return };
         let mut body = [0; 24];
         let (address, hardware) = body.split_at_mut(16);
         address.copy_from_slice(&target.octets());
-        let [a, b, c, d, e, f] = attachment.hardware.0;
+        let [a, b, c, d, e, f] = own.hardware.0;
         hardware.copy_from_slice(&[option, 1, a, b, c, d, e, f]);
         let protocol = IpProtocol::Icmpv6;
         let header = Header::new(source, destination, protocol, HOP_LIMIT);

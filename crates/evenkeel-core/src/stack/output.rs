@@ -99,7 +99,7 @@ impl Stack {
         io: &mut Io<'_>,
     ) -> Result<(), OutputError> {
         let len = frame.len();
-        let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
+        let mtu = self.addresses_of(path.interface).map_or(0, |own| own.mtu);
         if header.len() + len > mtu || !frame.prepend(header.len()) {
             lose(frame, IpDrop::TooBig, io);
             return Err(OutputError::TooBig);
@@ -202,13 +202,13 @@ impl Stack {
         protocol: EthernetProtocol,
         io: &mut Io<'_>,
     ) {
-        let Some(attachment) = self.attachment(interface).filter(|_| frame.prepend(ETHERNET)) else {
+        let Some(own) = self.addresses_of(interface).filter(|_| frame.prepend(ETHERNET)) else {
             io.ledger.drop_output(IpDrop::NoRoute);
             return io.pool.recycle(frame);
         };
         let mut ethernet = EthernetFrame::new_unchecked(frame.bytes_mut());
         ethernet.set_dst_addr(hardware);
-        ethernet.set_src_addr(attachment.hardware);
+        ethernet.set_src_addr(own.hardware);
         ethernet.set_ethertype(protocol);
         io.out.push_back((interface, frame));
     }

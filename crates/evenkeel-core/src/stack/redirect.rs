@@ -58,8 +58,8 @@ impl Stack {
 
     /// Whether both are on the same logical network of `interface`.
     fn share_prefix_v4(&self, source: Ipv4Address, gateway: Ipv4Address, interface: InterfaceId) -> bool {
-        self.attachment(interface).is_some_and(|attachment| {
-            attachment.v4.iter().any(|cidr| cidr.contains_addr(&source) && cidr.contains_addr(&gateway))
+        self.addresses_of(interface).is_some_and(|own| {
+            own.v4.iter().any(|cidr| cidr.contains_addr(&source) && cidr.contains_addr(&gateway))
         })
     }
 
@@ -72,10 +72,9 @@ impl Stack {
         destination: IpAddress,
         interface: InterfaceId,
     ) -> bool {
-        let is_neighbor =
-            |attachment: &InterfaceAddresses| attachment.v6.iter().any(|cidr| cidr.contains_addr(&source));
+        let is_neighbor = |own: &InterfaceAddresses| own.v6.iter().any(|cidr| cidr.contains_addr(&source));
         (target.is_unicast_link_local() || destination == IpAddress::Ipv6(target))
-            && self.attachment(interface).is_some_and(is_neighbor)
+            && self.addresses_of(interface).is_some_and(is_neighbor)
     }
 
     fn redirect_v6(
@@ -86,7 +85,7 @@ impl Stack {
         io: &mut Io<'_>,
     ) {
         let (to, IpAddress::Ipv6(destination)) = (offender.source, offender.destination) else { return };
-        let Some(source) = self.attachment(interface).and_then(InterfaceAddresses::link_local) else {
+        let Some(source) = self.addresses_of(interface).and_then(InterfaceAddresses::link_local) else {
             return;
         };
         let Ok(path) = self.path_to(&to, Some(interface)) else { return };

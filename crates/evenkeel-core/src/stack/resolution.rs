@@ -23,7 +23,7 @@ impl Stack {
         hardware: EthernetAddress,
         io: &mut Io<'_>,
     ) -> Result<(), NeighborError> {
-        self.attachment(interface).ok_or(NeighborError::Interface)?;
+        self.addresses_of(interface).ok_or(NeighborError::Interface)?;
         if !address.is_unicast() || !hardware.is_unicast() {
             return Err(NeighborError::NotUnicast);
         }

@@ -31,7 +31,7 @@ impl Stack {
     /// [`RouteError`]; nothing is changed then.
     pub fn set_route(&mut self, route: Route) -> Result<(), RouteError> {
         for (interface, gateway) in route.via.hops() {
-            self.attachment(interface).ok_or(RouteError::Interface)?;
+            self.addresses_of(interface).ok_or(RouteError::Interface)?;
             let is_nobody =
                 |gateway| is_reserved(&gateway) || self.cast(&gateway, interface) == Some(Cast::Unicast);
             if gateway.is_some_and(is_nobody) {
@@ -67,7 +67,7 @@ impl Stack {
         interface: Option<InterfaceId>,
     ) -> Result<Path, OutputError> {
         if destination.is_unspecified()
-            || interface.is_some_and(|interface| self.attachment(interface).is_none())
+            || interface.is_some_and(|interface| self.addresses_of(interface).is_none())
         {
             return Err(OutputError::NoRoute);
         }
@@ -88,7 +88,7 @@ impl Stack {
                 if self.owns_v6(address, interface) {
                     return Err(OutputError::Loopback);
                 }
-                self.attachment(interface).ok_or(OutputError::NoRoute)?;
+                self.addresses_of(interface).ok_or(OutputError::NoRoute)?;
                 Ok(Path { interface, next: Next::Neighbor(*destination) })
             }
             IpAddress::Ipv6(address)
@@ -104,7 +104,9 @@ impl Stack {
         let hop = self.routes.hop(destination, interface).ok_or(OutputError::NoRoute)?;
         let interface = hop.interface;
         let is_broadcast = match *destination {
-            IpAddress::Ipv4(address) => self.attachment(interface).is_some_and(|a| a.broadcasts_to(address)),
+            IpAddress::Ipv4(address) => {
+                self.addresses_of(interface).is_some_and(|a| a.broadcasts_to(address))
+            }
             IpAddress::Ipv6(_) => false,
         };
         let next =
@@ -121,12 +123,12 @@ impl Stack {
         let chosen = interface
             .or_else(|| self.routes.hop(destination, None).map(|hop| hop.interface))
             .unwrap_or_default();
-        self.attachment(chosen).map(|_| chosen).ok_or(OutputError::NoRoute)
+        self.addresses_of(chosen).map(|_| chosen).ok_or(OutputError::NoRoute)
     }
 
     /// The largest packet for `destination`: the interface's MTU, or less if a router said so.
     pub(super) fn mtu_to(&self, path: Path, destination: &IpAddress, io: &Io<'_>) -> usize {
-        let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
+        let mtu = self.addresses_of(path.interface).map_or(0, |own| own.mtu);
         self.path_mtus.get(destination, io.now).map_or(mtu, |known| known.min(mtu))
     }
 

@@ -24,7 +24,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub struct Stack {
     pub(super) config: Config,
-    pub(super) attachments: Vec<InterfaceAddresses>,
+    pub(super) interfaces: Vec<InterfaceAddresses>,
     pub(super) routes: Routes,
     /// Another number whenever an address or a route has changed: routes that were looked up before mean
     /// nothing any more.
@@ -48,7 +48,7 @@ impl Stack {
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
-            attachments: Vec::new(),
+            interfaces: Vec::new(),
             routes: Routes::default(),
             generation: 0,
             path_mtus: PathMtus::default(),

@@ -201,14 +201,14 @@ impl Stack {
             return Err(OutputError::NoRoute);
         }
         let source = source.or_else(|| self.source_for(destination, &next, path.interface));
-        let mtu = self.attachment(path.interface).map_or(0, |attachment| attachment.mtu);
+        let mtu = self.addresses_of(path.interface).map_or(0, |own| own.mtu);
         let mtu = self.path_mtus.get(destination, now).map_or(mtu, |known| known.min(mtu));
         Ok((source.ok_or(OutputError::NoAddress)?, segment_max(mtu, destination), FirstHop(Ok(path))))
     }
 
     /// The same for a neighbour's segment that came by `interface`: what can come that way.
     pub(crate) fn mss_by(&self, interface: InterfaceId, peer: &IpAddress) -> u16 {
-        segment_max(self.attachment(interface).map_or(0, |attachment| attachment.mtu), peer)
+        segment_max(self.addresses_of(interface).map_or(0, |own| own.mtu), peer)
     }
 
     /// Sends the segment in `frame` by its route, which is looked up if there is none. Routers are not to

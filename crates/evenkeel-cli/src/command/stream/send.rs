@@ -203,7 +203,7 @@ impl Arguments {
             self.dump.as_ref(),
         )?;
         let queues = match place {
-            crate::command::Place::Port(port) => return Ok(Place::Port(port)),
+            crate::command::Place::Device(at) => return Ok(Place::Device(at)),
             crate::command::Place::Cable { queues } => queues,
         };
         let [from, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".to_owned())) };

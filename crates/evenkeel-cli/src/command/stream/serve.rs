@@ -158,9 +158,9 @@ impl Run<'_> {
                 let cable = Cabled { queues, other: &other, load };
                 Ok(serve::on_cable(setup, cable, serving, Limits { duration, every }, news)?)
             }
-            Place::Port(port) => {
+            Place::Device(at) => {
                 let limits = Limits { duration: host.duration, every };
-                Ok(serve::on_device(setup, &port, serving, limits, news)?)
+                Ok(serve::on_device(setup, &at, serving, limits, news)?)
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::state::Net;
-use super::state::{Endpoint, Holder};
+use super::state::{Endpoint, Owner};
 use crate::demux::Binding;
 use crate::id::{ProcessId, SocketId};
 use crate::socket::{
@@ -121,8 +121,8 @@ impl Net {
 
     fn open_stream(&mut self, id: Id, owner: ProcessId) -> SocketId {
         let socket = self.install_descriptor(Descriptor::Stream(Stream { owner, id }));
-        let channel = self.tcp.holder(id).and_then(|holder| holder.channel);
-        self.tcp.set_holder(Holder { id, process: Some(owner), socket: Some(socket), channel });
+        let channel = self.tcp.owner(id).and_then(|owner| owner.channel);
+        self.tcp.set_owner(Owner { id, process: Some(owner), socket: Some(socket), channel });
         self.open_connection_ring(id);
         socket
     }
@@ -176,7 +176,7 @@ impl Net {
     /// The connection goes on without its socket until both sides have said all, or for good if it is
     /// aborted.
     pub(in crate::net) fn close_stream(&mut self, id: Id, now: Instant) {
-        self.tcp.change_holder(id, |holder| holder.socket = None);
+        self.tcp.change_owner(id, |owner| owner.socket = None);
         self.tcp.endpoint.close(id, now);
         self.tcp.pending = true;
     }
@@ -209,8 +209,8 @@ impl Net {
     }
 
     /// The process to which a connection belongs, and its socket if it is open.
-    pub(crate) fn holder_of(&self, id: Id) -> (Option<ProcessId>, Option<SocketId>) {
-        self.tcp.holder(id).map_or((None, None), |holder| (holder.process, holder.socket))
+    pub(crate) fn owner_of(&self, id: Id) -> (Option<ProcessId>, Option<SocketId>) {
+        self.tcp.owner(id).map_or((None, None), |owner| (owner.process, owner.socket))
     }
 
     // --- Events ---

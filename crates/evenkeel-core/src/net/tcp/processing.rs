@@ -14,7 +14,7 @@
 //! other segments for nobody go: to the listener of the port, or else to that daemon.
 
 use super::super::state::Net;
-use super::state::{FreeList, Holder, Processing};
+use super::state::{FreeList, Owner, Processing};
 use crate::channel::{Channel, SegmentKind};
 use crate::config::{CHANNEL_SHARE, Config};
 use crate::demux::{Binding, Change};
@@ -83,12 +83,12 @@ impl Net {
             // no reason to hold back what shares a ring with it.
             channel.gate = Gate::open();
         }
-        self.arm_feed(id);
+        self.arm_segment_channel(id);
         Ok(id)
     }
 
     /// From now on the first segment in a channel on an adaptor interrupts. If there is one already, it has.
-    pub(in crate::net) fn arm_feed(&mut self, id: ChannelId) {
+    pub(in crate::net) fn arm_segment_channel(&mut self, id: ChannelId) {
         if self.channel_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
             self.channels.raise(id);
         }
@@ -99,31 +99,29 @@ impl Net {
         self.plan.is_lazy() && (!self.plan.is_on_interface() || self.links.has_host_channels())
     }
 
-    /// The buffers of all channels of connections, and of those in TIME-WAIT, promised when the first socket
+    /// The buffers of all channels of connections, and of those in TIME-WAIT, reserved when the first socket
     /// needs them.
     pub(super) fn reserve_segments(&mut self) -> Result<(), PoolLimit> {
         if self.fills_channels() { self.reserve_channels_of_connections() } else { Ok(()) }
     }
 
     pub(in crate::net) fn reserve_channels_of_connections(&mut self) -> Result<(), PoolLimit> {
-        if self.tcp.spare.time_wait.is_some() {
+        if self.tcp.free_list.time_wait.is_some() {
             return Ok(());
         }
         let Config { segment_pkts, channel_pkts, .. } = self.config;
         self.pool.grow(segment_pkts + channel_pkts)?;
-        self.tcp.spare.promised = segment_pkts;
+        self.tcp.free_list.reserved = segment_pkts;
         let mut channel = Channel::without_rings(channel_pkts);
         channel.segments_for = Some(SegmentKind::TimeWait);
-        self.tcp.spare.time_wait = Some(self.channels.insert(channel));
+        self.tcp.free_list.time_wait = Some(self.channels.insert(channel));
         Ok(())
     }
 
     /// A ring for a connection on each adaptor that demultiplexes, if there are any to spare, and if its
     /// segments leave by one of these. Without one they come by its listener's.
     pub(super) fn open_connection_ring(&mut self, id: Id) {
-        if !self.links.has_demultiplexer()
-            || self.tcp.holder(id).is_none_or(|holder| holder.channel.is_some())
-        {
+        if !self.links.has_demultiplexer() || self.tcp.owner(id).is_none_or(|owner| owner.channel.is_some()) {
             return;
         }
         let route = self.tcp.endpoint.route(id, &self.stack);
@@ -132,15 +130,15 @@ impl Net {
             return;
         }
         let Some(&tuple) = self.tcp.endpoint.tuple(id) else { return };
-        let channel = match self.tcp.spare.ringed.pop() {
+        let channel = match self.tcp.free_list.ringed.pop() {
             Some(channel) => {
                 self.update(Change::Bind(Binding::Connection(tuple), channel));
                 channel
             }
-            None if self.tcp.spare.rings < self.config.connection_rings => {
+            None if self.tcp.free_list.rings < self.config.connection_rings => {
                 let channel = Channel::growing(self.held_max(), self.config.channel_pkts);
                 let Ok(channel) = self.add_channel(channel, Binding::Connection(tuple)) else { return };
-                self.tcp.spare.rings += 1;
+                self.tcp.free_list.rings += 1;
                 channel
             }
             None => return,
@@ -148,20 +146,20 @@ impl Net {
         if let Some(channel) = self.channel_mut(channel) {
             channel.segments_for = Some(SegmentKind::Connection(id));
         }
-        self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
-        self.arm_feed(channel);
+        self.tcp.change_owner(id, |owner| owner.channel = Some(channel));
+        self.arm_segment_channel(channel);
     }
 
     /// A connection has ended, or goes on in TIME-WAIT, where it has no channel. If it had one on an adaptor,
     /// that is another's now. What is left in it is processed like any other segment.
     pub(super) fn release_ring(&mut self, id: Id, tuple: FourTuple) {
-        let Some(channel) = self.tcp.holder(id).and_then(|holder| holder.channel) else { return };
+        let Some(channel) = self.tcp.owner(id).and_then(|owner| owner.channel) else { return };
         if !self.channel(channel).is_some_and(Channel::has_rings) {
             return;
         }
-        self.tcp.change_holder(id, |holder| holder.channel = None);
+        self.tcp.change_owner(id, |owner| owner.channel = None);
         self.update(Change::Unbind(Binding::Connection(tuple)));
-        self.tcp.spare.ringed.push(channel);
+        self.tcp.free_list.ringed.push(channel);
     }
 
     /// The channel of a segment: its connection's, that of all connections in TIME-WAIT, or where the
@@ -174,26 +172,26 @@ impl Net {
     ) -> Option<ChannelId> {
         let id = match self.tcp.endpoint.whose(tuple, opens) {
             Match::Connection(id) => id,
-            Match::TimeWait => return self.tcp.spare.time_wait,
+            Match::TimeWait => return self.tcp.free_list.time_wait,
             Match::None => return otherwise,
         };
-        let holder = match self.tcp.holder(id) {
-            Some(holder) => holder,
+        let owner = match self.tcp.owner(id) {
+            Some(owner) => owner,
             None => {
                 let process = self.listening_process(tuple);
-                let holder = Holder { id, process, socket: None, channel: None };
-                self.tcp.set_holder(holder);
-                holder
+                let owner = Owner { id, process, socket: None, channel: None };
+                self.tcp.set_owner(owner);
+                owner
             }
         };
-        if holder.channel.is_some() {
-            return holder.channel;
+        if owner.channel.is_some() {
+            return owner.channel;
         }
-        let channel = self.tcp.spare.channels.pop().unwrap_or_else(|| self.make_channel());
+        let channel = self.tcp.free_list.channels.pop().unwrap_or_else(|| self.make_channel());
         if let Some(channel) = self.channel_mut(channel) {
             channel.segments_for = Some(SegmentKind::Connection(id));
         }
-        self.tcp.change_holder(id, |holder| holder.channel = Some(channel));
+        self.tcp.change_owner(id, |owner| owner.channel = Some(channel));
         Some(channel)
     }
 
@@ -221,23 +219,23 @@ impl Net {
     /// window, and when several are flooded there is room left for others ("Dynamic queue length thresholds
     /// for shared-memory packet switches", Choudhury and Hahne, 1998).
     pub(in crate::net) fn segments_held_max(&self) -> usize {
-        let FreeList { promised, queued, .. } = &self.tcp.spare;
-        promised.saturating_sub(*queued).div_ceil(CHANNEL_SHARE)
+        let FreeList { reserved, queued, .. } = &self.tcp.free_list;
+        reserved.saturating_sub(*queued).div_ceil(CHANNEL_SHARE)
     }
 
     pub(crate) const fn segments_waiting(&self) -> usize {
-        self.tcp.spare.queued
+        self.tcp.free_list.queued
     }
 
     pub(in crate::net) fn count_held(&mut self, segments_for: SegmentKind) {
         if matches!(segments_for, SegmentKind::Connection(_)) {
-            self.tcp.spare.queued += 1;
+            self.tcp.free_list.queued += 1;
         }
     }
 
     pub(in crate::net) fn count_taken(&mut self, segments_for: Option<SegmentKind>) {
         if matches!(segments_for, Some(SegmentKind::Connection(_))) {
-            self.tcp.spare.queued = self.tcp.spare.queued.saturating_sub(1);
+            self.tcp.free_list.queued = self.tcp.free_list.queued.saturating_sub(1);
         }
     }
 
@@ -260,7 +258,7 @@ impl Net {
             SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
                 self.descriptor(socket).and_then(Descriptor::owner)
             }
-            SegmentKind::Connection(id) => self.tcp.holder(id).and_then(|holder| holder.process),
+            SegmentKind::Connection(id) => self.tcp.owner(id).and_then(|owner| owner.process),
             SegmentKind::TimeWait => None,
         };
         process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.orphan_owner())
@@ -268,7 +266,7 @@ impl Net {
 
     /// There always is one under the lazy architectures, which alone have channels.
     fn orphan_owner(&self) -> ProcessId {
-        self.channels.daemons.control_reader().unwrap_or(ProcessId(0))
+        self.channels.daemons().control_reader().unwrap_or(ProcessId(0))
     }
 
     /// One step of protocol processing for a process: segments of its channels, one of each in turn.
@@ -317,11 +315,7 @@ impl Net {
         channel.listed = false;
         let (segments_for, left) = (channel.segments_for, !channel.is_empty());
         match segments_for {
-            Some(SegmentKind::Syns(socket)) if left => {
-                if !self.tcp.stopped.contains(&socket) {
-                    self.tcp.stopped.push(socket);
-                }
-            }
+            Some(SegmentKind::Syns(socket)) if left => self.tcp.stop(socket),
             Some(segments_for) if self.channel_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
                 // One came between the last look and the arming.
                 self.activate(id, segments_for);
@@ -336,10 +330,10 @@ impl Net {
         if self.channel(channel).is_some_and(Channel::has_rings) {
             return;
         }
-        self.tcp.change_holder(connection, |holder| {
-            holder.channel = holder.channel.filter(|&of| of != channel);
+        self.tcp.change_owner(connection, |owner| {
+            owner.channel = owner.channel.filter(|&of| of != channel);
         });
-        self.tcp.spare.channels.push(channel);
+        self.tcp.free_list.channels.push(channel);
     }
 
     /// Listeners whose accept queue has room again.
@@ -409,12 +403,12 @@ mod tests {
     fn what_comes_for_a_process_that_has_ended_is_the_daemons() {
         let mut net = Net::new(Config::of(Architecture::SoftLrp)).unwrap();
         let daemon = ProcessId(1);
-        net.set_daemon(net.channels.daemons.control.unwrap(), daemon);
+        net.set_daemon(net.channels.daemons().control.unwrap(), daemon);
         let end = |last, port| IpEndpoint::new(IpAddress::v4(10, 0, 0, last), port);
         let tuple = FourTuple::new(end(1, 1_000), end(2, 7));
         let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();
         let program = ProcessId(5);
-        net.tcp.set_holder(Holder { id, process: Some(program), socket: None, channel: None });
+        net.tcp.set_owner(Owner { id, process: Some(program), socket: None, channel: None });
         net.end_processing(program);
         assert_eq!(net.process_for(SegmentKind::Connection(id)), daemon);
     }

@@ -153,7 +153,7 @@ impl Net {
     }
 
     fn tell_stream(&mut self, id: Id, ready: Readiness) {
-        let Some(socket) = self.tcp.holder(id).and_then(|holder| holder.socket) else { return };
+        let Some(socket) = self.tcp.owner(id).and_then(|owner| owner.socket) else { return };
         self.ready.renew(socket, ready_for(ready));
     }
 

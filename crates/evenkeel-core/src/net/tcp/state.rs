@@ -18,7 +18,7 @@ pub(crate) type Endpoint = tcp::Endpoint<FirstHop>;
 pub(crate) struct Tcp {
     pub(crate) endpoint: Endpoint,
     /// What the host knows of each connection, by its place in the endpoint's table.
-    pub(super) holders: Vec<Option<Stored>>,
+    pub(super) owners: Vec<Option<Stored>>,
     /// Sockets that listen.
     pub(super) listeners: BTreeMap<ListenAt, SocketId>,
     /// Those whose SYNs wait in their channel until there is room in the accept queue.
@@ -34,14 +34,14 @@ pub(crate) struct Tcp {
     /// Processes that have segments to process, and have to be told.
     pub(crate) called: Vec<ProcessId>,
     /// Channels of connections that hold nothing at the moment.
-    pub(super) spare: FreeList,
+    pub(super) free_list: FreeList,
 }
 
 /// Whose a connection is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Holder {
+pub(super) struct Owner {
     pub(super) id: Id,
-    /// Who processes its segments: who has it, or had it, or will accept it.
+    /// Who processes its segments: its user, also when it is closed, or its listener's.
     pub(super) process: Option<ProcessId>,
     /// The descriptor, as long as somebody has it open.
     pub(super) socket: Option<SocketId>,
@@ -54,7 +54,7 @@ impl Tcp {
         let secret = config.secret.unwrap_or_else(|| Secret::of_seed(config.seed));
         Self {
             endpoint: Endpoint::new(config.tcp.clone(), secret),
-            holders: Vec::new(),
+            owners: Vec::new(),
             listeners: BTreeMap::new(),
             stopped: Vec::new(),
             pending: false,
@@ -62,7 +62,7 @@ impl Tcp {
             held: 0,
             processing: Vec::new(),
             called: Vec::new(),
-            spare: FreeList::default(),
+            free_list: FreeList::default(),
         }
     }
 
@@ -77,31 +77,38 @@ impl Tcp {
         self.deadline
     }
 
-    /// What is known of a connection, if its place has had no other since.
-    pub(super) fn holder(&self, id: Id) -> Option<Holder> {
-        self.holders.get(id.index() as usize)?.filter(|stored| stored.id == id).map(Stored::read)
+    /// The SYNs of a listener wait until there is room in its accept queue.
+    pub(super) fn stop(&mut self, listener: SocketId) {
+        if !self.stopped.contains(&listener) {
+            self.stopped.push(listener);
+        }
     }
 
-    pub(super) fn set_holder(&mut self, holder: Holder) {
-        let place = holder.id.index() as usize;
-        if place >= self.holders.len() {
-            self.holders.resize(place + 1, None);
+    /// What is known of a connection, if its place has had no other since.
+    pub(super) fn owner(&self, id: Id) -> Option<Owner> {
+        self.owners.get(id.index() as usize)?.filter(|stored| stored.id == id).map(Stored::read)
+    }
+
+    pub(super) fn set_owner(&mut self, owner: Owner) {
+        let place = owner.id.index() as usize;
+        if place >= self.owners.len() {
+            self.owners.resize(place + 1, None);
         }
-        if let Some(slot) = self.holders.get_mut(place) {
-            *slot = Some(Stored::of(holder));
+        if let Some(slot) = self.owners.get_mut(place) {
+            *slot = Some(Stored::of(owner));
         }
     }
 
     /// Changes what is known of a connection, if anything is.
-    pub(super) fn change_holder(&mut self, id: Id, change: impl FnOnce(&mut Holder)) {
-        if let Some(mut holder) = self.holder(id) {
-            change(&mut holder);
-            self.set_holder(holder);
+    pub(super) fn change_owner(&mut self, id: Id, change: impl FnOnce(&mut Owner)) {
+        if let Some(mut owner) = self.owner(id) {
+            change(&mut owner);
+            self.set_owner(owner);
         }
     }
 }
 
-/// A [`Holder`] in 20 bytes: there may be very many.
+/// A [`Owner`] in 20 bytes: there may be very many.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored {
     id: Id,
@@ -114,18 +121,18 @@ impl Stored {
     /// There is none.
     const NONE: u32 = u32::MAX;
 
-    fn of(holder: Holder) -> Self {
+    fn of(owner: Owner) -> Self {
         Self {
-            id: holder.id,
-            process: holder.process.map_or(Self::NONE, |process| process.0),
-            socket: holder.socket.map_or(Self::NONE, |socket| socket.0),
-            channel: holder.channel.map_or(Self::NONE, |channel| channel.0),
+            id: owner.id,
+            process: owner.process.map_or(Self::NONE, |process| process.0),
+            socket: owner.socket.map_or(Self::NONE, |socket| socket.0),
+            channel: owner.channel.map_or(Self::NONE, |channel| channel.0),
         }
     }
 
-    fn read(self) -> Holder {
+    fn read(self) -> Owner {
         let some = |number: u32| (number != Self::NONE).then_some(number);
-        Holder {
+        Owner {
             id: self.id,
             process: some(self.process).map(ProcessId),
             socket: some(self.socket).map(SocketId),
@@ -149,8 +156,8 @@ pub(super) struct FreeList {
     pub(super) channels: Vec<ChannelId>,
     /// Those that have rings on adaptors.
     pub(super) ringed: Vec<ChannelId>,
-    /// Buffers promised for all channels of connections together.
-    pub(super) promised: usize,
+    /// Buffers reserved for all channels of connections together.
+    pub(super) reserved: usize,
     /// Of these, how many hold a segment.
     pub(super) queued: usize,
     /// On adaptors: how many channels were made.
