@@ -109,12 +109,6 @@ impl Frame {
         fits
     }
 
-    /// The whole buffer, for a device that fills it; [`Frame::set`] then says what is in it.
-    #[must_use]
-    pub fn buffer_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer
-    }
-
     /// Declares bytes `start..start + len` of the buffer to be the frame. Returns false if they are not
     /// inside it.
     #[must_use]

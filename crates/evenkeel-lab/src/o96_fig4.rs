@@ -209,14 +209,9 @@ fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
             bsd.hump().1 / lrp_us,
             0.10,
         ),
-        calibrated(
-            SWITCHES,
-            Paper,
-            "hump of 4.4BSD \
-            (us)",
-        )
-        .near(bsd_paper, bsd.hump().1, 0.05)
-        .known_miss(HEIGHT),
+        calibrated(SWITCHES, Paper, "hump of 4.4BSD (us)")
+            .near(bsd_paper, bsd.hump().1, 0.05)
+            .known_miss(HEIGHT),
         calibrated(SWITCHES, Paper, "hump of the LRP systems, their mean (us)")
             .near(lrp_paper, lrp_us, 0.05)
             .known_miss(HEIGHT),

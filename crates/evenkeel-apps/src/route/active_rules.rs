@@ -320,15 +320,8 @@ mod tests {
 
     #[test]
     fn the_screener_turns_to_new_rules_and_counters_go_on() {
-        let active = ActiveRules::open(
-            &text(
-                "block proto udp\npass quick \
-            all",
-            ),
-            vec!["a".into()],
-            1,
-        )
-        .unwrap();
+        let active =
+            ActiveRules::open(&text("block proto udp\npass quick all"), vec!["a".into()], 1).unwrap();
         let mut screener = active.screeners(None).next().unwrap();
         screener.current.edition.rules.decide(&[0x45], 0, &screener.current.tally);
         let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 2, 0, 0][..], &[1; 8]].concat();

@@ -1,6 +1,6 @@
 //! Cables side by side that are one interface with several queues: as many hosts share it, one on each core.
 
-use super::end::{End, Share, WireCounters, pair};
+use super::end::{End, Share, pair};
 use super::options::Options;
 use crate::demux::flow_hash;
 use crate::frame::{Frame, Pool, PoolLimit};
@@ -66,12 +66,6 @@ impl Bundle {
     #[must_use]
     pub fn queues(&self) -> usize {
         self.ends.len()
-    }
-
-    /// What became of the frames sent to a queue.
-    #[must_use]
-    pub fn sent_to(&self, queue: usize) -> WireCounters {
-        self.ends.get(queue).map_or_else(WireCounters::default, End::sent)
     }
 }
 
