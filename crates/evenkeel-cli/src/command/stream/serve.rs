@@ -311,8 +311,8 @@ mod tests {
         let asked = Asked { opened: 9, completed: 3, failed: 1, wrong: 2, unopened: 4, ..Asked::default() };
         assert_eq!(
             describe_asked(&asked, 2.0),
-            "  other end: 3 of 9 connections completed, 1 failed, 2 wrong, 3 not finished, 4 attempts found no \
-             free port, 1.50 connections/s\n"
+            "  other end: 3 of 9 connections completed, 1 failed, 2 wrong, 3 not finished, 4 attempts found \
+             no free port, 1.50 connections/s\n"
         );
     }
 }
