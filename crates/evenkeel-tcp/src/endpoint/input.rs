@@ -11,8 +11,7 @@ use super::super::state::State;
 use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
-use super::egress::RouteHandle;
-use super::event::{EndpointEvent, Readiness};
+use super::event::EndpointEvent;
 use super::listeners::ListenAt;
 use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
@@ -214,20 +213,7 @@ impl<R: Copy> Endpoint<R> {
         hash: TupleHash,
         tuple: &FourTuple,
     ) {
-        let entry = Entry {
-            connection,
-            holder: Holder::Listener,
-            route: RouteHandle::NONE,
-            queued: false,
-            in_events: false,
-            notified: Readiness::default(),
-            held: 0,
-            has_holes: false,
-            established: false,
-            dscp: 0,
-            from: self.listeners.id(&at),
-            early,
-        };
+        let entry = Entry { from: self.listeners.id(&at), early, ..Entry::new(connection, Holder::Listener) };
         let Ok(id) = self.connections.insert_hashed(hash, *tuple, entry) else { return };
         if let Some(listener) = self.listeners.get_mut(&at) {
             let first = listener.accept_queue_len() == 0;

@@ -124,6 +124,26 @@ pub(super) enum Holder {
     Nobody,
 }
 
+impl<R: Copy> Entry<R> {
+    /// A connection of which nobody has been told anything, and that nothing has happened to.
+    pub(super) fn new(connection: Connection, holder: Holder) -> Self {
+        Self {
+            connection,
+            holder,
+            route: RouteHandle::NONE,
+            queued: false,
+            in_events: false,
+            notified: Readiness::default(),
+            held: 0,
+            has_holes: false,
+            established: false,
+            dscp: 0,
+            from: None,
+            early: false,
+        }
+    }
+}
+
 impl<R: Copy> Endpoint<R> {
     /// An endpoint without connections. Sequence numbers, timestamps and hashes come from `secret`, which
     /// nobody must know.

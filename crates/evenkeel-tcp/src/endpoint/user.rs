@@ -10,7 +10,6 @@ use super::super::state::State;
 use super::super::table::{Id, Refused};
 use super::super::tuple::FourTuple;
 use super::config::Opening;
-use super::egress::RouteHandle;
 use super::ephemeral::Free;
 use super::error::{InUse, NotConnected, OpenError};
 use super::event::{EndpointEvent, Readiness};
@@ -140,20 +139,7 @@ impl<R: Copy> Endpoint<R> {
         if let Some(offer) = fast_open {
             connection.limit_early_data(offer.mss);
         }
-        let entry = Entry {
-            connection,
-            holder: Holder::User,
-            route: RouteHandle::NONE,
-            queued: false,
-            in_events: false,
-            notified: Readiness::default(),
-            held: 0,
-            has_holes: false,
-            established: false,
-            dscp: 0,
-            from: None,
-            early: false,
-        };
+        let entry = Entry::new(connection, Holder::User);
         let id = self.connections.insert_hashed(hash, tuple, entry).map_err(|refused| match refused {
             Refused::Full => OpenError::Full,
             Refused::Taken(_) => OpenError::InUse,
