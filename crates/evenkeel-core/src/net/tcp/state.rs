@@ -108,7 +108,7 @@ impl Tcp {
     }
 }
 
-/// A [`Owner`] in 20 bytes: there may be very many.
+/// An [`Owner`] in 20 bytes: there may be very many.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored {
     id: Id,
