@@ -4,9 +4,8 @@ use crate::wire::IpAddress;
 
 /// A ones' complement sum in the making.
 ///
-/// It adds native-endian 32-bit words into 64 bits and folds once at the end (RFC 1071 2 B and C): a 64-bit
-/// sum cannot overflow on anything that fits an IP packet, and the compiler turns the loop into vector
-/// additions.
+/// It adds native-endian 64-bit words, with the carry brought round, and folds once at the end (RFC 1071 2 B
+/// and C).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checksum {
     sum: u64,
@@ -25,7 +24,8 @@ impl Checksum {
             IpAddress::Ipv6(a) => sum.add(&a.octets()),
         };
         let sum = with_address(with_address(Self::default(), source), destination);
-        sum.add(&(len as u32).to_be_bytes()).add(&[0, protocol])
+        let rest = u64::from((len as u32).to_be()) + u64::from(u16::from(protocol).to_be());
+        Self { sum: add_word(sum.sum, rest), ..sum }
     }
 
     /// The sum with `bytes` appended.
@@ -35,7 +35,7 @@ impl Checksum {
     pub fn add(self, bytes: &[u8]) -> Self {
         let words = sum_words(bytes);
         let sum = if self.odd { u64::from(fold(words).swap_bytes()) } else { words };
-        Self { sum: self.sum + sum, odd: self.odd ^ (bytes.len() % 2 == 1) }
+        Self { sum: add_word(self.sum, sum), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
     /// What goes into the checksum field: the complement. Zero if the sum covered data with a right checksum
@@ -46,18 +46,41 @@ impl Checksum {
     }
 }
 
+/// The ones' complement sum of native-endian words: whatever their width, it is the same once it is folded
+/// (RFC 1071 2 B). The next carry goes in with the next word, so a block takes one addition for each word.
 fn sum_words(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-    let mut last = [0; 4];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    sum += u64::from(u32::from_ne_bytes(last));
-    sum
+    let (blocks, rest) = bytes.as_chunks::<128>();
+    let sum = blocks.iter().fold(0, add_block);
+    let (blocks, rest) = rest.as_chunks::<32>();
+    let sum = blocks.iter().fold(sum, add_block);
+    let (words, rest) = rest.as_chunks();
+    let sum = words.iter().fold(sum, |sum, word| add_word(sum, u64::from_ne_bytes(*word)));
+    let (halves, rest) = rest.as_chunks();
+    let half = halves.first().map_or(0, |half| u32::from_ne_bytes(*half));
+    let last = match *rest {
+        [] => 0,
+        [a] => u32::from_ne_bytes([a, 0, 0, 0]),
+        [a, b] => u32::from_ne_bytes([a, b, 0, 0]),
+        [a, b, c, ..] => u32::from_ne_bytes([a, b, c, 0]),
+    };
+    add_word(sum, u64::from(half) + u64::from(last))
 }
 
-fn fold(sum: u64) -> u16 {
+#[inline(always)]
+fn add_block<const BYTES: usize>(sum: u64, block: &[u8; BYTES]) -> u64 {
+    let add = |(sum, carry): (u64, bool), word: &[u8; 8]| sum.carrying_add(u64::from_ne_bytes(*word), carry);
+    let (sum, carry) = block.as_chunks().0.iter().fold((sum, false), add);
+    add_word(sum, u64::from(carry))
+}
+
+/// The carry comes back in at the low end.
+#[inline(always)]
+const fn add_word(sum: u64, word: u64) -> u64 {
+    let (sum, carry) = sum.overflowing_add(word);
+    sum.wrapping_add(carry as u64)
+}
+
+const fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);
