@@ -6,6 +6,7 @@
 
 use crate::drop::{IpDrop, LinkDrop, Reason};
 use crate::id::ChannelId;
+use crate::plain::Plain;
 use crate::tcp::{FourTuple, Secret, Table as Connections};
 use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
@@ -109,7 +110,7 @@ const NO_CHANNEL: ChannelId = ChannelId(u32::MAX);
 #[derive(Debug, Clone)]
 pub struct DemuxTable {
     hardware: Vec<EthernetAddress>,
-    addresses: Vec<IpAddress>,
+    addresses: Addresses,
     udp: Ports,
     /// TCP segments that open connections, and those that do not.
     opening: Ports,
@@ -121,6 +122,37 @@ pub struct DemuxTable {
     forward: ChannelId,
     fragments: Box<[Option<(FragmentKey, ChannelId)>]>,
     secret: Secret,
+    /// Another number after every change: what was found before may be found no more.
+    generation: u32,
+}
+
+/// The addresses the host answers to. They are few.
+#[derive(Debug, Clone, Default)]
+struct Addresses {
+    v4: Vec<Ipv4Address>,
+    v6: Vec<Ipv6Address>,
+}
+
+impl Addresses {
+    fn add(&mut self, address: IpAddress) {
+        self.remove(address);
+        match address {
+            IpAddress::Ipv4(address) => self.v4.push(address),
+            IpAddress::Ipv6(address) => self.v6.push(address),
+        }
+    }
+
+    fn remove(&mut self, address: IpAddress) {
+        match address {
+            IpAddress::Ipv4(address) => self.v4.retain(|&other| other != address),
+            IpAddress::Ipv6(address) => self.v6.retain(|&other| other != address),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = IpAddress> {
+        let v6 = self.v6.iter().copied().map(IpAddress::Ipv6);
+        self.v4.iter().copied().map(IpAddress::Ipv4).chain(v6)
+    }
 }
 
 /// Channels by port and address.
@@ -175,8 +207,12 @@ impl Ports {
         // them.
     }
 
+    #[inline]
     fn find(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
         let entry = self.ports.get(usize::from(*self.by_port.get(usize::from(port))?))?;
+        if entry.exact.is_empty() && !address.is_multicast() {
+            return entry.any;
+        }
         let exact = entry.exact.iter().find(|(a, _)| a == address).map(|&(_, channel)| channel);
         // A socket bound to a group gets that group only; one bound to no address gets no group it has not
         // joined.
@@ -212,7 +248,7 @@ impl DemuxTable {
         let secret = Secret::of_seed(seed);
         Self {
             hardware: Vec::new(),
-            addresses: Vec::new(),
+            addresses: Addresses::default(),
             udp: Ports::new(),
             opening: Ports::new(),
             other: Ports::new(),
@@ -223,6 +259,7 @@ impl DemuxTable {
             fragment: NO_CHANNEL,
             fragments: vec![None; FRAGMENT_SLOTS].into_boxed_slice(),
             secret,
+            generation: 0,
         }
     }
 
@@ -236,6 +273,7 @@ impl DemuxTable {
 
     /// Applies a change. Allocates; not for the per-frame path.
     pub fn apply(&mut self, change: Change) {
+        self.generation = self.generation.wrapping_add(1);
         match change {
             Change::Bind(Binding::Udp { address, port }, channel) => self.udp.bind(address, port, channel),
             Change::Unbind(Binding::Udp { address, port }) => self.udp.unbind(address, port),
@@ -262,12 +300,8 @@ impl DemuxTable {
             Change::Unbind(Binding::Neighbor) => self.neighbor = NO_CHANNEL,
             Change::Unbind(Binding::Control) => self.control = NO_CHANNEL,
             Change::Unbind(Binding::Fragment) => self.fragment = NO_CHANNEL,
-            Change::AddAddress(address) => {
-                if !self.addresses.contains(&address) {
-                    self.addresses.push(address);
-                }
-            }
-            Change::RemoveAddress(address) => self.addresses.retain(|&a| a != address),
+            Change::AddAddress(address) => self.addresses.add(address),
+            Change::RemoveAddress(address) => self.addresses.remove(address),
             Change::Hardware(address) => {
                 if !self.hardware.contains(&address) {
                     self.hardware.push(address);
@@ -290,7 +324,7 @@ impl DemuxTable {
             (Binding::Fragment, self.fragment),
             (Binding::Forward, self.forward),
         ];
-        let mut changes: Vec<_> = self.addresses.iter().map(|&a| Change::AddAddress(a)).collect();
+        let mut changes: Vec<_> = self.addresses.iter().map(Change::AddAddress).collect();
         changes
             .extend(special.into_iter().filter(|&(_, c)| c != NO_CHANNEL).map(|(b, c)| Change::Bind(b, c)));
         changes.extend(self.udp.contents(|address, port| Binding::Udp { address, port }));
@@ -306,7 +340,7 @@ impl DemuxTable {
 
     /// The addresses the host answers to.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddress> {
-        self.addresses.iter().copied()
+        self.addresses.iter()
     }
 
     /// Whether a UDP socket is bound to `port` of just this address, or of all.
@@ -319,6 +353,37 @@ impl DemuxTable {
     #[must_use]
     pub fn udp(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
         self.udp.find(address, port)
+    }
+
+    /// Which of its states the table is in.
+    #[inline]
+    pub(crate) const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The demultiplexing function for those frames that nearly all are: a plain datagram to a port that is bound.
+    /// `None` for all others; for these it says what [`DemuxTable::classify`] does.
+    #[inline]
+    pub(crate) fn classify_plain(&self, frame: &[u8], plain: Plain) -> Option<ChannelId> {
+        let (head, packet) = frame.split_first_chunk::<14>()?;
+        let [d0, d1, d2, d3, d4, d5, ..] = *head;
+        let is_ours = d0 & 1 != 0 || self.hardware.contains(&EthernetAddress([d0, d1, d2, d3, d4, d5]));
+        if !plain.is_udp() || !is_ours {
+            return None;
+        }
+        let port: &[u8; 2] = frame.get(plain.transport() + 2..)?.first_chunk()?;
+        let (is_local, destination) = if plain.is_v4() {
+            let &[a, b, c, d] = packet.get(16..)?.first_chunk()?;
+            let address = Ipv4Address::new(a, b, c, d);
+            (self.addresses.v4.contains(&address), IpAddress::Ipv4(address))
+        } else {
+            let address = Ipv6Address::from_octets(*packet.get(24..)?.first_chunk()?);
+            (self.addresses.v6.contains(&address), IpAddress::Ipv6(address))
+        };
+        if !is_local {
+            return None;
+        }
+        self.udp.find(&destination, u16::from_be_bytes(*port))
     }
 
     /// The demultiplexing function. `frame` starts at the Ethernet header.
@@ -358,7 +423,7 @@ impl DemuxTable {
         let Some(payload) = packet.get(header_len..total_len) else { return MALFORMED };
         let destination = Ipv4Address::new(header[16], header[17], header[18], header[19]);
         let local = IpAddress::Ipv4(destination);
-        if !self.addresses.contains(&local) {
+        if !self.addresses.v4.contains(&destination) {
             return self.in_transit(local);
         }
         let protocol = header[9];
@@ -390,9 +455,10 @@ impl DemuxTable {
         let mut addresses = [[0; 16]; 2];
         addresses[0].copy_from_slice(&header[8..24]);
         addresses[1].copy_from_slice(&header[24..40]);
+        let ours = self.addresses.v6.contains(&Ipv6Address::from_octets(addresses[1]));
         let [source, destination] = addresses.map(|bytes| IpAddress::Ipv6(Ipv6Address::from_octets(bytes)));
         // What is behind the fixed header of a packet for somebody else is no business of ours (RFC 8200 4).
-        if !self.addresses.contains(&destination) {
+        if !ours {
             return self.in_transit(destination);
         }
         let chain = HeaderChain::follow(header[6], payload);

@@ -20,7 +20,6 @@ pub struct Frame {
     buffer: Box<[u8]>,
     start: u32,
     end: u32,
-    metadata: Metadata,
 }
 
 /// What a device knows of a frame beyond its bytes: for packet monitors.
@@ -34,6 +33,11 @@ pub struct Metadata {
     pub sent: bool,
 }
 
+impl Metadata {
+    /// The device knows nothing.
+    pub const NONE: Self = Self { stamp_nanos: 0, cut_bytes: 0, sent: false };
+}
+
 impl Frame {
     /// The frame's bytes.
     #[must_use]
@@ -45,17 +49,6 @@ impl Frame {
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.start as usize..self.end as usize).unwrap_or_default()
-    }
-
-    /// What the device says of it; nothing, unless it has been [set](Frame::set_metadata).
-    #[must_use]
-    pub const fn metadata(&self) -> Metadata {
-        self.metadata
-    }
-
-    /// Notes what the device knows of it. A frame that was cut is for packet monitors only.
-    pub const fn set_metadata(&mut self, metadata: Metadata) {
-        self.metadata = metadata;
     }
 
     /// Bytes in the frame.
@@ -238,7 +231,7 @@ impl Pool {
             return None;
         };
         let start = HEADROOM.min(buffer.len()) as u32;
-        Some(Frame { buffer, start, end: start, metadata: Metadata::default() })
+        Some(Frame { buffer, start, end: start })
     }
 
     /// A frame with a copy of `bytes`, or `None` if no buffer is free or `bytes` is longer than one.

@@ -19,20 +19,15 @@ pub trait RxQueue: fmt::Debug + Send {
     /// Frames known to wait. Cheap: it is asked after every unit of work.
     fn pending(&self) -> usize;
 
-    /// Takes the oldest frame. A device that brings no buffers of its own fills one from `pool`.
+    /// Gives the oldest frames to `burst`, one after the other: `limit` at most, and none after the one for
+    /// which it says so. Says how many there were.
     ///
-    /// `None` means the ring is empty, or `pool` is (then `pending` still says so).
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame>;
-
-    /// Shows the oldest frames where they lie, to a host that only looks at frames, and drops each: `limit`
-    /// at most, and none after one for which `see` says that there is to be no other. Says how many there
-    /// were.
+    /// Each is shown first, as it will be taken, where it lies if that is possible: who discards early has it
+    /// neither copied nor moved. A device that brings no buffers of its own fills those of [`Burst::pool`].
     ///
-    /// A ring that shows nothing may have something to [take](RxQueue::take).
-    fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Metadata) -> bool) -> usize {
-        let _ = (limit, see);
-        0
-    }
+    /// Less than `limit` means that `burst` wanted no more, that the ring is empty, or that the pool is (then
+    /// `pending` still says that there is more).
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize;
 
     /// Frames that are in the ring, but not to be seen yet: their device gathers a few before it hands them
     /// over. They come without anything else having to happen.
@@ -46,6 +41,56 @@ pub trait RxQueue: fmt::Debug + Send {
 
     /// Frames shed because this ring was full, or had no buffer.
     fn missed(&self) -> u64;
+}
+
+/// Whoever takes frames from a ring, a burst at a time.
+pub trait Burst {
+    /// Where buffers come from and go back to.
+    fn pool(&mut self) -> &mut Pool;
+
+    /// A frame, from the Ethernet header on, and what the device knows of it. Says what is to be done about it.
+    fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen;
+
+    /// The frame that was just seen, if it was to be taken. Says whether there is to be another one.
+    fn take(&mut self, frame: Frame) -> bool;
+}
+
+/// What is to be done about a frame that was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// It is taken.
+    Take,
+    /// It is of no use: its place in the ring is free again, and its buffer stays with the ring.
+    Discard,
+    /// The same, and there is to be no other one.
+    DiscardLast,
+}
+
+impl dyn RxQueue + '_ {
+    /// Takes the oldest frame. `None` if there is none, or no buffer for it.
+    pub fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
+        struct One<'a> {
+            pool: &'a mut Pool,
+            frame: Option<Frame>,
+        }
+        impl Burst for One<'_> {
+            fn pool(&mut self) -> &mut Pool {
+                self.pool
+            }
+
+            fn see(&mut self, _bytes: &[u8], _metadata: &Metadata) -> Seen {
+                Seen::Take
+            }
+
+            fn take(&mut self, frame: Frame) -> bool {
+                self.frame = Some(frame);
+                false
+            }
+        }
+        let mut one = One { pool, frame: None };
+        self.receive(1, &mut one);
+        one.frame
+    }
 }
 
 /// A network interface: receive rings and a transmit side.

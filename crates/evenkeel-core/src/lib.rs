@@ -24,6 +24,7 @@ pub mod interface;
 pub mod ledger;
 mod link;
 mod net;
+mod plain;
 pub mod poll;
 pub mod process;
 mod queue;

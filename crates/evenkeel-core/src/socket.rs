@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::capture::CaptureQueue;
+use crate::frame::Pool;
 use crate::id::{ChannelId, ProcessId};
 use crate::queue::Queue;
 use crate::stack::{Datagram, RouteHandle, Transit};
@@ -154,6 +155,48 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn has_room(&self) -> bool {
         self.ready.has_room()
+    }
+}
+
+/// Datagrams that were received together: room for a few, to be filled again and again
+/// ([`System::receive_burst`](crate::host::System::receive_burst)).
+///
+/// They lie in the frames they came in, which are the host's until they are given back: when the next ones
+/// are received.
+#[derive(Debug)]
+pub struct Datagrams {
+    datagrams: Vec<Datagram>,
+    max: usize,
+}
+
+impl Datagrams {
+    /// Room for `max` datagrams, one at least. Allocates here, never later.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        let max = max.max(1);
+        Self { datagrams: Vec::with_capacity(max), max }
+    }
+
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.datagrams.len() < self.max
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, datagram: Datagram) {
+        self.datagrams.push(datagram);
+    }
+
+    pub(crate) fn recycle(&mut self, pool: &mut Pool) {
+        self.datagrams.drain(..).for_each(|datagram| datagram.recycle(pool));
+    }
+}
+
+impl core::ops::Deref for Datagrams {
+    type Target = [Datagram];
+
+    fn deref(&self) -> &[Datagram] {
+        &self.datagrams
     }
 }
 

@@ -71,6 +71,11 @@ impl WorkLog {
         self.counts[work as usize] += 1;
     }
 
+    /// Notes as many pieces of it.
+    pub(crate) fn add_times(&mut self, work: Work, times: u32) {
+        self.counts[work as usize] += times;
+    }
+
     /// How often `work` was done.
     #[must_use]
     pub fn count(&self, work: Work) -> u32 {

@@ -6,9 +6,9 @@ mod common;
 
 use common::{HOST, HOST_MAC, PEER, PEER_MAC, UNIT, arp_request};
 use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::frame::{Frame, Pool, PoolLimit};
+use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
 use evenkeel_core::host::{Config, Host};
-use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::tcp::FourTuple;
@@ -36,11 +36,25 @@ impl RxQueue for Flooded {
         1
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        self.left = self.sent.len();
-        let frame = pool.take_copy(&self.next);
-        self.next.clone_from(&self.ping);
-        frame
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        for done in 0..limit {
+            self.left = self.sent.len();
+            if burst.pool().available() == 0 {
+                return done;
+            }
+            let goes_on = match burst.see(&self.next, &Metadata::NONE) {
+                Seen::Take => {
+                    let frame = burst.pool().take_copy(&self.next).unwrap();
+                    burst.take(frame)
+                }
+                seen => seen == Seen::Discard,
+            };
+            self.next.clone_from(&self.ping);
+            if !goes_on {
+                return done + 1;
+            }
+        }
+        limit
     }
 
     fn arm(&mut self) -> bool {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use evenkeel_core::bpf::Program;
 use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Metadata, Pool, PoolLimit};
-use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
 
@@ -232,24 +232,7 @@ impl RxQueue for Listener {
         self.blocks.waiting()
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        let mut frame = pool.take()?;
-        let taken = self.look(1, &mut |bytes, metadata| {
-            // What is shown fits into a buffer.
-            if frame.resize(bytes.len()) {
-                frame.bytes_mut().copy_from_slice(bytes);
-            }
-            frame.set_metadata(*metadata);
-            true
-        });
-        if taken > 0 {
-            return Some(frame);
-        }
-        pool.recycle(frame);
-        None
-    }
-
-    fn look(&mut self, limit: usize, see: &mut dyn FnMut(&[u8], &Metadata) -> bool) -> usize {
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
         let (mut shown, mut goes_on) = (0, true);
         while goes_on && shown < limit {
             let usable = match self.blocks.front() {
@@ -257,8 +240,11 @@ impl RxQueue for Listener {
                 Some(Slot::Malformed) => 0,
                 Some(Slot::Frame(received)) => {
                     let (bytes, metadata) = show(&received, &mut self.mended);
-                    goes_on = see(bytes, &metadata);
-                    1
+                    let seen = burst.see(bytes, &metadata);
+                    let taken = if seen == Seen::Take { burst.pool().take_copy(bytes) } else { None };
+                    let lost = seen == Seen::Take && taken.is_none();
+                    goes_on = taken.map_or(seen == Seen::Discard, |frame| burst.take(frame));
+                    usize::from(!lost)
                 }
             };
             let gone = self.blocks.release();

@@ -23,8 +23,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Pool, PoolLimit};
-use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
+use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
@@ -33,6 +33,7 @@ use crate::claim::Claim;
 use crate::device::{Device, IN_TRANSIT_PKTS, Status, usable_mtu};
 use crate::error::LinkError;
 use crate::hardware::Address;
+use crate::listen::FRAME_BYTES;
 use crate::netdev::NetDevice;
 use crate::received::{Received, Slot, VNET_BYTES, offload_of};
 use crate::ring::{Ring, SLOT_OVERHEAD};
@@ -108,8 +109,7 @@ const LARGE_BYTES: usize = VNET_BYTES + (1 << 16) + 64;
 const QUEUE_BYTES: usize = 8 << 20;
 /// linux/if_packet.h
 const PACKET_COPY_THRESH: libc::c_int = 7;
-const _: () =
-    assert!(SLOT_BYTES - SLOT_OVERHEAD >= BUFFER_BYTES - HEADROOM, "what a buffer holds, a slot holds");
+const _: () = assert!(SLOT_BYTES - SLOT_OVERHEAD >= FRAME_BYTES, "what a buffer holds, a slot holds");
 
 /// Slots lie in blocks of this size, a power of two and no less than a page anywhere.
 const BLOCK_BYTES: usize = 1 << 16;
@@ -272,8 +272,8 @@ impl RxQueue for Packet {
         usize::from(self.receive.is_ready())
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        self.receive.take(pool)
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        self.receive.receive(limit, burst)
     }
 
     fn arm(&mut self) -> bool {
@@ -356,37 +356,55 @@ impl Receive {
         self.segments.next_len().is_some() || self.ring.ready()
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        loop {
-            if let Some(len) = self.segments.next_len() {
-                let mut frame = pool.take()?;
-                if frame.resize(len) && self.segments.next(frame.bytes_mut()) {
-                    return Some(frame);
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        let mut done = 0;
+        while done < limit {
+            match self.next(burst) {
+                None => break,
+                Some(Next::Unusable) => self.unusable += 1,
+                Some(Next::Seen { more }) => {
+                    done += 1;
+                    if !more {
+                        break;
+                    }
                 }
-                self.segments.clear();
-                self.unusable += 1;
-                pool.recycle(frame);
             }
-            let Slot::Frame(received) = self.ring.front()? else {
-                self.ring.release();
-                self.unusable += 1;
-                continue;
-            };
-            if received.is_queued || received.to_be_segmented.is_some() {
-                let usable = load(&mut self.segments, &received, &self.socket, &mut self.large);
-                self.ring.release();
-                self.unusable += u64::from(!usable);
-                continue;
-            }
-            let mut frame = pool.take()?;
-            let usable = received.is_whole() && copy(&received, &mut frame);
-            self.ring.release();
-            if usable {
-                return Some(frame);
-            }
-            self.unusable += 1;
-            pool.recycle(frame);
         }
+        done
+    }
+
+    /// Shows the oldest frame to `burst`. `None` if there is none, or no buffer for it.
+    fn next(&mut self, burst: &mut dyn Burst) -> Option<Next> {
+        if let Some(len) = self.segments.next_len() {
+            return self.next_segment(len, burst);
+        }
+        let Slot::Frame(received) = self.ring.front()? else {
+            self.ring.release();
+            return Some(Next::Unusable);
+        };
+        if received.is_queued || received.to_be_segmented.is_some() {
+            let usable = load(&mut self.segments, &received, &self.socket, &mut self.large);
+            self.ring.release();
+            return if usable { self.next(burst) } else { Some(Next::Unusable) };
+        }
+        if !received.is_whole() || received.len() > FRAME_BYTES {
+            self.ring.release();
+            return Some(Next::Unusable);
+        }
+        let next =
+            if received.is_plain() { show_in_place(received.bytes, burst)? } else { mend(&received, burst)? };
+        self.ring.release();
+        Some(next)
+    }
+
+    fn next_segment(&mut self, len: usize, burst: &mut dyn Burst) -> Option<Next> {
+        let mut frame = burst.pool().take()?;
+        if frame.resize(len) && self.segments.next(frame.bytes_mut()) {
+            return Some(show(frame, burst));
+        }
+        self.segments.clear();
+        burst.pool().recycle(frame);
+        Some(Next::Unusable)
     }
 }
 
@@ -410,6 +428,52 @@ fn load(segments: &mut Segments, received: &Received<'_>, socket: &OwnedFd, larg
 /// Reads the next packet of the socket's queue, behind its `virtio_net_hdr`; zero if it cannot be read.
 fn read_queued(socket: &OwnedFd, large: &mut [u8]) -> usize {
     rustix::net::recv(socket, large, RecvFlags::DONTWAIT).map_or(0, |(len, _)| len)
+}
+
+/// What became of the oldest frame of a ring.
+enum Next {
+    /// It was larger than a buffer, or made no sense.
+    Unusable,
+    Seen {
+        more: bool,
+    },
+}
+
+/// Shows a frame where it lies, and copies it only if it is wanted. `None` if there is no buffer to do so.
+fn show_in_place(bytes: &[u8], burst: &mut dyn Burst) -> Option<Next> {
+    if burst.pool().available() == 0 {
+        return None;
+    }
+    let more = match burst.see(bytes, &Metadata::NONE) {
+        Seen::Take => {
+            let frame = burst.pool().take_copy(bytes)?;
+            burst.take(frame)
+        }
+        seen => seen == Seen::Discard,
+    };
+    Some(Next::Seen { more })
+}
+
+/// The same for one to which something is to be done: in a buffer. `None` if there is none.
+fn mend(received: &Received<'_>, burst: &mut dyn Burst) -> Option<Next> {
+    let mut frame = burst.pool().take()?;
+    if !copy(received, &mut frame) {
+        burst.pool().recycle(frame);
+        return Some(Next::Unusable);
+    }
+    Some(show(frame, burst))
+}
+
+/// Shows a frame that lies in a buffer.
+fn show(frame: Frame, burst: &mut dyn Burst) -> Next {
+    let more = match burst.see(frame.bytes(), &Metadata::NONE) {
+        Seen::Take => burst.take(frame),
+        seen => {
+            burst.pool().recycle(frame);
+            seen == Seen::Discard
+        }
+    };
+    Next::Seen { more }
 }
 
 /// Copies a frame out of its slot. False if it does not fit or makes no sense.

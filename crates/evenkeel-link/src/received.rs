@@ -67,6 +67,11 @@ impl Received<'_> {
         self.bytes.len() == self.whole && self.to_be_segmented.is_none()
     }
 
+    /// Whether the kernel took nothing out of it and left nothing undone.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.vlan.is_none() && self.unfinished.is_none()
+    }
+
     /// Writes the frame with its VLAN tag back in its place and its checksum completed to `room`, which is
     /// [`Received::len`] long. False if the checksum makes no sense.
     pub(crate) fn write(&self, room: &mut [u8]) -> bool {

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use evenkeel_core::frame::{Frame, Pool, PoolLimit};
-use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
+use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::io::Errno;
@@ -257,16 +257,31 @@ impl RxQueue for TapQueue {
         usize::from(self.readable)
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        if !self.readable {
-            return None;
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        let (mut done, mut spare) = (0, None);
+        while self.readable && done < limit {
+            // The buffer of one that was discarded takes the next.
+            let Some(mut frame) = spare.take().or_else(|| burst.pool().take()) else { break };
+            if !self.read(&mut frame) {
+                spare = Some(frame);
+                break;
+            }
+            done += 1;
+            let goes_on = match burst.see(frame.bytes(), &Metadata::NONE) {
+                Seen::Take => burst.take(frame),
+                seen => {
+                    spare = Some(frame);
+                    seen == Seen::Discard
+                }
+            };
+            if !goes_on {
+                break;
+            }
         }
-        let mut frame = pool.take()?;
-        if self.read(&mut frame) {
-            return Some(frame);
+        if let Some(frame) = spare {
+            burst.pool().recycle(frame);
         }
-        pool.recycle(frame);
-        None
+        done
     }
 
     fn arm(&mut self) -> bool {

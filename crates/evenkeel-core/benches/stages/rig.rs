@@ -9,7 +9,7 @@ use evenkeel_core::host::{Config, Host, Level, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::{Datagrams, SocketId};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, IpEndpoint};
 
@@ -108,6 +108,30 @@ impl Program for Sink {
         };
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         system.recycle(datagram);
+        Step::Again
+    }
+}
+
+/// The same, many datagrams a call.
+#[derive(Debug)]
+pub(crate) struct BurstSink {
+    pub(crate) port: u16,
+    pub(crate) socket: Option<SocketId>,
+    pub(crate) datagrams: Datagrams,
+}
+
+impl Program for BurstSink {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(socket) = self.socket else {
+            self.socket = system.bind(None, self.port).ok();
+            return Step::Again;
+        };
+        if system.receive_burst(socket, &mut self.datagrams).is_err() {
+            return Step::Wait(socket);
+        }
+        for datagram in &*self.datagrams {
+            black_box(datagram.as_slice());
+        }
         Step::Again
     }
 }

@@ -8,8 +8,9 @@ use evenkeel_core::demux::{Binding, Change, DemuxTable, steering_hash};
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::host::Config;
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::poll::Gate;
+use evenkeel_core::poll::{Gate, Quota};
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::socket::Datagrams;
 use evenkeel_core::stack::{self, InterfaceId, Io, Received, Stack};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{
@@ -19,7 +20,7 @@ use evenkeel_core::wire::{
 
 use crate::common::{HOST, HOST_MAC, PEER_MAC, udp};
 use crate::filters;
-use crate::rig::{Monitor, NAP, Rig, Sender, Sink, Sleeper};
+use crate::rig::{BurstSink, Monitor, NAP, Rig, Sender, Sink, Sleeper};
 use crate::router::Forward;
 
 /// Frames that are measured together.
@@ -101,6 +102,10 @@ pub(crate) fn all() -> Vec<Stage> {
         Stage::new("receive path: polled", || Receive::of(Architecture::Polled)).within(200.0),
         Stage::new("receive path: soft-lrp", || Receive::of(Architecture::SoftLrp)).within(200.0),
         Stage::new("receive path: ni-lrp", || Receive::of(Architecture::NiLrp)).within(200.0),
+        Stage::new("receive path: eager, vectors of 16", || Receive::in_bursts(Architecture::Eager)),
+        Stage::new("receive path: polled, vectors of 16", || Receive::in_bursts(Architecture::Polled)),
+        Stage::new("receive path: soft-lrp, vectors of 16", || Receive::in_bursts(Architecture::SoftLrp)),
+        Stage::new("receive path: ni-lrp, vectors of 16", || Receive::in_bursts(Architecture::NiLrp)),
         Stage::new("send path, the cable's copy included", Send::new),
         Stage::new("capture: 60 bytes, 68 kept", || Captures::of(PAYLOAD)),
         Stage::new("capture: 1514 bytes, 68 kept", || Captures::of(1472)),
@@ -194,7 +199,7 @@ fn push_and_take() -> impl Batch {
     let mut frame = pool.take();
     each(move |_| {
         let _ = black_box(channel.push(LAN, frame.take().unwrap()));
-        frame = channel.take(&mut pool).map(|(_, frame, _)| frame);
+        frame = channel.take(&mut pool).map(|(waiting, _)| waiting.frame);
     })
 }
 
@@ -285,6 +290,12 @@ impl Receive {
     fn of(architecture: Architecture) -> Self {
         let sink = Sink { port: PORT, socket: None };
         Self { rig: Rig::new(Config::of(architecture), Box::new(sink)), frames: batch_of(|_| v4(0)) }
+    }
+
+    fn in_bursts(architecture: Architecture) -> Self {
+        let sink = BurstSink { port: PORT, socket: None, datagrams: Datagrams::new(16) };
+        let config = Config { quota: Quota::Fixed(16), ..Config::of(architecture) };
+        Self { rig: Rig::new(config, Box::new(sink)), frames: batch_of(|_| v4(0)) }
     }
 }
 

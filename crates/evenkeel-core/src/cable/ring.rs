@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::frame::{Frame, HEADROOM, Pool};
-use crate::interface::RxQueue;
+use crate::frame::{Frame, HEADROOM, Metadata, Pool};
+use crate::interface::{Burst, RxQueue, Seen};
 
 /// Most buffers a receive ring gives back at a time.
 const REFILL_BATCH_MAX: usize = 32;
@@ -41,8 +41,8 @@ pub(super) struct RingConsumer {
     ring: Consumer<Frame>,
     fill: Producer<Frame>,
     pub(super) shared: Arc<Shared>,
-    /// Frames whose headers are coming over, or have.
-    fetched: usize,
+    /// Buffers of frames that were discarded, to be given back.
+    spare: Vec<Frame>,
     /// Buffers not given back yet.
     pub(super) missing: usize,
     /// How many are given back at a time. Each time costs a cache line that the sender's core has, so it pays
@@ -60,7 +60,7 @@ pub(super) fn ring(pkts: usize) -> (RingProducer, RingConsumer) {
             ring: frames_out,
             fill: fill_in,
             shared,
-            fetched: 0,
+            spare: Vec::with_capacity(pkts),
             missing: pkts,
             refill_batch: (pkts / 4).clamp(1, REFILL_BATCH_MAX),
         },
@@ -100,18 +100,17 @@ impl RingConsumer {
     }
 
     /// Gives the adaptor buffers for those that have come up as frames: all that are missing, or as many as
-    /// `pool` has.
+    /// `pool` has. Those of frames that were discarded come first.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
-        let give = self.missing.min(pool.available());
+        let give = self.missing.min(self.spare.len() + pool.available());
         // There is room: the ring and its buffers are as many as this ring is long.
         if let Ok(chunk) = self.fill.write_chunk_uninit(give) {
-            self.missing -= chunk.fill_from_iter(core::iter::from_fn(|| pool.take()));
+            let buffers = core::iter::from_fn(|| self.spare.pop().or_else(|| pool.take()));
+            self.missing -= chunk.fill_from_iter(buffers);
         }
     }
 }
 
-/// Frames whose headers are fetched at a time: a processor waits for no more lines at once.
-const FETCH_PKTS: usize = 8;
 /// Where the second of the cache lines that hold a frame's headers has begun: those of Ethernet, IPv4 and TCP
 /// with timestamps are 66 bytes.
 const HEADERS: usize = 64;
@@ -130,22 +129,31 @@ impl RxQueue for RingConsumer {
         self.ring.slots()
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        if self.fetched == 0 {
-            self.fetched = self.ring.slots().min(FETCH_PKTS);
-            let chunk = self.ring.read_chunk(self.fetched).ok()?;
-            let (first, wrapped) = chunk.as_slices();
-            begin_to_fetch(first);
-            begin_to_fetch(wrapped);
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        let Ok(chunk) = self.ring.read_chunk(self.ring.slots().min(limit)) else { return 0 };
+        let (first, wrapped) = chunk.as_slices();
+        begin_to_fetch(first);
+        begin_to_fetch(wrapped);
+        let mut done = 0;
+        // What is not iterated over stays in the ring.
+        for frame in chunk {
+            done += 1;
+            let goes_on = match burst.see(frame.bytes(), &Metadata::NONE) {
+                Seen::Take => burst.take(frame),
+                seen => {
+                    self.spare.push(frame);
+                    seen == Seen::Discard
+                }
+            };
+            if !goes_on {
+                break;
+            }
         }
-        let frame = self.ring.pop().ok()?;
-        // One that has come since is not among those fetched.
-        self.fetched = self.fetched.saturating_sub(1);
-        self.missing += 1;
+        self.missing += done;
         if self.missing >= self.refill_batch {
-            self.refill(pool);
+            self.refill(burst.pool());
         }
-        Some(frame)
+        done
     }
 
     fn arm(&mut self) -> bool {

@@ -8,6 +8,6 @@ mod queue;
 mod table;
 
 pub use crate::id::ChannelId;
-pub(crate) use queue::SegmentKind;
-pub use queue::{Arrival, Channel, ChannelCounters, State};
+pub use queue::{Arrival, Channel, ChannelCounters, State, Waiting};
+pub(crate) use queue::{SegmentKind, Verdict};
 pub(crate) use table::ChannelTable;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::frame::{Frame, Pool};
 use crate::id::{InterfaceId, SocketId};
 use crate::interface::RxQueue;
+use crate::plain::Plain;
 use crate::poll::Gate;
 use crate::tcp::table::Id;
 
@@ -54,10 +55,28 @@ pub struct ChannelCounters {
     pub high_water_pkts: usize,
 }
 
+/// A frame that waits, and what the demultiplexing function has found out about it.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The frame, from the Ethernet header on.
+    pub frame: Frame,
+    /// By which interface it came.
+    pub interface: InterfaceId,
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// What is known of a plain frame: protocol input need not look again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdict {
+    pub(crate) plain: Plain,
+    /// Of the demultiplexing table that led it here.
+    pub(crate) generation: u32,
+}
+
 /// A bounded queue of received frames, not yet processed by any protocol.
 #[derive(Debug)]
 pub struct Channel {
-    queue: VecDeque<(InterfaceId, Frame)>,
+    queue: VecDeque<Waiting>,
     capacity_pkts: usize,
     armed: bool,
     /// What each ring of it holds; none on any interface if 0.
@@ -123,7 +142,7 @@ impl Channel {
         queue_pkts + rings * self.ring_pkts
     }
 
-    /// Counts a frame that came and that other channels left no room for.
+    /// Counts a frame that came and found no room, here or in what all channels share.
     pub(crate) const fn refuse(&mut self) {
         self.counters.arrived += 1;
         self.counters.discarded += 1;
@@ -140,28 +159,52 @@ impl Channel {
     /// Gives the frame back if the channel is full; it has counted the discard, the caller drops the frame:
     /// this is the place where overload is shed (early packet discard).
     pub fn push(&mut self, interface: InterfaceId, frame: Frame) -> Result<Arrival, Frame> {
-        self.counters.arrived += 1;
-        if self.queue.len() >= self.capacity_pkts {
-            self.counters.discarded += 1;
+        if self.is_full() {
+            self.refuse();
             return Err(frame);
         }
+        Ok(self.append(Waiting { frame, interface, verdict: None }))
+    }
+
+    /// Whether it holds as many frames as it may.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.len() >= self.capacity_pkts
+    }
+
+    /// Stores a frame for which there is room.
+    #[inline]
+    pub(crate) fn append(&mut self, waiting: Waiting) -> Arrival {
+        self.counters.arrived += 1;
         let first = self.queue.is_empty();
-        self.queue.push_back((interface, frame));
+        self.queue.push_back(waiting);
         self.counters.high_water_pkts = self.counters.high_water_pkts.max(self.queue.len());
-        Ok(Arrival { interrupt: core::mem::take(&mut self.armed), first })
+        Arrival { interrupt: core::mem::take(&mut self.armed), first }
+    }
+
+    /// Takes the oldest frame of the host's own queue, if that is a plain datagram which the demultiplexing table, in
+    /// the state `generation`, has led here.
+    #[inline]
+    pub(crate) fn pop_plain_datagram(&mut self, generation: u32) -> Option<(Waiting, Plain)> {
+        let Verdict { plain, generation: found } = self.queue.front()?.verdict?;
+        if !plain.is_udp() || found != generation {
+            return None;
+        }
+        Some((self.queue.pop_front()?, plain))
     }
 
     /// Takes the oldest frame. Rings on interfaces are served round robin, after the host's own queue.
     ///
     /// The second part says whether the frame comes from an interface's ring, and so has not been counted as
     /// received yet.
-    pub fn take(&mut self, pool: &mut Pool) -> Option<(InterfaceId, Frame, bool)> {
-        if let Some((interface, frame)) = self.queue.pop_front() {
-            return Some((interface, frame, false));
+    pub fn take(&mut self, pool: &mut Pool) -> Option<(Waiting, bool)> {
+        if let Some(waiting) = self.queue.pop_front() {
+            return Some((waiting, false));
         }
         for _ in 0..self.rings.len() {
             let (interface, ring) = self.rings.get_mut(self.next_ring)?;
-            let taken = ring.take(pool).map(|frame| (*interface, frame, true));
+            let waiting = |frame| Waiting { frame, interface: *interface, verdict: None };
+            let taken = ring.take(pool).map(|frame| (waiting(frame), true));
             self.next_ring = (self.next_ring + 1) % self.rings.len();
             if taken.is_some() {
                 return taken;
@@ -238,6 +281,7 @@ impl Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interface::Burst;
 
     const IF: InterfaceId = InterfaceId(0);
 
@@ -287,8 +331,8 @@ mod tests {
             0
         }
 
-        fn take(&mut self, _: &mut Pool) -> Option<Frame> {
-            None
+        fn receive(&mut self, _: usize, _: &mut dyn Burst) -> usize {
+            0
         }
 
         fn arm(&mut self) -> bool {

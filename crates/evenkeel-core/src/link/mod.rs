@@ -3,6 +3,7 @@
 //! What is done with a frame that was taken from a link is not decided here, nor who runs next: units of work
 //! ask.
 
+mod lent;
 mod moderation;
 mod port;
 pub(crate) mod transmit;
@@ -23,6 +24,7 @@ use crate::tcp::{Fault, FourTuple};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
 
+use lent::Lent;
 use moderation::{Flags, Moderation};
 use port::{End, Polled};
 pub(crate) use port::{Port, Side};
@@ -559,20 +561,18 @@ impl Links {
 
     // --- Input ---
 
-    /// A receive ring.
-    pub(crate) fn ring_mut(&mut self, id: InterfaceId, queue: usize) -> Option<&mut (dyn RxQueue + '_)> {
-        Some(self.link_mut(id)?.interface.queue_mut(queue))
+    /// Lends an interface to whoever takes frames from it: meanwhile it can do nothing else.
+    #[inline]
+    pub(crate) fn lend(&mut self, id: InterfaceId) -> Option<Box<dyn Interface>> {
+        Some(core::mem::replace(&mut self.link_mut(id)?.interface, Box::new(Lent)))
     }
 
-    /// Takes a frame from a ring.
+    /// Takes it back.
     #[inline]
-    pub(crate) fn take(&mut self, id: InterfaceId, queue: usize, cx: &mut Cx<'_>) -> Option<Frame> {
-        let link = self.links.get_mut(usize::from(id.0))?;
-        let frame = link.interface.queue_mut(queue).take(cx.pool)?;
-        link.received += 1;
-        cx.ledger.received += 1;
-        cx.work.add(Work::Receive);
-        Some(frame)
+    pub(crate) fn put_back(&mut self, id: InterfaceId, interface: Box<dyn Interface>) {
+        if let Some(link) = self.link_mut(id) {
+            link.interface = interface;
+        }
     }
 
     /// Counts frames that came by an interface.

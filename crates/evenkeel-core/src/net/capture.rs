@@ -5,25 +5,23 @@ use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, 
 use crate::config::Config;
 use crate::descriptor::DescriptorTable;
 use crate::drop::QueueDrop;
-use crate::frame::Frame;
+use crate::frame::{Frame, Metadata};
 use crate::id::{InterfaceId, ProcessId, QueueId, SocketId};
 use crate::ledger::Ledger;
-use crate::link::Links;
 use crate::poll::{Gate, Poller, Sources};
 use crate::ready::{Ready, ReadyTable};
 use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
 
-/// The packet monitors, with all that a frame they see changes: apart from the interfaces, in one of which
-/// the frame may lie.
+/// The packet monitors, with all that a frame they see changes.
 pub(super) struct Monitors<'a> {
     descriptors: &'a mut DescriptorTable,
     config: &'a Config,
     ledger: &'a mut Ledger,
     ready: &'a mut ReadyTable,
-    pub(super) poller: &'a mut Poller<QueueId>,
-    pub(super) work: &'a mut WorkLog,
+    poller: &'a mut Poller<QueueId>,
+    work: &'a mut WorkLog,
 }
 
 impl Monitors<'_> {
@@ -63,10 +61,10 @@ impl Monitors<'_> {
 }
 
 impl Net {
-    /// The links, and whoever watches them.
-    pub(super) fn monitors(&mut self) -> (&mut Links, Monitors<'_>) {
-        let Self { links, descriptors, config, ledger, ready, poller, work, .. } = self;
-        (links, Monitors { descriptors, config, ledger, ready, poller, work })
+    /// Whoever watches what passes.
+    pub(super) fn monitors(&mut self) -> Monitors<'_> {
+        let Self { descriptors, config, ledger, ready, poller, work, .. } = self;
+        Monitors { descriptors, config, ledger, ready, poller, work }
     }
 
     pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {
@@ -78,22 +76,17 @@ impl Net {
         Ok(id)
     }
 
-    /// Shows a received frame to all packet monitors.
-    pub(super) fn tap_received(
-        &mut self,
-        interface: InterfaceId,
-        frame: &Frame,
-        fed_by: Sources,
-        at: Instant,
-    ) {
-        let tapped = Tapped { interface, at, sent: false, bytes: frame.bytes(), metadata: &frame.metadata() };
-        self.monitors().1.see(&tapped, fed_by);
+    /// Shows a frame from a channel's ring on an interface to all packet monitors.
+    /// No ring that could be held back has it in it.
+    pub(super) fn tap_received(&mut self, interface: InterfaceId, frame: &Frame, at: Instant) {
+        let tapped = Tapped { interface, at, sent: false, bytes: frame.bytes(), metadata: &Metadata::NONE };
+        self.monitors().see(&tapped, Sources::NONE);
     }
 
     /// Shows a frame that is sent to all packet monitors.
     pub(super) fn tap_sent(&mut self, interface: InterfaceId, frame: &Frame, at: Instant) {
-        let tapped = Tapped { interface, at, sent: true, bytes: frame.bytes(), metadata: &frame.metadata() };
-        self.monitors().1.see(&tapped, Sources::NONE);
+        let tapped = Tapped { interface, at, sent: true, bytes: frame.bytes(), metadata: &Metadata::NONE };
+        self.monitors().see(&tapped, Sources::NONE);
     }
 
     fn capture_of(&mut self, id: SocketId) -> Option<&mut CaptureQueue> {

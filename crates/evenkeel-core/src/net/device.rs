@@ -2,12 +2,14 @@
 
 use super::state::Net;
 use crate::capture::Tapped;
-use crate::channel::SegmentKind;
+use crate::channel::{Arrival, SegmentKind, Verdict, Waiting};
 use crate::demux::Class;
-use crate::drop::{QueueDrop, TcpDrop, UdpDrop};
-use crate::frame::Frame;
+use crate::drop::{QueueDrop, Reason, TcpDrop, UdpDrop};
+use crate::frame::{Frame, Metadata, Pool};
 use crate::id::{ChannelId, QueueId};
+use crate::interface::{Burst, Seen};
 use crate::link::{Port, Side};
+use crate::plain::Plain;
 use crate::poll::Sources;
 use crate::ready::Ready;
 use crate::receive::AfterDevice;
@@ -38,23 +40,7 @@ impl Net {
     /// Does at most `limit` frames' work of a port; says how many there were.
     fn device_work(&mut self, port: Port, limit: usize, now: Instant) -> usize {
         match port.side {
-            Side::Receive(queue) => {
-                if self.config.listen_only {
-                    let seen = self.tap_ring(port, queue, limit, now);
-                    if seen > 0 {
-                        return seen;
-                    }
-                }
-                for taken in 0..limit {
-                    if taken > 0 && self.links.stops(port, &self.poller) {
-                        return taken;
-                    }
-                    if !self.take_frame(port, queue, now) {
-                        return taken;
-                    }
-                }
-                limit
-            }
+            Side::Receive(queue) => self.receive_from(port, queue, limit, now),
             Side::Transmit => {
                 let (links, mut cx) = self.links(now);
                 links.reclaim(port.interface, limit, &mut cx)
@@ -62,48 +48,31 @@ impl Net {
         }
     }
 
-    /// Takes a frame from a ring, and does what is to be done about it; false if there was none.
-    fn take_frame(&mut self, port: Port, queue: usize, now: Instant) -> bool {
-        let (links, mut cx) = self.links(now);
-        let Some(frame) = links.take(port.interface, queue, &mut cx) else { return false };
-        if !self.descriptors.captures().is_empty() {
-            self.tap_received(port.interface, &frame, Sources::one(port.source), now);
-        }
-        self.after_device(port, frame, now);
-        true
-    }
-
-    /// Shows at most `limit` frames of a ring to the packet monitors where they lie, and drops them: all
-    /// there is to do for a host that only listens. Says how many there were; none, also, if the ring shows
-    /// nothing.
-    fn tap_ring(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> usize {
-        let fed_by = Sources::one(port.source);
-        let held_back = self.links.held_back(port);
-        let (links, mut monitors) = self.monitors();
-        let Some(ring) = links.ring_mut(port.interface, queue) else { return 0 };
-        let seen = ring.look(limit, &mut |bytes, metadata| {
-            monitors.work.add(Work::Receive);
-            let tapped = Tapped { interface: port.interface, at: now, sent: false, bytes, metadata };
-            monitors.see(&tapped, fed_by);
-            held_back.is_empty() || !monitors.poller.stops(port.source)
-        });
-        self.links.count_received(port.interface, seen as u64, &mut self.ledger);
-        self.ledger.consumed += seen as u64;
-        seen
+    /// Takes at most `limit` frames from a ring, and does what is to be done about each, up to the one that fills a
+    /// queue so that no more is to be taken. Says how many there were.
+    fn receive_from(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> usize {
+        let Some(mut interface) = self.links.lend(port.interface) else { return 0 };
+        let mut burst = DeviceBurst::new(self, port, now);
+        let done = interface.queue_mut(queue).receive(limit, &mut burst);
+        let DeviceBurst { demultiplexed, taken, discarded, .. } = burst;
+        self.links.put_back(port.interface, interface);
+        self.links.count_received(port.interface, done as u64, &mut self.ledger);
+        self.ledger.drop_input(QueueDrop::Channel, u64::from(discarded));
+        self.work.add_times(Work::Receive, done as u32);
+        self.work.add_times(Work::Demultiplex, demultiplexed);
+        self.work.add_times(Work::Enqueue, taken + discarded);
+        done
     }
 
     pub(super) fn after_device(&mut self, port: Port, frame: Frame, now: Instant) {
-        if self.config.listen_only {
-            self.ledger.consumed += 1;
-            return self.pool.recycle(frame);
-        }
         match port.plan.then {
             AfterDevice::IpQueue => self.enqueue_ip(port, frame, now),
             AfterDevice::DemultiplexThenIpQueue => self.demultiplex_then_enqueue(port, frame, now),
             AfterDevice::Input => {
                 self.input(port.interface, frame, Sources::one(port.source), now);
             }
-            AfterDevice::Channel => self.demultiplex(port, frame, now),
+            // It was demultiplexed where it lay.
+            AfterDevice::Channel => self.pool.recycle(frame),
         }
     }
 
@@ -144,56 +113,91 @@ impl Net {
         }
     }
 
-    /// Early demultiplexing into a channel, with early discard.
-    pub(super) fn demultiplex(&mut self, port: Port, frame: Frame, now: Instant) {
-        self.work.add(Work::Demultiplex);
-        let id = match self.table.classify(frame.bytes()) {
-            Class::Channel(id) => id,
+    /// The channel that a frame leads to, or why it leads nowhere.
+    fn channel_of(&mut self, bytes: &[u8]) -> Result<ChannelId, Reason> {
+        match self.table.classify(bytes) {
+            Class::Channel(id) => Ok(id),
             Class::FirstFragment(id, key) => {
                 self.table.note_fragment(key, id);
-                id
+                Ok(id)
             }
-            Class::Segment { tuple, opens, channel } => match self.segment_channel(&tuple, opens, channel) {
-                Some(id) => id,
-                None => return self.drop_input(frame, TcpDrop::NoSocket),
-            },
-            Class::Discard(reason) => return self.drop_input(frame, reason),
-        };
-        let shared = self.segments_held_max();
-        let Some(channel) = self.channels.get_mut(id) else {
-            return self.drop_input(frame, UdpDrop::NoSocket);
-        };
-        self.work.add(Work::Enqueue);
-        let segments_for = channel.segments_for;
-        if let Some(SegmentKind::Connection(connection)) = segments_for
-            && channel.queued() >= shared
-        {
-            channel.refuse();
-            if channel.is_empty() && !channel.listed {
-                // It was taken for this frame.
-                self.give_back(id, connection);
+            Class::Segment { tuple, opens, channel } => {
+                self.segment_channel(&tuple, opens, channel).ok_or(TcpDrop::NoSocket.into())
             }
-            return self.drop_input(frame, QueueDrop::Channel);
+            Class::Discard(reason) => Err(reason),
         }
-        let pushed = channel.push(port.interface, frame);
-        let (waiting, fed_by) = (channel.queued(), self.config.scope(Sources::one(port.source)));
-        self.poller.enqueued(QueueId::Channel(id), &mut channel.gate, waiting, fed_by, now);
-        match pushed {
-            Ok(arrival) if let Some(segments_for) = segments_for => {
-                self.count_held(segments_for);
-                if arrival.first {
-                    self.activate(id, segments_for);
-                }
+    }
+
+    /// What becomes of a frame that leads to a channel: whether there is room for it. If not, that is counted there.
+    #[inline]
+    fn offer(&mut self, id: ChannelId, fed_by: Sources, now: Instant) -> Offered {
+        let Some(channel) = self.channels.get_mut(id) else { return Offered::NoChannel };
+        match channel.segments_for {
+            None if !channel.is_full() => Offered::Taken,
+            None => {
+                channel.refuse();
+                let waiting = channel.queued();
+                let stops =
+                    self.poller.enqueued(QueueId::Channel(id), &mut channel.gate, waiting, fed_by, now);
+                Offered::Discarded { stops }
             }
-            Ok(arrival) => {
-                if arrival.first {
-                    self.channels.list(id);
-                }
-                if arrival.interrupt {
-                    self.wake_receivers(id);
-                }
+            Some(segments_for) => self.offer_segment(id, segments_for),
+        }
+    }
+
+    /// The same for channels of TCP. They give no feedback.
+    fn offer_segment(&mut self, id: ChannelId, segments_for: SegmentKind) -> Offered {
+        let shared = self.segments_held_max();
+        let Some(channel) = self.channels.get_mut(id) else { return Offered::NoChannel };
+        let SegmentKind::Connection(connection) = segments_for else {
+            if !channel.is_full() {
+                return Offered::Taken;
             }
-            Err(frame) => self.drop_input(frame, QueueDrop::Channel),
+            channel.refuse();
+            return Offered::Discarded { stops: false };
+        };
+        if !channel.is_full() && channel.queued() < shared {
+            return Offered::Taken;
+        }
+        channel.refuse();
+        if channel.is_empty() && !channel.listed {
+            // It was taken for this frame.
+            self.give_back(id, connection);
+        }
+        Offered::Discarded { stops: false }
+    }
+
+    /// Puts a frame into a channel, which has room for it. Says whether that may hold back its ring.
+    #[inline(always)]
+    fn put_into_channel(&mut self, id: ChannelId, waiting: Waiting, fed_by: Sources, now: Instant) -> bool {
+        let Some(channel) = self.channels.get_mut(id) else {
+            self.pool.recycle(waiting.frame);
+            return false;
+        };
+        let arrival = channel.append(waiting);
+        let queued = channel.queued();
+        let stops = self.poller.enqueued(QueueId::Channel(id), &mut channel.gate, queued, fed_by, now);
+        if arrival.first || arrival.interrupt {
+            self.arrived(id, arrival);
+        } else if let Some(segments_for) = channel.segments_for {
+            self.count_held(segments_for);
+        }
+        stops
+    }
+
+    /// A channel has a frame where it had none, or whoever reads it is to be woken.
+    fn arrived(&mut self, id: ChannelId, arrival: Arrival) {
+        if let Some(segments_for) = self.channel(id).and_then(|channel| channel.segments_for) {
+            self.count_held(segments_for);
+            return if arrival.first {
+                self.activate(id, segments_for)
+            };
+        }
+        if arrival.first {
+            self.channels.list(id);
+        }
+        if arrival.interrupt {
+            self.wake_receivers(id);
         }
     }
 
@@ -227,5 +231,126 @@ impl Net {
         self.channels.disarm(id);
         self.channels.list(id);
         self.wake_receivers(id);
+    }
+}
+
+/// Device work on a burst of frames from one ring.
+struct DeviceBurst<'a> {
+    net: &'a mut Net,
+    port: Port,
+    now: Instant,
+    /// What is inhibited for a queue that frames of this ring fill.
+    fed_by: Sources,
+    /// Whether anything may hold this ring back.
+    is_limited: bool,
+    is_watched: bool,
+    /// Where the frame that was just seen goes.
+    to: Option<(ChannelId, Option<Verdict>)>,
+    demultiplexed: u32,
+    /// Put into a channel.
+    taken: u32,
+    /// Found their channel full.
+    discarded: u32,
+}
+
+impl<'a> DeviceBurst<'a> {
+    fn new(net: &'a mut Net, port: Port, now: Instant) -> Self {
+        let fed_by = net.config.scope(Sources::one(port.source));
+        let is_limited = !net.links.held_back(port).is_empty();
+        let is_watched = !net.descriptors.captures().is_empty();
+        Self {
+            net,
+            port,
+            now,
+            fed_by,
+            is_limited,
+            is_watched,
+            to: None,
+            demultiplexed: 0,
+            taken: 0,
+            discarded: 0,
+        }
+    }
+
+    /// Whether there is to be another frame.
+    #[inline]
+    fn goes_on(&self) -> bool {
+        !self.is_limited || !self.net.poller.stops(self.port.source)
+    }
+
+    #[inline]
+    fn discarded(&self) -> Seen {
+        if self.goes_on() { Seen::Discard } else { Seen::DiscardLast }
+    }
+
+    /// Early demultiplexing, with early discard: the frame is looked at where it lies.
+    #[inline]
+    fn demultiplex(&mut self, bytes: &[u8]) -> Seen {
+        let net = &mut *self.net;
+        self.demultiplexed += 1;
+        let plain = Plain::of(bytes);
+        let plain_channel = plain.and_then(|plain| net.table.classify_plain(bytes, plain));
+        let found = plain_channel.map_or_else(|| net.channel_of(bytes), Ok);
+        let dropped = match found {
+            Ok(id) => match net.offer(id, self.fed_by, self.now) {
+                Offered::Taken => {
+                    let verdict = plain.map(|plain| Verdict { plain, generation: net.table.generation() });
+                    self.to = Some((id, verdict));
+                    return Seen::Take;
+                }
+                Offered::Discarded { stops } => {
+                    self.discarded += 1;
+                    return if stops || self.is_watched { self.discarded() } else { Seen::Discard };
+                }
+                Offered::NoChannel => UdpDrop::NoSocket.into(),
+            },
+            Err(reason) => reason,
+        };
+        net.ledger.drop_input(dropped, 1);
+        if self.is_watched { self.discarded() } else { Seen::Discard }
+    }
+}
+
+/// What becomes of a frame that leads to a channel.
+enum Offered {
+    Taken,
+    /// It is full; and whether that may hold back the ring.
+    Discarded {
+        stops: bool,
+    },
+    NoChannel,
+}
+
+impl Burst for DeviceBurst<'_> {
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.net.pool
+    }
+
+    fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen {
+        if self.is_watched {
+            let (at, interface) = (self.now, self.port.interface);
+            let tapped = Tapped { interface, at, sent: false, bytes, metadata };
+            self.net.monitors().see(&tapped, Sources::one(self.port.source));
+        }
+        if self.net.config.listen_only {
+            self.net.ledger.consumed += 1;
+            return self.discarded();
+        }
+        if self.port.plan.is_lazy() { self.demultiplex(bytes) } else { Seen::Take }
+    }
+
+    fn take(&mut self, frame: Frame) -> bool {
+        match self.to.take() {
+            Some((id, verdict)) => {
+                let waiting = Waiting { frame, interface: self.port.interface, verdict };
+                self.taken += 1;
+                let stops = self.net.put_into_channel(id, waiting, self.fed_by, self.now);
+                !(stops || self.is_watched) || self.goes_on()
+            }
+            None => {
+                self.net.after_device(self.port, frame, self.now);
+                self.goes_on()
+            }
+        }
     }
 }

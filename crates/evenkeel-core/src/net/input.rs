@@ -2,19 +2,49 @@
 //! call, daemon, idle level.
 
 use super::state::Net;
+use crate::channel::{Verdict, Waiting};
 use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::ready::Ready;
-use crate::socket::Socket;
-use crate::stack::{Datagram, IpEndpoint, Received};
+use crate::socket::{Datagrams, Socket};
+use crate::stack::{Datagram, Io, IpEndpoint, Received};
 use crate::time::Instant;
 use crate::work::Work;
 
 /// Frames of a channel that one receive call looks at, at most: a flood of frames that deliver nothing must
 /// not make it endless.
 const FRAMES_PER_RECEIVE: usize = 64;
+
+/// Somebody who takes datagrams in a receive call.
+pub(crate) trait TakesDatagrams {
+    fn has_room(&self) -> bool;
+    fn put(&mut self, datagram: Datagram);
+}
+
+/// One of them, if there is one.
+impl TakesDatagrams for Option<Datagram> {
+    fn has_room(&self) -> bool {
+        self.is_none()
+    }
+
+    fn put(&mut self, datagram: Datagram) {
+        *self = Some(datagram);
+    }
+}
+
+impl TakesDatagrams for Datagrams {
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.has_room()
+    }
+
+    #[inline]
+    fn put(&mut self, datagram: Datagram) {
+        self.put(datagram);
+    }
+}
 
 impl Net {
     pub(crate) fn has_ip_queue(&self) -> bool {
@@ -36,9 +66,16 @@ impl Net {
         }
     }
 
+    /// IP input of one frame from a channel, to completion. Nothing is held back for what it fills: whoever receives
+    /// fills its own queue.
+    pub(super) fn input_waiting(&mut self, waiting: Waiting, now: Instant) {
+        let received = self.input_frame(waiting, now);
+        self.take_up(received, Sources::NONE, now);
+    }
+
     /// IP input of one frame, to completion.
     pub(super) fn input(&mut self, interface: InterfaceId, frame: Frame, fed_by: Sources, now: Instant) {
-        let received = self.input_frame(interface, frame, now);
+        let received = self.input_frame(Waiting { frame, interface, verdict: None }, now);
         self.take_up(received, fed_by, now);
     }
 
@@ -53,12 +90,8 @@ impl Net {
         }
     }
 
-    pub(super) fn input_frame(
-        &mut self,
-        interface: InterfaceId,
-        frame: Frame,
-        now: Instant,
-    ) -> Option<Received> {
+    pub(super) fn input_frame(&mut self, waiting: Waiting, now: Instant) -> Option<Received> {
+        let Waiting { frame, interface, verdict } = waiting;
         if self.config.listen_only {
             // Under `ni-lrp` a frame gets as far as this before the host sees it.
             self.ledger.consumed += 1;
@@ -66,7 +99,13 @@ impl Net {
             return None;
         }
         let consumed = self.ledger.consumed;
-        let received = self.with_stack(now, |stack, io| stack.input(interface, frame, io));
+        let received = self.with_stack(now, |stack, io| match verdict {
+            Some(Verdict { plain, .. }) => match stack.input_plain(interface, frame, plain, io) {
+                Ok(received) => received,
+                Err(frame) => stack.input_any(interface, frame, io),
+            },
+            None => stack.input(interface, frame, io),
+        });
         self.work.add(if self.ledger.consumed > consumed { Work::Control } else { Work::Input });
         received
     }
@@ -121,36 +160,108 @@ impl Net {
 
     /// The receive call. Under the lazy architectures protocol input happens here.
     pub(crate) fn receive(&mut self, id: SocketId, now: Instant) -> Option<Datagram> {
-        self.last_read = Some(id);
-        if self.plan.is_lazy() && self.socket(id)?.ready.is_empty() {
-            self.input_for(id, now);
-        }
-        let socket = self.socket_mut(id)?;
-        let (datagram, resume) = socket.ready.pop()?;
-        socket.counters.received += 1;
-        self.ledger.delivered += datagram.frames();
-        self.work.add(Work::Deliver);
-        if resume {
-            self.poller.resume(QueueId::Socket(id));
-        }
-        Some(datagram)
+        let mut datagram = None;
+        self.receive_into(id, &mut datagram, now);
+        datagram
     }
 
-    /// Protocol input for the socket's channels, round robin, until a datagram is ready.
-    pub(super) fn input_for(&mut self, id: SocketId, now: Instant) {
-        for _ in 0..FRAMES_PER_RECEIVE {
-            let Some((interface, frame)) = self.take_for_socket(id, now) else { return };
-            self.input(interface, frame, Sources::NONE, now);
+    /// Hands over datagrams until `to` has no room for more, or there are none: first what waits in the socket's
+    /// queue, then, under the lazy architectures, what waits in its channels.
+    pub(crate) fn receive_into(&mut self, id: SocketId, to: &mut impl TakesDatagrams, now: Instant) {
+        self.last_read = Some(id);
+        self.take_ready(id, to);
+        if !self.plan.is_lazy() {
+            return;
+        }
+        // A flood of frames that deliver nothing must not make it endless.
+        let mut left = FRAMES_PER_RECEIVE;
+        while left > 0 && to.has_room() {
+            if self.input_plain_for(id, to, &mut left, now) {
+                continue;
+            }
+            left -= 1;
+            let Some(waiting) = self.take_for_socket(id, now) else { return };
+            self.input_waiting(waiting, now);
             if self.stack.reassembling() > 0 {
                 self.input_fragments(now);
             }
-            if self.socket(id).is_none_or(|s| !s.ready.is_empty()) {
-                return;
-            }
+            self.take_ready(id, to);
         }
     }
 
-    pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<(InterfaceId, Frame)> {
+    /// Hands over plain datagrams from the channel of a socket, straight, as long as they come one after the other:
+    /// those that nobody else is to have, and of which the demultiplexing function has said that they are the
+    /// socket's. Says whether there were any.
+    fn input_plain_for(
+        &mut self,
+        id: SocketId,
+        to: &mut impl TakesDatagrams,
+        left: &mut usize,
+        now: Instant,
+    ) -> bool {
+        let Some(socket) = self.descriptors.udp_mut(id) else { return false };
+        let &[(channel_id, None)] = socket.channels.as_slice() else { return false };
+        let Some(channel) = self.channels.get_mut(channel_id) else { return false };
+        if channel.members.len() != 1 || self.stack.reassembling() > 0 {
+            return false;
+        }
+        let generation = self.table.generation();
+        let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: self.links.out() };
+        let (mut taken, mut delivered, mut refused) = (0, 0, None);
+        while *left > 0
+            && to.has_room()
+            && let Some((waiting, plain)) = channel.pop_plain_datagram(generation)
+        {
+            *left -= 1;
+            taken += 1;
+            match self.stack.input_plain_udp(waiting.interface, waiting.frame, plain, &mut io) {
+                Ok(Some(datagram)) => {
+                    delivered += 1;
+                    to.put(datagram);
+                }
+                // It was dropped for its sum.
+                Ok(None) => {}
+                Err(frame) => {
+                    refused = Some(Waiting { frame, verdict: None, ..waiting });
+                    break;
+                }
+            }
+        }
+        if taken == 0 {
+            return false;
+        }
+        let resume = channel.gate.on_dequeue(channel.queued());
+        socket.counters.received += u64::from(delivered);
+        self.ledger.delivered += u64::from(delivered);
+        self.work.add_times(Work::Input, taken - u32::from(refused.is_some()));
+        self.work.add_times(Work::Append, delivered);
+        self.work.add_times(Work::Deliver, delivered);
+        if resume {
+            self.poller.resume(QueueId::Channel(channel_id));
+        }
+        if let Some(waiting) = refused {
+            self.input_waiting(waiting, now);
+            self.take_ready(id, to);
+        }
+        true
+    }
+
+    /// Hands over what waits in the queue of a socket.
+    fn take_ready(&mut self, id: SocketId, to: &mut impl TakesDatagrams) {
+        let Some(socket) = self.descriptors.udp_mut(id) else { return };
+        while to.has_room()
+            && let Some((datagram, resume)) = socket.ready.pop()
+        {
+            socket.counters.received += 1;
+            self.ledger.delivered += datagram.frames();
+            self.work.add(Work::Deliver);
+            to.put(datagram);
+            if resume {
+                self.poller.resume(QueueId::Socket(id));
+            }
+        }
+    }
+    pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<Waiting> {
         let channels = self.socket(id)?.channels.len();
         for _ in 0..channels {
             let socket = self.socket_mut(id)?;
@@ -163,9 +274,9 @@ impl Net {
         None
     }
 
-    pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
+    pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
         let channel = self.channels.get_mut(id)?;
-        let (interface, frame, from_ring) = channel.take(&mut self.pool)?;
+        let (waiting, from_ring) = channel.take(&mut self.pool)?;
         let segments_for = channel.segments_for;
         if channel.gate.on_dequeue(channel.queued()) {
             self.poller.resume(QueueId::Channel(id));
@@ -173,11 +284,11 @@ impl Net {
         if !from_ring {
             self.count_taken(segments_for);
         } else {
-            self.links.count_received(interface, 1, &mut self.ledger);
+            self.links.count_received(waiting.interface, 1, &mut self.ledger);
             self.work.add(Work::Receive);
-            self.tap_received(interface, &frame, Sources::NONE, now);
+            self.tap_received(waiting.interface, &waiting.frame, now);
         }
-        Some((interface, frame))
+        Some(waiting)
     }
 
     /// One step of a proxy daemon: protocol input for frames of its channel.
@@ -186,8 +297,8 @@ impl Net {
             if self.is_screened(id) {
                 return;
             }
-            let Some((interface, frame)) = self.take_from_channel(id, now) else { return };
-            self.input(interface, frame, Sources::NONE, now);
+            let Some(waiting) = self.take_from_channel(id, now) else { return };
+            self.input_waiting(waiting, now);
         }
     }
 
@@ -195,8 +306,8 @@ impl Net {
     pub(super) fn input_fragments(&mut self, now: Instant) {
         let Some(id) = self.channels.daemons().fragment else { return };
         for _ in 0..self.config.channel_pkts {
-            let Some((interface, frame)) = self.take_from_channel(id, now) else { return };
-            self.input(interface, frame, Sources::NONE, now);
+            let Some(waiting) = self.take_from_channel(id, now) else { return };
+            self.input_waiting(waiting, now);
         }
     }
 
@@ -213,9 +324,9 @@ impl Net {
             .is_some_and(|c| c.members.iter().all(|&m| self.socket(m).is_none_or(Socket::has_room)));
         let taken = if room { self.take_from_channel(id, now) } else { None };
         match taken {
-            Some((interface, frame)) => {
+            Some(waiting) => {
                 self.channels.keep_listed(id);
-                self.input(interface, frame, Sources::NONE, now);
+                self.input_waiting(waiting, now);
             }
             // Empty, or its receiver is behind: then the receiver itself will find the rest.
             None => self.channels.unlist(id),

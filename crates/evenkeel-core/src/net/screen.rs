@@ -154,8 +154,8 @@ impl Net {
         }
         let channel = self.channels.daemons().forward?;
         for _ in 0..FRAMES_PER_CALL {
-            let Some((interface, frame)) = self.take_from_channel(channel, now) else { break };
-            match self.input_frame(interface, frame, now) {
+            let Some(waiting) = self.take_from_channel(channel, now) else { break };
+            match self.input_frame(waiting, now) {
                 Some(Received::Transit(transit)) => return Some(transit),
                 // Its destination became ours while it waited.
                 Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),

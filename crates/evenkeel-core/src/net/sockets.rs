@@ -274,8 +274,8 @@ impl Net {
 
     pub(super) fn close_channel(&mut self, id: ChannelId, binding: Binding, now: Instant) {
         self.update(Change::Unbind(binding));
-        while let Some((_, frame)) = self.take_from_channel(id, now) {
-            self.drop_input(frame, QueueDrop::Closed);
+        while let Some(waiting) = self.take_from_channel(id, now) {
+            self.drop_input(waiting.frame, QueueDrop::Closed);
         }
         let Some(channel) = self.channels.remove(id) else { return };
         if channel.has_rings() {

@@ -115,6 +115,7 @@ impl Gate {
 
     /// After an enqueue (or the attempt): the sources to inhibit besides those inhibited already, if the high
     /// mark is reached.
+    #[inline]
     pub fn on_enqueue(&mut self, occupancy_pkts: usize, fed_by: Sources) -> Option<Sources> {
         if occupancy_pkts < self.high_pkts || self.closed.union(fed_by) == self.closed {
             return None;
@@ -125,6 +126,7 @@ impl Gate {
     }
 
     /// After a dequeue: whether the low mark is reached and input may resume.
+    #[inline]
     pub fn on_dequeue(&mut self, occupancy_pkts: usize) -> bool {
         self.taken = true;
         let resume = !self.closed.is_empty() && self.low_pkts.is_some_and(|low| occupancy_pkts <= low);

@@ -127,6 +127,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// The sources held back at present, by feedback or a limit.
     #[must_use]
+    #[inline]
     pub fn held_back(&self) -> Sources {
         let limited = self.limits.iter().any(|limit| limit.is_reached());
         if limited { self.inputs } else { self.inputs.and(self.queues.sources()) }
@@ -176,6 +177,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Whether a callback of the source is to take nothing more, in the middle of it.
     #[must_use]
+    #[inline]
     pub fn stops(&self, source: SourceId) -> bool {
         !self.may_finish(source) && self.held_back().contains(source)
     }
@@ -244,7 +246,9 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.quota_pkts
     }
 
-    /// A frame that came from `fed_by` was put into a queue, or found no room in it.
+    /// A frame that came from `fed_by` was put into a queue, or found no room in it. Says whether more may be held
+    /// back than before.
+    #[inline(always)]
     pub fn enqueued(
         &mut self,
         queue: Q,
@@ -252,18 +256,23 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         occupancy_pkts: usize,
         fed_by: Sources,
         now: Instant,
-    ) {
+    ) -> bool {
         if fed_by.is_empty() {
-            return;
+            return false;
         }
         // Most hosts have no limit: then the division is not worth its cycles.
         if !self.limits.is_empty() {
-            let percent = gate.filled_percent(occupancy_pkts);
-            self.limits.iter_mut().for_each(|limit| limit.filled(percent));
+            self.filled(gate.filled_percent(occupancy_pkts));
         }
-        if let Some(sources) = gate.on_enqueue(occupancy_pkts, fed_by) {
+        let inhibited = gate.on_enqueue(occupancy_pkts, fed_by);
+        if let Some(sources) = inhibited {
             self.inhibit(queue, sources, now);
         }
+        inhibited.is_some() || !self.limits.is_empty()
+    }
+
+    fn filled(&mut self, percent: u8) {
+        self.limits.iter_mut().for_each(|limit| limit.filled(percent));
     }
 
     /// Inhibits `sources` on behalf of a queue that reached its high mark.

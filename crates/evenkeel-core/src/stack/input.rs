@@ -9,6 +9,7 @@ use super::udp::Datagram;
 use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
+use crate::plain::Plain;
 use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol};
 
 impl Stack {
@@ -17,6 +18,23 @@ impl Stack {
     /// Gives a datagram when one is complete, or a packet to forward. Everything else ends inside: consumed,
     /// dropped, or held in reassembly.
     pub fn input(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) -> Option<Received> {
+        let frame = match Plain::of(frame.bytes()) {
+            Some(plain) => match self.input_plain(interface, frame, plain, io) {
+                Ok(received) => return received,
+                Err(frame) => frame,
+            },
+            None => frame,
+        };
+        self.input_any(interface, frame, io)
+    }
+
+    /// The long way, which every frame can take.
+    pub(crate) fn input_any(
+        &mut self,
+        interface: InterfaceId,
+        frame: Frame,
+        io: &mut Io<'_>,
+    ) -> Option<Received> {
         let Ok(ethernet) = EthernetFrame::new_checked(frame.bytes()) else {
             io.drop_frame(frame, LinkDrop::Truncated);
             return None;

@@ -7,6 +7,7 @@
 
 mod address;
 mod arp;
+mod believed;
 mod config;
 mod conflict;
 mod conflict_detection;
@@ -35,6 +36,7 @@ mod output;
 mod packet;
 mod path;
 mod path_mtu;
+mod plain;
 mod problem;
 pub(crate) mod random;
 mod rate;

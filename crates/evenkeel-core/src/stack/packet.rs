@@ -126,6 +126,7 @@ impl Payload {
         }
     }
 
+    #[inline]
     pub(crate) fn recycle(self, pool: &mut Pool) {
         match self {
             Self::One(piece) => pool.recycle(piece.frame),

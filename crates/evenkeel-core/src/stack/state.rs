@@ -1,6 +1,7 @@
 //! The stack: all that it owns.
 
 use super::address::InterfaceAddresses;
+use super::believed::Believed;
 use super::config::Config;
 use super::conflict::Claims;
 use super::groups::Groups;
@@ -29,6 +30,7 @@ pub struct Stack {
     /// Another number whenever an address or a route has changed: routes that were looked up before mean
     /// nothing any more.
     pub(super) generation: u32,
+    pub(super) believed: Believed,
     pub(super) path_mtus: PathMtus,
     pub(super) neighbors: Neighbors,
     pub(super) updates: Updates,
@@ -51,6 +53,7 @@ impl Stack {
             interfaces: Vec::new(),
             routes: Routes::default(),
             generation: 0,
+            believed: Believed::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
             updates: Updates::new(config.neighbor_updates),

@@ -38,7 +38,7 @@ pub struct TcpPacket {
     pub destination: IpAddress,
     /// What the IP header says about congestion.
     pub ecn: Ecn,
-    payload: Payload,
+    pub(super) payload: Payload,
 }
 
 impl TcpPacket {

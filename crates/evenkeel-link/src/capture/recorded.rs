@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::Change;
-use evenkeel_core::frame::{Frame, Pool, PoolLimit};
-use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
+use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
 
@@ -100,11 +100,11 @@ impl Recording {
 }
 
 impl Tape {
-    fn record(&mut self, direction: Direction, frame: &Frame) {
+    fn record(&mut self, direction: Direction, frame: &[u8]) {
         self.received += u64::from(direction == Direction::Inbound);
         let time = self.clock.wall_nanos(self.clock.now());
         self.attempt(|tape| {
-            tape.dump.frame(direction, time, frame.bytes())?;
+            tape.dump.frame(direction, time, frame)?;
             tape.recorded += 1;
             Ok(())
         });
@@ -171,7 +171,7 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
     fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
         // Before it is handed over, because afterwards it is gone; a frame that is handed back was not sent,
         // but is on the tape.
-        self.recording.tape().record(Direction::Outbound, &frame);
+        self.recording.tape().record(Direction::Outbound, frame.bytes());
         self.inner.transmit(frame, pool)
     }
 
@@ -223,16 +223,36 @@ impl<I: Device + ?Sized> Device for Recorded<I> {
     }
 }
 
+/// Records what is shown, whatever becomes of it.
+struct Taped<'a> {
+    tape: &'a mut Tape,
+    burst: &'a mut dyn Burst,
+}
+
+impl Burst for Taped<'_> {
+    fn pool(&mut self) -> &mut Pool {
+        self.burst.pool()
+    }
+
+    fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen {
+        self.tape.record(Direction::Inbound, bytes);
+        self.burst.see(bytes, metadata)
+    }
+
+    fn take(&mut self, frame: Frame) -> bool {
+        self.burst.take(frame)
+    }
+}
+
 /// The ring that was asked for last.
 impl<I: Interface + ?Sized> RxQueue for Recorded<I> {
     fn pending(&self) -> usize {
         self.inner.queue(self.current.get()).pending()
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        let frame = self.inner.queue_mut(self.current.get()).take(pool)?;
-        self.recording.tape().record(Direction::Inbound, &frame);
-        Some(frame)
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        let tape = &mut *self.recording.tape();
+        self.inner.queue_mut(self.current.get()).receive(limit, &mut Taped { tape, burst })
     }
 
     fn buffered(&self) -> u64 {
@@ -288,10 +308,8 @@ impl RxQueue for RecordedRing {
         self.inner.pending()
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        let frame = self.inner.take(pool)?;
-        self.recording.tape().record(Direction::Inbound, &frame);
-        Some(frame)
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        self.inner.receive(limit, &mut Taped { tape: &mut *self.recording.tape(), burst })
     }
 
     fn arm(&mut self) -> bool {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
-use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
@@ -264,30 +264,35 @@ impl RxQueue for Player {
         usize::from(self.is_due())
     }
 
-    fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
-        while self.is_due() {
-            let mut frame = pool.take()?;
+    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        let mut done = 0;
+        while done < limit && self.is_due() {
             let mut bytes = self.reader.frame();
             if self.cut {
                 bytes = bytes.get(..FRAME_BYTES).unwrap_or(bytes);
             }
-            let fits = frame.resize(bytes.len());
-            if fits {
-                frame.bytes_mut().copy_from_slice(bytes);
-                let cut_bytes = self.reader.original_bytes().saturating_sub(bytes.len() as u32);
-                // Where there is no time stamp the first moment of 1970 stands for it: 0 means that the
-                // host's clock is to be asked.
-                let stamp_nanos = self.reader.time().max(1);
-                frame.set_metadata(Metadata { stamp_nanos, cut_bytes, sent: false });
+            if bytes.len() > FRAME_BYTES {
+                self.oversized += 1;
+                self.advance();
+                continue;
             }
+            if burst.pool().available() == 0 {
+                break;
+            }
+            let cut_bytes = self.reader.original_bytes().saturating_sub(bytes.len() as u32);
+            // Where there is no time stamp the first moment of 1970 stands for it: 0 means that the host's
+            // clock is to be asked.
+            let stamp_nanos = self.reader.time().max(1);
+            let seen = burst.see(bytes, &Metadata { stamp_nanos, cut_bytes, sent: false });
+            let frame = if seen == Seen::Take { burst.pool().take_copy(bytes) } else { None };
             self.advance();
-            if fits {
-                return Some(frame);
+            done += 1;
+            let goes_on = frame.map_or(seen == Seen::Discard, |frame| burst.take(frame));
+            if !goes_on {
+                break;
             }
-            self.oversized += 1;
-            pool.recycle(frame);
         }
-        None
+        done
     }
 
     fn arm(&mut self) -> bool {
@@ -325,6 +330,27 @@ mod tests {
     impl Drop for Scratch {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// Looks at frames and discards them.
+    struct Shown {
+        pool: Pool,
+        frames: Vec<(usize, Metadata)>,
+    }
+
+    impl Burst for Shown {
+        fn pool(&mut self) -> &mut Pool {
+            &mut self.pool
+        }
+
+        fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen {
+            self.frames.push((bytes.len(), *metadata));
+            Seen::Discard
+        }
+
+        fn take(&mut self, _frame: Frame) -> bool {
+            unreachable!("it wants none")
         }
     }
 
@@ -400,12 +426,10 @@ mod tests {
         assert_eq!((frame.len(), replay.queue(0).missed()), (60, 1));
         pool.recycle(frame);
         let mut replay = Replay::open(&file.0, &ReplayOptions { cut: true, ..options }, clock).unwrap();
-        let frame = replay.queue_mut(0).take(&mut pool).unwrap();
+        let mut shown = Shown { pool, frames: Vec::new() };
+        assert_eq!(replay.queue_mut(0).receive(1, &mut shown), 1);
         let cut_bytes = (4000 - FRAME_BYTES) as u32;
-        assert_eq!(
-            (frame.len(), frame.metadata()),
-            (FRAME_BYTES, Metadata { stamp_nanos: 1, cut_bytes, sent: false })
-        );
+        assert_eq!(shown.frames, [(FRAME_BYTES, Metadata { stamp_nanos: 1, cut_bytes, sent: false })]);
         assert_eq!(replay.queue(0).missed(), 0);
     }
 

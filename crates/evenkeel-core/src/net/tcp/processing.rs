@@ -15,11 +15,11 @@
 
 use super::super::state::Net;
 use super::state::{FreeList, Owner, Processing};
-use crate::channel::{Channel, SegmentKind};
+use crate::channel::{Channel, SegmentKind, Waiting};
 use crate::config::{CHANNEL_SHARE, Config};
 use crate::demux::{Binding, Change};
-use crate::frame::{Frame, PoolLimit};
-use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
+use crate::frame::PoolLimit;
+use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::poll::{Gate, Sources};
 use crate::socket::{Descriptor, ListenError};
 use crate::stack::Received;
@@ -274,9 +274,9 @@ impl Net {
         for _ in 0..self.config.batch_pkts {
             let Some(id) = self.processing_of(process).active.pop_front() else { return };
             match self.next_segment(id, now) {
-                Some((interface, frame)) => {
+                Some(waiting) => {
                     self.processing_of(process).active.push_back(id);
-                    self.input_from(id, interface, frame, now);
+                    self.input_from(id, waiting, now);
                 }
                 None => self.settle_channel(id),
             }
@@ -284,9 +284,9 @@ impl Net {
     }
 
     /// Protocol input of a frame from a channel of TCP's: a connection's channel says whose segment it is.
-    fn input_from(&mut self, channel: ChannelId, interface: InterfaceId, frame: Frame, now: Instant) {
+    fn input_from(&mut self, channel: ChannelId, waiting: Waiting, now: Instant) {
         let segments_for = self.channel(channel).and_then(|channel| channel.segments_for);
-        match (self.input_frame(interface, frame, now), segments_for) {
+        match (self.input_frame(waiting, now), segments_for) {
             (Some(Received::Segment(packet)), Some(SegmentKind::Connection(id))) => {
                 self.input_segment(packet, Some(id), now);
             }
@@ -294,7 +294,7 @@ impl Net {
         }
     }
 
-    fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<(InterfaceId, Frame)> {
+    fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
         if let Some(SegmentKind::Syns(socket)) = self.channel(id)?.segments_for
             && self.is_overloaded(socket)
         {
