@@ -287,7 +287,7 @@ impl Host {
 
     /// How many routes there are, those of the host's own prefixes included.
     #[must_use]
-    pub const fn route_count(&self) -> usize {
+    pub fn route_count(&self) -> usize {
         self.net.stack.route_count()
     }
 
@@ -509,7 +509,13 @@ impl Host {
         {
             self.net.poller.idle();
         }
-        let interrupted = self.current.filter(|&p| self.scheduler.is_runnable(p));
+        let level = unit.level();
+        // An interrupt is on the bill of whoever it happens to hit.
+        let payer = match unit {
+            Unit::Process(process) => Some(process),
+            _ if level <= Level::SoftInterrupt => self.current.filter(|&p| self.scheduler.is_runnable(p)),
+            _ => None,
+        };
         match unit {
             Unit::Clock => self.clock(now),
             Unit::Device(port) | Unit::Transmitted(port) => self.net.device_interrupt(port, now),
@@ -528,12 +534,7 @@ impl Host {
         self.send_segments(unit, now);
         self.net.transmit(now);
         self.wake(now);
-        let (level, process) = (unit.level(), if let Unit::Process(p) = unit { Some(p) } else { None });
-        let payer = match level {
-            Level::Interrupt | Level::SoftInterrupt => interrupted,
-            Level::Process => process,
-            Level::PollingThread | Level::Idle => None,
-        };
+        let process = if let Unit::Process(p) = unit { Some(p) } else { None };
         let protocol = process.and_then(|p| self.process(p)).is_some_and(|p| p.protocol.stepping);
         Some(Ran { level, process, payer, limited: self.is_limited(unit), protocol })
     }
@@ -543,7 +544,11 @@ impl Host {
     /// Protocol processing that wakes its own program is followed by that program's step, which will often
     /// answer, or close, or make room in its window: the acknowledgment then goes with it (RFC 9293 3.8.6.3,
     /// RFC 1122 4.2.3.2). It waits for that step, if it comes within a few units.
+    #[inline]
     fn send_segments(&mut self, unit: Unit, now: Instant) {
+        if !self.net.tcp.is_pending() {
+            return;
+        }
         if self.may_be_answered_soon(unit) && self.net.may_hold_segments() {
             self.net.hold_segments();
         } else {
@@ -823,10 +828,9 @@ impl Host {
 
     /// When there will be something to do even if nothing arrives.
     #[must_use]
+    #[inline]
     pub fn next_deadline(&self) -> Instant {
-        let mut next = self.sleepers.next_deadline();
-        self.each_deadline(|_, deadline| next = next.min(deadline));
-        next
+        self.sleepers.next_deadline().min(self.net.next_deadline()).min(self.decay_deadline())
     }
 
     /// Everybody who waits for a time: who, under which name, and for when. In no particular order.

@@ -36,6 +36,7 @@ mod slab;
 pub mod socket;
 pub mod stack;
 mod system;
+mod timed;
 pub mod work;
 
 pub use evenkeel_tcp as tcp;

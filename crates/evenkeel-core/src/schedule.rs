@@ -37,6 +37,8 @@ const PRIORITIES_PER_QUEUE: u64 = 4;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
     nice: i8,
+    /// What `nice` comes to under stride scheduling.
+    weight: u64,
     /// Recent CPU in nanoseconds (decay-usage), or virtual time (stride).
     usage: u64,
     runnable: bool,
@@ -81,6 +83,7 @@ impl Scheduler {
         let usage = if self.policy == Policy::Stride { self.virtual_time } else { 0 };
         self.shares[index] = Some(Share {
             nice,
+            weight: weight(nice),
             usage,
             runnable: true,
             woken: false,
@@ -134,7 +137,11 @@ impl Scheduler {
     /// The process to run. `current` is the one that ran last; it goes on unless another comes before it.
     ///
     /// Asking changes nothing; [`Scheduler::dispatch`] says which one it was.
+    #[inline]
     pub(crate) fn pick(&self, current: Option<ProcessId>) -> Option<ProcessId> {
+        if self.ready.len() <= 1 {
+            return self.ready.front().copied();
+        }
         let (lowest, process) = self.best()?;
         let Some(current) = current.filter(|c| self.ready.contains(c)) else { return Some(process) };
         if lowest > 0 && self.in_quantum(current) {
@@ -220,7 +227,7 @@ impl Scheduler {
                 share.used_in_quantum += elapsed;
             }
             Policy::Stride => {
-                let stride = nanos.saturating_mul(STRIDE_ONE) / weight(share.nice);
+                let stride = nanos.saturating_mul(STRIDE_ONE) / share.weight;
                 share.usage = share.usage.saturating_add(stride);
                 let floor =
                     self.ready.iter().filter_map(|p| self.shares.get(p.0 as usize)?.map(|s| s.usage)).min();

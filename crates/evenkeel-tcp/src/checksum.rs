@@ -52,7 +52,7 @@ impl Checksum {
     /// What goes into the checksum field: the complement. Zero if the sum covered data with a right checksum
     /// in it.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn finish(self) -> u16 {
         u16::from_be(!fold(self.sum))
     }
@@ -92,12 +92,11 @@ const fn add_word(sum: u64, word: u64) -> u64 {
     sum.wrapping_add(carry as u64)
 }
 
+#[inline(always)]
 const fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    sum as u16
+    // Added to itself with the halves exchanged, a number has its ones' complement sum in the upper half.
+    let sum = (sum.wrapping_add(sum.rotate_right(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_right(16)) >> 16) as u16
 }
 
 #[cfg(test)]

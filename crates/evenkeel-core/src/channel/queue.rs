@@ -239,8 +239,9 @@ impl Channel {
 
     /// Whether no frame waits.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.queue.is_empty() && self.rings.iter().all(|(_, ring)| ring.pending() == 0)
     }
 
     /// Most frames its queue may hold.

@@ -110,6 +110,8 @@ pub(crate) struct Links {
     /// By the number of their source.
     ports: Vec<Port>,
     next_port_served: u16,
+    /// Those of interfaces that never have anything to say: they send at once.
+    silent: Sources,
     /// How many interfaces demultiplex.
     demultiplexing: usize,
     /// Of the interfaces that demultiplex, the one whose channels interrupt next.
@@ -133,6 +135,7 @@ impl Links {
             links: Vec::new(),
             ports: Vec::new(),
             next_port_served: 0,
+            silent: Sources::NONE,
             demultiplexing: 0,
             next_interface_served: 0,
             unlimited: Sources::NONE,
@@ -170,6 +173,7 @@ impl Links {
                 self.unlimited = self.unlimited.union(Sources::one(source));
             }
             self.ports.push(Port { interface: id, side, source, plan });
+            self.find_silent();
             if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
                 flags.add();
             }
@@ -193,6 +197,8 @@ impl Links {
     ) -> Option<Box<dyn Interface>> {
         let link = self.links.get_mut(usize::from(id.0))?;
         let earlier = core::mem::replace(&mut link.interface, interface);
+        self.find_silent();
+        let link = self.links.get_mut(usize::from(id.0))?;
         // What the earlier one was sending, nobody will say any more that it has left.
         link.output.sent();
         if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
@@ -201,6 +207,15 @@ impl Links {
             }
         }
         Some(earlier)
+    }
+
+    /// Which transmit sides never interrupt.
+    fn find_silent(&mut self) {
+        let is_silent = |port: &&Port| {
+            port.is_transmit() && self.link(port.interface).is_none_or(|link| !link.interface.reports_sent())
+        };
+        let silent = self.ports.iter().filter(is_silent);
+        self.silent = silent.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -338,10 +353,11 @@ impl Links {
     /// The sources whose interrupts are enabled: what is polled only between two episodes, and nothing holds
     /// back drivers that do not poll.
     fn enabled(&self, poller: &Poller<QueueId>) -> Sources {
-        poller.may_interrupt().union(self.unlimited)
+        poller.may_interrupt().union(self.unlimited).without(self.silent)
     }
 
     /// The port whose interrupt is taken next. Ports take turns.
+    #[inline]
     pub(crate) fn interrupting_port(&self, poller: &Poller<QueueId>) -> Option<usize> {
         let enabled = self.enabled(poller);
         let Some(moderation) = &self.moderation else {

@@ -214,15 +214,12 @@ impl Net {
         {
             *left -= 1;
             taken += 1;
-            match self.stack.input_plain_udp(waiting.interface, waiting.frame, plain, &mut io) {
-                Ok(Some(datagram)) => {
-                    delivered += 1;
-                    to.put(datagram);
-                }
-                // It was dropped for its sum.
-                Ok(None) => {}
+            let Waiting { frame, interface, .. } = waiting;
+            match self.stack.input_plain_udp(interface, frame, plain, &mut io, |datagram| to.put(datagram)) {
+                // Or it was dropped for its sum.
+                Ok(whole) => delivered += u32::from(whole),
                 Err(frame) => {
-                    refused = Some(Waiting { frame, verdict: None, ..waiting });
+                    refused = Some(Waiting { frame, interface, verdict: None });
                     break;
                 }
             }

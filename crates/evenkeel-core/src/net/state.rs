@@ -19,6 +19,7 @@ use crate::receive::{AfterDevice, Plan};
 use crate::socket::{Descriptor, Socket};
 use crate::stack::{Datagram, Io, Stack};
 use crate::time::{Duration, Instant};
+use crate::timed::Timed;
 use crate::work::{Work, WorkLog};
 
 /// Fragments without their first part are looked at this often while the core is busy.
@@ -33,7 +34,7 @@ pub(crate) struct Net {
     pub(crate) config: Config,
     pub(crate) pool: Pool,
     pub(crate) ledger: Ledger,
-    pub(crate) stack: Stack,
+    pub(crate) stack: Timed<Stack>,
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     pub(crate) ready: ReadyTable,
@@ -61,7 +62,7 @@ impl Net {
             plan,
             pool,
             ledger: Ledger::default(),
-            stack: Stack::new(config.stack.clone(), config.seed),
+            stack: Timed::new(Stack::new(config.stack.clone(), config.seed)),
             work: WorkLog::default(),
             poller: poller(&config),
             ready: ReadyTable::new(),
@@ -147,13 +148,27 @@ impl Net {
         hear(Deadline::Fragments, self.fragments_deadline());
     }
 
+    /// The first of them.
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.links
+            .next_tick()
+            .min(self.links.next_retry())
+            .min(self.stack.deadline())
+            .min(self.poller.next_deadline())
+            .min(self.tcp.next_deadline())
+            .min(self.fragments_deadline())
+    }
+
     /// When to look at the special fragment channel, if there is anything in it, though the core is too busy
     /// for the idle level to look.
+    #[inline]
     fn fragments_deadline(&self) -> Instant {
         let waiting = self.fragment_channel().is_some_and(|channel| !channel.is_empty());
         if waiting { self.next_fragment_look } else { Instant::NEVER }
     }
 
+    #[inline]
     fn fragment_channel(&self) -> Option<&Channel> {
         self.channels.get(self.channels.daemons().fragment?)
     }

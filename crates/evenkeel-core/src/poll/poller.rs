@@ -308,6 +308,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     /// Begins a new period of a limit, if the last one is over: before any work that is charged to it.
+    #[inline]
     pub fn roll(&mut self, now: Instant) {
         for limit in &mut self.limits {
             self.resumes.period += u64::from(limit.roll(now));
@@ -316,6 +317,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// When [`Poller::expire`] has something to do.
     #[must_use]
+    #[inline]
     pub fn next_deadline(&self) -> Instant {
         self.feedback_deadline().min(self.limit_deadline())
     }

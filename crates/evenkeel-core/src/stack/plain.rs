@@ -42,8 +42,11 @@ impl Stack {
         io: &mut Io<'_>,
     ) -> Result<Option<Received>, Frame> {
         if plain.is_udp() {
-            let datagram = self.input_plain_udp(interface, frame, plain, io)?;
-            return Ok(datagram.map(Received::Datagram));
+            let mut received = None;
+            self.input_plain_udp(interface, frame, plain, io, |datagram| {
+                received = Some(Received::Datagram(datagram));
+            })?;
+            return Ok(received);
         }
         let Some(Admitted { source, destination, ecn, .. }) = self.admit(interface, frame.bytes(), plain)
         else {
@@ -53,7 +56,7 @@ impl Stack {
         Ok(Some(Received::Segment(TcpPacket { interface, source, destination, ecn, payload })))
     }
 
-    /// The same for one that carries UDP.
+    /// The same for one that carries UDP: the datagram is given to `to`. Says whether there was one.
     ///
     /// # Errors
     /// As there.
@@ -64,7 +67,8 @@ impl Stack {
         frame: Frame,
         plain: Plain,
         io: &mut Io<'_>,
-    ) -> Result<Option<Datagram>, Frame> {
+        to: impl FnOnce(Datagram),
+    ) -> Result<bool, Frame> {
         let bytes = frame.bytes();
         let Some(Admitted { source, destination, sum, .. }) = self.admit(interface, bytes, plain) else {
             return Err(frame);
@@ -80,15 +84,15 @@ impl Stack {
         };
         if is_summed && sum.add_array(&[0, UDP, l0, l1]).add(covered).finish() != 0 {
             io.drop_frame(frame, UdpDrop::Checksum);
-            return Ok(None);
+            return Ok(false);
         }
-        let (from, to) = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
-        Ok(Some(Datagram {
+        to(Datagram {
             interface,
-            source: IpEndpoint::new(source, from),
-            destination: IpEndpoint::new(destination, to),
+            source: IpEndpoint::new(source, u16::from_be_bytes([s0, s1])),
+            destination: IpEndpoint::new(destination, u16::from_be_bytes([d0, d1])),
             payload: Payload::One(Piece::new(frame, start + 8, start + len)),
-        }))
+        });
+        Ok(true)
     }
 
     /// Between whom a plain packet is, if the long way would let it in.

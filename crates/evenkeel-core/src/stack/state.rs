@@ -16,6 +16,7 @@ use super::route::Routes;
 use crate::deadline::Deadline;
 use crate::tcp::Secret;
 use crate::time::Instant;
+use crate::timed::Waits;
 
 /// The protocols below sockets of one host.
 ///
@@ -128,6 +129,12 @@ impl Stack {
     #[must_use]
     pub fn held(&self) -> u64 {
         self.neighbors.held()
+    }
+}
+
+impl Waits for Stack {
+    fn next_deadline(&self) -> Instant {
+        self.next_deadline()
     }
 }
 

@@ -124,7 +124,7 @@ impl Net {
         if !self.links.has_demultiplexer() || self.tcp.owner(id).is_none_or(|owner| owner.channel.is_some()) {
             return;
         }
-        let route = self.tcp.endpoint.route(id, &self.stack);
+        let route = self.tcp.endpoint.route(id, &*self.stack);
         let egress = route.and_then(|route| self.stack.egress(&route));
         if egress.is_none_or(|egress| !self.links.demultiplexes(egress)) {
             return;

@@ -68,7 +68,7 @@ impl Net {
     pub(crate) fn has_segments_to_send(&self) -> bool {
         self.tcp.pending && self.tcp.held == 0 && {
             let OutputRoom { full, pkts } = self.links.output_room();
-            pkts > 0 && self.tcp.endpoint.may_transmit(full, &self.stack)
+            pkts > 0 && self.tcp.endpoint.may_transmit(full, &*self.stack)
         }
     }
 
@@ -130,7 +130,7 @@ impl Net {
             let Some(mut frame) = self.pool.take() else { return false };
             let room = frame.capacity();
             let sent = if frame.resize(room) {
-                self.tcp.endpoint.poll_transmit(now, &self.stack, frame.bytes_mut())
+                self.tcp.endpoint.poll_transmit(now, &*self.stack, frame.bytes_mut())
             } else {
                 None
             };
@@ -144,7 +144,7 @@ impl Net {
             // A segment that cannot be sent is lost, as in the network: it is counted, and sent again.
             let _ = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent, io));
         }
-        !self.tcp.endpoint.may_transmit(EgressSet::NONE, &self.stack)
+        !self.tcp.endpoint.may_transmit(EgressSet::NONE, &*self.stack)
     }
 
     fn tell_listener(&mut self, at: &ListenAt) {

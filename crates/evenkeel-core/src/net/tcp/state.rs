@@ -71,6 +71,12 @@ impl Tcp {
         !self.listeners.is_empty() || !self.endpoint.is_empty()
     }
 
+    /// Whether there may be segments to send, or something to tell.
+    #[inline]
+    pub(crate) const fn is_pending(&self) -> bool {
+        self.pending
+    }
+
     /// When it next has something to do, though nothing comes.
     #[inline]
     pub(in crate::net) const fn next_deadline(&self) -> Instant {
