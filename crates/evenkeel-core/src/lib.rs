@@ -17,7 +17,6 @@ pub mod demux;
 mod descriptor;
 pub mod drop;
 pub mod error;
-pub mod frame;
 pub mod host;
 pub mod id;
 pub mod interface;
@@ -37,6 +36,7 @@ pub mod stack;
 mod system;
 pub mod work;
 
+pub use evenkeel_frame as frame;
 pub use evenkeel_tcp as tcp;
 pub use evenkeel_timers::time;
 pub use schedule::Policy as Scheduling;
