@@ -17,7 +17,6 @@ pub mod demux;
 mod descriptor;
 pub mod drop;
 pub mod error;
-pub mod frame;
 pub mod host;
 pub mod id;
 pub mod interface;
@@ -39,6 +38,7 @@ mod system;
 mod timed;
 pub mod work;
 
+pub use evenkeel_frame as frame;
 pub use evenkeel_tcp as tcp;
 pub use evenkeel_timers::time;
 pub use schedule::Policy as Scheduling;

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use evenkeel_core::bpf::{Instruction, Program};
-use evenkeel_core::interface::{Interface, RxQueue as _};
+use evenkeel_core::frame::{Frame, Metadata, Pool};
+use evenkeel_core::interface::{Burst, Interface, RxQueue as _, Seen};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
 use evenkeel_link::{
@@ -398,6 +399,31 @@ fn experimental() -> Program {
     Program::new(&list.map(|(code, jt, jf, k)| Instruction { code, jt, jf, k })).unwrap()
 }
 
+/// Looks at those frames, which have numbers and lengths by these.
+struct Looker {
+    pool: Pool,
+    last: Option<u32>,
+}
+
+impl Burst for Looker {
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    fn see(&mut self, bytes: &[u8], note: &Metadata) -> Seen {
+        let number = u32::from_be_bytes(bytes[14..18].try_into().unwrap());
+        let whole = 60 + number as usize % 1000;
+        assert_eq!((bytes.len(), note.cut_bytes as usize), (whole.min(96), whole.saturating_sub(96)));
+        assert!(note.stamp_nanos > 0 && !note.sent && self.last < Some(number));
+        self.last = Some(number);
+        Seen::Discard
+    }
+
+    fn take(&mut self, _frame: Frame) -> bool {
+        unreachable!("it takes none")
+    }
+}
+
 /// Whatever the ring holds, and whichever frames lie in a block that the kernel has not handed over yet.
 #[test]
 fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
@@ -406,7 +432,8 @@ fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
         let mut left = open("kernel0");
         let listen = Listen { filter: Some(experimental()), promiscuous: true };
         let mut listener = Listener::open("ek0", &listen, 32).unwrap();
-        let (clock, mut sent, mut seen, mut last) = (Clock::start(), 0_u32, 0, None);
+        let (clock, mut sent, mut seen) = (Clock::start(), 0_u32, 0);
+        let mut looker = Looker { pool: Pool::with_limit(0), last: None };
         for many in [1, 700, 5000] {
             for _ in 0..many {
                 let mut frame = vec![7; 60 + sent as usize % 1000];
@@ -418,17 +445,7 @@ fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
             let deadline = clock.now() + Duration::from_secs(60);
             while listener.buffered() > 0 {
                 assert!(clock.now() < deadline, "the kernel keeps {} frames", listener.buffered());
-                seen += listener.look(64, &mut |bytes, note| {
-                    let number = u32::from_be_bytes(bytes[14..18].try_into().unwrap());
-                    let whole = 60 + number as usize % 1000;
-                    assert_eq!(
-                        (bytes.len(), note.cut_bytes as usize),
-                        (whole.min(96), whole.saturating_sub(96))
-                    );
-                    assert!(note.stamp_nanos > 0 && !note.sent && last < Some(number));
-                    last = Some(number);
-                    true
-                });
+                seen += listener.receive(64, &mut looker);
             }
             assert_eq!(seen as u64 + listener.missed(), sent.into());
         }

@@ -74,7 +74,7 @@ impl Error {
             Self::Link(LinkError::Os { source, .. }) | Self::Os(source) => fault_of(source),
             Self::Link(_) => Fault::Misuse,
             Self::Interface(error) => error.fault(),
-            Self::Memory(limit) => limit.fault(),
+            Self::Memory(_) => Fault::Limit,
             Self::BadDescriptor(error) => error.fault(),
             Self::Bind(error) => error.fault(),
             Self::Listen(error) => error.fault(),

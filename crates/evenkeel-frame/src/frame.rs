@@ -1,0 +1,342 @@
+//! Frames, and the regions that they are chunks of.
+//!
+//! A region counts the frames that there are of it, those at home included. A frame is taken, passed on and
+//! given back without that count: only its end ([`Frame::retire`]) changes it, and the last one frees the
+//! region. A frame that is dropped goes into the list of its owner, who takes it from there; if there is no
+//! owner any more, it ends.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::Arc;
+
+use crate::list::{Link, List, Taken};
+use crate::memory::Memory;
+
+/// Room for one Ethernet frame of a 1500-byte MTU, a VLAN tag, and headers put in front of it.
+pub const BUFFER_BYTES: usize = 2048;
+
+/// Bytes left free in front of a new frame's bytes, for headers that are added on the way down.
+pub const HEADROOM: usize = 128;
+
+/// One link-layer frame in a buffer of its own, from the Ethernet header on, without FCS.
+///
+/// A frame is moved, never copied, between the link and the socket. One that is dropped gives its buffer back
+/// to where it came from, on whatever thread that is; [`Pool::recycle`](crate::Pool::recycle) does so faster.
+pub struct Frame {
+    region: NonNull<Shared>,
+    chunk: u32,
+    start: u16,
+    /// `start + len` is never more than the bytes of a chunk.
+    len: u16,
+}
+
+/// What a device knows of a frame beyond its bytes: for packet monitors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Metadata {
+    /// When it passed, in nanoseconds since 1970; 0 if the device does not say.
+    pub stamp_nanos: u64,
+    /// Bytes that were cut off its end: by a snapshot length, or because no buffer is that large.
+    pub cut_bytes: u32,
+    /// Sent by the operating system that this device is shared with, not received.
+    pub sent: bool,
+}
+
+impl Metadata {
+    /// The device knows nothing.
+    pub const NONE: Self = Self { stamp_nanos: 0, cut_bytes: 0, sent: false };
+}
+
+/// A region, as all of its frames see it.
+struct Shared {
+    base: NonNull<u8>,
+    /// Bytes from one chunk to the next.
+    stride: usize,
+    /// Bytes of a chunk that a frame may use; no more than the stride.
+    chunk_bytes: usize,
+    /// Where an empty frame begins; inside the chunk.
+    headroom: u16,
+    /// The owner's list.
+    home: Arc<List<Frame>>,
+    /// One for each chunk, for whoever has its frame.
+    slots: Box<[UnsafeCell<Slot>]>,
+    /// Frames that have not ended.
+    live: AtomicUsize,
+    /// The owner counts in it.
+    tally: AtomicU32,
+    _memory: Box<dyn Memory>,
+}
+
+/// What belongs to a chunk, and does not lie in it.
+struct Slot {
+    link: Link<Frame>,
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Self { link: Link::new() }
+    }
+}
+
+// SAFETY: whoever has a frame has its chunk and its slot alone. The rest of a region is never changed, or
+// atomic, and any thread may free it.
+unsafe impl Send for Frame {}
+// SAFETY: a frame that is shared is only read.
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    #[inline]
+    const fn region(&self) -> &Shared {
+        // SAFETY: a region lives as long as any frame of it.
+        unsafe { self.region.as_ref() }
+    }
+
+    const fn slot(&self) -> *mut Slot {
+        // SAFETY: there are as many slots as chunks.
+        UnsafeCell::raw_get(unsafe { self.region().slots.as_ptr().add(self.chunk as usize) })
+    }
+
+    #[inline]
+    const fn first(&self) -> *mut u8 {
+        let region = self.region();
+        // SAFETY: a frame is inside its chunk, and that inside the memory.
+        unsafe { region.base.as_ptr().add(self.chunk as usize * region.stride + self.start as usize) }
+    }
+
+    /// The frame's bytes.
+    #[must_use]
+    #[inline]
+    pub const fn bytes(&self) -> &[u8] {
+        // SAFETY: as in `first`; they are initialized, and nobody but this frame reaches them.
+        unsafe { core::slice::from_raw_parts(self.first(), self.len as usize) }
+    }
+
+    /// The frame's bytes, to be changed in place.
+    #[must_use]
+    #[inline]
+    pub const fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and this frame is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.first(), self.len as usize) }
+    }
+
+    /// Bytes in the frame.
+    #[must_use]
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the frame has no bytes.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes that [`Frame::resize`] could give at most.
+    #[must_use]
+    #[inline]
+    pub const fn capacity(&self) -> usize {
+        self.region().chunk_bytes - self.start as usize
+    }
+
+    /// Sets the length to `len` bytes, keeping the start. Bytes that come into view keep what the buffer
+    /// held.
+    ///
+    /// Returns false, and changes nothing, if the buffer has no room.
+    #[must_use]
+    #[inline]
+    pub const fn resize(&mut self, len: usize) -> bool {
+        let fits = len <= self.capacity();
+        if fits {
+            self.len = len as u16;
+        }
+        fits
+    }
+
+    /// Takes `len` bytes off the front (a header that has been read). Returns false if the frame is shorter.
+    #[must_use]
+    #[inline]
+    pub const fn strip(&mut self, len: usize) -> bool {
+        let fits = len <= self.len();
+        if fits {
+            self.start += len as u16;
+            self.len -= len as u16;
+        }
+        fits
+    }
+
+    /// Opens `len` bytes in front (a header to be written). Returns false if the headroom is used up.
+    #[must_use]
+    #[inline]
+    pub const fn prepend(&mut self, len: usize) -> bool {
+        let fits = len <= self.start as usize;
+        if fits {
+            self.start -= len as u16;
+            self.len += len as u16;
+        }
+        fits
+    }
+
+    /// Declares bytes `start..start + len` of the buffer to be the frame. Returns false if they are not
+    /// inside it.
+    #[must_use]
+    #[inline]
+    pub const fn set(&mut self, start: usize, len: usize) -> bool {
+        let room = self.region().chunk_bytes;
+        let fits = start <= room && len <= room - start;
+        if fits {
+            self.start = start as u16;
+            self.len = len as u16;
+        }
+        fits
+    }
+
+    /// Empties it, as it is for its next user: with [`HEADROOM`] in front, if the buffer has that much.
+    #[inline]
+    pub(crate) const fn empty(&mut self) {
+        (self.start, self.len) = (self.region().headroom, 0);
+    }
+
+    /// Which chunk of its region it is.
+    pub(crate) const fn chunk(&self) -> u32 {
+        self.chunk
+    }
+
+    /// Chunks of its region.
+    pub(crate) const fn chunks(&self) -> u32 {
+        self.region().slots.len() as u32
+    }
+
+    /// For the owner, to count in.
+    pub(crate) const fn tally(&self) -> &AtomicU32 {
+        &self.region().tally
+    }
+
+    /// Ends the frame: its chunk is never used again. The last one frees the region.
+    pub(crate) fn retire(self) {
+        // SAFETY: it is not dropped, so it ends here only.
+        unsafe { end(ManuallyDrop::new(self).region) };
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Frame({} B)", self.len())
+    }
+}
+
+impl Drop for Frame {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: nobody uses a frame after its drop.
+        unsafe { come_home(self) };
+    }
+}
+
+/// # Safety
+/// The frame is not used afterwards.
+#[inline(never)]
+unsafe fn come_home(frame: *const Frame) {
+    // SAFETY: the frame keeps its region, that the owner's list, and the frame has its slot alone. Once it is
+    // in the list nothing of this is touched.
+    unsafe {
+        let region = (*frame).region;
+        let home = Arc::as_ptr(&(*region.as_ptr()).home);
+        let link = &raw mut (*(*frame).slot()).link;
+        if !List::push(home, link, frame) {
+            end(region);
+        }
+    }
+}
+
+/// # Safety
+/// A frame of the region ends here, and is not used afterwards.
+unsafe fn end(region: NonNull<Shared>) {
+    // SAFETY: the frame has kept the region until now. What was done with it happens before it is freed.
+    if unsafe { (*region.as_ptr()).live.fetch_sub(1, Ordering::Release) } == 1 {
+        fence(Ordering::Acquire);
+        // SAFETY: it was leaked out of a box, and no frame of it is left.
+        drop(unsafe { Box::from_raw(region.as_ptr()) });
+    }
+}
+
+/// How memory is cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut {
+    /// Bytes from one chunk to the next.
+    pub(crate) stride: usize,
+    /// Bytes of a chunk that a frame may use.
+    pub(crate) chunk_bytes: usize,
+}
+
+/// Whom frames come home to.
+pub(crate) struct Owner(Arc<List<Frame>>);
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owner({} returned)", self.returned())
+    }
+}
+
+impl Owner {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(List::new()))
+    }
+
+    /// Makes a region of `memory`. The frames of its chunks are put into `frames`, in their order.
+    pub(crate) fn cover(&self, memory: impl Memory, cut: Cut, frames: &mut Vec<Frame>) {
+        let bytes = memory.bytes();
+        let chunks = bytes.len().checked_div(cut.stride).map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
+        if chunks == 0 {
+            return;
+        }
+        // A frame's lengths have 16 bits.
+        let chunk_bytes = cut.chunk_bytes.min(cut.stride).min(u16::MAX.into());
+        let headroom = HEADROOM.min(chunk_bytes) as u16;
+        let region = Box::leak(Box::new(Shared {
+            base: bytes.cast(),
+            stride: cut.stride,
+            chunk_bytes,
+            headroom,
+            home: Arc::clone(&self.0),
+            slots: (0..chunks).map(|_| UnsafeCell::new(Slot::new())).collect(),
+            live: AtomicUsize::new(chunks as usize),
+            tally: AtomicU32::new(0),
+            _memory: Box::new(memory),
+        }));
+        let region = NonNull::from(region);
+        frames.extend((0..chunks).map(|chunk| Frame { region, chunk, start: headroom, len: 0 }));
+    }
+
+    /// Whether the frame comes home to this owner.
+    #[inline]
+    pub(crate) fn has(&self, frame: &Frame) -> bool {
+        Arc::ptr_eq(&frame.region().home, &self.0)
+    }
+
+    /// Frames that were dropped since the owner last collected. One that another thread is about to drop may
+    /// be counted already.
+    #[inline]
+    pub(crate) fn returned(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Takes the frames that were dropped.
+    pub(crate) fn collect(&mut self) -> Taken<Frame> {
+        // SAFETY: a frame keeps its slot, in the list, too. The list is closed when there is no owner.
+        unsafe { self.0.take_all() }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // Those in the list are dropped once more, and end now.
+        // SAFETY: a frame keeps its slot, in the list, too.
+        drop(unsafe { self.0.close() });
+    }
+}
+
+const _: () = assert!(size_of::<Option<Frame>>() == 16);

@@ -1,0 +1,430 @@
+//! The frame buffers of a host.
+
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use crate::frame::{BUFFER_BYTES, Cut, Frame, Owner};
+use crate::memory::Heap;
+
+/// How a pool's regions are cut. Chunks are an odd number of cache lines apart: at a power of two the headers
+/// of all frames would share a few sets of the cache.
+const CUT: Cut = Cut { stride: BUFFER_BYTES + 64, chunk_bytes: BUFFER_BYTES };
+
+/// Frame buffers of one host. Nothing is allocated per frame once the pool has grown to its size.
+///
+/// The pool's size is the sum of what was reserved for rings, channels and queues ([`Pool::grow`]), so memory
+/// is bounded by configuration and a full queue cannot starve another of buffers.
+///
+/// Each growth allocates one region, for what is not there already. A region is freed when all of its buffers
+/// are free and more than the pool needs. That is looked at now and then, so that it costs little; until then
+/// the pool keeps them for its next growth.
+#[derive(Debug)]
+pub struct Pool {
+    /// No more than the capacity.
+    free: Vec<Frame>,
+    /// Free, too, and more than the capacity: for the next growth.
+    spare: Vec<Frame>,
+    owner: Owner,
+    capacity: usize,
+    limit: usize,
+    /// Buffers that there is memory for, in use or free or spare.
+    allocated: usize,
+    /// With more spare ones than these it is looked whether a region can be freed.
+    spare_max: usize,
+    exhausted: u64,
+}
+
+/// The pool may not grow by as much as was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolLimit {
+    /// Frames asked for.
+    pub asked_pkts: usize,
+    /// Frames the pool could still grow by.
+    pub left_pkts: usize,
+}
+
+impl fmt::Display for PoolLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no room for {} more frame buffers ({} left of the pool's limit)",
+            self.asked_pkts, self.left_pkts
+        )
+    }
+}
+
+impl core::error::Error for PoolLimit {}
+
+impl Pool {
+    /// A pool of no buffers that may grow to `limit_pkts`.
+    #[must_use]
+    pub fn with_limit(limit_pkts: usize) -> Self {
+        Self {
+            free: Vec::new(),
+            spare: Vec::new(),
+            owner: Owner::new(),
+            capacity: 0,
+            limit: limit_pkts,
+            allocated: 0,
+            spare_max: 0,
+            exhausted: 0,
+        }
+    }
+
+    /// A pool of `pkts` buffers that grows no further.
+    #[must_use]
+    pub fn new(pkts: usize) -> Self {
+        let mut pool = Self::with_limit(pkts);
+        // A pool may always grow to its own limit.
+        let _ = pool.grow(pkts);
+        pool
+    }
+
+    /// Adds `pkts` buffers: reserved when a ring, channel or queue of that size comes into being.
+    /// Allocates.
+    ///
+    /// # Errors
+    /// [`PoolLimit`] if the limit given at the start would be passed; nothing is added then.
+    pub fn grow(&mut self, pkts: usize) -> Result<(), PoolLimit> {
+        let left_pkts = self.limit - self.capacity;
+        let refused = PoolLimit { asked_pkts: pkts, left_pkts };
+        if pkts > left_pkts {
+            return Err(refused);
+        }
+        self.collect();
+        let spare = pkts.min(self.spare.len());
+        if pkts > spare {
+            self.allocate(pkts - spare).ok_or(refused)?;
+        }
+        self.capacity += pkts;
+        self.free.extend(self.spare.drain(self.spare.len() - spare..));
+        self.spare_max = self.spare_max.min(self.next_spare_max());
+        Ok(())
+    }
+
+    /// Adds a region. Lists have room for all frames then, so that nothing is allocated later on.
+    fn allocate(&mut self, pkts: usize) -> Option<()> {
+        let memory = Heap::new(pkts.checked_mul(CUT.stride)?)?;
+        self.allocated += pkts;
+        self.free.reserve(self.allocated - self.free.len());
+        self.spare.reserve(self.allocated - self.spare.len());
+        self.owner.cover(memory, CUT, &mut self.free);
+        Some(())
+    }
+
+    /// Takes back `pkts` buffers reserved by [`Pool::grow`]. Buffers now in use are freed as they
+    /// come back.
+    pub fn shrink(&mut self, pkts: usize) {
+        self.collect();
+        self.capacity = self.capacity.saturating_sub(pkts);
+        let surplus = self.free.len().saturating_sub(self.capacity);
+        self.spare.extend(self.free.drain(self.free.len() - surplus..));
+        self.trim();
+    }
+
+    /// Sets aside the memory of `pkts` buffers, for a queue that keeps its bytes elsewhere: reserved like
+    /// those of [`Pool::grow`].
+    ///
+    /// # Errors
+    /// [`PoolLimit`] as there.
+    pub const fn set_aside(&mut self, pkts: usize) -> Result<(), PoolLimit> {
+        let left_pkts = self.limit - self.capacity;
+        if pkts > left_pkts {
+            return Err(PoolLimit { asked_pkts: pkts, left_pkts });
+        }
+        self.limit -= pkts;
+        Ok(())
+    }
+
+    /// What was [set aside](Pool::set_aside) is needed no more.
+    pub const fn take_back(&mut self, pkts: usize) {
+        self.limit += pkts;
+    }
+
+    /// An empty frame with [`HEADROOM`](crate::HEADROOM) in front, or `None` (counted) if all buffers are in use. Never
+    /// allocates.
+    #[must_use]
+    #[inline]
+    pub fn take(&mut self) -> Option<Frame> {
+        match self.free.pop() {
+            Some(frame) => Some(frame),
+            None => self.take_returned(),
+        }
+    }
+
+    /// One of those that were dropped.
+    #[cold]
+    fn take_returned(&mut self) -> Option<Frame> {
+        self.collect();
+        let frame = self.free.pop();
+        self.exhausted += u64::from(frame.is_none());
+        frame
+    }
+
+    /// A frame with a copy of `bytes`, or `None` if no buffer is free or `bytes` is longer than one.
+    #[must_use]
+    pub fn take_copy(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let mut frame = self.take()?;
+        if !frame.resize(bytes.len()) {
+            self.recycle(frame);
+            return None;
+        }
+        frame.bytes_mut().copy_from_slice(bytes);
+        Some(frame)
+    }
+
+    /// Gives a frame's buffer back, faster than by dropping the frame. One of somebody else's goes home.
+    #[inline]
+    pub fn recycle(&mut self, frame: Frame) {
+        if self.owner.has(&frame) {
+            self.keep(frame);
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, mut frame: Frame) {
+        frame.empty();
+        if self.free.len() < self.capacity {
+            self.free.push(frame);
+        } else {
+            self.keep_spare(frame);
+        }
+    }
+
+    #[cold]
+    fn keep_spare(&mut self, frame: Frame) {
+        self.spare.push(frame);
+        self.trim();
+    }
+
+    /// Takes in what was dropped.
+    fn collect(&mut self) {
+        for frame in self.owner.collect() {
+            self.keep(frame);
+        }
+    }
+
+    /// Frees regions all of whose buffers are free, while there are enough spare ones, if there may be such a
+    /// region again.
+    fn trim(&mut self) {
+        if self.spare.len() <= self.spare_max {
+            return;
+        }
+        let free = self.free.len();
+        self.spare.append(&mut self.free);
+        self.spare.iter().for_each(|frame| frame.tally().store(0, Ordering::Relaxed));
+        for frame in &self.spare {
+            frame.tally().fetch_add(1, Ordering::Relaxed);
+        }
+        let mut surplus = self.spare.len() - free;
+        let needless = self.spare.extract_if(.., |frame| is_needless(frame, &mut surplus));
+        self.allocated -= needless.map(Frame::retire).count();
+        self.free.extend(self.spare.drain(self.spare.len() - free..));
+        self.spare_max = self.next_spare_max();
+    }
+
+    /// Each look takes time for all buffers, so some must have become spare between two; fewer, the fewer
+    /// are left, so that the last region is not kept for ever.
+    const fn next_spare_max(&self) -> usize {
+        self.spare.len() + (self.allocated - self.spare.len()) / 8
+    }
+
+    /// Buffers free now. One that another thread is about to drop may be counted already.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        (self.free.len() + self.owner.returned()).min(self.capacity)
+    }
+
+    /// Buffers reserved, in use or free.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Buffers that there is memory for: those reserved, and spare ones that have not been freed yet.
+    #[must_use]
+    pub const fn allocated(&self) -> usize {
+        self.allocated
+    }
+
+    /// How often [`Pool::take`] found nothing.
+    #[must_use]
+    pub const fn exhausted(&self) -> u64 {
+        self.exhausted
+    }
+}
+
+/// Stands for the number of free buffers of a region that is being freed.
+const LEAVING: u32 = u32::MAX;
+
+/// Whether the region of a free frame is wholly free, by its tally, and surplus.
+fn is_needless(frame: &Frame, surplus: &mut usize) -> bool {
+    let (free, all) = (frame.tally().load(Ordering::Relaxed), frame.chunks());
+    if free == all && all as usize <= *surplus {
+        *surplus -= all as usize;
+        frame.tally().store(LEAVING, Ordering::Relaxed);
+    }
+    frame.tally().load(Ordering::Relaxed) == LEAVING
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::HEADROOM;
+
+    #[test]
+    fn pool_is_bounded_and_gets_its_buffers_back() {
+        let mut pool = Pool::new(2);
+        let (a, b) = (pool.take().unwrap(), pool.take_copy(&[1, 2, 3]).unwrap());
+        assert!(pool.take().is_none());
+        assert_eq!(pool.exhausted(), 1);
+        assert_eq!(b.bytes(), [1, 2, 3]);
+        pool.recycle(a);
+        pool.recycle(b);
+        assert_eq!(pool.available(), 2);
+        assert!(pool.grow(1).is_err());
+    }
+
+    #[test]
+    fn what_is_dropped_is_available_again() {
+        let mut pool = Pool::new(2);
+        for _ in 0..5 {
+            let held = (pool.take().unwrap(), pool.take().unwrap());
+            assert_eq!(pool.available(), 0);
+            drop(held);
+            assert_eq!(pool.available(), 2);
+        }
+        assert_eq!(pool.exhausted(), 0);
+    }
+
+    #[test]
+    fn a_frame_recycled_elsewhere_goes_home() {
+        let (mut here, mut there) = (Pool::new(1), Pool::new(1));
+        there.recycle(here.take().unwrap());
+        assert_eq!((here.available(), there.available()), (1, 1));
+        let _other = there.take().unwrap();
+        assert!(there.take().is_none());
+        assert!(here.take().is_some());
+    }
+
+    #[test]
+    fn a_frame_outlives_its_pool() {
+        let mut pool = Pool::new(3);
+        let (mut held, dropped) = (pool.take_copy(&[7; 60]).unwrap(), pool.take().unwrap());
+        drop(dropped);
+        drop(pool);
+        assert_eq!(held.bytes(), [7; 60]);
+        held.bytes_mut().fill(8);
+        assert_eq!(held.bytes(), [8; 60]);
+    }
+
+    #[test]
+    fn what_is_set_aside_is_not_grown_by_until_it_is_taken_back() {
+        let mut pool = Pool::with_limit(4);
+        pool.set_aside(3).unwrap();
+        assert_eq!(pool.grow(2), Err(PoolLimit { asked_pkts: 2, left_pkts: 1 }));
+        assert_eq!(pool.set_aside(2), Err(PoolLimit { asked_pkts: 2, left_pkts: 1 }));
+        pool.take_back(3);
+        pool.grow(4).unwrap();
+        assert!(pool.set_aside(1).is_err());
+    }
+
+    #[test]
+    fn more_than_an_address_space_is_refused() {
+        let mut pool = Pool::with_limit(usize::MAX);
+        let asked_pkts = usize::MAX / BUFFER_BYTES;
+        assert_eq!(pool.grow(asked_pkts), Err(PoolLimit { asked_pkts, left_pkts: usize::MAX }));
+        assert_eq!((pool.capacity(), pool.allocated(), pool.available()), (0, 0, 0));
+    }
+
+    #[test]
+    fn shrinking_frees_buffers_in_use_when_they_come_back() {
+        let mut pool = Pool::with_limit(4);
+        pool.grow(2).unwrap();
+        pool.grow(2).unwrap();
+        let held: Vec<_> = (0..3).map(|_| pool.take().unwrap()).collect();
+        pool.shrink(2);
+        assert_eq!(pool.allocated(), 4);
+        for frame in held {
+            pool.recycle(frame);
+        }
+        assert_eq!((pool.available(), pool.capacity(), pool.allocated()), (2, 2, 2));
+    }
+
+    #[test]
+    fn memory_falls_when_what_was_grown_is_given_up() {
+        let mut pool = Pool::with_limit(10_000);
+        pool.grow(64).unwrap();
+        let ring: Vec<_> = (0..32).map(|_| pool.take().unwrap()).collect();
+        for pkts in (1..=9).map(|n| 16 * n) {
+            pool.grow(pkts).unwrap();
+        }
+        assert_eq!(pool.allocated(), pool.capacity());
+        for pkts in (1..=9).map(|n| 16 * n) {
+            pool.shrink(pkts);
+        }
+        assert_eq!(pool.capacity(), 64);
+        // As many as are promised, those in use, and what is left of a region.
+        assert!(pool.allocated() <= 64 + 32 + 144, "{} of 784", pool.allocated());
+        drop(ring);
+        pool.shrink(64);
+        assert_eq!((pool.available(), pool.allocated()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_given_up_is_used_before_more_is_allocated() {
+        let mut pool = Pool::with_limit(1_000);
+        pool.grow(100).unwrap();
+        // The region is never wholly free. What a pool does not know is whose this one is: if it is of those
+        // that are given up, there has to be another when they are wanted again.
+        let _held = pool.take().unwrap();
+        for pkts in 1..60 {
+            pool.shrink(pkts);
+            pool.grow(pkts).unwrap();
+            assert_eq!((pool.capacity(), pool.allocated(), pool.available()), (100, 101, 100));
+        }
+    }
+
+    #[test]
+    fn headers_come_off_and_go_on_in_place() {
+        let mut pool = Pool::new(1);
+        let mut frame = pool.take_copy(&[9; 60]).unwrap();
+        assert!(frame.strip(14));
+        assert_eq!(frame.len(), 46);
+        assert!(frame.prepend(14));
+        assert!(!frame.prepend(HEADROOM + 1));
+        assert!(!frame.strip(61));
+        assert!(!frame.resize(BUFFER_BYTES));
+        assert_eq!(frame.bytes(), [9; 60]);
+    }
+
+    #[test]
+    fn a_frame_stays_inside_its_buffer() {
+        let mut pool = Pool::new(3);
+        let mut frame = pool.take_copy(&[9; 60]).unwrap();
+        for (start, len) in [(0, BUFFER_BYTES + 1), (BUFFER_BYTES, 1), (BUFFER_BYTES + 1, 0), (9, usize::MAX)]
+        {
+            assert!(!frame.set(start, len), "{start} {len}");
+        }
+        assert!(!frame.resize(frame.capacity() + 1) && !frame.resize(usize::MAX));
+        assert_eq!(frame.bytes(), [9; 60], "nothing changed");
+        let (before, after) = (pool.take().unwrap(), pool.take().unwrap());
+        for mut frame in [before, frame, after] {
+            assert!(frame.set(0, BUFFER_BYTES));
+            frame.bytes_mut().fill(1);
+            assert!(frame.set(BUFFER_BYTES, 0) && frame.prepend(BUFFER_BYTES));
+            assert_eq!(frame.bytes(), [1; BUFFER_BYTES]);
+        }
+    }
+
+    #[test]
+    fn the_next_user_of_a_buffer_sees_no_lengths_of_the_last() {
+        let mut pool = Pool::new(1);
+        for dropped in [true, false, true] {
+            let mut frame = pool.take().unwrap();
+            assert_eq!(frame.len(), 0);
+            assert!(frame.prepend(HEADROOM) && !frame.prepend(1) && frame.resize(100));
+            if dropped { drop(frame) } else { pool.recycle(frame) }
+        }
+    }
+}
