@@ -126,6 +126,18 @@ pub struct DemuxTable {
     generation: u32,
 }
 
+/// Where the last plain datagram over IPv4 led, as long as the table stays the same.
+#[derive(Debug, Default)]
+pub(crate) struct LastClass(Option<KnownClass>);
+
+#[derive(Debug)]
+struct KnownClass {
+    hardware: [u8; 6],
+    address: [u8; 4],
+    port: [u8; 2],
+    channel: ChannelId,
+}
+
 /// The addresses the host answers to. They are few.
 #[derive(Debug, Clone, Default)]
 struct Addresses {
@@ -384,6 +396,33 @@ impl DemuxTable {
             return None;
         }
         self.udp.find(&destination, u16::from_be_bytes(*port))
+    }
+
+    /// [`DemuxTable::classify_plain`] for one frame after the other, as most often to the same place.
+    #[inline(always)]
+    pub(crate) fn classify_next(
+        &self,
+        frame: &[u8],
+        plain: Plain,
+        last: &mut LastClass,
+    ) -> Option<ChannelId> {
+        if !plain.is_v4() || !plain.is_udp() {
+            return self.classify_plain(frame, plain);
+        }
+        let Some(&[d0, d1, d2, d3, d4, d5, .., a, b, c, d, _, _, p0, p1]) = frame.first_chunk::<38>() else {
+            return None;
+        };
+        let (hardware, address, port) = ([d0, d1, d2, d3, d4, d5], [a, b, c, d], [p0, p1]);
+        if let Some(known) = &last.0
+            && known.hardware == hardware
+            && known.address == address
+            && known.port == port
+        {
+            return Some(known.channel);
+        }
+        let channel = self.classify_plain(frame, plain)?;
+        last.0 = Some(KnownClass { hardware, address, port, channel });
+        Some(channel)
     }
 
     /// The demultiplexing function. `frame` starts at the Ethernet header.

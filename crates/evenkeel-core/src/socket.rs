@@ -182,7 +182,7 @@ impl Datagrams {
         self.datagrams.len() < self.max
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&mut self, datagram: Datagram) {
         self.datagrams.push(datagram);
     }

@@ -3,7 +3,7 @@
 use super::state::Net;
 use crate::capture::Tapped;
 use crate::channel::{Arrival, SegmentKind, Verdict, Waiting};
-use crate::demux::Class;
+use crate::demux::{Class, LastClass};
 use crate::drop::{QueueDrop, Reason, TcpDrop, UdpDrop};
 use crate::frame::{Frame, Metadata, Pool};
 use crate::id::{ChannelId, QueueId};
@@ -246,6 +246,7 @@ struct DeviceBurst<'a> {
     is_watched: bool,
     /// Where the frame that was just seen goes.
     to: Option<(ChannelId, Option<Verdict>)>,
+    last: LastClass,
     demultiplexed: u32,
     /// Put into a channel.
     taken: u32,
@@ -266,6 +267,7 @@ impl<'a> DeviceBurst<'a> {
             is_limited,
             is_watched,
             to: None,
+            last: LastClass::default(),
             demultiplexed: 0,
             taken: 0,
             discarded: 0,
@@ -289,7 +291,7 @@ impl<'a> DeviceBurst<'a> {
         let net = &mut *self.net;
         self.demultiplexed += 1;
         let plain = Plain::of(bytes);
-        let plain_channel = plain.and_then(|plain| net.table.classify_plain(bytes, plain));
+        let plain_channel = plain.and_then(|plain| net.table.classify_next(bytes, plain, &mut self.last));
         let found = plain_channel.map_or_else(|| net.channel_of(bytes), Ok);
         let dropped = match found {
             Ok(id) => match net.offer(id, self.fed_by, self.now) {

@@ -40,7 +40,7 @@ impl TakesDatagrams for Datagrams {
         self.has_room()
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, datagram: Datagram) {
         self.put(datagram);
     }

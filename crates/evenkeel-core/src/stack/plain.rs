@@ -19,15 +19,6 @@ use crate::wire::{IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
 const UDP: u8 = 17;
 
-/// What protocol input knows of a plain packet once it is let in.
-struct Admitted {
-    source: IpAddress,
-    destination: IpAddress,
-    ecn: Ecn,
-    /// Of its addresses.
-    sum: Checksum,
-}
-
 impl Stack {
     /// Takes a plain frame up. `None` inside if it was dropped.
     ///
@@ -43,13 +34,11 @@ impl Stack {
     ) -> Result<Option<Received>, Frame> {
         if plain.is_udp() {
             let mut received = None;
-            self.input_plain_udp(interface, frame, plain, io, |datagram| {
-                received = Some(Received::Datagram(datagram));
-            })?;
+            let to = |datagram| received = Some(Received::Datagram(datagram));
+            self.input_plain_udp(interface, frame, plain, io, to)?;
             return Ok(received);
         }
-        let Some(Admitted { source, destination, ecn, .. }) = self.admit(interface, frame.bytes(), plain)
-        else {
+        let Some((source, destination, ecn)) = self.admit(interface, frame.bytes(), plain) else {
             return Err(frame);
         };
         let payload = Payload::One(Piece::new(frame, plain.transport(), plain.end()));
@@ -69,71 +58,122 @@ impl Stack {
         io: &mut Io<'_>,
         to: impl FnOnce(Datagram),
     ) -> Result<bool, Frame> {
-        let bytes = frame.bytes();
-        let Some(Admitted { source, destination, sum, .. }) = self.admit(interface, bytes, plain) else {
-            return Err(frame);
-        };
-        let start = plain.transport();
-        let Some(udp) = bytes.get(start..plain.end()) else { return Err(frame) };
-        let Some(&[s0, s1, d0, d1, l0, l1, c0, c1]) = udp.first_chunk() else { return Err(frame) };
-        let len = usize::from(u16::from_be_bytes([l0, l1]));
-        let is_summed = c0 | c1 != 0;
-        // One without a sum is IPv4's alone.
-        let Some(covered) = udp.get(..len).filter(|_| len >= 8 && (is_summed || plain.is_v4())) else {
-            return Err(frame);
-        };
-        if is_summed && sum.add_array(&[0, UDP, l0, l1]).add(covered).finish() != 0 {
-            io.drop_frame(frame, UdpDrop::Checksum);
-            return Ok(false);
+        // Written out for each family: it is what a datagram costs.
+        if plain.is_v4() {
+            let addresses = self.admit_v4_plain(interface, frame.bytes()).map(|(addresses, _)| addresses);
+            return datagram(interface, frame, plain, addresses, ends_v4, io, to);
         }
-        to(Datagram {
-            interface,
-            source: IpEndpoint::new(source, u16::from_be_bytes([s0, s1])),
-            destination: IpEndpoint::new(destination, u16::from_be_bytes([d0, d1])),
-            payload: Payload::One(Piece::new(frame, start + 8, start + len)),
-        });
-        Ok(true)
+        let addresses = self.admit_v6_plain(interface, frame.bytes()).map(|(addresses, _)| addresses);
+        datagram(interface, frame, plain, addresses, ends_v6, io, to)
     }
 
     /// Between whom a plain packet is, if the long way would let it in.
-    #[inline(always)]
-    fn admit(&self, interface: InterfaceId, frame: &[u8], plain: Plain) -> Option<Admitted> {
-        let own = self.interfaces.get(usize::from(interface.0))?;
-        let (head, packet) = frame.split_first_chunk::<14>()?;
-        if head[..6] != own.hardware.0 || self.config.forward_only {
-            return None;
-        }
-        if plain.is_v4() {
-            let header: &[u8; 20] = packet.first_chunk()?;
-            let &addresses: &[u8; 8] = header.last_chunk()?;
-            let [a, b, c, d, e, f, g, h] = addresses;
-            let source = IpAddress::Ipv4(Ipv4Address::new(a, b, c, d));
-            let destination = IpAddress::Ipv4(Ipv4Address::new(e, f, g, h));
-            let between = Between { addresses, interface, generation: self.generation };
-            if Checksum::default().add_array(header).finish() != 0
-                || !self.believed.v4(between, || self.is_believable(&source, &destination, interface))
-            {
-                return None;
-            }
-            let sum = Checksum::default().add_array(&addresses);
-            return Some(Admitted { source, destination, ecn: Ecn::from_bits(header[1]), sum });
-        }
-        let header: &[u8; 40] = packet.first_chunk()?;
-        let &addresses: &[u8; 32] = header.last_chunk()?;
-        let source = IpAddress::Ipv6(Ipv6Address::from_octets(*addresses.first_chunk()?));
-        let destination = IpAddress::Ipv6(Ipv6Address::from_octets(*addresses.last_chunk()?));
-        let between = Between { addresses, interface, generation: self.generation };
-        if !self.believed.v6(between, || self.is_believable(&source, &destination, interface)) {
-            return None;
-        }
-        let sum = Checksum::default().add_array(&addresses);
-        Some(Admitted { source, destination, ecn: Ecn::from_bits(header[1] >> 4), sum })
+    fn admit(
+        &self,
+        interface: InterfaceId,
+        frame: &[u8],
+        plain: Plain,
+    ) -> Option<(IpAddress, IpAddress, Ecn)> {
+        let ((source, destination), ecn) = if plain.is_v4() {
+            let (addresses, ecn) = self.admit_v4_plain(interface, frame)?;
+            (ends_v4(&addresses), ecn)
+        } else {
+            let (addresses, ecn) = self.admit_v6_plain(interface, frame)?;
+            (ends_v6(&addresses), ecn)
+        };
+        Some((source, destination, ecn))
     }
 
-    /// Whether a packet from `source` may be, and one to `destination` is for us alone.
-    fn is_believable(&self, source: &IpAddress, destination: &IpAddress, interface: InterfaceId) -> bool {
-        !source.is_unspecified()
-            && !self.is_martian(source, interface)
-            && self.cast(destination, interface) == Some(Cast::Unicast)
+    /// What an adaptor must have seen to, and a host that answers.
+    #[inline(always)]
+    fn is_for_us(&self, interface: InterfaceId, frame: &[u8]) -> bool {
+        let own = self.interfaces.get(usize::from(interface.0));
+        !self.config.forward_only && own.is_some_and(|own| frame.starts_with(&own.hardware.0))
     }
+
+    #[inline(always)]
+    fn admit_v4_plain(&self, interface: InterfaceId, frame: &[u8]) -> Option<([u8; 8], Ecn)> {
+        let header: &[u8; 20] = frame.get(14..)?.first_chunk()?;
+        if !self.is_for_us(interface, frame) || Checksum::default().add_array(header).finish() != 0 {
+            return None;
+        }
+        let &addresses = header.last_chunk()?;
+        let between = Between { addresses, interface, generation: self.generation };
+        let believed = self.believed.v4(between, || self.is_believable(ends_v4(&addresses), interface));
+        believed.then_some((addresses, Ecn::from_bits(header[1])))
+    }
+
+    #[inline(always)]
+    fn admit_v6_plain(&self, interface: InterfaceId, frame: &[u8]) -> Option<([u8; 32], Ecn)> {
+        let header: &[u8; 40] = frame.get(14..)?.first_chunk()?;
+        if !self.is_for_us(interface, frame) {
+            return None;
+        }
+        let &addresses = header.last_chunk()?;
+        let between = Between { addresses, interface, generation: self.generation };
+        let believed = self.believed.v6(between, || self.is_believable(ends_v6(&addresses), interface));
+        believed.then_some((addresses, Ecn::from_bits(header[1] >> 4)))
+    }
+
+    /// Whether a packet from the one may be, and one to the other is for us alone.
+    fn is_believable(&self, (source, destination): (IpAddress, IpAddress), interface: InterfaceId) -> bool {
+        !source.is_unspecified()
+            && !self.is_martian(&source, interface)
+            && self.cast(&destination, interface) == Some(Cast::Unicast)
+    }
+}
+
+/// Source and destination, as they stand in a header.
+#[inline(always)]
+const fn ends_v4(addresses: &[u8; 8]) -> (IpAddress, IpAddress) {
+    let &[a, b, c, d, e, f, g, h] = addresses;
+    (IpAddress::Ipv4(Ipv4Address::new(a, b, c, d)), IpAddress::Ipv4(Ipv4Address::new(e, f, g, h)))
+}
+
+#[inline(always)]
+fn ends_v6(addresses: &[u8; 32]) -> (IpAddress, IpAddress) {
+    let [source, destination] = [0, 1].map(|end| {
+        let address = addresses.as_chunks::<16>().0.get(end).copied().unwrap_or_default();
+        IpAddress::Ipv6(Ipv6Address::from_octets(address))
+    });
+    (source, destination)
+}
+
+/// Gives the datagram in a frame to `to`, if its length and sum are right. Says whether they are.
+#[inline(always)]
+fn datagram<const N: usize>(
+    interface: InterfaceId,
+    frame: Frame,
+    plain: Plain,
+    addresses: Option<[u8; N]>,
+    ends: impl FnOnce(&[u8; N]) -> (IpAddress, IpAddress),
+    io: &mut Io<'_>,
+    to: impl FnOnce(Datagram),
+) -> Result<bool, Frame> {
+    let (Some(addresses), Some(udp)) = (addresses, frame.bytes().get(plain.transport()..plain.end())) else {
+        return Err(frame);
+    };
+    let Some(&[s0, s1, d0, d1, l0, l1, c0, c1]) = udp.first_chunk() else { return Err(frame) };
+    let len = usize::from(u16::from_be_bytes([l0, l1]));
+    let is_summed = c0 | c1 != 0;
+    // One without a sum is IPv4's alone.
+    let Some(covered) = udp.get(..len).filter(|_| len >= 8 && (is_summed || plain.is_v4())) else {
+        return Err(frame);
+    };
+    if is_summed {
+        let pseudo = Checksum::default().add_array(&addresses).add_array(&[0, UDP, l0, l1]);
+        if pseudo.add(covered).finish() != 0 {
+            io.drop_frame(frame, UdpDrop::Checksum);
+            return Ok(false);
+        }
+    }
+    let (source, destination) = ends(&addresses);
+    let start = plain.transport() + 8;
+    to(Datagram {
+        interface,
+        source: IpEndpoint::new(source, u16::from_be_bytes([s0, s1])),
+        destination: IpEndpoint::new(destination, u16::from_be_bytes([d0, d1])),
+        payload: Payload::One(Piece::new(frame, start, start + len - 8)),
+    });
+    Ok(true)
 }
