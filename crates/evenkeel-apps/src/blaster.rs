@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, SocketId};
+use evenkeel_core::socket::{BindError, Datagrams, SocketId};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -91,6 +91,7 @@ pub struct Blaster {
     options: Options,
     tally: Arc<Tally>,
     sockets: Vec<SocketId>,
+    replies: Datagrams,
     next: usize,
     course: Course,
 }
@@ -107,7 +108,14 @@ impl Blaster {
     /// A generator that tells `tally` what it does.
     #[must_use]
     pub fn new(options: Options, tally: Arc<Tally>) -> Self {
-        Self { options, tally, sockets: Vec::new(), next: 0, course: Course::Fresh }
+        Self {
+            options,
+            tally,
+            sockets: Vec::new(),
+            replies: Datagrams::new(REPLIES_PER_STEP),
+            next: 0,
+            course: Course::Fresh,
+        }
     }
 
     fn start(&mut self, system: &mut System<'_>) -> Result<(), BindError> {
@@ -152,10 +160,11 @@ impl Blaster {
         let mut left = REPLIES_PER_STEP;
         for &socket in &self.sockets {
             while left > 0 {
-                let Ok(reply) = system.receive(socket) else { break };
-                system.recycle(reply);
-                add(&self.tally.replies, 1);
-                left -= 1;
+                if system.receive_burst(socket, &mut self.replies).is_err() {
+                    break;
+                }
+                add(&self.tally.replies, self.replies.len() as u64);
+                left = left.saturating_sub(self.replies.len());
             }
         }
     }

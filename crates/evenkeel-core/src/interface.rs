@@ -145,7 +145,7 @@ pub trait Interface: fmt::Debug + Send {
     fn flush(&mut self);
 
     /// Whether the transmit side says when frames have left, by [`Interface::unreclaimed`]. One that sends at
-    /// once has nothing to say.
+    /// once has nothing to say, and nothing is ever unreclaimed.
     fn reports_sent(&self) -> bool;
 
     /// Whether frames could not be sent though nothing will tell when they can: [`Interface::flush`] is to be

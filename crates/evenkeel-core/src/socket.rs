@@ -177,6 +177,11 @@ impl Datagrams {
         Self { datagrams: Vec::with_capacity(max), max }
     }
 
+    /// From now on takes `max` at a time: one at least, and not more than there is room for.
+    pub fn limit(&mut self, max: usize) {
+        self.max = max.clamp(1, self.datagrams.capacity());
+    }
+
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.datagrams.len() < self.max

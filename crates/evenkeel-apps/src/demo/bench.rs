@@ -14,7 +14,7 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::{Datagrams, SocketId};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpCidr,
@@ -224,11 +224,15 @@ fn stamped(request: &[u8], now: Instant) -> [u8; FRAME_BYTES] {
     frame
 }
 
+/// Requests that are looked at in one step.
+const REQUESTS_PER_STEP: usize = 16;
+
 /// Notes how long requests have been on their way.
 #[derive(Debug)]
 struct Witness {
     port: u16,
     socket: Option<SocketId>,
+    requests: Datagrams,
     clock: Clock,
     seen: Arc<Mutex<Histogram>>,
 }
@@ -239,13 +243,14 @@ impl Program for Witness {
             self.socket = system.bind(None, self.port).ok();
             return if self.socket.is_some() { Step::Again } else { Step::Exit };
         };
-        let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
-        let mut stamp = [0; 8];
-        request.copy_to(&mut stamp);
-        system.recycle(request);
-        let latency = self.clock.now().since(Instant::from_nanos(u64::from_be_bytes(stamp)));
-        if let Ok(mut seen) = self.seen.lock() {
-            seen.record(latency);
+        if system.receive_burst(socket, &mut self.requests).is_err() {
+            return Step::Wait(socket);
+        }
+        let Ok(mut seen) = self.seen.lock() else { return Step::Exit };
+        for request in &*self.requests {
+            let mut stamp = [0; 8];
+            request.copy_to(&mut stamp);
+            seen.record(self.clock.now().since(Instant::from_nanos(u64::from_be_bytes(stamp))));
         }
         Step::Again
     }
@@ -299,7 +304,13 @@ fn run_host(
     host.spawn(
         "witness",
         0,
-        Box::new(Witness { port: victim_port, socket: None, clock, seen: Arc::clone(&seen) }),
+        Box::new(Witness {
+            port: victim_port,
+            socket: None,
+            requests: Datagrams::new(REQUESTS_PER_STEP),
+            clock,
+            seen: Arc::clone(&seen),
+        }),
     );
     let neighbour = host.spawn("neighbour", 0, Box::new(Neighbour));
     let mut at = |until| -> io::Result<Snapshot> {
