@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use common::router::*;
@@ -230,28 +231,20 @@ impl Interface for Stalling {
         self.inner.queue_mut(index)
     }
 
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
         let mut state = self.state.lock().unwrap();
         state.attempts += 1;
-        if state.stalled { Err(frame) } else { self.inner.transmit(frame, pool) }
-    }
-
-    fn flush(&mut self) {
-        self.inner.flush();
-    }
-
-    fn stalled(&self) -> bool {
-        self.state.lock().unwrap().stalled
+        if state.stalled { 0 } else { self.inner.transmit(frames, pool) }
     }
 
     fn detach(&mut self, _pool: &mut Pool) {}
 
-    fn reports_sent(&self) -> bool {
-        false
+    fn transmit_batch(&self) -> usize {
+        1
     }
 
-    fn unreclaimed(&self) -> usize {
-        0
+    fn unreclaimed(&self) -> Option<usize> {
+        None
     }
 
     fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
@@ -266,7 +259,7 @@ impl Interface for Stalling {
         None
     }
 
-    fn set_readable(&mut self) {}
+    fn set_readable(&mut self, _queue: usize) {}
 }
 
 #[test]
