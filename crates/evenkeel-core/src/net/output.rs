@@ -37,12 +37,15 @@ impl Net {
 
     /// The same at the end of a unit, which others follow before long: frames may gather.
     pub(crate) fn transmit_gathering(&mut self, now: Instant) {
-        if !self.enqueue_all(now) {
-            return;
-        }
-        let computes = !self.work.compute.is_zero();
+        let any = self.enqueue_all(now);
+        // It may be long until a program that computes has done so.
+        let leaves = !self.work.compute.is_zero() && (any || self.links.gathers());
         let (links, mut cx) = self.links(now);
-        if computes { links.start_all(&mut cx) } else { links.gather(&mut cx) }
+        match (leaves, any) {
+            (true, _) => links.start_all(&mut cx),
+            (false, true) => links.gather(&mut cx),
+            (false, false) => {}
+        }
     }
 
     /// Hands over to the interfaces what waits.
