@@ -218,7 +218,8 @@ impl Links {
     /// Which transmit sides never interrupt.
     fn find_silent(&mut self) {
         let is_silent = |port: &&Port| {
-            port.is_transmit() && self.link(port.interface).is_none_or(|link| !link.interface.reports_sent())
+            port.is_transmit()
+                && self.link(port.interface).is_none_or(|link| link.interface.unreclaimed().is_none())
         };
         let silent = self.ports.iter().filter(is_silent);
         self.silent = silent.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));

@@ -153,7 +153,7 @@ impl Net {
     pub(crate) fn next_deadline(&self) -> Instant {
         self.links
             .next_tick()
-            .min(self.links.next_retry())
+            .min(self.links.next_start())
             .min(self.stack.deadline())
             .min(self.poller.next_deadline())
             .min(self.tcp.next_deadline())
