@@ -8,7 +8,6 @@ use std::thread;
 use evenkeel::Engine;
 use evenkeel_core::cable::{self, End, WireCounters};
 use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
-use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;

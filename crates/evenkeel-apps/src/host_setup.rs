@@ -13,7 +13,7 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::capture::{Recorded, Recording};
 use evenkeel_link::{
-    Address, Clock, Device, DeviceSpec, LinkError, Packet, PacketOptions, Stop, Tap, TapOptions,
+    Address, Clock, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, Stop, Tap, TapOptions,
     refuse_kernel_forwarding,
 };
 
@@ -53,15 +53,16 @@ pub struct DeviceSetup {
 impl DeviceSetup {
     fn open(&self, clock: Clock) -> Result<(Box<dyn Device>, Option<Recording>), LinkError> {
         let device: Box<dyn Device> = match &self.device {
-            DeviceSpec::Tap(name) => {
-                let kernel_addresses = self.kernel_addresses.clone();
-                Box::new(Tap::open(name, &TapOptions { kernel_addresses, address: self.mac })?)
+            DeviceSpec::Tap(NetSpec { name, queues }) => {
+                let (queues, kernel_addresses) = (*queues, self.kernel_addresses.clone());
+                Box::new(Tap::open(name, &TapOptions { queues, kernel_addresses, address: self.mac })?)
             }
-            DeviceSpec::Packet(name) => {
+            DeviceSpec::Packet(NetSpec { name, queues }) => {
                 if self.mac == Address::Device {
                     refuse_kernel_forwarding(name)?;
                 }
-                let options = PacketOptions { address: self.mac, ..PacketOptions::default() };
+                let options =
+                    PacketOptions { queues: *queues, address: self.mac, ..PacketOptions::default() };
                 Box::new(Packet::open(name, &options)?)
             }
             other @ DeviceSpec::Pcap(_) => evenkeel_link::open(other, clock)?,

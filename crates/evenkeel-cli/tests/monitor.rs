@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -250,7 +251,7 @@ fn a_filter_chooses_what_tcpdump_chooses() {
 
 /// A datagram with a VLAN tag, which the kernel takes out of the frame before anybody sees it.
 fn send_tagged() {
-    let spec = DeviceSpec::Packet("far".to_owned());
+    let spec = DeviceSpec::Packet("far".into());
     let mut device = evenkeel::link::open(&spec, Clock::start()).unwrap();
     let mut pool = Pool::new(1);
     let mut frame = vec![0; 64];
@@ -260,8 +261,7 @@ fn send_tagged() {
     frame[18] = 0x45;
     frame[27] = 17;
     frame[40..42].copy_from_slice(&[0, 9]);
-    device.transmit(pool.take_copy(&frame).unwrap(), &mut pool).unwrap();
-    device.flush();
+    assert_eq!(device.transmit(&mut VecDeque::from_iter(pool.take_copy(&frame)), &mut pool), 1);
 }
 
 #[test]

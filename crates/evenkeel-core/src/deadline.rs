@@ -39,7 +39,7 @@ macro_rules! deadlines {
 
 deadlines! {
     ClockedInterrupts => "clocked-interrupts", "the tick at which interfaces may interrupt";
-    TransmitRetry => "transmit-retry", "an interface that could not send is tried again";
+    Transmit => "transmit", "what has gathered leaves; an interface that could not send is tried again";
     Neighbors => "neighbors", "a neighbour is asked again, or given up";
     Reassembly => "reassembly", "the fragments of a packet have waited long enough for the others";
     Groups => "groups", "membership of a multicast group is reported";

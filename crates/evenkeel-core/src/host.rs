@@ -74,6 +74,8 @@ enum Unit {
     Transmitted(usize),
     Poll,
     Process(ProcessId),
+    /// Frames that have gathered leave, as nobody adds to them.
+    Transmit,
     Idle,
 }
 
@@ -81,7 +83,9 @@ impl Unit {
     const fn level(self) -> Level {
         match self {
             Self::Clock | Self::Device(_) | Self::ChannelInterrupt => Level::Interrupt,
-            Self::SoftInterrupt | Self::Segments | Self::Transmitted(_) => Level::SoftInterrupt,
+            Self::SoftInterrupt | Self::Segments | Self::Transmitted(_) | Self::Transmit => {
+                Level::SoftInterrupt
+            }
             Self::Poll => Level::PollingThread,
             Self::Process(_) => Level::Process,
             Self::Idle => Level::Idle,
@@ -456,6 +460,9 @@ impl Host {
         if let Some(process) = self.scheduler.pick(self.current) {
             return Some(Unit::Process(process));
         }
+        if self.net.links.gathers() {
+            return Some(Unit::Transmit);
+        }
         if self.net.poller.is_runnable_when_idle() {
             return Some(Unit::Poll);
         }
@@ -528,11 +535,12 @@ impl Host {
             }
             Unit::Poll => self.net.poll(now),
             Unit::Process(process) => self.step(process, now)?,
+            Unit::Transmit => self.net.start_output(now),
             Unit::Idle => self.net.idle_input(now),
         }
         self.net.notify_programs();
         self.send_segments(unit, now);
-        self.net.transmit(now);
+        self.net.transmit_gathering(now);
         self.wake(now);
         let process = if let Unit::Process(p) = unit { Some(p) } else { None };
         let protocol = process.and_then(|p| self.process(p)).is_some_and(|p| p.protocol.stepping);
@@ -589,6 +597,10 @@ impl Host {
     }
 
     fn step(&mut self, id: ProcessId, now: Instant) -> Option<()> {
+        if self.current != Some(id) && self.net.links.gathers() {
+            // What one process has sent does not wait for another.
+            self.net.start_output(now);
+        }
         self.switch_to(id);
         let protocol = self.is_protocol_next(id);
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
@@ -694,7 +706,8 @@ impl Host {
             | Unit::ChannelInterrupt
             | Unit::SoftInterrupt
             | Unit::Segments
-            | Unit::Transmitted(_) => limit_interrupts,
+            | Unit::Transmitted(_)
+            | Unit::Transmit => limit_interrupts,
             Unit::Process(_) | Unit::Idle => false,
         }
     }
@@ -843,6 +856,14 @@ impl Host {
             (who, name.unwrap_or(who.name()), deadline)
         });
         parts.into_iter().filter(|&(_, _, deadline)| deadline != Instant::NEVER).chain(processes)
+    }
+
+    /// Hands over the frames that gather while one unit follows another: for a driver that has other things to
+    /// do now.
+    pub fn start_output(&mut self, now: Instant) {
+        if self.net.links.gathers() {
+            self.net.start_output(now);
+        }
     }
 
     /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after

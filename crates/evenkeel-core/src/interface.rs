@@ -2,6 +2,7 @@
 //! [`crate::cable`].
 
 use core::fmt;
+use std::collections::VecDeque;
 
 use smoltcp::wire::EthernetAddress;
 
@@ -133,28 +134,22 @@ pub trait Interface: fmt::Debug + Send {
     /// The same ring, to be read.
     fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue;
 
-    /// Hands a frame to the transmit side.
+    /// Takes frames from the front of `frames`, as many as there are descriptors for, and starts to send
+    /// them: with one doorbell, or one system call for as many as it can carry. Says how many it took; the
+    /// others stay.
     ///
-    /// The buffer returns to `pool` now or in a later [`Interface::reclaim`].
-    ///
-    /// # Errors
-    /// Gives the frame back when the transmit ring is full.
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame>;
+    /// A buffer returns to `pool` now or in a later [`Interface::reclaim`]. An interface that leaves frames
+    /// and does not [say when others have left](Interface::unreclaimed) is to be asked again soon.
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize;
 
-    /// Pushes out what [`Interface::transmit`] has gathered. A device that sends at once has nothing to do.
-    fn flush(&mut self);
-
-    /// Whether the transmit side says when frames have left, by [`Interface::unreclaimed`]. One that sends at
-    /// once has nothing to say, and nothing is ever unreclaimed.
-    fn reports_sent(&self) -> bool;
-
-    /// Whether frames could not be sent though nothing will tell when they can: [`Interface::flush`] is to be
-    /// tried again soon.
-    fn stalled(&self) -> bool;
+    /// Frames that one doorbell or system call of [`Interface::transmit`] can carry, if it costs as much as
+    /// some of them: while the host has other work, so many gather before they are handed over. One if a
+    /// doorbell costs nothing, or each frame takes one of its own.
+    fn transmit_batch(&self) -> usize;
 
     /// Frames that have left and whose buffers wait for [`Interface::reclaim`]: the transmit side's reason to
-    /// interrupt.
-    fn unreclaimed(&self) -> usize;
+    /// interrupt. `None` if it has none ever: it is done with a frame when it has taken it.
+    fn unreclaimed(&self) -> Option<usize>;
 
     /// Returns buffers of at most `limit_pkts` frames that have left to `pool`; says how many.
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize;
@@ -165,9 +160,9 @@ pub trait Interface: fmt::Debug + Send {
     /// The demultiplexer on the interface, if it has one (`ni-lrp` needs it).
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer>;
 
-    /// Says that the operating system reported the device readable. For devices whose rings cannot be looked
-    /// at.
-    fn set_readable(&mut self);
+    /// Says that the operating system reported receive ring `queue` of the device readable. For devices whose
+    /// rings cannot be looked at.
+    fn set_readable(&mut self, queue: usize);
 }
 
 /// An interface that demultiplexes: it classifies each frame itself and puts it into the ring of its channel.

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{Sink, UNIT, udp_between};
 use evenkeel_core::cable::{End, Options, pair};
 use evenkeel_core::host::{AddInterfaceError, Config, Host, System};
-use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
 use evenkeel_core::socket::SocketId;

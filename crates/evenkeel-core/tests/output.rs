@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use common::router::*;
@@ -11,10 +12,12 @@ use common::*;
 use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
-use evenkeel_core::host::{Config, Host, Transmit, TransmitService};
+use evenkeel_core::host::{Config, Host, System, Transmit, TransmitService};
 use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::poll::Quota;
+use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::socket::SocketId;
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
@@ -184,20 +187,29 @@ fn a_full_output_queue_can_hold_input_back() {
     assert!(missed > 2_000 && dropped <= 8 * resumes.timeout, "{dropped}, {missed}, {resumes:?}");
 }
 
-/// An interface that cannot send at times, and does not say when it can again.
+/// An interface that cannot send at times and does not say when it can again, or that would rather have many
+/// frames at a time.
 #[derive(Debug)]
-struct Stalling {
+struct Driver {
     inner: evenkeel_core::cable::End,
-    state: Arc<Mutex<Stall>>,
+    state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug, Default)]
-struct Stall {
+#[derive(Debug)]
+struct State {
     stalled: bool,
-    attempts: u32,
+    batch: usize,
+    /// What was taken each time that there was something to take.
+    taken: Vec<usize>,
 }
 
-impl Interface for Stalling {
+impl State {
+    fn new(batch: usize) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { stalled: false, batch, taken: Vec::new() }))
+    }
+}
+
+impl Interface for Driver {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -230,28 +242,21 @@ impl Interface for Stalling {
         self.inner.queue_mut(index)
     }
 
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
         let mut state = self.state.lock().unwrap();
-        state.attempts += 1;
-        if state.stalled { Err(frame) } else { self.inner.transmit(frame, pool) }
-    }
-
-    fn flush(&mut self) {
-        self.inner.flush();
-    }
-
-    fn stalled(&self) -> bool {
-        self.state.lock().unwrap().stalled
+        let taken = if state.stalled { 0 } else { self.inner.transmit(frames, pool) };
+        state.taken.push(taken);
+        taken
     }
 
     fn detach(&mut self, _pool: &mut Pool) {}
 
-    fn reports_sent(&self) -> bool {
-        false
+    fn transmit_batch(&self) -> usize {
+        self.state.lock().unwrap().batch
     }
 
-    fn unreclaimed(&self) -> usize {
-        0
+    fn unreclaimed(&self) -> Option<usize> {
+        None
     }
 
     fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
@@ -266,39 +271,171 @@ impl Interface for Stalling {
         None
     }
 
-    fn set_readable(&mut self) {}
+    fn set_readable(&mut self, _queue: usize) {}
+}
+
+/// A host behind such an interface that has greeted its neighbours.
+fn driven(architecture: Architecture, state: &Arc<Mutex<State>>) -> Bench {
+    let (mut wire, inner) = pair(
+        Options { ring_pkts: 1024, ..Options::new("wire", 1) },
+        Options { ring_pkts: 64, ..Options::new("host", 2) },
+    );
+    let mut host = Host::new(Config::of(architecture)).unwrap();
+    let driver = Driver { inner, state: Arc::clone(state) };
+    let id = host.add_interface(Box::new(driver), &[IpCidr::new(HOST.into(), 24)], Instant::ZERO).unwrap();
+    host.set_neighbor(id, PEER.into(), PEER_MAC, Instant::ZERO).unwrap();
+    let mut pool = Pool::with_limit(4096);
+    wire.attach(&mut pool).unwrap();
+    let work = evenkeel_core::work::Work::ALL.iter().map(|&w| (w, 0)).collect();
+    let mut bench = Bench { host, wire, wan: None, pool, now: Instant::ZERO, units: [0; 5], work };
+    for _ in 0..4 {
+        bench.settle();
+        bench.sent();
+    }
+    state.lock().unwrap().taken.clear();
+    bench
 }
 
 #[test]
 fn a_stalled_interface_is_tried_again_soon_but_not_all_the_time() {
-    let (mut wire, inner) = pair(Options::new("wire", 1), Options::new("host", 2));
-    let state = Arc::new(Mutex::new(Stall::default()));
-    let mut host = Host::new(Config::of(Architecture::Polled)).unwrap();
-    let stalling = Stalling { inner, state: Arc::clone(&state) };
-    host.add_interface(Box::new(stalling), &[IpCidr::new(HOST.into(), 24)], Instant::ZERO).unwrap();
-    let mut pool = Pool::with_limit(1024);
-    wire.attach(&mut pool).unwrap();
-    let mut bench = Bench {
-        host,
-        wire,
-        wan: None,
-        pool,
-        now: Instant::ZERO,
-        units: [0; 5],
-        work: evenkeel_core::work::Work::ALL.iter().map(|&w| (w, 0)).collect(),
-    };
-    bench.settle();
-    bench.sent();
-    *state.lock().unwrap() = Stall { stalled: true, attempts: 0 };
+    let state = State::new(1);
+    let mut bench = driven(Architecture::Polled, &state);
+    let attempts = || state.lock().unwrap().taken.len();
+    state.lock().unwrap().stalled = true;
     bench.send(&[arp_request()]);
     bench.run(Duration::from_millis(20));
     assert_eq!((bench.sent().len(), bench.host.waiting_to_leave()), (0, 1));
-    let attempts = state.lock().unwrap().attempts;
-    assert!((15..=25).contains(&attempts), "about one a millisecond: {attempts}");
+    assert!((15..=25).contains(&attempts()), "about one a millisecond: {}", attempts());
     state.lock().unwrap().stalled = false;
     bench.run(Duration::from_millis(2));
     assert_eq!((bench.sent().len(), bench.host.waiting_to_leave()), (1, 0));
-    let attempts = state.lock().unwrap().attempts;
+    let before = attempts();
     bench.run(Duration::from_millis(20));
-    assert_eq!(state.lock().unwrap().attempts, attempts, "and then it is left alone");
+    assert_eq!(attempts(), before, "and then it is left alone");
+}
+
+/// Answers what it receives.
+#[derive(Debug)]
+struct Echo {
+    socket: Option<SocketId>,
+    compute: Duration,
+}
+
+impl Echo {
+    fn boxed(compute: Duration) -> Box<Self> {
+        Box::new(Self { socket: None, compute })
+    }
+}
+
+impl Program for Echo {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(socket) = self.socket else {
+            self.socket = Some(system.bind(None, 7).unwrap());
+            return Step::Again;
+        };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        system.send(socket, datagram.source, b"there").unwrap();
+        system.recycle(datagram);
+        system.compute(self.compute);
+        Step::Again
+    }
+}
+
+/// What gathers is handed over together, and nothing is left behind; what has its price each for itself, or
+/// none, leaves at the end of its unit.
+#[test]
+fn frames_gather_while_there_is_other_work() {
+    for architecture in
+        [Architecture::Eager, Architecture::EarlyDemux, Architecture::Polled, Architecture::SoftLrp]
+    {
+        let calls = |batch| {
+            let state = State::new(batch);
+            let mut bench = driven(architecture, &state);
+            bench.host.spawn("echo", 0, Echo::boxed(Duration::ZERO));
+            bench.settle();
+            bench.send(&vec![udp(7, b"here"); 20]);
+            bench.settle();
+            assert_eq!((bench.sent().len(), bench.host.waiting_to_leave()), (20, 0), "{architecture}");
+            let state = state.lock().unwrap();
+            assert_eq!(state.taken.iter().sum::<usize>(), 20);
+            state.taken.len()
+        };
+        assert!(calls(64) <= 3, "{architecture}: {}", calls(64));
+        assert!((3..=5).contains(&calls(8)), "{architecture}: {}", calls(8));
+        assert!(calls(1) > calls(8), "{architecture}: {}", calls(1));
+    }
+}
+
+/// Never has nothing to do.
+#[derive(Debug)]
+struct Restless;
+
+impl Program for Restless {
+    fn step(&mut self, _system: &mut System<'_>) -> Step {
+        Step::Again
+    }
+}
+
+/// How long after its arrival one request is answered, each unit taking a microsecond.
+fn answered_after(others: Vec<Box<dyn Program>>) -> Duration {
+    let state = State::new(64);
+    let mut bench = driven(Architecture::SoftLrp, &state);
+    bench.host.spawn("echo", 0, Echo::boxed(Duration::ZERO));
+    bench.settle();
+    for other in others {
+        bench.host.spawn("other", 0, other);
+    }
+    bench.run(Duration::from_millis(1));
+    let begin = bench.now;
+    bench.send(&[udp(7, b"here")]);
+    while bench.sent().is_empty() {
+        bench.run(UNIT);
+        assert!(bench.now < begin + Duration::from_millis(50), "it is never answered");
+    }
+    bench.now.since(begin)
+}
+
+#[test]
+fn what_gathers_waits_neither_until_the_host_sleeps_nor_for_another_process() {
+    let alone = answered_after(Vec::new());
+    assert!(alone < Duration::from_micros(10), "{alone:?}");
+    let beside = answered_after(vec![Box::new(Spinner)]);
+    assert!(beside < Duration::from_micros(40), "{beside:?}");
+    let restless = answered_after(vec![Box::new(Restless)]);
+    assert!(restless < Duration::from_micros(10), "{restless:?}");
+}
+
+#[test]
+fn what_gathers_leaves_before_a_program_computes() {
+    let state = State::new(64);
+    let mut bench = driven(Architecture::SoftLrp, &state);
+    bench.host.spawn("echo", 0, Echo::boxed(Duration::from_millis(5)));
+    bench.settle();
+    bench.send(&[udp(7, b"here")]);
+    // A unit's effects happen at its beginning; then its time passes.
+    while bench.host.work().compute.is_zero() {
+        assert_eq!(bench.sent().len(), 0);
+        let ran = bench.host.turn(bench.now).unwrap();
+        if bench.host.work().compute.is_zero() {
+            bench.host.finish(&ran, bench.now);
+        }
+    }
+    assert_eq!(bench.sent().len(), 1);
+}
+
+/// The polling thread keeps the core busy, and nobody else gets to run.
+#[test]
+fn what_gathers_leaves_within_fifty_microseconds() {
+    let state = State::new(64);
+    let mut bench = driven(Architecture::Polled, &state);
+    // Pings are answered by the polling thread itself; what is for nobody only keeps it busy.
+    bench.send(&[arp_request()]);
+    let begin = bench.now;
+    while bench.sent().is_empty() {
+        bench.send(&vec![udp(9, b"nobody"); 8]);
+        assert!(bench.unit());
+        assert!(bench.now < begin + Duration::from_millis(5), "it is never sent");
+    }
+    let took = bench.now.since(begin);
+    assert!((Duration::from_micros(40)..Duration::from_micros(80)).contains(&took), "{took:?}");
 }

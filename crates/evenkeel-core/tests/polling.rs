@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::collections::VecDeque;
+
 use common::{HOST, HOST_MAC, PEER, PEER_MAC, UNIT, arp_request};
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
@@ -99,16 +101,18 @@ impl Interface for Flooded {
         self
     }
 
-    fn transmit(&mut self, frame: Frame, _pool: &mut Pool) -> Result<(), Frame> {
-        if self.sent.len() == TRANSMIT_RING {
-            return Err(frame);
-        }
-        self.sent.push(frame);
-        Ok(())
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, _pool: &mut Pool) -> usize {
+        let count = frames.len().min(TRANSMIT_RING - self.sent.len());
+        self.sent.extend(frames.drain(..count));
+        count
     }
 
-    fn unreclaimed(&self) -> usize {
-        self.left
+    fn transmit_batch(&self) -> usize {
+        1
+    }
+
+    fn unreclaimed(&self) -> Option<usize> {
+        Some(self.left)
     }
 
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
@@ -124,16 +128,6 @@ impl Interface for Flooded {
 
     fn detach(&mut self, _pool: &mut Pool) {}
 
-    fn flush(&mut self) {}
-
-    fn reports_sent(&self) -> bool {
-        true
-    }
-
-    fn stalled(&self) -> bool {
-        false
-    }
-
     fn channel_interrupts(&self) -> bool {
         false
     }
@@ -142,7 +136,7 @@ impl Interface for Flooded {
         None
     }
 
-    fn set_readable(&mut self) {}
+    fn set_readable(&mut self, _queue: usize) {}
 }
 
 fn ping() -> Vec<u8> {

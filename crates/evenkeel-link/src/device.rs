@@ -8,10 +8,14 @@ use evenkeel_core::frame::{BUFFER_BYTES, HEADROOM};
 use evenkeel_core::interface::Interface;
 
 use crate::error::LinkError;
+use crate::netdev::KernelCounters;
 
 /// Buffers that a device has the host's pool grow by: for frames between the device and their queue, either
 /// way.
 pub(crate) const IN_TRANSIT_PKTS: usize = 128;
+
+/// Receive rings that one interface of a device can have at most.
+pub const QUEUES_MAX: usize = 16;
 
 /// The largest IP packet that a frame buffer can hold, with an Ethernet header and a VLAN tag in front, and a
 /// byte to spare: a read that fills the buffer is taken to be cut off.
@@ -33,14 +37,21 @@ pub(crate) fn usable_mtu(name: &str, device_mtu: usize) -> Result<usize, LinkErr
 ///
 /// Take [`Device::fd`] and [`Device::status`] before handing it to a host: both outlive the hand-over.
 pub trait Device: Interface {
-    /// Readable while frames wait. To be watched by a [`crate::Halt`]; when that reports it, call
-    /// [`Interface::set_readable`].
+    /// One for each receive ring, in order: readable while frames wait there. To be watched by a
+    /// [`crate::Halt`]; when that reports one, call [`Interface::set_readable`].
     ///
-    /// What the device has in the kernel goes away with the last holder of the descriptor.
-    fn fd(&self) -> Arc<OwnedFd>;
+    /// What the device has in the kernel goes away with the last holder of the descriptors.
+    fn fds(&self) -> Vec<Arc<OwnedFd>>;
+
+    /// Whether what has come is seen without a system call, so that whoever is busy need not ask whether the
+    /// descriptors are readable.
+    fn rings_in_memory(&self) -> bool;
 
     /// How the device is doing.
     fn status(&self) -> Status;
+
+    /// What the kernel counts for it; `None` if it is no network device.
+    fn kernel_counters(&self) -> Option<KernelCounters>;
 
     /// The kernel's number for it; `None` if it is no network device.
     fn index(&self) -> Option<u32> {
@@ -56,6 +67,8 @@ pub struct Status(Arc<Shared>);
 struct Shared {
     state: AtomicU8,
     refused: AtomicU64,
+    sent: AtomicU64,
+    send_calls: AtomicU64,
     passed_over: AtomicU64,
     reason: OnceLock<String>,
 }
@@ -89,6 +102,12 @@ impl Status {
         self.0.refused.load(Ordering::Relaxed)
     }
 
+    /// Frames given to the operating system for transmission, and the system calls that took.
+    #[must_use]
+    pub fn sent(&self) -> (u64, u64) {
+        (self.0.sent.load(Ordering::Relaxed), self.0.send_calls.load(Ordering::Relaxed))
+    }
+
     /// Frames of a capture that were captured on something other than Ethernet, and are not played.
     #[must_use]
     pub fn passed_over(&self) -> u64 {
@@ -114,6 +133,11 @@ impl Status {
 
     pub(crate) fn set(&self, state: DeviceState) {
         self.0.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_call(&self, frames: u64) {
+        self.0.sent.fetch_add(frames, Ordering::Relaxed);
+        self.0.send_calls.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn count_refused(&self, frames: u64) {

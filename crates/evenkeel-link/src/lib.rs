@@ -38,19 +38,21 @@ mod wait;
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
 pub use cpu::{cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_time};
-pub use device::{Device, DeviceState, MTU_MAX, Status};
+pub use device::{Device, DeviceState, MTU_MAX, QUEUES_MAX, Status};
 pub use error::LinkError;
 pub use eventfd::EventFd;
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use listen::{FRAME_BYTES, Listen, Listener};
 pub use namespace::enter_new_network;
-pub use netdev::{device_index, devices_to_listen_to, refuse_kernel_forwarding};
+pub use netdev::{
+    KernelCounters, KernelCounts, device_index, devices_to_listen_to, refuse_kernel_forwarding,
+};
 pub use packet::{Packet, PacketOptions};
 pub use random::random_bits;
 pub use rtnetlink::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News};
 pub use socket::shut;
-pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, SpecError, listen, open};
+pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, SpecError, listen, open, parse_queues};
 pub use stop::Stop;
 pub use sys::send_in_segments;
 pub use tap::{Tap, TapOptions};

@@ -8,6 +8,7 @@
 //! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it
 //! has not handed over among them ([`RxQueue::buffered`]), and those that found no room.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use evenkeel_core::wire::EthernetAddress;
 use crate::blocks::Blocks;
 use crate::device::{Device, IN_TRANSIT_PKTS, MTU_MAX, Status};
 use crate::error::LinkError;
-use crate::netdev::{Framing, NetDevice};
+use crate::netdev::{Framing, KernelCounters, NetDevice};
 use crate::received::{Received, Slot};
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping};
@@ -42,6 +43,8 @@ pub struct Listen {
 #[derive(Debug)]
 pub struct Listener {
     device: NetDevice,
+    /// The kernel's number for the device.
+    index: u32,
     presence: Presence,
     address: EthernetAddress,
     mtu: usize,
@@ -49,6 +52,7 @@ pub struct Listener {
     blocks: Blocks<Mapping>,
     socket: Arc<OwnedFd>,
     counters: Counters,
+    counters_of_device: KernelCounters,
     /// Frames taken out of the ring, the unusable ones included.
     passed: u64,
     /// Shed here: malformed.
@@ -84,6 +88,7 @@ impl Listener {
         let mtu = device.mtu()?.min(MTU_MAX);
         Ok(Self {
             device,
+            index: index.unsigned_abs(),
             presence: Presence::of(index),
             address,
             mtu,
@@ -91,6 +96,7 @@ impl Listener {
             blocks,
             socket: Arc::new(socket),
             counters: Counters::default(),
+            counters_of_device: KernelCounters::open(name),
             passed: 0,
             unusable: 0,
             mended: vec![0; FRAME_BYTES].into(),
@@ -176,28 +182,23 @@ impl Interface for Listener {
         self
     }
 
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        self.status.count_refused(1);
-        pool.recycle(frame);
-        Ok(())
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        let count = frames.len();
+        self.status.count_refused(count as u64);
+        frames.drain(..).for_each(|frame| pool.recycle(frame));
+        count
     }
 
-    fn set_readable(&mut self) {
+    fn set_readable(&mut self, _queue: usize) {
         self.presence.set_readable(self.blocks.ready(), &self.socket);
     }
 
-    fn flush(&mut self) {}
-
-    fn reports_sent(&self) -> bool {
-        false
+    fn transmit_batch(&self) -> usize {
+        1
     }
 
-    fn stalled(&self) -> bool {
-        false
-    }
-
-    fn unreclaimed(&self) -> usize {
-        0
+    fn unreclaimed(&self) -> Option<usize> {
+        None
     }
 
     fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
@@ -214,8 +215,16 @@ impl Interface for Listener {
 }
 
 impl Device for Listener {
-    fn fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.socket)
+    fn fds(&self) -> Vec<Arc<OwnedFd>> {
+        vec![Arc::clone(&self.socket)]
+    }
+
+    fn rings_in_memory(&self) -> bool {
+        true
+    }
+
+    fn kernel_counters(&self) -> Option<KernelCounters> {
+        Some(self.counters_of_device.clone())
     }
 
     fn status(&self) -> Status {
@@ -223,7 +232,7 @@ impl Device for Listener {
     }
 
     fn index(&self) -> Option<u32> {
-        Some(self.presence.index())
+        Some(self.index)
     }
 }
 

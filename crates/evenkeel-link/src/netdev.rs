@@ -1,9 +1,11 @@
 //! A network device of the kernel: its addresses and flags, and what the kernel counted for it.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -224,40 +226,79 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
 }
 
-/// What the kernel has counted for a device, read when asked for. Bound to the network namespace it was
-/// opened in.
-#[derive(Debug)]
-pub(crate) struct KernelCounters {
-    table: Option<File>,
+/// What the kernel counts for a device, since it was opened; read when asked for. Copies are the same. Bound
+/// to the network namespace it was opened in.
+#[derive(Debug, Clone)]
+pub struct KernelCounters {
+    table: Option<Arc<File>>,
     name: String,
+    before: KernelCounts,
+}
+
+/// Frames that the kernel did not hand to whoever has the device, or to the device. What each means depends on
+/// the kind of device: what a TAP's kernel has no room for on the way to us is dropped in transmission, as it
+/// is the kernel that transmits there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelCounts {
+    /// Errors on reception.
+    pub rx_errors: u64,
+    /// Received and not handed on, `rx_missed_errors` included: no room or no buffer.
+    pub rx_dropped: u64,
+    /// Overruns of the device's own queue.
+    pub rx_fifo_errors: u64,
+    /// Errors in transmission.
+    pub tx_errors: u64,
+    /// To be transmitted, and dropped.
+    pub tx_dropped: u64,
 }
 
 impl KernelCounters {
     pub(crate) fn open(name: &str) -> Self {
-        Self { table: File::open("/proc/thread-self/net/dev").ok(), name: name.to_owned() }
+        let table = File::open("/proc/thread-self/net/dev").ok().map(Arc::new);
+        let counters = Self { table, name: name.to_owned(), before: KernelCounts::default() };
+        let before = counters.read().unwrap_or_default();
+        Self { before, ..counters }
     }
 
-    /// Frames for the device that the kernel dropped, because its queue was full; zero if that cannot be
-    /// read.
-    pub(crate) fn tx_dropped(&self) -> u64 {
-        self.read().unwrap_or(0)
+    /// What has been counted since; nothing if that cannot be read.
+    #[must_use]
+    pub fn since_opened(&self) -> KernelCounts {
+        let (now, before) = (self.read().unwrap_or_default(), self.before);
+        KernelCounts {
+            rx_errors: now.rx_errors.saturating_sub(before.rx_errors),
+            rx_dropped: now.rx_dropped.saturating_sub(before.rx_dropped),
+            rx_fifo_errors: now.rx_fifo_errors.saturating_sub(before.rx_fifo_errors),
+            tx_errors: now.tx_errors.saturating_sub(before.tx_errors),
+            tx_dropped: now.tx_dropped.saturating_sub(before.tx_dropped),
+        }
     }
 
-    fn read(&self) -> Option<u64> {
-        let mut table = self.table.as_ref()?;
-        let mut text = String::new();
-        table.seek(SeekFrom::Start(0)).ok()?;
-        table.read_to_string(&mut text).ok()?;
-        tx_dropped(&text, &self.name)
+    fn read(&self) -> Option<KernelCounts> {
+        let table = self.table.as_deref()?;
+        // Copies share the file, but not a place in it.
+        let (mut text, mut part) = (Vec::new(), [0; 4096]);
+        loop {
+            match table.read_at(&mut part, text.len() as u64).ok()? {
+                0 => return counts(&String::from_utf8_lossy(&text), &self.name),
+                len => text.extend_from_slice(part.get(..len)?),
+            }
+        }
     }
 }
 
-/// Finds the transmit drops of `name` in the table `/proc/net/dev`: `name: 8 receive counters, bytes packets
-/// errors drops ...`.
-fn tx_dropped(table: &str, name: &str) -> Option<u64> {
-    const TX_DROPPED: usize = 11;
+/// Finds the counters of `name` in the table `/proc/net/dev`: `name: bytes packets errors drops fifo frame
+/// compressed multicast`, as received, and then `bytes packets errors drops ...` as transmitted.
+fn counts(table: &str, name: &str) -> Option<KernelCounts> {
     let row = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    row.split_whitespace().nth(TX_DROPPED)?.parse().ok()
+    let mut row = row.split_whitespace();
+    let mut at = |skip| row.nth(skip)?.parse().ok();
+    Some(KernelCounts {
+        rx_errors: at(2)?,
+        rx_dropped: at(0)?,
+        rx_fifo_errors: at(0)?,
+        tx_errors: at(5)?,
+        tx_dropped: at(0)?,
+    })
 }
 
 #[cfg(test)]
@@ -282,16 +323,20 @@ mod tests {
         assert!(matches!(lo.address(), Err(LinkError::WrongKind { .. })));
         assert_eq!(lo.framing().unwrap(), (Framing::Loopback, EthernetAddress::default()));
         assert!(matches!(NetDevice::open("no-such-dev"), Err(LinkError::NoDevice { .. })));
-        assert_eq!(KernelCounters::open("lo").tx_dropped(), 0);
+        assert_eq!(KernelCounters::open("lo").since_opened(), KernelCounts::default());
     }
 
     #[test]
     fn drops_are_found_in_the_kernels_table() {
         let table = "Inter-|   Receive  |  Transmit\n face |bytes packets\n  ek0: 1 2 3 4 5 6 7 8 9 10 11 12 \
             13\n ek01: 0 0 0 0 0 0 0 0 0 0 0 99 0\n";
-        assert_eq!(tx_dropped(table, "ek0"), Some(12));
-        assert_eq!(tx_dropped(table, "ek01"), Some(99));
-        assert_eq!(tx_dropped(table, "ek"), None);
-        assert_eq!(tx_dropped("ek0:", "ek0"), None);
+        let of = |name| {
+            counts(table, name)
+                .map(|c| [c.rx_errors, c.rx_dropped, c.rx_fifo_errors, c.tx_errors, c.tx_dropped])
+        };
+        assert_eq!(of("ek0"), Some([3, 4, 5, 11, 12]));
+        assert_eq!(of("ek01"), Some([0, 0, 0, 0, 99]));
+        assert_eq!(of("ek"), None);
+        assert_eq!(counts("ek0:", "ek0"), None);
     }
 }

@@ -5,10 +5,12 @@
 //! (`listen.rs`). Version 2 hands over each frame at once, and its ring is a ring of frames: full means so
 //! many frames, as the drop counters and the feedback want it.
 //!
-//! **Transmit** gathers up to 64 frames for one `sendmmsg`, on a second socket that bypasses the queueing
-//! discipline. That was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a
-//! second). Bypassing also means that `tcpdump` on the same device does not see what we send; on the far end
-//! of a veth it does.
+//! **Several rings** are as many sockets in one fanout group: the kernel gives each flow to one of them.
+//!
+//! **Transmit** is `sendmmsg`, up to 64 frames a call, on a socket that bypasses the queueing discipline. That
+//! was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a second). Bypassing
+//! also means that `tcpdump` on the same device does not see what we send; on the far end of a veth it does.
+//! The kernel copies what it takes, so a buffer is free at once.
 //!
 //! **The device is ours.** The socket sees copies: the kernel's own stack gets every frame too. Give us a
 //! device end without IP address (one end of a veth, a spare adaptor), where that stack has nothing to say.
@@ -19,6 +21,7 @@
 //! veth. Unfinished checksums are completed here, and what is to be segmented is cut up (`segment.rs`):
 //! packets of up to 64 KiB, which come by the socket's queue because they do not fit into the ring.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -30,56 +33,51 @@ use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
 
 use crate::claim::Claim;
-use crate::device::{Device, IN_TRANSIT_PKTS, Status, usable_mtu};
+use crate::device::{Device, IN_TRANSIT_PKTS, QUEUES_MAX, Status, usable_mtu};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::listen::FRAME_BYTES;
-use crate::netdev::NetDevice;
+use crate::netdev::{KernelCounters, NetDevice};
 use crate::received::{Received, Slot, VNET_BYTES, offload_of};
 use crate::ring::{Ring, SLOT_OVERHEAD};
 use crate::segment::Segments;
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
-use crate::sys::{self, Mapping, SEND_BATCH};
+use crate::sys::{self, Mapping, SEND_BATCH, SendBatch};
 
 /// How a device is opened.
 #[derive(Debug, Clone)]
 pub struct PacketOptions {
-    /// Frames the receive ring holds, rounded up to a power of two; 2 KiB of memory each. Default 1024; from
-    /// 32 to 65 536.
+    /// Frames that a receive ring holds, rounded up to a power of two; 2 KiB of memory each. Default 1024;
+    /// from 32 to 65 536.
     pub ring_pkts: usize,
+    /// Receive rings; each flow comes in by one of them. Default 1; up to [`QUEUES_MAX`].
+    pub queues: usize,
     /// Our hardware address.
     pub address: Address,
 }
 
 impl Default for PacketOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, address: Address::Own }
+        Self { ring_pkts: 1024, queues: 1, address: Address::Own }
     }
 }
 
-/// Which sockets a socket shares a device's flows with.
-#[derive(Debug, Clone, Copy)]
-enum Group {
-    Alone,
-    /// Others, which join later.
-    New,
-    /// Those of the group with this number.
-    Joined(i32),
-}
-
-/// A network device of the kernel, as an interface with one receive ring.
+/// A network device of the kernel, as an interface with one receive ring or several.
 #[derive(Debug)]
 pub struct Packet {
-    device: NetDevice,
-    presence: Presence,
+    device: Arc<NetDevice>,
+    /// The kernel's number for the device.
+    index: u32,
     address: EthernetAddress,
     mtu: usize,
     status: Status,
-    receive: Receive,
+    queues: Vec<Receive>,
     transmit: Transmit,
+    counters: KernelCounters,
     _claim: Option<Claim>,
 }
 
+/// A receive ring.
 #[derive(Debug)]
 struct Receive {
     ring: Ring<Mapping>,
@@ -91,15 +89,15 @@ struct Receive {
     segments: Segments,
     /// Room for what comes by the socket's queue.
     large: Vec<u8>,
+    presence: Presence,
+    device: Arc<NetDevice>,
+    status: Status,
 }
 
 #[derive(Debug)]
 struct Transmit {
     socket: OwnedFd,
-    /// Waiting to be sent, oldest first.
-    waiting: Vec<Frame>,
-    /// Sent; their buffers wait to be reclaimed.
-    sent: Vec<Frame>,
+    batch: SendBatch,
 }
 
 const SLOT_BYTES: usize = 2048;
@@ -121,33 +119,46 @@ impl Packet {
     /// Takes over the device called `name`, which must be up.
     ///
     /// # Errors
-    /// Each says what to do; nothing is left behind.
+    /// Each says what to do; nothing is left behind. Linux before 5.16 cannot give it several rings.
     pub fn open(name: &str, options: &PacketOptions) -> Result<Self, LinkError> {
-        Self::open_in(name, options, Group::Alone)
+        let whole = Whole::open(name, options)?;
+        let queues = whole.receive(options, options.queues.clamp(1, QUEUES_MAX))?;
+        whole.with(queues)
     }
 
-    /// Takes over the device as `queues` interfaces, one at least, for as many hosts: each flow comes in by
+    /// Takes over the device as `hosts` interfaces, one at least, for as many hosts: each flow comes in by
     /// one of them, as the kernel's hash says, and each can send. What is not of any flow, ARP for one, comes
     /// in by one of them too.
     ///
     /// The kernel counts by how many sockets are open: if one is closed, its flows go to the others.
     ///
     /// # Errors
-    /// Those of [`Packet::open`]; besides, Linux before 5.16 cannot do it.
-    pub fn open_queues(name: &str, options: &PacketOptions, queues: usize) -> Result<Vec<Self>, LinkError> {
-        let first = Self::open_in(name, options, Group::New)?;
-        let group = sys::packet_fanout(first.receive.socket.as_fd())
-            .map_err(|error| LinkError::of_device(name, "spread the flows of", "CAP_NET_RAW", error))?;
-        // One that was drawn is drawn once.
-        let options = PacketOptions { address: Address::Fixed(first.address), ..*options };
-        let mut all = vec![first];
-        for _ in 1..queues {
-            all.push(Self::open_in(name, &options, Group::Joined(group & 0xffff))?);
+    /// Those of [`Packet::open`].
+    pub fn open_queues(name: &str, options: &PacketOptions, hosts: usize) -> Result<Vec<Self>, LinkError> {
+        let whole = Whole::open(name, options)?;
+        let each = options.queues.clamp(1, QUEUES_MAX);
+        let mut queues = whole.receive(options, hosts.max(1) * each)?;
+        let mut all = Vec::new();
+        while queues.len() > each {
+            all.push(whole.part(queues.split_off(queues.len() - each))?);
         }
+        all.push(whole.with(queues)?);
+        all.reverse();
         Ok(all)
     }
+}
 
-    fn open_in(name: &str, options: &PacketOptions, group: Group) -> Result<Self, LinkError> {
+/// A device that is taken over.
+struct Whole {
+    device: Arc<NetDevice>,
+    index: i32,
+    address: EthernetAddress,
+    mtu: usize,
+    claim: Claim,
+}
+
+impl Whole {
+    fn open(name: &str, options: &PacketOptions) -> Result<Self, LinkError> {
         let device = NetDevice::open(name)?;
         let (index, kernel_address) = (device.index()?, device.address()?);
         if !device.is_up()? {
@@ -155,17 +166,51 @@ impl Packet {
         }
         let mtu = usable_mtu(name, device.mtu()?)?;
         let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
-        // The other queues of a group are the same host.
-        let claim = match group {
-            Group::Joined(_) => None,
-            Group::Alone | Group::New => Some(Claim::of(name, index, address)?),
-        };
-        let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
-        let mut receive = Receive::open(index, options).map_err(fail)?;
-        receive.spread(group).map_err(fail)?;
-        let transmit = Transmit::open(index).map_err(fail)?;
-        let (presence, status) = (Presence::of(index), Status::default());
-        Ok(Self { device, presence, address, mtu, status, receive, transmit, _claim: claim })
+        let claim = Claim::of(name, index, address)?;
+        Ok(Self { device: Arc::new(device), index, address, mtu, claim })
+    }
+
+    fn fail(&self, error: io::Error) -> LinkError {
+        LinkError::of_device(self.device.name(), "open a packet socket on", "CAP_NET_RAW", error)
+    }
+
+    /// So many rings, each with a part of the flows.
+    fn receive(&self, options: &PacketOptions, queues: usize) -> Result<Vec<Receive>, LinkError> {
+        let mut all = Vec::new();
+        let mut group = 0;
+        for number in 0..queues {
+            let mut receive = Receive::open(self, options).map_err(|error| self.fail(error))?;
+            if queues > 1 {
+                let flags = if number == 0 { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+                let name = self.device.name();
+                let joined = receive.spread(group, flags);
+                group = joined
+                    .map_err(|e| LinkError::of_device(name, "spread the flows of", "CAP_NET_RAW", e))?;
+            }
+            all.push(receive);
+        }
+        Ok(all)
+    }
+
+    fn part(&self, mut queues: Vec<Receive>) -> Result<Packet, LinkError> {
+        let status = Status::default();
+        queues.iter_mut().for_each(|queue| queue.status = status.clone());
+        Ok(Packet {
+            device: Arc::clone(&self.device),
+            index: self.index.unsigned_abs(),
+            address: self.address,
+            mtu: self.mtu,
+            status,
+            queues,
+            transmit: Transmit::open(self.index).map_err(|error| self.fail(error))?,
+            counters: KernelCounters::open(self.device.name()),
+            _claim: None,
+        })
+    }
+
+    fn with(self, queues: Vec<Receive>) -> Result<Packet, LinkError> {
+        let part = self.part(queues)?;
+        Ok(Packet { _claim: Some(self.claim), ..part })
     }
 }
 
@@ -187,8 +232,6 @@ impl Interface for Packet {
     }
 
     fn detach(&mut self, pool: &mut Pool) {
-        self.transmit.waiting.drain(..).for_each(|frame| pool.recycle(frame));
-        self.transmit.reclaim(pool, usize::MAX);
         pool.shrink(IN_TRANSIT_PKTS);
     }
 
@@ -197,51 +240,39 @@ impl Interface for Packet {
     }
 
     fn queues(&self) -> usize {
-        1
+        self.queues.len()
     }
 
-    fn queue(&self, _index: usize) -> &dyn RxQueue {
-        self
+    fn queue(&self, index: usize) -> &dyn RxQueue {
+        let last = self.queues.len() - 1;
+        &self.queues[index.min(last)]
     }
 
-    fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
-        self
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
+        let last = self.queues.len() - 1;
+        &mut self.queues[index.min(last)]
     }
 
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        if self.transmit.waiting.len() == SEND_BATCH {
-            self.transmit.send(&self.status);
-            self.transmit.reclaim(pool, usize::MAX);
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        self.transmit.send(frames, pool, &self.status)
+    }
+
+    fn transmit_batch(&self) -> usize {
+        SEND_BATCH
+    }
+
+    fn unreclaimed(&self) -> Option<usize> {
+        None
+    }
+
+    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
+        0
+    }
+
+    fn set_readable(&mut self, queue: usize) {
+        if let Some(Receive { presence, ring, socket, .. }) = self.queues.get_mut(queue) {
+            presence.set_readable(ring.ready(), socket);
         }
-        if self.transmit.waiting.len() == SEND_BATCH {
-            return Err(frame);
-        }
-        self.transmit.waiting.push(frame);
-        Ok(())
-    }
-
-    fn flush(&mut self) {
-        self.transmit.send(&self.status);
-    }
-
-    fn reports_sent(&self) -> bool {
-        true
-    }
-
-    fn stalled(&self) -> bool {
-        !self.transmit.waiting.is_empty()
-    }
-
-    fn unreclaimed(&self) -> usize {
-        self.transmit.sent.len()
-    }
-
-    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        self.transmit.reclaim(pool, limit_pkts)
-    }
-
-    fn set_readable(&mut self) {
-        self.presence.set_readable(self.receive.ring.ready(), &self.receive.socket);
     }
 
     fn channel_interrupts(&self) -> bool {
@@ -254,8 +285,16 @@ impl Interface for Packet {
 }
 
 impl Device for Packet {
-    fn fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.receive.socket)
+    fn fds(&self) -> Vec<Arc<OwnedFd>> {
+        self.queues.iter().map(|queue| Arc::clone(&queue.socket)).collect()
+    }
+
+    fn rings_in_memory(&self) -> bool {
+        true
+    }
+
+    fn kernel_counters(&self) -> Option<KernelCounters> {
+        Some(self.counters.clone())
     }
 
     fn status(&self) -> Status {
@@ -263,29 +302,40 @@ impl Device for Packet {
     }
 
     fn index(&self) -> Option<u32> {
-        Some(self.presence.index())
+        Some(self.index)
     }
 }
 
-impl RxQueue for Packet {
+impl RxQueue for Receive {
     fn pending(&self) -> usize {
-        usize::from(self.receive.is_ready())
+        usize::from(self.is_ready())
     }
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
-        self.receive.receive(limit, burst)
+        let mut done = 0;
+        while done < limit {
+            match self.next(burst) {
+                None => break,
+                Some(Next::Unusable) => self.unusable += 1,
+                Some(Next::Seen { more }) => {
+                    done += 1;
+                    if !more {
+                        break;
+                    }
+                }
+            }
+        }
+        done
     }
 
     fn arm(&mut self) -> bool {
-        // Frames that the socket would not take yet are tried again before anybody sleeps on them.
-        self.flush();
         self.presence.check(&self.device, &self.status);
-        self.receive.is_ready() || self.stalled()
+        self.is_ready()
     }
 
     /// Asks the kernel: one system call.
     fn missed(&self) -> u64 {
-        self.receive.counters.lost(&self.receive.socket) + self.receive.unusable
+        self.counters.lost(&self.socket) + self.unusable
     }
 
     fn buffered(&self) -> u64 {
@@ -294,7 +344,7 @@ impl RxQueue for Packet {
 }
 
 impl Receive {
-    fn open(index: i32, options: &PacketOptions) -> io::Result<Self> {
+    fn open(whole: &Whole, options: &PacketOptions) -> io::Result<Self> {
         // Protocol zero until everything is set: no frame of another device gets in.
         let socket = packet_socket()?;
         let fd = socket.as_fd();
@@ -316,8 +366,8 @@ impl Receive {
         };
         sys::set_packet_option(fd, libc::PACKET_RX_RING, request)?;
         let ring = Ring::new(Mapping::new(fd, bytes)?, SLOT_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
-        sys::bind_packet(fd, index, libc::ETH_P_ALL as u16)?;
-        be_promiscuous(fd, index)?;
+        sys::bind_packet(fd, whole.index, libc::ETH_P_ALL as u16)?;
+        be_promiscuous(fd, whole.index)?;
         Ok(Self {
             ring,
             socket: Arc::new(socket),
@@ -325,23 +375,18 @@ impl Receive {
             unusable: 0,
             segments: Segments::default(),
             large: vec![0; LARGE_BYTES],
+            presence: Presence::of(whole.index),
+            device: Arc::clone(&whole.device),
+            status: Status::default(),
         })
     }
 
-    /// Shares the device's flows with the other sockets of a group.
-    fn spread(&mut self, group: Group) -> io::Result<()> {
-        let (number, flags) = match group {
-            Group::Alone => return Ok(()),
-            Group::New => (0, libc::PACKET_FANOUT_FLAG_UNIQUEID),
-            Group::Joined(number) => (number, 0),
-        };
+    /// Shares the device's flows with the other sockets of a group; says which.
+    fn spread(&mut self, group: libc::c_int, flags: libc::c_uint) -> io::Result<libc::c_int> {
         // The group takes frames in place of its sockets, so it must be told again what it is not to take.
         let kind = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING | flags;
-        sys::set_packet_option(
-            self.socket.as_fd(),
-            libc::PACKET_FANOUT,
-            number | (kind as libc::c_int) << 16,
-        )?;
+        let value = group | (kind as libc::c_int) << 16;
+        sys::set_packet_option(self.socket.as_fd(), libc::PACKET_FANOUT, value)?;
         // Until now this socket got a copy of everything.
         while let Some(slot) = self.ring.front() {
             if matches!(slot, Slot::Frame(Received { is_queued: true, .. })) {
@@ -349,28 +394,11 @@ impl Receive {
             }
             self.ring.release();
         }
-        Ok(())
+        Ok(sys::packet_fanout(self.socket.as_fd())? & 0xffff)
     }
 
     fn is_ready(&self) -> bool {
         self.segments.next_len().is_some() || self.ring.ready()
-    }
-
-    fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
-        let mut done = 0;
-        while done < limit {
-            match self.next(burst) {
-                None => break,
-                Some(Next::Unusable) => self.unusable += 1,
-                Some(Next::Seen { more }) => {
-                    done += 1;
-                    if !more {
-                        break;
-                    }
-                }
-            }
-        }
-        done
     }
 
     /// Shows the oldest frame to `burst`. `None` if there is none, or no buffer for it.
@@ -482,12 +510,6 @@ fn copy(received: &Received<'_>, frame: &mut Frame) -> bool {
 }
 
 impl Transmit {
-    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        let count = self.sent.len().min(limit_pkts);
-        self.sent.drain(..count).for_each(|frame| pool.recycle(frame));
-        count
-    }
-
     fn open(index: i32) -> io::Result<Self> {
         let socket = packet_socket()?;
         sys::set_packet_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, 1)?;
@@ -496,25 +518,27 @@ impl Transmit {
             sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
         }
         sys::bind_packet(socket.as_fd(), index, 0)?;
-        Ok(Self { socket, waiting: Vec::with_capacity(SEND_BATCH), sent: Vec::with_capacity(2 * SEND_BATCH) })
+        Ok(Self { socket, batch: SendBatch::new() })
     }
 
-    /// Sends what waits, as far as the socket takes it. A frame it refuses is counted, and gone: the device
-    /// is down, or its ring full.
-    fn send(&mut self, status: &Status) {
-        while !self.waiting.is_empty() {
-            let result = sys::send_all(self.socket.as_fd(), self.waiting.iter().map(Frame::bytes));
-            let done = match result {
+    /// Sends frames, as far as the socket takes them; says how many. One that the device refuses is counted,
+    /// and gone: it is down, or its ring full.
+    fn send(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool, status: &Status) -> usize {
+        let waiting = frames.len();
+        while !frames.is_empty() {
+            let done = match self.batch.send(self.socket.as_fd(), frames.iter().map(Frame::bytes)) {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {
                     status.count_refused(1);
                     1
                 }
             };
-            self.sent.extend(self.waiting.drain(..done.min(self.waiting.len())));
+            status.count_call(done as u64);
+            frames.drain(..done.min(frames.len())).for_each(|frame| pool.recycle(frame));
         }
+        waiting - frames.len()
     }
 }
 

@@ -81,11 +81,6 @@ impl Presence {
         Self { index, down: false }
     }
 
-    /// The kernel's number for it.
-    pub(crate) fn index(&self) -> u32 {
-        self.index.unsigned_abs()
-    }
-
     /// The socket is readable.
     pub(crate) fn set_readable(&mut self, has_frames: bool, socket: &OwnedFd) {
         // Readable with an empty ring: the socket has an error for us, and stays readable until it is

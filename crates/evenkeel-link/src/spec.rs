@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use crate::capture::{Pace, Replay, ReplayOptions};
 use crate::clock::Clock;
-use crate::device::Device;
+use crate::device::{Device, QUEUES_MAX};
 use crate::error::LinkError;
 use crate::listen::{Listen, Listener};
 use crate::netdev::DeviceName;
 use crate::packet::{Packet, PacketOptions};
 use crate::tap::{Tap, TapOptions};
 
-/// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME` or `pcap:FILE`.
+/// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME`, both also with `,queues=N`, or `pcap:FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkSpec {
     /// In memory, between two hosts of one process; with so many receive rings at each end.
@@ -29,11 +29,26 @@ pub enum LinkSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSpec {
     /// A TAP device.
-    Tap(String),
+    Tap(NetSpec),
     /// An existing network device, through packet sockets.
-    Packet(String),
+    Packet(NetSpec),
     /// A capture file, played.
     Pcap(PathBuf),
+}
+
+/// A network device, and in how many receive rings its flows come in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetSpec {
+    /// Its name.
+    pub name: String,
+    /// Receive rings, from 1 to [`QUEUES_MAX`].
+    pub queues: usize,
+}
+
+impl From<&str> for NetSpec {
+    fn from(name: &str) -> Self {
+        Self { name: name.to_owned(), queues: 1 }
+    }
 }
 
 /// Receive rings that a cable can have at most.
@@ -60,6 +75,9 @@ pub enum SpecError {
     },
     /// Not a number of queues.
     #[error("`cable:{0}`: expected a number of queues from 1 to {CABLE_QUEUES_MAX}")]
+    CableQueues(String),
+    /// Not a number of queues of a network device.
+    #[error("`queues={0}`: expected a number of queues from 1 to {QUEUES_MAX}")]
     Queues(String),
     /// Not a name that a network device can have.
     #[error("{0}")]
@@ -75,13 +93,15 @@ impl FromStr for LinkSpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
         let device = |kind: &'static str, example: &'static str| {
-            let name = rest.filter(|name| !name.is_empty());
-            let name = name.ok_or(SpecError::Incomplete { kind, what: "device name", example })?;
+            let (name, queues) = rest.unwrap_or("").split_once(QUEUES).unwrap_or((rest.unwrap_or(""), "1"));
+            if name.is_empty() {
+                return Err(SpecError::Incomplete { kind, what: "device name", example });
+            }
             let name = DeviceName::new(name).map_err(|error| SpecError::BadName(error.to_string()))?;
-            Ok(name.as_str().to_owned())
+            Ok(NetSpec { name: name.as_str().to_owned(), queues: parse_queues(queues)? })
         };
         match kind {
-            "cable" => Ok(Self::Cable { queues: rest.map_or(Ok(1), queues)? }),
+            "cable" => Ok(Self::Cable { queues: rest.map_or(Ok(1), cable_queues)? }),
             "tap" => Ok(Self::Device(DeviceSpec::Tap(device("tap", "ek0")?))),
             "packet" => Ok(Self::Device(DeviceSpec::Packet(device("packet", "eth1")?))),
             "pcap" => {
@@ -89,14 +109,26 @@ impl FromStr for LinkSpec {
                 let missing = SpecError::Incomplete { kind: "pcap", what: "file", example: "capture.pcapng" };
                 Ok(Self::Device(DeviceSpec::Pcap(file.ok_or(missing)?.into())))
             }
-            "xdp" => Err(SpecError::Xdp(device("xdp", "eth1")?)),
+            "xdp" => Err(SpecError::Xdp(device("xdp", "eth1")?.name)),
             _ => Err(SpecError::Unknown(text.to_owned())),
         }
     }
 }
 
-fn queues(text: &str) -> Result<usize, SpecError> {
+/// What stands between a device's name and in how many rings its flows come in.
+const QUEUES: &str = ",queues=";
+
+fn cable_queues(text: &str) -> Result<usize, SpecError> {
     let queues = text.parse().ok().filter(|queues| (1..=CABLE_QUEUES_MAX).contains(queues));
+    queues.ok_or_else(|| SpecError::CableQueues(text.to_owned()))
+}
+
+/// In how many rings the flows of a network device come in.
+///
+/// # Errors
+/// [`SpecError::Queues`]
+pub fn parse_queues(text: &str) -> Result<usize, SpecError> {
+    let queues = text.parse().ok().filter(|queues| (1..=QUEUES_MAX).contains(queues));
     queues.ok_or_else(|| SpecError::Queues(text.to_owned()))
 }
 
@@ -113,10 +145,17 @@ impl fmt::Display for LinkSpec {
 impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tap(name) => write!(f, "tap:{name}"),
-            Self::Packet(name) => write!(f, "packet:{name}"),
+            Self::Tap(device) => write!(f, "tap:{device}"),
+            Self::Packet(device) => write!(f, "packet:{device}"),
             Self::Pcap(path) => write!(f, "pcap:{}", path.display()),
         }
+    }
+}
+
+impl fmt::Display for NetSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if self.queues > 1 { write!(f, "{QUEUES}{}", self.queues) } else { Ok(()) }
     }
 }
 
@@ -126,13 +165,17 @@ impl fmt::Display for DeviceSpec {
 /// [`LinkError`] says what to do; nothing is left behind.
 pub fn open(spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, LinkError> {
     Ok(match spec {
-        DeviceSpec::Tap(name) => Box::new(Tap::open(name, &TapOptions::default())?),
-        DeviceSpec::Packet(name) => Box::new(Packet::open(name, &PacketOptions::default())?),
+        DeviceSpec::Tap(NetSpec { name, queues }) => {
+            Box::new(Tap::open(name, &TapOptions { queues: *queues, ..TapOptions::default() })?)
+        }
+        DeviceSpec::Packet(NetSpec { name, queues }) => {
+            Box::new(Packet::open(name, &PacketOptions { queues: *queues, ..PacketOptions::default() })?)
+        }
         DeviceSpec::Pcap(path) => Box::new(Replay::open(path, &ReplayOptions::default(), clock)?),
     })
 }
 
-/// Opens a device for a packet monitor: a network device only to be listened to, with a receive ring of
+/// Opens a device for a packet monitor: a network device only to be listened to, with one receive ring of
 /// `ring_pkts` times 2 KiB; a capture to be read as fast as it can be.
 ///
 /// # Errors
@@ -144,8 +187,8 @@ pub fn listen(
     clock: Clock,
 ) -> Result<Box<dyn Device>, LinkError> {
     Ok(match spec {
-        DeviceSpec::Tap(name) => Box::new(Tap::open(name, &TapOptions::default())?),
-        DeviceSpec::Packet(name) => Box::new(Listener::open(name, listen, ring_pkts)?),
+        DeviceSpec::Tap(device) => Box::new(Tap::open(&device.name, &TapOptions::default())?),
+        DeviceSpec::Packet(device) => Box::new(Listener::open(&device.name, listen, ring_pkts)?),
         DeviceSpec::Pcap(path) => {
             let options = ReplayOptions { pace: Pace::AtOnce, cut: true, ..ReplayOptions::default() };
             Box::new(Replay::open(path, &options, clock)?)
@@ -165,6 +208,8 @@ mod tests {
             ("cable:4", LinkSpec::Cable { queues: 4 }),
             ("tap:ek0", device(DeviceSpec::Tap("ek0".into()))),
             ("packet:eth0.100", device(DeviceSpec::Packet("eth0.100".into()))),
+            ("packet:e,0,queues=4", device(DeviceSpec::Packet(NetSpec { name: "e,0".into(), queues: 4 }))),
+            ("tap:ek0,queues=16", device(DeviceSpec::Tap(NetSpec { name: "ek0".into(), queues: 16 }))),
             ("pcap:/tmp/a:b.pcapng", device(DeviceSpec::Pcap("/tmp/a:b.pcapng".into()))),
         ] {
             assert_eq!(text.parse(), Ok(spec.clone()));
@@ -184,6 +229,10 @@ mod tests {
         for bad in ["cable:0", "cable:65", "cable:", "cable:x"] {
             assert!(error(bad).contains("from 1 to 64"), "{bad}");
         }
+        for bad in ["tap:a,queues=0", "packet:a,queues=17", "tap:a,queues=", "packet:a,queues=2,queues=2"] {
+            assert!(error(bad).contains("from 1 to 16"), "{bad}");
+        }
+        assert_eq!(error("tap:,queues=2"), "`tap` needs a device name: tap:ek0");
         assert!(error("tap:a/b").contains("cannot be a network device's name"));
         assert_eq!(error("xdp:eth1"), "`xdp:eth1`: AF_XDP is not in this version; use packet:eth1");
     }

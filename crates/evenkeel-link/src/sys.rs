@@ -209,34 +209,52 @@ pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: i32, protocol: u16) -> io::
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Messages that one call of [`send_all`] hands to the kernel at most.
+/// Messages that one call of [`SendBatch::send`] hands to the kernel at most.
 pub(crate) const SEND_BATCH: usize = 64;
 
-/// Sends the first of `messages` by one system call, without blocking. Returns how many the kernel took, at
-/// least one.
-///
-/// # Errors
-/// What it said about the very first message, when it took none.
-pub(crate) fn send_all<'a>(
-    fd: BorrowedFd<'_>,
-    messages: impl Iterator<Item = &'a [u8]>,
-) -> io::Result<usize> {
-    // SAFETY: all-zero is a valid `iovec` and a valid `mmsghdr`: null pointers and lengths of zero.
-    let (mut parts, mut headers): ([libc::iovec; SEND_BATCH], [libc::mmsghdr; SEND_BATCH]) =
-        unsafe { mem::zeroed() };
-    let mut count = 0;
-    for ((message, part), header) in messages.zip(&mut parts).zip(&mut headers) {
-        // The kernel only reads through this pointer.
-        *part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
-        header.msg_hdr.msg_iov = ptr::from_mut(part);
-        header.msg_hdr.msg_iovlen = 1;
-        count += 1;
+/// What `sendmmsg` is told about messages. Kept from call to call: it is 5 KiB, of which a call changes 16
+/// bytes a message.
+#[derive(Debug)]
+pub(crate) struct SendBatch {
+    parts: Box<[libc::iovec]>,
+    headers: Box<[libc::mmsghdr]>,
+}
+
+// SAFETY: the pointers in it are to heap memory that it owns, and to messages of an earlier call, which
+// nobody follows.
+unsafe impl Send for SendBatch {}
+
+impl SendBatch {
+    pub(crate) fn new() -> Self {
+        // SAFETY: all-zero is a valid `iovec` and a valid `mmsghdr`: null pointers and lengths of zero.
+        let (part, header): (libc::iovec, libc::mmsghdr) = unsafe { mem::zeroed() };
+        Self { parts: vec![part; SEND_BATCH].into(), headers: vec![header; SEND_BATCH].into() }
     }
-    let headers = headers.as_mut_ptr();
-    // SAFETY: the first `count` headers each point to one of `parts`, which point to borrowed messages; all
-    // outlive the call.
-    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count, libc::MSG_DONTWAIT) };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+
+    /// Sends the first of `messages` by one system call, without blocking. Returns how many the kernel took,
+    /// at least one.
+    ///
+    /// # Errors
+    /// What it said about the very first message, when it took none.
+    pub(crate) fn send<'a>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        messages: impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<usize> {
+        let mut count = 0;
+        for ((message, part), header) in messages.zip(&mut self.parts).zip(&mut self.headers) {
+            // The kernel only reads through this pointer.
+            *part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
+            header.msg_hdr.msg_iov = ptr::from_mut(part);
+            header.msg_hdr.msg_iovlen = 1;
+            count += 1;
+        }
+        let headers = self.headers.as_mut_ptr();
+        // SAFETY: the first `count` headers each point to one of `parts`, which point to borrowed messages;
+        // all outlive the call.
+        let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers, count, libc::MSG_DONTWAIT) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
 }
 
 /// Memory shared with the kernel through a descriptor, unmapped when dropped.

@@ -1,5 +1,11 @@
 //! `tap:NAME`: a TAP device. Its one end is a network device of the kernel, the other one is ours.
+//!
+//! **Several rings** are as many descriptors (`IFF_MULTI_QUEUE`): the kernel gives each flow to one of them by
+//! its hash. Of a flow that we answer it would remember by which descriptor we did, and give it to that one
+//! from then on, all flows to one in the end. So we write by one more descriptor, which is detached: nothing
+//! comes by it, and of what is written there the kernel remembers nothing.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -10,15 +16,17 @@ use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::io::Errno;
 
-use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, Status, usable_mtu};
+use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, QUEUES_MAX, Status, usable_mtu};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{DeviceName, KernelCounters, NetDevice};
 use crate::sys;
 
 /// How a TAP is opened.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct TapOptions {
+    /// Receive rings; each flow comes in by one of them. Default 1; up to [`QUEUES_MAX`].
+    pub queues: usize,
     /// Addresses for the kernel's side, so that its programs reach us without further commands. Only for a
     /// TAP that does not exist yet.
     pub kernel_addresses: Vec<IpCidr>,
@@ -26,11 +34,17 @@ pub struct TapOptions {
     pub address: Address,
 }
 
-/// A TAP device, as an interface with one receive ring.
+impl Default for TapOptions {
+    fn default() -> Self {
+        Self { queues: 1, kernel_addresses: Vec::new(), address: Address::default() }
+    }
+}
+
+/// A TAP device, as an interface with one receive ring or several.
 ///
 /// A device that did not exist is created, and goes away when this is dropped. A persistent one (`ip tuntap
-/// add`) is used and left as it was. The ring is the device's queue in the kernel (`txqueuelen`, 500 frames);
-/// a frame is read straight into its buffer, at one system call each. The kernel segments and completes
+/// add`, with `multi_queue` for several rings) is used and left as it was. A ring is a queue of the device in
+/// the kernel (`txqueuelen`, 500 frames); a frame is read straight into its buffer, at one system call each. The kernel segments and completes
 /// checksums before we see a frame.
 #[derive(Debug)]
 pub struct Tap {
@@ -39,7 +53,11 @@ pub struct Tap {
     index: u32,
     address: EthernetAddress,
     mtu: usize,
-    queue: TapQueue,
+    status: Status,
+    queues: Vec<TapQueue>,
+    /// Where frames are written.
+    transmit: Arc<OwnedFd>,
+    counters: KernelCounters,
     undo: Undo,
 }
 
@@ -56,12 +74,10 @@ struct TapQueue {
     status: Status,
     /// Whether a read is worth trying: set when the system says so, cleared when a read finds nothing.
     readable: bool,
-    /// The kernel took no frame when last asked, and does not say when it will.
-    blocked: bool,
     /// Frames larger than a buffer.
     oversized: u64,
-    counters: KernelCounters,
-    counted_before: u64,
+    /// Of the whole device: the kernel does not count by queue. So one queue tells for all.
+    counters: Option<KernelCounters>,
 }
 
 impl Tap {
@@ -70,7 +86,7 @@ impl Tap {
     /// # Errors
     /// Each says what to do; nothing is left behind.
     pub fn open(name: &str, options: &TapOptions) -> Result<Self, LinkError> {
-        let (fd, name, persistent) = attach(&DeviceName::new(name)?)?;
+        let Attached { fds, transmit, name, persistent } = attach(&DeviceName::new(name)?, options.queues)?;
         let device = NetDevice::open(&name)?;
         if let (true, Some(address)) = (persistent, options.kernel_addresses.first()) {
             return Err(LinkError::AddressOfExisting { name, address: address.to_string() });
@@ -84,7 +100,11 @@ impl Tap {
         let undo = if persistent && !was_up { Undo::BringDown } else { Undo::Nothing };
         let address = options.address.on(&name, device.address()?).map_err(LinkError::random)?;
         let index = device.index()?.unsigned_abs();
-        Ok(Self { device, index, address, mtu, queue: TapQueue::new(fd, &name), undo })
+        let (status, counters) = (Status::default(), KernelCounters::open(&name));
+        let first = core::iter::once(Some(counters.clone())).chain(core::iter::repeat(None));
+        let queues = fds.into_iter().zip(first);
+        let queues = queues.map(|(fd, counters)| TapQueue::new(fd, status.clone(), counters)).collect();
+        Ok(Self { device, index, address, mtu, status, queues, transmit, counters, undo })
     }
 }
 
@@ -123,37 +143,39 @@ impl Interface for Tap {
     }
 
     fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    fn queue(&self, index: usize) -> &dyn RxQueue {
+        let last = self.queues.len() - 1;
+        &self.queues[index.min(last)]
+    }
+
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
+        let last = self.queues.len() - 1;
+        &mut self.queues[index.min(last)]
+    }
+
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        let waiting = frames.len();
+        while frames.front().is_some_and(|frame| write(&self.transmit, frame, &self.status)) {
+            frames.pop_front().into_iter().for_each(|frame| pool.recycle(frame));
+        }
+        waiting - frames.len()
+    }
+
+    fn transmit_batch(&self) -> usize {
         1
     }
 
-    fn queue(&self, _index: usize) -> &dyn RxQueue {
-        &self.queue
+    fn set_readable(&mut self, queue: usize) {
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.readable = queue.status.state() == DeviceState::Running;
+        }
     }
 
-    fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
-        &mut self.queue
-    }
-
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        self.queue.write(frame, pool)
-    }
-
-    fn stalled(&self) -> bool {
-        self.queue.blocked
-    }
-
-    fn set_readable(&mut self) {
-        self.queue.readable = self.queue.status.state() == DeviceState::Running;
-    }
-
-    fn flush(&mut self) {}
-
-    fn reports_sent(&self) -> bool {
-        false
-    }
-
-    fn unreclaimed(&self) -> usize {
-        0
+    fn unreclaimed(&self) -> Option<usize> {
+        None
     }
 
     fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
@@ -170,12 +192,20 @@ impl Interface for Tap {
 }
 
 impl Device for Tap {
-    fn fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.queue.fd)
+    fn fds(&self) -> Vec<Arc<OwnedFd>> {
+        self.queues.iter().map(|queue| Arc::clone(&queue.fd)).collect()
+    }
+
+    fn rings_in_memory(&self) -> bool {
+        false
     }
 
     fn status(&self) -> Status {
-        self.queue.status.clone()
+        self.status.clone()
+    }
+
+    fn kernel_counters(&self) -> Option<KernelCounters> {
+        Some(self.counters.clone())
     }
 
     fn index(&self) -> Option<u32> {
@@ -184,20 +214,9 @@ impl Device for Tap {
 }
 
 impl TapQueue {
-    fn new(fd: OwnedFd, name: &str) -> Self {
-        let counters = KernelCounters::open(name);
-        let counted_before = counters.tx_dropped();
-        let status = Status::default();
+    fn new(fd: Arc<OwnedFd>, status: Status, counters: Option<KernelCounters>) -> Self {
         // Readable to begin with: frames may have come since the device was brought up.
-        Self {
-            fd: Arc::new(fd),
-            status,
-            readable: true,
-            blocked: false,
-            oversized: 0,
-            counters,
-            counted_before,
-        }
+        Self { fd, status, readable: true, oversized: 0, counters }
     }
 
     /// Reads one frame into `frame`; false if there is none, or none that fits.
@@ -215,40 +234,35 @@ impl TapQueue {
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     self.readable = false;
-                    self.note(error);
+                    note(&self.status, error);
                     return false;
                 }
             }
         }
     }
+}
 
-    /// Writes one frame. The device takes it, or the kernel has no memory, or the device is down: either way
-    /// it is done with.
-    fn write(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        loop {
-            match rustix::io::write(&*self.fd, frame.bytes()) {
-                Ok(_) => break,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    self.blocked = true;
-                    return Err(frame);
-                }
-                Err(error) => {
-                    self.status.count_refused(1);
-                    self.note(error);
-                    break;
-                }
+/// Writes one frame: false if the device is to be asked again later. Else it took the frame, or is down, or
+/// the kernel has no memory: either way the frame is done with.
+fn write(fd: &OwnedFd, frame: &Frame, status: &Status) -> bool {
+    loop {
+        match rustix::io::write(fd, frame.bytes()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => return false,
+            Err(error) => {
+                status.count_refused(1);
+                note(status, error);
             }
         }
-        self.blocked = false;
-        pool.recycle(frame);
-        Ok(())
+        status.count_call(1);
+        return true;
     }
+}
 
-    fn note(&self, error: Errno) {
-        if error == Errno::BADFD {
-            self.status.fail("the device was removed".to_owned());
-        }
+fn note(status: &Status, error: Errno) {
+    if error == Errno::BADFD {
+        status.fail("the device was removed".to_owned());
     }
 }
 
@@ -292,7 +306,7 @@ impl RxQueue for TapQueue {
 
     /// Reads the kernel's table of devices: for reports.
     fn missed(&self) -> u64 {
-        self.counters.tx_dropped().saturating_sub(self.counted_before) + self.oversized
+        self.counters.as_ref().map_or(0, |counters| counters.since_opened().tx_dropped) + self.oversized
     }
 
     fn buffered(&self) -> u64 {
@@ -300,9 +314,37 @@ impl RxQueue for TapQueue {
     }
 }
 
-/// Attaches to the TAP called `name`, creating it if need be. Returns its real name (`name` may hold a `%d`)
-/// and whether it is persistent.
-fn attach(name: &DeviceName) -> Result<(OwnedFd, String, bool), LinkError> {
+/// A TAP, attached to.
+struct Attached {
+    fds: Vec<Arc<OwnedFd>>,
+    transmit: Arc<OwnedFd>,
+    /// Its real name: the one asked for may hold a `%d`.
+    name: String,
+    persistent: bool,
+}
+
+/// Attaches to the TAP called `name` with so many queues, creating it if need be.
+fn attach(name: &DeviceName, queues: usize) -> Result<Attached, LinkError> {
+    let queues = queues.clamp(1, QUEUES_MAX);
+    let (first, real, persistent) = attach_queue(name, queues > 1)?;
+    let mut fds = vec![Arc::new(first)];
+    let mut transmit = Arc::clone(&fds[0]);
+    if queues > 1 {
+        let name = DeviceName::new(&real)?;
+        transmit = Arc::new(attach_queue(&name, true)?.0);
+        let mut request = name.request();
+        request.ifr_ifru.ifru_flags = libc::IFF_DETACH_QUEUE as libc::c_short;
+        let detached = sys::ioctl(transmit.as_fd(), libc::TUNSETQUEUE, &mut request);
+        detached.map_err(|error| refusal(&real, true, error))?;
+        for _ in 1..queues {
+            fds.push(Arc::new(attach_queue(&name, true)?.0));
+        }
+    }
+    Ok(Attached { fds, transmit, name: real, persistent })
+}
+
+/// One queue of it; says its real name and whether it is persistent.
+fn attach_queue(name: &DeviceName, of_several: bool) -> Result<(OwnedFd, String, bool), LinkError> {
     use rustix::fs::{Mode, OFlags, open};
     let fd = match open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
         Ok(fd) => fd,
@@ -316,21 +358,23 @@ fn attach(name: &DeviceName) -> Result<(OwnedFd, String, bool), LinkError> {
             ));
         }
     };
+    let multi_queue = if of_several { libc::IFF_MULTI_QUEUE } else { 0 };
     let mut request = name.request();
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    sys::ioctl(fd.as_fd(), libc::TUNSETIFF, &mut request).map_err(|error| refusal(name.as_str(), error))?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | multi_queue) as libc::c_short;
+    sys::ioctl(fd.as_fd(), libc::TUNSETIFF, &mut request)
+        .map_err(|error| refusal(name.as_str(), of_several, error))?;
     let real_name = sys::ifreq_name(&request);
-    sys::ioctl(fd.as_fd(), libc::TUNGETIFF, &mut request).map_err(|error| refusal(name.as_str(), error))?;
+    sys::ioctl(fd.as_fd(), libc::TUNGETIFF, &mut request)
+        .map_err(|error| refusal(name.as_str(), of_several, error))?;
     // SAFETY: TUNGETIFF filled this member of the union; any bit pattern is an integer.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
     Ok((fd, real_name, flags & libc::IFF_PERSIST as libc::c_short != 0))
 }
 
-fn refusal(name: &str, error: io::Error) -> LinkError {
+fn refusal(name: &str, of_several: bool, error: io::Error) -> LinkError {
+    let wanted = if of_several { "a TAP device with several queues" } else { "a TAP device with one queue" };
     match error.raw_os_error() {
-        Some(libc::EINVAL) => {
-            LinkError::WrongKind { name: name.to_owned(), wanted: "a TAP device with one queue" }
-        }
+        Some(libc::EINVAL) => LinkError::WrongKind { name: name.to_owned(), wanted },
         _ => LinkError::of_device(name, "open the TAP device", "CAP_NET_ADMIN", error),
     }
 }

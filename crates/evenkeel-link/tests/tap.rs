@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{Address, Device, DeviceState, LinkError, Tap, TapOptions};
+use evenkeel_link::{Device, DeviceState, LinkError, Tap, TapOptions};
 use support::{Bench, arp_reply, echo_reply, in_namespace, is_arp_request, is_ipv4, run, wait_until_gone};
 
 const US: [u8; 4] = [10, 77, 0, 2];
@@ -17,7 +17,7 @@ const US: [u8; 4] = [10, 77, 0, 2];
 fn tap_with_address() -> Bench<Tap> {
     let kernel_addresses =
         ["10.77.0.1/24", "fd77::1/64"].map(|cidr| cidr.parse::<IpCidr>().unwrap()).to_vec();
-    Bench::new(Tap::open("ek0", &TapOptions { kernel_addresses, address: Address::Own }).unwrap())
+    Bench::new(Tap::open("ek0", &TapOptions { kernel_addresses, ..TapOptions::default() }).unwrap())
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_persistent_tap_is_used_and_left_as_it_was() {
         drop(tap);
         assert!(!run("ip link show keep0").contains("UP"));
         let options =
-            TapOptions { kernel_addresses: vec!["10.77.0.1/24".parse().unwrap()], address: Address::Own };
+            TapOptions { kernel_addresses: vec!["10.77.0.1/24".parse().unwrap()], ..TapOptions::default() };
         assert!(matches!(Tap::open("keep0", &options), Err(LinkError::AddressOfExisting { .. })));
     });
 }

@@ -1,12 +1,13 @@
 //! A bridge between two devices, in real time, through the emulator of `evenkeel-sim`: what a network does to
 //! frames, where the kernel has no `netem`.
 
+use std::collections::VecDeque;
 use std::io;
 use std::mem;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use evenkeel_core::frame::Pool;
+use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Clock, Device, Halt, Notifier};
 use evenkeel_sim::net::{Conditions, Counters, Path};
@@ -73,8 +74,9 @@ impl Bridge {
         let mut ports = Vec::new();
         for (mut device, conditions) in devices.into_iter().zip(conditions) {
             device.attach(&mut pool).map_err(io::Error::other)?;
-            halt.watch(device.fd());
-            ports.push(Port { device, path: Path::new(conditions, rng.fork()), refused: 0 });
+            device.fds().into_iter().for_each(|fd| _ = halt.watch(fd));
+            let path = Path::new(conditions, rng.fork());
+            ports.push(Port { device, path, waiting: VecDeque::new(), refused: 0 });
         }
         pool.grow(POOL_PKTS / 2).map_err(io::Error::other)?;
         let shared =
@@ -120,6 +122,8 @@ impl Drop for Bridge {
 struct Port {
     device: Box<dyn Device>,
     path: Path,
+    /// What is to leave by it.
+    waiting: VecDeque<Frame>,
     /// What the other one did not take of this one's frames.
     refused: u64,
 }
@@ -142,18 +146,16 @@ impl Forwarder {
                 return;
             }
             // In this order: a device that has nothing now wakes us when it has.
-            if full
-                || self.ports.iter_mut().any(|port| port.device.queue_mut(0).arm() && !port.device.stalled())
-            {
+            if full || self.ports.iter_mut().any(|port| port.device.queue_mut(0).arm()) {
                 continue;
             }
             let arrival = self.ports.iter().map(|port| port.path.poll_timeout()).min();
-            let stalled = self.ports.iter().any(|port| port.device.stalled());
+            let stalled = self.ports.iter().any(|port| !port.waiting.is_empty());
             let again = if stalled { now + AGAIN } else { Instant::NEVER };
             let deadline = arrival.unwrap_or(Instant::NEVER).min(again);
             self.halt.until(&self.clock, deadline).unwrap();
             let Self { ports, halt, .. } = self;
-            halt.readable().for_each(|index| ports[index].device.set_readable());
+            halt.readable().for_each(|index| ports[index].device.set_readable(0));
         }
     }
 
@@ -171,19 +173,15 @@ impl Forwarder {
     /// Frames that the network has delivered leave by the other device.
     fn give_out(&mut self, from: usize, now: Instant) {
         while let Some(bytes) = self.ports[from].path.poll_frame(now) {
-            let to = &mut self.ports[1 - from].device;
-            to.reclaim(&mut self.pool, usize::MAX);
-            let taken = self.pool.take_copy(&bytes).map(|frame| to.transmit(frame, &mut self.pool));
-            if let Some(Err(frame)) = taken {
-                self.pool.recycle(frame);
-                self.ports[from].refused += 1;
-            } else if taken.is_none() {
-                self.ports[from].refused += 1;
+            let to = &mut self.ports[1 - from];
+            let room = to.waiting.len() < TURN_PKTS;
+            match self.pool.take_copy(&bytes).filter(|_| room) {
+                Some(frame) => to.waiting.push_back(frame),
+                None => self.ports[from].refused += 1,
             }
         }
-        let to = &mut self.ports[1 - from].device;
-        to.flush();
-        to.reclaim(&mut self.pool, usize::MAX);
+        let to = &mut self.ports[1 - from];
+        to.device.transmit(&mut to.waiting, &mut self.pool);
     }
 
     /// Says what was done, and hears what is wanted: whether it is to end.

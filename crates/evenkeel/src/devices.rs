@@ -82,8 +82,9 @@ impl fmt::Display for Notice {
 /// A device of an engine.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// In the engine's [`Halt`](evenkeel_link::Halt).
-    pub(crate) index: usize,
+    /// The first of its queues in the engine's [`Halt`](evenkeel_link::Halt); the others follow.
+    pub(crate) first: usize,
+    queues: usize,
     pub(crate) interface: InterfaceId,
     pub(crate) status: Status,
     name: String,
@@ -93,14 +94,20 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(index: usize, interface: InterfaceId, device: &dyn Device) -> Self {
+    pub(crate) fn new(first: usize, interface: InterfaceId, device: &dyn Device) -> Self {
         let (name, status, mtu) = (device.name().to_owned(), device.status(), device.mtu());
-        Self { index, interface, status, name, number: device.index(), mtu }
+        Self { first, queues: device.queues(), interface, status, name, number: device.index(), mtu }
     }
 
     /// The same, once its places are known.
-    pub(crate) fn placed(self, index: usize, interface: InterfaceId) -> Self {
-        Self { index, interface, ..self }
+    pub(crate) fn placed(self, first: usize, interface: InterfaceId) -> Self {
+        Self { first, interface, ..self }
+    }
+
+    /// The interface and its queue behind a descriptor, if it is one of its queues.
+    pub(crate) fn queue_of(&self, index: usize) -> Option<(InterfaceId, usize)> {
+        let queue = index.checked_sub(self.first).filter(|&queue| queue < self.queues)?;
+        Some((self.interface, queue))
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -114,6 +114,8 @@ impl Engine {
                 None => self.clock().now(),
             };
         }
+        // Nobody knows when the next turn is.
+        self.host_mut().start_output(now);
         Ok(Next::Again)
     }
 

@@ -16,9 +16,12 @@ use evenkeel_link::{self as link, Clock, Device, DeviceChanges, Halt, Stop, Woke
 
 use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 
-/// While the host is busy, devices whose rings cannot be looked at are asked this often whether they are
-/// readable.
+/// While the host is busy, it is looked this often whether the run is to end, and what else can be seen
+/// without a system call; and devices whose rings are not in memory are asked whether they are readable.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
+
+/// With rings in memory only, descriptors are asked this often: nothing that they tell is urgent.
+const ASK_PERIOD: Duration = Duration::from_millis(1);
 
 /// A core with a cable that has nothing to do looks for more work for so long before it halts: about as long
 /// as it would take to halt, be woken by the core at the other end, which has a system call to make for that,
@@ -49,9 +52,13 @@ pub struct Engine {
     replacements: Option<Replacements>,
     stop: Option<&'static Stop>,
     next_look: Instant,
+    /// When descriptors are asked next.
+    next_ask: Instant,
     /// Until then a busy core does no further piece of long work.
     next_piece: Instant,
     look_period: Duration,
+    /// Rings of some device can be seen by a system call only.
+    asks_often: bool,
     gather: Duration,
     /// What comes is seen without a system call, so it pays to look for it before halting.
     busy_polls: bool,
@@ -131,8 +138,10 @@ impl Engine {
             replacements: None,
             stop: None,
             next_look: Instant::ZERO,
+            next_ask: Instant::ZERO,
             next_piece: Instant::ZERO,
             look_period: LOOK_PERIOD,
+            asks_often: false,
             gather: Duration::ZERO,
             busy_polls: false,
             busy_polls_until: Instant::ZERO,
@@ -149,7 +158,7 @@ impl Engine {
     }
 
     /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted,
-    /// within 20 µs or one unit while it is busy. `attend` must read what is there, or it is called for
+    /// within a millisecond or one unit while it is busy. `attend` must read what is there, or it is called for
     /// ever; while it runs, nothing else does.
     pub fn attend(&mut self, fd: Arc<OwnedFd>, mut attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
         self.attend_in_pieces(fd, move |host, now| {
@@ -199,11 +208,11 @@ impl Engine {
             let Some(watched) = self.devices.iter_mut().find(|watched| watched.interface == interface) else {
                 continue;
             };
-            let (fd, name) = (device.fd(), device.name().to_owned());
-            let new = Watched::new(watched.index, interface, &*device);
+            let (fds, name) = (device.fds(), device.name().to_owned());
+            let new = Watched::new(watched.first, interface, &*device);
             let error = self.host.replace_interface(interface, device, now).err();
             if error.is_none() {
-                self.halt.replace(watched.index, fd);
+                fds.into_iter().zip(watched.first..).for_each(|(fd, index)| self.halt.replace(index, fd));
                 *watched = new;
             }
             if let Some(following) = &mut self.following {
@@ -244,8 +253,8 @@ impl Engine {
         self.gather = time;
     }
 
-    /// Looks this often, while the host is busy, at what is else looked at every 20 µs: a system call each
-    /// time.
+    /// Looks this often, while the host is busy, at what is else looked at every 20 µs, and asks all
+    /// descriptors each time.
     pub fn look_every(&mut self, period: Duration) {
         self.look_period = period;
     }
@@ -286,11 +295,12 @@ impl Engine {
         device: Box<dyn Device>,
         add: impl FnOnce(&mut Host, Box<dyn Device>, Instant) -> Result<InterfaceId, AddInterfaceError>,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let fd = device.fd();
+        let (fds, in_memory) = (device.fds(), device.rings_in_memory());
         let watched = Watched::new(0, InterfaceId::default(), &*device);
         let interface = add(&mut self.host, device, self.clock.now())?;
-        let index = self.halt.watch(fd);
-        self.devices.push(watched.placed(index, interface));
+        let indices: Vec<_> = fds.into_iter().map(|fd| self.halt.watch(fd)).collect();
+        self.devices.push(watched.placed(indices.first().copied().unwrap_or(0), interface));
+        self.asks_often |= !in_memory;
         Ok(interface)
     }
 
@@ -341,9 +351,16 @@ impl Engine {
     ///
     /// # Errors
     /// If halting fails: the kernel is out of memory.
-    pub fn run(&mut self, until: Instant, mut done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
+    pub fn run(&mut self, until: Instant, done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
         // The kernel may otherwise wake this thread 50 µs late, to save a little power.
         link::set_timer_slack(Duration::from_nanos(1))?;
+        let ended = self.run_units(until, done);
+        // Nobody knows when the next run is.
+        self.host.start_output(self.clock.now());
+        ended
+    }
+
+    fn run_units(&mut self, until: Instant, mut done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
         let mut now = self.clock.now();
         loop {
             let computing = self.computing.is_some();
@@ -356,7 +373,6 @@ impl Engine {
                     self.pass_on_neighbor_updates();
                     self.replace_devices(now);
                     self.look(now)?;
-                    self.next_look = now + self.look_period;
                 }
             }
             now = match self.turn(now) {
@@ -395,11 +411,12 @@ impl Engine {
         self.attended.iter().any(|attended| attended.more)
     }
 
-    /// Looks at all that is outside of the host, unless it is in the middle of a unit.
+    /// Looks at all that is outside of the host, descriptors too, unless it is in the middle of a unit.
     pub(crate) fn look_at_all(&mut self, now: Instant) -> io::Result<()> {
         if self.computing.is_none() {
             self.pass_on_neighbor_updates();
             self.replace_devices(now);
+            self.next_ask = now;
             self.look(now)?;
         }
         Ok(())
@@ -465,10 +482,10 @@ impl Engine {
         all_ended.then_some(Ended::DevicesEnded)
     }
 
-    /// Looks at the devices without sleeping.
+    /// Looks at the devices without sleeping, if it is time to ask descriptors, and at work in pieces.
     fn look(&mut self, now: Instant) -> io::Result<()> {
-        let watching = !self.devices.is_empty() || !self.attended.is_empty();
-        let readable = watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable;
+        self.next_look = now + self.look_period;
+        let readable = now >= self.next_ask && self.ask(now)?;
         if readable {
             self.serve_devices();
         }
@@ -477,6 +494,14 @@ impl Engine {
             self.next_piece = end + 3 * end.since(now);
         }
         Ok(())
+    }
+
+    /// Asks descriptors whether they are readable: a system call.
+    fn ask(&mut self, now: Instant) -> io::Result<bool> {
+        self.next_ask =
+            now + if self.asks_often { self.look_period } else { ASK_PERIOD.max(self.look_period) };
+        let watching = !self.devices.is_empty() || !self.attended.is_empty();
+        Ok(watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable)
     }
 
     fn sleep(&mut self, until: Instant, now: Instant) -> io::Result<Instant> {
@@ -505,9 +530,12 @@ impl Engine {
 
     fn serve_devices(&mut self) {
         for index in self.halt.readable() {
-            let device = self.devices.iter().find(|d| d.index == index);
-            if let Some(interface) = device.and_then(|d| self.host.interface_mut(d.interface)) {
-                interface.set_readable();
+            let mut devices = self.devices.iter();
+            let Some((interface, queue)) = devices.find_map(|device| device.queue_of(index)) else {
+                continue;
+            };
+            if let Some(interface) = self.host.interface_mut(interface) {
+                interface.set_readable(queue);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,10 +48,7 @@ impl Wire for Bundle {
 
 impl Wire for Packet {
     fn send(&mut self, frame: &[u8], pool: &mut Pool) {
-        let frame = pool.take_copy(frame).unwrap();
-        self.transmit(frame, pool).unwrap();
-        self.flush();
-        self.reclaim(pool, usize::MAX);
+        assert_eq!(self.transmit(&mut VecDeque::from_iter(pool.take_copy(frame)), pool), 1);
     }
 
     fn take(&mut self, pool: &mut Pool) -> Option<(Option<usize>, Frame)> {

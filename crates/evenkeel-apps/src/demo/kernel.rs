@@ -5,6 +5,7 @@
 //! host, where the network interrupts whatever runs. The generator sends through a packet socket, which is
 //! far slower than a cable; what it really offered is what is reported.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -140,7 +141,7 @@ fn generate(
     let mut flood = Requests::new(&shape).expect("both ends are IPv4 and the ports are in range");
     let start = clock.now();
     let mut pace = Pace::new(load, BURST_PKTS, start);
-    let mut sent = 0_u64;
+    let (mut frames, mut sent) = (VecDeque::new(), 0_u64);
     let mut from: Option<(Instant, u64, u64)> = None;
     loop {
         let now = clock.now();
@@ -159,12 +160,9 @@ fn generate(
         }
         for _ in 0..pace.take(now) {
             let Some(frame) = pool.take_copy(flood.next()) else { break };
-            match device.transmit(frame, &mut pool) {
-                Ok(()) => sent += 1,
-                Err(frame) => pool.recycle(frame),
-            }
+            frames.push_back(frame);
         }
-        device.flush();
-        device.reclaim(&mut pool, usize::MAX);
+        sent += device.transmit(&mut frames, &mut pool) as u64;
+        frames.drain(..).for_each(|frame| pool.recycle(frame));
     }
 }

@@ -158,7 +158,7 @@ pub fn on_devices(
     let ring_pkts = setup.ring_pkts / devices.len().max(1);
     let opened = devices.iter().map(|device| evenkeel_link::listen(device, &listen, ring_pkts, clock));
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
-    let ends: Vec<_> = opened.iter().map(|device| (device.fd(), device.status())).collect();
+    let ends: Vec<_> = opened.iter().map(|device| (device.fds(), device.status())).collect();
     let names = opened.iter().map(|device| (device.name().to_owned(), device.address())).collect();
     let engine = host_setup(&setup.config).engine(clock)?;
     let mut running = Monitoring::start(engine, names, setup, filter_in_kernel, news)?;
@@ -174,7 +174,7 @@ pub fn on_devices(
     let ended = running.drive(limits, || false)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
-        ends.iter().for_each(|(fd, _)| evenkeel_link::shut(fd));
+        ends.iter().flat_map(|(fds, _)| fds).for_each(|fd| evenkeel_link::shut(fd));
         running.drain()?;
     }
     let passed_over = ends.iter().map(|(_, status)| status.passed_over()).sum();

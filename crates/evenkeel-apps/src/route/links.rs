@@ -54,7 +54,7 @@ fn not_the_same(one: &Link, other: &Link) -> Result<(), String> {
 /// The kernel's name for it: a TAP and a packet socket may be the two ends of one.
 fn device(link: &Link) -> String {
     match &link.device {
-        DeviceSpec::Tap(name) | DeviceSpec::Packet(name) => name.clone(),
+        DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => device.name.clone(),
         DeviceSpec::Pcap(path) => path.display().to_string(),
     }
 }

@@ -6,9 +6,9 @@ use core::str::FromStr;
 use std::net::IpAddr;
 
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
-use evenkeel_link::{Address, DeviceSpec, LinkSpec, SpecError, hardware_address};
+use evenkeel_link::{Address, DeviceSpec, LinkSpec, SpecError, hardware_address, parse_queues};
 
-/// A link of a router: `[NAME=]DEVICE[,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
+/// A link of a router: `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// What it is called in rules, routes and reports; the device's name if not given.
@@ -94,6 +94,12 @@ impl FromStr for Link {
             match part.split_once('=') {
                 Some(("kernel", address)) => link.kernel_addresses.push(own_address(address)?),
                 Some(("mac", mac)) if link.mac.is_none() => link.mac = Some(mac.parse()?),
+                Some(("queues", queues)) => match &mut link.device {
+                    DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => {
+                        device.queues = parse_queues(queues).map_err(|error| error.to_string())?;
+                    }
+                    DeviceSpec::Pcap(_) => {}
+                },
                 Some(("mac", _)) => return Err(format!("`{part}`: this link has a mac already")),
                 _ => link.addresses.push(own_address(part)?),
             }
@@ -111,7 +117,7 @@ impl FromStr for Link {
 
 fn default_name(device: &DeviceSpec) -> String {
     match device {
-        DeviceSpec::Tap(name) | DeviceSpec::Packet(name) => name.clone(),
+        DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => device.name.clone(),
         DeviceSpec::Pcap(path) => path.display().to_string(),
     }
 }

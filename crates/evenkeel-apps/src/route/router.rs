@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel::Engine;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_link::{
-    Address, Clock, Device, DeviceSpec, Packet, PacketOptions, Stop, Tap, TapOptions,
+    Address, Clock, Device, DeviceSpec, NetSpec, Packet, PacketOptions, Stop, Tap, TapOptions,
     refuse_kernel_forwarding,
 };
 use serde::Serialize;
@@ -193,19 +193,18 @@ impl Router {
         // forward.
         let default = if self.kernel_routes { Address::Device } else { Address::Own };
         let address = link.mac.unwrap_or(default);
-        let options = PacketOptions { address, ..PacketOptions::default() };
-        if let (Address::Device, DeviceSpec::Packet(name)) = (address, &link.device) {
-            refuse_kernel_forwarding(name)?;
+        if let (Address::Device, DeviceSpec::Packet(device)) = (address, &link.device) {
+            refuse_kernel_forwarding(&device.name)?;
         }
         Ok(match &link.device {
-            DeviceSpec::Packet(name) if self.hosts() > 1 => {
+            DeviceSpec::Packet(NetSpec { name, queues }) => {
+                let options = PacketOptions { queues: *queues, address, ..PacketOptions::default() };
                 let boxed = |queue| -> Box<dyn Device> { Box::new(queue) };
                 Packet::open_queues(name, &options, self.hosts())?.into_iter().map(boxed).collect()
             }
-            DeviceSpec::Packet(name) => vec![Box::new(Packet::open(name, &options)?)],
-            DeviceSpec::Tap(name) => {
-                let kernel_addresses = link.kernel_addresses.clone();
-                vec![Box::new(Tap::open(name, &TapOptions { kernel_addresses, address })?)]
+            DeviceSpec::Tap(NetSpec { name, queues }) => {
+                let (queues, kernel_addresses) = (*queues, link.kernel_addresses.clone());
+                vec![Box::new(Tap::open(name, &TapOptions { queues, kernel_addresses, address })?)]
             }
             other @ DeviceSpec::Pcap(_) => vec![evenkeel_link::open(other, clock)?],
         })

@@ -220,7 +220,7 @@ fn follow_kernel(
     router: &Router,
 ) -> Result<(Arc<Mutex<KernelReport>>, Arrivals), RouterError> {
     let name = |link: &Link| match &link.device {
-        DeviceSpec::Packet(name) => Some(name.clone()),
+        DeviceSpec::Packet(device) => Some(device.name.clone()),
         DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => None,
     };
     let names: Vec<String> = router.links.iter().filter_map(name).collect();

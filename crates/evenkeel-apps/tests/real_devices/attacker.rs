@@ -1,5 +1,7 @@
 //! Frames that no honest sender makes, written raw onto the kernel's side of the link.
 
+use std::collections::VecDeque;
+
 use evenkeel_core::frame::Pool;
 use evenkeel_core::interface::Interface as _;
 use evenkeel_link::{Address, Packet, PacketOptions};
@@ -38,28 +40,21 @@ impl Attacker {
     pub(crate) fn send(&mut self, stand: &Stand, frames: &[Vec<u8>]) {
         for some in frames.chunks(64) {
             let before = stand.counters().ledger.received;
-            for frame in some {
-                let frame = self.pool.take_copy(frame).unwrap();
-                self.packet.transmit(frame, &mut self.pool).unwrap();
-            }
-            self.packet.flush();
-            self.packet.reclaim(&mut self.pool, usize::MAX);
+            let mut waiting: VecDeque<_> =
+                some.iter().map(|frame| self.pool.take_copy(frame).unwrap()).collect();
+            assert_eq!(self.packet.transmit(&mut waiting, &mut self.pool), some.len());
             wait_for("frames", || stand.counters().ledger.received >= before + some.len() as u64);
         }
     }
 
     /// Sends a frame over and over as fast as the kernel takes it; where it goes is the host's business.
     pub(crate) fn flood(&mut self, frame: &[u8], count: usize) {
-        for _ in 0..count {
-            let mut next = self.pool.take_copy(frame).unwrap();
-            while let Err(refused) = self.packet.transmit(next, &mut self.pool) {
-                self.packet.flush();
-                next = refused;
-            }
-            self.packet.reclaim(&mut self.pool, usize::MAX);
+        let (mut waiting, mut sent) = (VecDeque::new(), 0);
+        while sent < count {
+            let more = (count - sent).min(64) - waiting.len();
+            waiting.extend((0..more).map(|_| self.pool.take_copy(frame).unwrap()));
+            sent += self.packet.transmit(&mut waiting, &mut self.pool);
         }
-        self.packet.flush();
-        self.packet.reclaim(&mut self.pool, usize::MAX);
     }
 
     /// A frame to us.

@@ -248,11 +248,18 @@ impl Arguments {
         let limits = Limits { duration: self.duration, every: Some(self.stats_interval) };
         let queues = match &self.link {
             Watched::Link(LinkSpec::Cable { queues }) => *queues,
+            Watched::Link(LinkSpec::Device(DeviceSpec::Tap(device) | DeviceSpec::Packet(device)))
+                if device.queues > 1 =>
+            {
+                return Err(Failure::Usage("a monitor has one ring: queues= is for hosts".to_owned()));
+            }
             Watched::Link(LinkSpec::Device(device)) => {
                 return Ok(monitor::on_devices(slice::from_ref(device), setup, limits, news)?);
             }
             Watched::Any => {
-                let devices: Vec<_> = devices_to_listen_to().into_iter().map(DeviceSpec::Packet).collect();
+                let devices = devices_to_listen_to();
+                let devices: Vec<_> =
+                    devices.iter().map(|name| DeviceSpec::Packet(name.as_str().into())).collect();
                 if devices.is_empty() {
                     return Err(Failure::Machine("no network interface is up".to_owned()));
                 }

@@ -54,7 +54,7 @@ impl Bundle {
 
     /// Wakes the hosts that have been sent something and asked for it.
     pub fn flush(&mut self) {
-        self.ends.iter_mut().for_each(Interface::flush);
+        self.ends.iter_mut().for_each(End::flush);
     }
 
     /// The oldest frame that the host of `queue` has sent.

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering;
 use core::task::Waker;
+use std::collections::VecDeque;
 
 use super::adaptor::{Adaptor, Rings, adaptor};
 use super::options::Options;
@@ -67,7 +68,7 @@ impl End {
 
     /// Sends one frame, from the Ethernet header on. Returns whether the other end had room for it.
     ///
-    /// The other end is woken, if it asked to be, by [`Interface::flush`].
+    /// The other end is woken, if it asked to be, by [`End::flush`].
     pub fn send(&mut self, frame: &[u8]) -> bool {
         if let Some(demultiplexer) = &mut self.peer.demultiplexer {
             demultiplexer.follow();
@@ -77,6 +78,11 @@ impl End {
             return false;
         }
         self.peer.deliver(frame)
+    }
+
+    /// Wakes the other end if it asked to be, for what was [sent](End::send).
+    pub fn flush(&mut self) {
+        self.peer.ring_doorbells();
     }
 
     /// Says that `count` further frames that were received here have left the other end, if that was opened
@@ -157,38 +163,31 @@ impl Interface for End {
         &mut self.rings.queues[index.min(last)]
     }
 
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        if self.rings.transmit.as_ref().is_some_and(TransmitRing::is_full) {
-            return Err(frame);
-        }
-        // What the other end has no room for is lost on the wire, and counted there.
-        let arrived = self.send(frame.bytes());
-        match &mut self.rings.transmit {
-            Some(ring) => {
-                ring.push(frame);
-                if !arrived {
-                    ring.lost();
-                }
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        let room = self.rings.transmit.as_ref().map_or(usize::MAX, TransmitRing::room);
+        let count = frames.len().min(room);
+        for frame in frames.drain(..count) {
+            // What the other end has no room for is lost on the wire, and counted there.
+            let arrived = self.send(frame.bytes());
+            match &mut self.rings.transmit {
+                Some(ring) => ring.push(frame, arrived),
+                None => pool.recycle(frame),
             }
-            None => pool.recycle(frame),
         }
-        Ok(())
+        self.flush();
+        count
     }
 
-    fn reports_sent(&self) -> bool {
-        self.rings.transmit.is_some()
+    fn transmit_batch(&self) -> usize {
+        1
     }
 
-    fn unreclaimed(&self) -> usize {
-        self.rings.transmit.as_ref().map_or(0, TransmitRing::unreclaimed)
+    fn unreclaimed(&self) -> Option<usize> {
+        self.rings.transmit.as_ref().map(TransmitRing::unreclaimed)
     }
 
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
         self.rings.transmit.as_mut().map_or(0, |ring| ring.reclaim(pool, limit_pkts))
-    }
-
-    fn flush(&mut self) {
-        self.peer.ring_doorbells();
     }
 
     fn channel_interrupts(&self) -> bool {
@@ -209,11 +208,7 @@ impl Interface for End {
         }
     }
 
-    fn stalled(&self) -> bool {
-        false
-    }
-
-    fn set_readable(&mut self) {}
+    fn set_readable(&mut self, _queue: usize) {}
 }
 
 #[cfg(test)]
@@ -286,15 +281,17 @@ mod tests {
         pool.grow(1).unwrap();
         let free = pool.available();
         let send = |a: &mut End, pool: &mut Pool| {
-            let frame = pool.take_copy(&frame_to(7)).unwrap();
-            a.transmit(frame, pool).map_err(|frame| pool.recycle(frame)).is_ok()
+            let mut frames = VecDeque::from_iter(pool.take_copy(&frame_to(7)));
+            let taken = a.transmit(&mut frames, pool);
+            frames.drain(..).for_each(|frame| pool.recycle(frame));
+            taken == 1
         };
-        assert!(a.reports_sent() && !b.reports_sent());
+        assert!(a.unreclaimed().is_some() && b.unreclaimed().is_none());
         assert!(send(&mut a, &mut pool) && send(&mut a, &mut pool));
         assert!(!send(&mut a, &mut pool), "both descriptors are in use");
-        assert_eq!((a.unreclaimed(), a.reclaim(&mut pool, 8)), (0, 0), "nothing has left");
+        assert_eq!((a.unreclaimed(), a.reclaim(&mut pool, 8)), (Some(0), 0), "nothing has left");
         b.complete(1);
-        assert_eq!(a.unreclaimed(), 1);
+        assert_eq!(a.unreclaimed(), Some(1));
         assert!(!send(&mut a, &mut pool), "left, but not reclaimed");
         assert_eq!(a.reclaim(&mut pool, 8), 1);
         assert!(send(&mut a, &mut pool));
@@ -305,7 +302,7 @@ mod tests {
         assert!(send(&mut a, &mut pool));
         assert_eq!(
             a.unreclaimed(),
-            1,
+            Some(1),
             "the other end had no room: lost on the wire, of which nobody will tell"
         );
     }

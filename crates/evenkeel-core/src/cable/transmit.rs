@@ -44,18 +44,18 @@ impl TransmitRing {
         pool.shrink(self.capacity_pkts);
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.frames.len() >= self.capacity_pkts
+    /// Descriptors that are free.
+    pub(super) fn room(&self) -> usize {
+        self.capacity_pkts.saturating_sub(self.frames.len())
     }
 
-    /// Keeps the buffer until the frame has left and is reclaimed.
-    pub(super) fn push(&mut self, frame: Frame) {
+    /// Keeps the buffer until the frame has left and is reclaimed. Of one that has not `arrived` nobody will
+    /// tell: it was lost on the wire.
+    pub(super) fn push(&mut self, frame: Frame, arrived: bool) {
         self.frames.push_back(frame);
-    }
-
-    /// One that nobody will tell of: it was lost on the wire.
-    pub(super) fn lost(&self) {
-        self.left.0.fetch_add(1, Ordering::Relaxed);
+        if !arrived {
+            self.left.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn unreclaimed(&self) -> usize {

@@ -1,5 +1,7 @@
 //! What stands in the place of an interface while frames are taken from it.
 
+use std::collections::VecDeque;
+
 use crate::frame::{Frame, Pool, PoolLimit};
 use crate::interface::{Burst, Demultiplexer, Interface, RxQueue};
 use crate::tcp::FourTuple;
@@ -66,22 +68,17 @@ impl Interface for Lent {
         self
     }
 
-    fn transmit(&mut self, frame: Frame, _pool: &mut Pool) -> Result<(), Frame> {
-        Err(frame)
-    }
-
-    fn flush(&mut self) {}
-
-    fn reports_sent(&self) -> bool {
-        false
-    }
-
-    fn stalled(&self) -> bool {
-        false
-    }
-
-    fn unreclaimed(&self) -> usize {
+    fn transmit(&mut self, _frames: &mut VecDeque<Frame>, _pool: &mut Pool) -> usize {
         0
+    }
+
+    fn transmit_batch(&self) -> usize {
+        1
+    }
+
+    /// It does not stall: the one whose place this is has not been asked.
+    fn unreclaimed(&self) -> Option<usize> {
+        Some(0)
     }
 
     fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
@@ -96,5 +93,5 @@ impl Interface for Lent {
         None
     }
 
-    fn set_readable(&mut self) {}
+    fn set_readable(&mut self, _queue: usize) {}
 }

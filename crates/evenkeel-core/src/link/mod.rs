@@ -34,6 +34,8 @@ use transmit::TransmitQueue;
 
 /// Frames for what one unit of work sends.
 pub(crate) const OUTPUT_PKTS: usize = 256;
+/// Frames gather no longer than this before they are handed over.
+const GATHER_PERIOD: Duration = Duration::from_micros(50);
 /// An interface that cannot send, and will not say when it can, is tried again after this time.
 const STALL_PERIOD: Duration = Duration::from_millis(1);
 
@@ -123,8 +125,11 @@ pub(crate) struct Links {
     polled: Option<Polled>,
     /// What the unit that runs sends.
     out: VecDeque<(InterfaceId, Frame)>,
-    /// When an interface that could not send is tried again.
-    next_retry: Instant,
+    /// When what waits is handed over though nobody says that it can be: what gathers, and what an interface
+    /// could not send.
+    next_start: Instant,
+    /// Frames gather in a transmit queue.
+    gathers: bool,
     /// Device interrupts taken.
     interrupts: u64,
 }
@@ -142,7 +147,8 @@ impl Links {
             moderation: Moderation::of(config),
             polled: None,
             out: VecDeque::with_capacity(OUTPUT_PKTS),
-            next_retry: Instant::NEVER,
+            next_start: Instant::NEVER,
+            gathers: false,
             interrupts: 0,
         }
     }
@@ -212,7 +218,8 @@ impl Links {
     /// Which transmit sides never interrupt.
     fn find_silent(&mut self) {
         let is_silent = |port: &&Port| {
-            port.is_transmit() && self.link(port.interface).is_none_or(|link| !link.interface.reports_sent())
+            port.is_transmit()
+                && self.link(port.interface).is_none_or(|link| link.interface.unreclaimed().is_none())
         };
         let silent = self.ports.iter().filter(is_silent);
         self.silent = silent.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
@@ -332,16 +339,16 @@ impl Links {
         self.clocked_mut(|clocked| clocked.tick(asking, now));
     }
 
-    /// When an interface that could not send is tried again.
+    /// When what has gathered is handed over, and an interface that could not send is tried again.
     #[inline]
-    pub(crate) const fn next_retry(&self) -> Instant {
-        self.next_retry
+    pub(crate) const fn next_start(&self) -> Instant {
+        self.next_start
     }
 
-    /// It is tried again.
-    pub(crate) fn retry(&mut self, cx: &mut Cx<'_>) {
-        self.next_retry = Instant::NEVER;
-        self.start_all(cx);
+    /// Whether frames gather in a transmit queue.
+    #[inline]
+    pub(crate) const fn gathers(&self) -> bool {
+        self.gathers
     }
 
     fn clocked_mut<T>(&mut self, with: impl FnOnce(&mut moderation::Clocked) -> T) -> Option<T> {
@@ -400,7 +407,7 @@ impl Links {
         let Some(link) = self.link(port.interface) else { return 0 };
         match port.side {
             Side::Receive(queue) => link.interface.queue(queue).pending(),
-            Side::Transmit => link.interface.unreclaimed(),
+            Side::Transmit => link.interface.unreclaimed().unwrap_or(0),
         }
     }
 
@@ -632,11 +639,25 @@ impl Links {
     /// Hands over to every interface what it has descriptors for. Those that cannot send, and will not say
     /// when they can, are tried again after a while.
     pub(crate) fn start_all(&mut self, cx: &mut Cx<'_>) {
-        for (link, number) in self.links.iter_mut().zip(0..) {
+        (self.next_start, self.gathers) = (Instant::NEVER, false);
+        self.start_if(|_| true, cx);
+    }
+
+    /// A unit has sent something, and others follow. What is less than its interface would have at a time
+    /// gathers for a while.
+    pub(crate) fn gather(&mut self, cx: &mut Cx<'_>) {
+        self.start_if(Link::has_batch, cx);
+        if self.links.iter().any(|link| !link.output.is_empty() && !link.has_batch()) {
+            self.gathers = true;
+            self.next_start = self.next_start.min(cx.now + GATHER_PERIOD);
+        }
+    }
+
+    fn start_if(&mut self, ready: impl Fn(&Link) -> bool, cx: &mut Cx<'_>) {
+        for (link, number) in self.links.iter_mut().zip(0..).filter(|(link, _)| ready(link)) {
             link.start(InterfaceId(number), cx);
-            link.interface.flush();
-            if link.interface.stalled() {
-                self.next_retry = self.next_retry.min(cx.now + STALL_PERIOD);
+            if link.output.is_stalled() {
+                self.next_start = self.next_start.min(cx.now + STALL_PERIOD);
             }
         }
     }
@@ -650,7 +671,7 @@ impl Links {
         let (mut full, mut least) = (EgressSet::NONE, None);
         for (link, id) in self.links.iter().zip(0..) {
             let left = (link.output.limit_pkts() * 3 / 4).saturating_sub(link.output.len() + sending);
-            if left > 0 || link.interface.stalled() {
+            if left > 0 || link.output.is_stalled() {
                 let left = if left > 0 { left } else { most };
                 least = Some(least.map_or(left, |least: usize| least.min(left)));
             } else {
@@ -676,7 +697,6 @@ impl Links {
         let Some(link) = self.link_mut(id) else { return };
         link.output.sent();
         link.hand_over(id, cx);
-        link.interface.flush();
     }
 
     /// Reopens the gate of a transmit queue. Returns whether its consumer hangs.
@@ -691,11 +711,18 @@ impl Links {
 
     /// Frames that have left, and whose buffers have not been taken back.
     pub(crate) fn unreclaimed(&self) -> u64 {
-        self.iter().map(|interface| interface.unreclaimed() as u64).sum()
+        self.iter().filter_map(Interface::unreclaimed).map(|frames| frames as u64).sum()
     }
 }
 
 impl Link {
+    /// Whether as much waits as the interface would have at a time, or as the queue should hold: TCP takes one
+    /// that fills for an interface that cannot send.
+    fn has_batch(&self) -> bool {
+        let batch = self.interface.transmit_batch().min(self.output.limit_pkts() / 4).max(1);
+        self.output.len() >= batch
+    }
+
     /// Starts the interface, unless it is active and is to be left alone then.
     fn start(&mut self, id: InterfaceId, cx: &mut Cx<'_>) {
         if !self.output.is_active() {

@@ -15,6 +15,8 @@ pub(super) struct TransmitQueue {
     limit_pkts: usize,
     /// Whether the interface is sending, and will say when it has sent. `None` if nobody asks.
     active: Option<bool>,
+    /// The interface could not send all, and will not say when it can.
+    stalled: bool,
     gate: Gate,
     transmitted: u64,
     dropped: u64,
@@ -48,6 +50,7 @@ impl TransmitQueue {
             queue: VecDeque::with_capacity(limit_pkts),
             limit_pkts,
             active: (transmit == Transmit::Throughput).then_some(false),
+            stalled: false,
             gate,
             transmitted: 0,
             dropped: 0,
@@ -100,6 +103,11 @@ impl TransmitQueue {
         self.active == Some(true)
     }
 
+    /// Whether the interface is to be tried again, because it will not say when it can send.
+    pub(super) const fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
     /// It has said so.
     pub(super) fn sent(&mut self) {
         self.active = self.active.map(|_| false);
@@ -108,17 +116,12 @@ impl TransmitQueue {
     /// Hands over what the interface has descriptors for. Says how many frames, and whether input may resume
     /// now that they are gone.
     pub(super) fn hand_over(&mut self, interface: &mut dyn Interface, pool: &mut Pool) -> (usize, bool) {
-        let mut count = 0;
-        while let Some(frame) = self.queue.pop_front() {
-            if let Err(frame) = interface.transmit(frame, pool) {
-                self.queue.push_front(frame);
-                break;
-            }
-            count += 1;
-        }
+        let count = interface.transmit(&mut self.queue, pool);
         self.transmitted += count as u64;
+        let reports_sent = interface.unreclaimed().is_some();
+        self.stalled = !self.queue.is_empty() && !reports_sent;
         if let Some(active) = &mut self.active {
-            *active |= count > 0 && interface.reports_sent();
+            *active |= count > 0 && reports_sent;
         }
         (count, self.gate.on_dequeue(self.queue.len()))
     }

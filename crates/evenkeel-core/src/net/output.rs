@@ -28,16 +28,39 @@ impl Net {
     }
 
     /// Puts frames that protocol work has produced into the transmit queues, and hands them to the
-    /// interfaces. To be called at the end of every unit.
+    /// interfaces.
     pub(crate) fn transmit(&mut self, now: Instant) {
-        if self.links.out().is_empty() {
-            return;
+        if self.enqueue_all(now) {
+            self.start_output(now);
         }
+    }
+
+    /// The same at the end of a unit, which others follow before long: frames may gather.
+    pub(crate) fn transmit_gathering(&mut self, now: Instant) {
+        let any = self.enqueue_all(now);
+        // It may be long until a program that computes has done so.
+        let leaves = !self.work.compute.is_zero() && (any || self.links.gathers());
+        let (links, mut cx) = self.links(now);
+        match (leaves, any) {
+            (true, _) => links.start_all(&mut cx),
+            (false, true) => links.gather(&mut cx),
+            (false, false) => {}
+        }
+    }
+
+    /// Hands over to the interfaces what waits.
+    pub(crate) fn start_output(&mut self, now: Instant) {
+        let (links, mut cx) = self.links(now);
+        links.start_all(&mut cx);
+    }
+
+    /// Whether there was anything.
+    fn enqueue_all(&mut self, now: Instant) -> bool {
+        let any = !self.links.out().is_empty();
         while let Some((id, frame)) = self.links.out().pop_front() {
             self.enqueue_output(id, frame, now);
         }
-        let (links, mut cx) = self.links(now);
-        links.start_all(&mut cx);
+        any
     }
 
     fn enqueue_output(&mut self, id: InterfaceId, frame: Frame, now: Instant) {

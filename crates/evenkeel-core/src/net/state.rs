@@ -140,7 +140,7 @@ impl Net {
     #[inline]
     pub(crate) fn each_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {
         hear(Deadline::ClockedInterrupts, self.links.next_tick());
-        hear(Deadline::TransmitRetry, self.links.next_retry());
+        hear(Deadline::Transmit, self.links.next_start());
         self.stack.each_deadline(&mut hear);
         hear(Deadline::Feedback, self.poller.feedback_deadline());
         hear(Deadline::Limit, self.poller.limit_deadline());
@@ -153,7 +153,7 @@ impl Net {
     pub(crate) fn next_deadline(&self) -> Instant {
         self.links
             .next_tick()
-            .min(self.links.next_retry())
+            .min(self.links.next_start())
             .min(self.stack.deadline())
             .min(self.poller.next_deadline())
             .min(self.tcp.next_deadline())
@@ -183,8 +183,8 @@ impl Net {
         if due.any(&[Deadline::ClockedInterrupts]) {
             links.tick(now);
         }
-        if due.any(&[Deadline::TransmitRetry]) {
-            links.retry(&mut cx);
+        if due.any(&[Deadline::Transmit]) {
+            links.start_all(&mut cx);
         }
         if due.any(&Stack::DEADLINES) {
             self.with_stack(now, |stack, io| stack.tick(io));

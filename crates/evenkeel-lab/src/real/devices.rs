@@ -10,6 +10,7 @@
 //! the router's ring is done on the generator's core, as an adaptor would do it, but counting what comes out
 //! is done on the router's. A TAP is read and written by the router's core, one system call for each frame.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,7 +20,7 @@ use std::thread;
 use evenkeel::link::{self, Address, Device, Packet, PacketOptions, Tap, TapOptions};
 use evenkeel_apps::far_ends::FarEnds;
 use evenkeel_apps::measure::execute;
-use evenkeel_core::frame::Pool;
+use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::interface::Interface as _;
 
 use super::Place;
@@ -35,8 +36,10 @@ pub(super) struct Devices {
     sink: &'static str,
     counted_before: u64,
     pool: Pool,
+    /// What the generator sends next.
+    waiting: VecDeque<Frame>,
     /// A TAP goes away with the last holder of its descriptor, and its counters with it.
-    _inside: [Arc<OwnedFd>; 2],
+    _inside: Vec<Arc<OwnedFd>>,
 }
 
 /// Runs `work` on a thread in a network namespace of its own, with the links there. The namespace ends with
@@ -87,13 +90,14 @@ pub(super) fn open(place: Place) -> io::Result<(Devices, Inside)> {
         }
     });
     let (first, second) = (first.open("ekin")?, second.open("ekout")?);
-    let held = [first.fd(), second.fd()];
+    let held = [first.fds(), second.fds()].concat();
     let inside = Inside::Devices(first, second);
     let (entry, sink) = if place == Place::Tap { ("ekin", "ekout") } else { ("ekgen", "eksink") };
     let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };
     let generator = Packet::open(entry, &options).map_err(io::Error::other)?;
     let counted_before = received(sink)?;
-    Ok((Devices { generator, sink, counted_before, pool: Pool::new(POOL_PKTS), _inside: held }, inside))
+    let (pool, waiting) = (Pool::new(POOL_PKTS), VecDeque::new());
+    Ok((Devices { generator, sink, counted_before, pool, waiting, _inside: held }, inside))
 }
 
 enum Inner {
@@ -119,15 +123,12 @@ impl Devices {
 
 impl FarEnds for Devices {
     fn offer(&mut self, frame: &[u8]) {
-        let Some(frame) = self.pool.take_copy(frame) else { return };
-        if let Err(frame) = self.generator.transmit(frame, &mut self.pool) {
-            self.pool.recycle(frame);
-        }
+        self.waiting.extend(self.pool.take_copy(frame));
     }
 
     fn flush(&mut self) {
-        self.generator.flush();
-        self.generator.reclaim(&mut self.pool, usize::MAX);
+        self.generator.transmit(&mut self.waiting, &mut self.pool);
+        self.waiting.drain(..).for_each(|frame| self.pool.recycle(frame));
     }
 
     /// The kernel does.

@@ -1,6 +1,7 @@
 //! An interface whose frames are recorded as they pass.
 
 use core::cell::Cell;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::os::fd::OwnedFd;
@@ -19,6 +20,7 @@ use super::encode::{Direction, Totals};
 use crate::clock::Clock;
 use crate::device::{Device, Status};
 use crate::error::LinkError;
+use crate::netdev::KernelCounters;
 
 /// Any interface, with what is taken from it and handed to it written to a pcapng file.
 ///
@@ -30,6 +32,8 @@ pub struct Recorded<I: Interface + ?Sized> {
     recording: Recording,
     /// The ring that was last asked for.
     current: Cell<usize>,
+    /// Frames at the front of what is to be sent that were recorded when they were handed over before.
+    on_tape: usize,
     inner: Box<I>,
 }
 
@@ -62,7 +66,7 @@ impl<I: Interface + ?Sized> Recorded<I> {
         let begin = clock.wall_nanos(clock.now());
         let tape = Tape { dump, clock, begin, received: 0, recorded: 0, failure: None };
         let recording = Recording { tape: Arc::new(Mutex::new(tape)), path: path.to_owned() };
-        Ok(Self { name: inner.name().to_owned(), recording, current: Cell::new(0), inner })
+        Ok(Self { name: inner.name().to_owned(), recording, current: Cell::new(0), on_tape: 0, inner })
     }
 
     /// A handle by which to ask about the recording, also after this has been handed to a host.
@@ -168,26 +172,20 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
         self
     }
 
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        // Before it is handed over, because afterwards it is gone; a frame that is handed back was not sent,
-        // but is on the tape.
-        self.recording.tape().record(Direction::Outbound, frame.bytes());
-        self.inner.transmit(frame, pool)
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        // Before they are handed over, because afterwards they are gone. Those that stay come again.
+        let new = frames.iter().skip(self.on_tape);
+        new.for_each(|frame| self.recording.tape().record(Direction::Outbound, frame.bytes()));
+        let count = self.inner.transmit(frames, pool);
+        self.on_tape = frames.len();
+        count
     }
 
-    fn flush(&mut self) {
-        self.inner.flush();
+    fn transmit_batch(&self) -> usize {
+        self.inner.transmit_batch()
     }
 
-    fn reports_sent(&self) -> bool {
-        self.inner.reports_sent()
-    }
-
-    fn stalled(&self) -> bool {
-        self.inner.stalled()
-    }
-
-    fn unreclaimed(&self) -> usize {
+    fn unreclaimed(&self) -> Option<usize> {
         self.inner.unreclaimed()
     }
 
@@ -204,14 +202,22 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
         Some(self)
     }
 
-    fn set_readable(&mut self) {
-        self.inner.set_readable();
+    fn set_readable(&mut self, queue: usize) {
+        self.inner.set_readable(queue);
     }
 }
 
 impl<I: Device + ?Sized> Device for Recorded<I> {
-    fn fd(&self) -> Arc<OwnedFd> {
-        self.inner.fd()
+    fn fds(&self) -> Vec<Arc<OwnedFd>> {
+        self.inner.fds()
+    }
+
+    fn rings_in_memory(&self) -> bool {
+        self.inner.rings_in_memory()
+    }
+
+    fn kernel_counters(&self) -> Option<KernelCounters> {
+        self.inner.kernel_counters()
     }
 
     fn status(&self) -> Status {

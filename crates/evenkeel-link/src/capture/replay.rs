@@ -1,5 +1,6 @@
 //! `pcap:FILE`: a capture file, played as if its frames came in now.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::OwnedFd;
@@ -21,6 +22,7 @@ use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, Status};
 use crate::error::LinkError;
 use crate::hardware::own_address;
 use crate::listen::FRAME_BYTES;
+use crate::netdev::KernelCounters;
 
 /// How a capture is played.
 #[derive(Debug, Clone, Copy, Default)]
@@ -162,23 +164,18 @@ impl Interface for Replay {
         &mut self.queue
     }
 
-    fn transmit(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), Frame> {
-        pool.recycle(frame);
-        Ok(())
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        let count = frames.len();
+        frames.drain(..).for_each(|frame| pool.recycle(frame));
+        count
     }
 
-    fn flush(&mut self) {}
-
-    fn reports_sent(&self) -> bool {
-        false
+    fn transmit_batch(&self) -> usize {
+        1
     }
 
-    fn stalled(&self) -> bool {
-        false
-    }
-
-    fn unreclaimed(&self) -> usize {
-        0
+    fn unreclaimed(&self) -> Option<usize> {
+        None
     }
 
     fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
@@ -193,12 +190,20 @@ impl Interface for Replay {
         None
     }
 
-    fn set_readable(&mut self) {}
+    fn set_readable(&mut self, _queue: usize) {}
 }
 
 impl Device for Replay {
-    fn fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.queue.timer)
+    fn fds(&self) -> Vec<Arc<OwnedFd>> {
+        vec![Arc::clone(&self.queue.timer)]
+    }
+
+    fn rings_in_memory(&self) -> bool {
+        true
+    }
+
+    fn kernel_counters(&self) -> Option<KernelCounters> {
+        None
     }
 
     fn status(&self) -> Status {
@@ -361,7 +366,7 @@ mod tests {
         let mut pool = Pool::with_limit(IN_TRANSIT_PKTS);
         replay.attach(&mut pool).unwrap();
         let mut halt = Halt::new().unwrap();
-        halt.watch(replay.fd());
+        replay.fds().into_iter().for_each(|fd| _ = halt.watch(fd));
         let (mut frames, start) = (Vec::new(), clock.now());
         while replay.status().state() == DeviceState::Running {
             let queue = replay.queue_mut(0);

@@ -2,10 +2,10 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::panic;
 use std::process::Command;
-use std::sync::Arc;
 use std::thread;
 
 use evenkeel_core::frame::{Frame, Pool};
@@ -93,7 +93,7 @@ impl<D: Device> Bench<D> {
 impl<D: Device + ?Sized> Bench<D> {
     pub fn boxed(device: Box<D>) -> Self {
         let mut halt = Halt::new().unwrap();
-        halt.watch(Arc::clone(&device.fd()));
+        device.fds().into_iter().for_each(|fd| _ = halt.watch(fd));
         Self { pool: Pool::new(64), clock: Clock::start(), halt, device }
     }
 
@@ -125,15 +125,13 @@ impl<D: Device + ?Sized> Bench<D> {
             if !self.device.queue_mut(0).arm() {
                 self.halt.until(&self.clock, deadline).unwrap();
             }
-            self.device.set_readable();
+            (0..self.device.queues()).for_each(|queue| self.device.set_readable(queue));
         }
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
-        let frame = self.pool.take_copy(bytes).unwrap();
-        self.device.transmit(frame, &mut self.pool).unwrap();
-        self.device.flush();
-        self.device.reclaim(&mut self.pool, usize::MAX);
+        let mut frames = VecDeque::from_iter(self.pool.take_copy(bytes));
+        assert_eq!(self.device.transmit(&mut frames, &mut self.pool), 1);
     }
 }
 
