@@ -2,10 +2,15 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use common::*;
 use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
-use evenkeel_core::host::{Config, Level};
+use evenkeel_core::host::{Config, Level, System};
+use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::socket::SocketId;
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
@@ -359,6 +364,44 @@ fn an_adaptor_keeps_up_with_sockets_that_come_and_go_and_loses_no_frame() {
         assert_eq!(wire.accepted, ledger.received, "round {round}");
         assert_eq!(wire.accepted + wire.missed + wire.discarded, 601 * (round + 1));
         assert_eq!(bench.host.pool().1, promised, "every promise is taken back");
+    }
+}
+
+/// Drops what it receives, and gives nothing back.
+#[derive(Debug)]
+struct Careless {
+    socket: Option<SocketId>,
+    received: Arc<AtomicU64>,
+}
+
+impl Program for Careless {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(socket) = self.socket else {
+            self.socket = Some(system.bind(None, 7).unwrap());
+            return Step::Again;
+        };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        drop(datagram);
+        self.received.fetch_add(1, Ordering::Relaxed);
+        Step::Again
+    }
+}
+
+#[test]
+fn a_program_that_drops_its_datagrams_receives_for_ever() {
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::new(small(architecture));
+        let received = Arc::new(AtomicU64::new(0));
+        bench.host.spawn("careless", 0, Box::new(Careless { socket: None, received: Arc::clone(&received) }));
+        bench.settle();
+        let (free, buffers) = bench.host.pool();
+        let rounds = buffers as u64;
+        for round in 0..rounds {
+            assert_eq!(bench.send(&flood(7, 4)), 4, "{architecture}, round {round}");
+            bench.settle();
+        }
+        assert_eq!(received.load(Ordering::Relaxed), 4 * rounds, "{architecture}: four for each buffer");
+        assert_eq!(bench.host.pool(), (free, buffers), "{architecture}");
     }
 }
 

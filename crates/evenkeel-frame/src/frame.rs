@@ -8,7 +8,7 @@
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::Arc;
 
@@ -27,10 +27,35 @@ pub const HEADROOM: usize = 128;
 /// to where it came from, on whatever thread that is; [`Pool::recycle`](crate::Pool::recycle) does so faster.
 pub struct Frame {
     region: NonNull<Shared>,
-    chunk: u32,
-    start: u16,
-    /// `start + len` is never more than the bytes of a chunk.
-    len: u16,
+    /// Inside a chunk of the region.
+    place: Place,
+}
+
+/// Chunk, start and length, in one word: so a frame, and an `Option` of one, is handed over in two registers.
+#[derive(Clone, Copy)]
+struct Place(u64);
+
+impl Place {
+    const fn new(chunk: u32, start: u16, len: u16) -> Self {
+        Self((len as u64) << 48 | (start as u64) << 32 | chunk as u64)
+    }
+
+    const fn chunk(self) -> u32 {
+        self.0 as u32
+    }
+
+    const fn start(self) -> u16 {
+        (self.0 >> 32) as u16
+    }
+
+    const fn len(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+
+    /// Another place in the same chunk.
+    const fn at(self, start: u16, len: u16) -> Self {
+        Self::new(self.chunk(), start, len)
+    }
 }
 
 /// What a device knows of a frame beyond its bytes: for packet monitors.
@@ -56,12 +81,12 @@ struct Shared {
     stride: usize,
     /// Bytes of a chunk that a frame may use; no more than the stride.
     chunk_bytes: usize,
-    /// Where an empty frame begins; inside the chunk.
-    headroom: u16,
+    /// Of an empty frame over the first chunk.
+    empty: Place,
     /// The owner's list.
     home: Arc<List<Frame>>,
     /// One for each chunk, for whoever has its frame.
-    slots: Box<[UnsafeCell<Slot>]>,
+    links: Box<[UnsafeCell<Link<Frame>>]>,
     /// Frames that have not ended.
     live: AtomicUsize,
     /// The owner counts in it.
@@ -69,18 +94,7 @@ struct Shared {
     _memory: Box<dyn Memory>,
 }
 
-/// What belongs to a chunk, and does not lie in it.
-struct Slot {
-    link: Link<Frame>,
-}
-
-impl Slot {
-    const fn new() -> Self {
-        Self { link: Link::new() }
-    }
-}
-
-// SAFETY: whoever has a frame has its chunk and its slot alone. The rest of a region is never changed, or
+// SAFETY: whoever has a frame has its chunk and its link alone. The rest of a region is never changed, or
 // atomic, and any thread may free it.
 unsafe impl Send for Frame {}
 // SAFETY: a frame that is shared is only read.
@@ -93,16 +107,16 @@ impl Frame {
         unsafe { self.region.as_ref() }
     }
 
-    const fn slot(&self) -> *mut Slot {
-        // SAFETY: there are as many slots as chunks.
-        UnsafeCell::raw_get(unsafe { self.region().slots.as_ptr().add(self.chunk as usize) })
+    const fn link(&self) -> *mut Link<Self> {
+        // SAFETY: there are as many links as chunks.
+        UnsafeCell::raw_get(unsafe { self.region().links.as_ptr().add(self.place.chunk() as usize) })
     }
 
     #[inline]
     const fn first(&self) -> *mut u8 {
-        let region = self.region();
+        let (region, place) = (self.region(), self.place);
         // SAFETY: a frame is inside its chunk, and that inside the memory.
-        unsafe { region.base.as_ptr().add(self.chunk as usize * region.stride + self.start as usize) }
+        unsafe { region.base.as_ptr().add(place.chunk() as usize * region.stride + place.start() as usize) }
     }
 
     /// The frame's bytes.
@@ -110,7 +124,7 @@ impl Frame {
     #[inline]
     pub const fn bytes(&self) -> &[u8] {
         // SAFETY: as in `first`; they are initialized, and nobody but this frame reaches them.
-        unsafe { core::slice::from_raw_parts(self.first(), self.len as usize) }
+        unsafe { core::slice::from_raw_parts(self.first(), self.len()) }
     }
 
     /// The frame's bytes, to be changed in place.
@@ -118,28 +132,28 @@ impl Frame {
     #[inline]
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and this frame is borrowed mutably.
-        unsafe { core::slice::from_raw_parts_mut(self.first(), self.len as usize) }
+        unsafe { core::slice::from_raw_parts_mut(self.first(), self.len()) }
     }
 
     /// Bytes in the frame.
     #[must_use]
     #[inline]
     pub const fn len(&self) -> usize {
-        self.len as usize
+        self.place.len() as usize
     }
 
     /// Whether the frame has no bytes.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.place.len() == 0
     }
 
     /// The bytes that [`Frame::resize`] could give at most.
     #[must_use]
     #[inline]
     pub const fn capacity(&self) -> usize {
-        self.region().chunk_bytes - self.start as usize
+        self.region().chunk_bytes - self.place.start() as usize
     }
 
     /// Sets the length to `len` bytes, keeping the start. Bytes that come into view keep what the buffer
@@ -151,7 +165,7 @@ impl Frame {
     pub const fn resize(&mut self, len: usize) -> bool {
         let fits = len <= self.capacity();
         if fits {
-            self.len = len as u16;
+            self.place = self.place.at(self.place.start(), len as u16);
         }
         fits
     }
@@ -162,8 +176,7 @@ impl Frame {
     pub const fn strip(&mut self, len: usize) -> bool {
         let fits = len <= self.len();
         if fits {
-            self.start += len as u16;
-            self.len -= len as u16;
+            self.place = self.place.at(self.place.start() + len as u16, self.place.len() - len as u16);
         }
         fits
     }
@@ -172,10 +185,9 @@ impl Frame {
     #[must_use]
     #[inline]
     pub const fn prepend(&mut self, len: usize) -> bool {
-        let fits = len <= self.start as usize;
+        let fits = len <= self.place.start() as usize;
         if fits {
-            self.start -= len as u16;
-            self.len += len as u16;
+            self.place = self.place.at(self.place.start() - len as u16, self.place.len() + len as u16);
         }
         fits
     }
@@ -188,26 +200,25 @@ impl Frame {
         let room = self.region().chunk_bytes;
         let fits = start <= room && len <= room - start;
         if fits {
-            self.start = start as u16;
-            self.len = len as u16;
+            self.place = self.place.at(start as u16, len as u16);
         }
         fits
     }
 
-    /// Empties it, as it is for its next user: with [`HEADROOM`] in front, if the buffer has that much.
+    /// Empties it, for its next user: with [`HEADROOM`] in front, if the buffer has that much.
     #[inline]
     pub(crate) const fn empty(&mut self) {
-        (self.start, self.len) = (self.region().headroom, 0);
+        self.place = Place(self.region().empty.0 | self.place.chunk() as u64);
     }
 
     /// Which chunk of its region it is.
     pub(crate) const fn chunk(&self) -> u32 {
-        self.chunk
+        self.place.chunk()
     }
 
     /// Chunks of its region.
     pub(crate) const fn chunks(&self) -> u32 {
-        self.region().slots.len() as u32
+        self.region().links.len() as u32
     }
 
     /// For the owner, to count in.
@@ -232,21 +243,19 @@ impl Drop for Frame {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: nobody uses a frame after its drop.
-        unsafe { come_home(self) };
+        come_home(unsafe { ptr::read(self) });
     }
 }
 
-/// # Safety
-/// The frame is not used afterwards.
 #[inline(never)]
-unsafe fn come_home(frame: *const Frame) {
-    // SAFETY: the frame keeps its region, that the owner's list, and the frame has its slot alone. Once it is
-    // in the list nothing of this is touched.
+fn come_home(frame: Frame) {
+    let frame = ManuallyDrop::new(frame);
+    let region = frame.region;
+    // SAFETY: the frame keeps its region, that the owner's list, and the frame has its link alone. Once it is
+    // in the list nothing of this is touched, and if it is not it ends.
     unsafe {
-        let region = (*frame).region;
         let home = Arc::as_ptr(&(*region.as_ptr()).home);
-        let link = &raw mut (*(*frame).slot()).link;
-        if !List::push(home, link, frame) {
+        if !List::push(home, frame.link(), &raw const *frame) {
             end(region);
         }
     }
@@ -295,20 +304,20 @@ impl Owner {
         }
         // A frame's lengths have 16 bits.
         let chunk_bytes = cut.chunk_bytes.min(cut.stride).min(u16::MAX.into());
-        let headroom = HEADROOM.min(chunk_bytes) as u16;
+        let empty = Place::new(0, HEADROOM.min(chunk_bytes) as u16, 0);
         let region = Box::leak(Box::new(Shared {
             base: bytes.cast(),
             stride: cut.stride,
             chunk_bytes,
-            headroom,
+            empty,
             home: Arc::clone(&self.0),
-            slots: (0..chunks).map(|_| UnsafeCell::new(Slot::new())).collect(),
+            links: (0..chunks).map(|_| UnsafeCell::new(Link::new())).collect(),
             live: AtomicUsize::new(chunks as usize),
             tally: AtomicU32::new(0),
             _memory: Box::new(memory),
         }));
         let region = NonNull::from(region);
-        frames.extend((0..chunks).map(|chunk| Frame { region, chunk, start: headroom, len: 0 }));
+        frames.extend((0..chunks).map(|chunk| Frame { region, place: Place(empty.0 | u64::from(chunk)) }));
     }
 
     /// Whether the frame comes home to this owner.
@@ -326,7 +335,7 @@ impl Owner {
 
     /// Takes the frames that were dropped.
     pub(crate) fn collect(&mut self) -> Taken<Frame> {
-        // SAFETY: a frame keeps its slot, in the list, too. The list is closed when there is no owner.
+        // SAFETY: a frame keeps its link, in the list, too. The list is closed when there is no owner.
         unsafe { self.0.take_all() }
     }
 }
@@ -334,7 +343,7 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         // Those in the list are dropped once more, and end now.
-        // SAFETY: a frame keeps its slot, in the list, too.
+        // SAFETY: a frame keeps its link, in the list, too.
         drop(unsafe { self.0.close() });
     }
 }

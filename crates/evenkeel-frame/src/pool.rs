@@ -184,10 +184,11 @@ impl Pool {
     #[inline]
     fn keep(&mut self, mut frame: Frame) {
         frame.empty();
-        if self.free.len() < self.capacity {
-            self.free.push(frame);
-        } else {
+        if self.free.len() >= self.capacity {
             self.keep_spare(frame);
+        } else if self.free.len() < self.free.capacity() {
+            // There always is room. Who says so spares the compiler the way to make some.
+            self.free.push(frame);
         }
     }
 

@@ -27,7 +27,7 @@ fn pass_on(from: &Receiver<Frame>, to: &Sender<Frame>) {
     for mut frame in from {
         let number = read(&frame);
         write(&mut frame, number + 1);
-        if number % 3 != 0 {
+        if !number.is_multiple_of(3) {
             // The neighbour may be gone: then it is dropped here.
             let _ = to.send(frame);
         }
@@ -56,7 +56,7 @@ fn every_frame_comes_home_from_other_threads() {
                 taken += 1;
                 entrance.send(frame).unwrap();
             }
-            if round % 2 == 0
+            if round.is_multiple_of(2)
                 && let Ok(frame) = back.try_recv()
             {
                 read(&frame);

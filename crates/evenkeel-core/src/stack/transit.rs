@@ -42,7 +42,7 @@ impl Transit {
         self.frame.bytes()
     }
 
-    /// Gives its frame back. It must have been counted.
+    /// Gives its frame back, faster than by dropping it. It must have been counted.
     pub fn recycle(self, pool: &mut Pool) {
         pool.recycle(self.frame);
     }

@@ -84,7 +84,7 @@ impl Datagram {
         Some(Self { interface: self.interface, source: self.source, destination: self.destination, payload })
     }
 
-    /// Gives its frames back. They must have been counted.
+    /// Gives its frames back, faster than by dropping it. They must have been counted.
     pub fn recycle(self, pool: &mut Pool) {
         self.payload.recycle(pool);
     }
