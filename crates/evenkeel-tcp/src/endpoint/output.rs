@@ -30,7 +30,8 @@ pub struct Transmit<R = ()> {
 
 /// What came of a connection's turn to send.
 enum Turn<R> {
-    Sent(Transmit<R>),
+    /// It may have more.
+    Sent(Transmit<R>, bool),
     /// It has nothing to send.
     Idle,
     /// Its egress interface is full.
@@ -57,9 +58,14 @@ impl<R: Copy> Endpoint<R> {
         }
         while let Some(id) = self.first_in_line(routes.generation()) {
             match self.turn_of(id, now, routes, to) {
-                Turn::Sent(transmit) => {
-                    // One segment each in turn.
-                    self.to_send.rotate_left(1);
+                Turn::Sent(transmit, more) => {
+                    self.to_send.pop_front();
+                    if more {
+                        // One segment each in turn.
+                        self.to_send.push_back(id);
+                    } else {
+                        self.settle(id, now);
+                    }
                     return Some(transmit);
                 }
                 Turn::Idle => {
@@ -144,9 +150,10 @@ impl<R: Copy> Endpoint<R> {
         // room to write, though nothing leaves: the user is to hear when there is some again.
         notified.writable &= connection.writable() > 0;
         let Some((flags, again, transmit)) = left else { return Turn::Idle };
+        let more = connection.may_transmit();
         self.counters.count_all(connection.take_tally());
         self.count_sent(flags, again);
-        transmit.map_or(Turn::Idle, Turn::Sent)
+        transmit.map_or(Turn::Idle, |transmit| Turn::Sent(transmit, more))
     }
 
     /// RFC 4022: `tcpOutSegs` is without those that have nothing but bytes sent before.
