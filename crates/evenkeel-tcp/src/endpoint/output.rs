@@ -148,7 +148,7 @@ impl<R: Copy> Endpoint<R> {
         });
         // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the
         // room to write, though nothing leaves: the user is to hear when there is some again.
-        notified.writable &= connection.writable() > 0;
+        notified.writable = notified.writable && connection.is_writable();
         let Some((flags, again, transmit)) = left else { return Turn::Idle };
         let more = connection.may_transmit();
         self.counters.count_all(connection.take_tally());
@@ -210,7 +210,7 @@ impl<R: Copy> Endpoint<R> {
     fn forget(&mut self, id: Id) {
         let Some(&Entry { held, .. }) = self.connections.get(id) else { return };
         self.connections.discard(id);
-        self.memory.account(held, 0, &mut self.counters);
+        self.memory.change(held, 0, &mut self.counters);
     }
 
     /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.
