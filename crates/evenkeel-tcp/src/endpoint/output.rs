@@ -220,6 +220,14 @@ impl<R: Copy> Endpoint<R> {
         all.into_iter().flatten().min()
     }
 
+    /// The same, or somewhat earlier, for who is busy until then anyway, and will ask again: it takes next to
+    /// no work, whereas the exact one has timers filed anew that were put off.
+    #[must_use]
+    pub fn not_before(&self) -> Option<Instant> {
+        let all = [self.wheel.not_before(), self.time_wait.next_deadline(), self.listeners.not_before()];
+        all.into_iter().flatten().min()
+    }
+
     /// The time is `now`.
     pub fn advance(&mut self, now: Instant) {
         while let Some(place) = self.wheel.poll_expired(now) {
