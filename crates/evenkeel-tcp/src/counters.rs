@@ -141,6 +141,7 @@ counters! {
     Evenkeel {
         TimeWaitResets => "TimeWaitResets", "resets ignored in TIME-WAIT (RFC 1337)";
         HalfOpenTimeouts => "HalfOpenTimeouts", "half-open connections given up after the last SYN-ACK";
+        ResetsSkipped => "ResetsSkipped", "resets of no connection not sent, for the rate limit";
     }
 }
 
