@@ -483,7 +483,7 @@ impl Host {
 
     /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
     ///
-    /// Looking changes nothing.
+    /// Looking changes nothing. It is exact once [deadlines are](Host::settle_deadlines).
     #[must_use]
     pub fn peek(&self, now: Instant) -> Option<Next> {
         let unit = self.select(now)?;
@@ -508,6 +508,7 @@ impl Host {
     ///
     /// `None` if there is nothing to do, or only to go on with a suspended step.
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
+        self.net.settle_due(now);
         let unit = self.select(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
@@ -839,7 +840,15 @@ impl Host {
         self.wake(now);
     }
 
-    /// When there will be something to do even if nothing arrives.
+    /// Finds out exactly when there will be something to do, which a busy host does not keep up to date. So it
+    /// is until the next unit or call.
+    pub fn settle_deadlines(&mut self) {
+        self.net.settle_deadlines();
+    }
+
+    /// When there will be something to do even if nothing arrives. Exact once the host has
+    /// [halted](Host::halt), or [been asked](Host::settle_deadlines); before, it may say a time that is too
+    /// early, at which [`Host::turn`] finds nothing.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Instant {
@@ -874,6 +883,7 @@ impl Host {
         }
         let pending = self.net.arm();
         self.wake_protocol(now);
+        self.net.settle_deadlines();
         !pending && self.select(now).is_none()
     }
 

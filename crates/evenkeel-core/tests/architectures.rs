@@ -81,6 +81,47 @@ fn a_syn_for_a_port_where_nobody_listens_is_refused_at_once() {
     }
 }
 
+/// A SYN and a datagram in turn, a million frames a second: resets and unreachables have a rate limit each,
+/// and when it is quiet again the next SYN is refused at once.
+#[test]
+fn a_flood_at_closed_ports_is_hardly_answered() {
+    const FRAMES: u32 = 100_000;
+    const RST: u8 = 0x04;
+    for architecture in Architecture::ALL {
+        let mut config = Config::of(architecture);
+        (config.tcp.resets_per_s, config.tcp.reset_burst) = (200, 20);
+        let (per_s, burst) = (config.stack.icmp_errors_per_s, config.stack.icmp_error_burst);
+        let mut bench = Bench::new(config);
+        bench.send(&[arp_request()]);
+        bench.settle();
+        bench.sent();
+        let (mut resets, mut unreachables) = (0, 0);
+        let mut count = |bench: &mut Bench| {
+            for frame in bench.sent() {
+                resets += u32::from(frame[23] == 6 && frame[14 + 20 + 13] & RST != 0);
+                unreachables += u32::from(frame[23] == 1 && frame[14 + 20] == 3);
+            }
+            (resets, unreachables)
+        };
+        let start = bench.now;
+        for n in 0..FRAMES / 2 {
+            bench.now = bench.now.max(start + Duration::from_micros(2 * u64::from(n)));
+            bench.send(&[syn(1_000 + n as u16 % 10_000, 80), udp(9, b"x")]);
+            bench.settle();
+            count(&mut bench);
+        }
+        let millis = u32::try_from(bench.now.since(start).as_millis()).unwrap();
+        let (resets, unreachables) = count(&mut bench);
+        let most = |per_s: u32, burst| burst..=burst + per_s * (millis + 1) / 1_000;
+        assert!(most(200, 20).contains(&resets), "{architecture}: {resets} resets in {millis} ms");
+        assert!(most(per_s, burst).contains(&unreachables), "{architecture}: {unreachables} unreachables");
+        bench.now += Duration::from_secs(1);
+        bench.send(&[syn(1_000, 80)]);
+        bench.settle();
+        assert_eq!(count(&mut bench).0, resets + 1, "{architecture}");
+    }
+}
+
 #[test]
 fn work_is_done_at_the_levels_that_the_architecture_says() {
     let levels = |architecture| {

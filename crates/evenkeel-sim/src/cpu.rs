@@ -172,6 +172,7 @@ impl Cpu {
         self.pass(now);
         self.transmit();
         loop {
+            self.host.settle_deadlines();
             let Some((level, left)) = self.running.as_ref().map(|busy| (busy.ran.level, busy.left)) else {
                 if self.tick() || self.start() {
                     continue;

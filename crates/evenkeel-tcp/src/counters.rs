@@ -141,6 +141,7 @@ counters! {
     Evenkeel {
         TimeWaitResets => "TimeWaitResets", "resets ignored in TIME-WAIT (RFC 1337)";
         HalfOpenTimeouts => "HalfOpenTimeouts", "half-open connections given up after the last SYN-ACK";
+        ResetsSkipped => "ResetsSkipped", "resets of no connection not sent, for the rate limit";
     }
 }
 
@@ -173,12 +174,19 @@ impl Counters {
     }
 
     /// One more of each of these.
+    #[inline]
     pub fn count_all(&mut self, tally: Tally) {
+        if !tally.is_empty() {
+            self.count_each(tally);
+        }
+    }
+
+    fn count_each(&mut self, tally: Tally) {
         for (mut rest, first) in tally.0.into_iter().zip([0, 64]) {
             while rest != 0 {
                 let place = first + rest.trailing_zeros() as usize;
-                if let Some(&counter) = Counter::ALL.get(place) {
-                    self.count(counter);
+                if let Some(count) = self.0.get_mut(place) {
+                    *count = count.wrapping_add(1);
                 }
                 rest &= rest - 1;
             }

@@ -20,7 +20,7 @@ pub enum TcpDrop {
     Checksum,
     /// Sent to a broadcast or a group.
     NotUnicast,
-    /// For no connection, and nobody listens on the port; answered with a reset.
+    /// For no connection, and nobody listens on the port; answered with a reset, within their rate limit.
     NoSocket,
     /// Data beyond the receive window, or more than buffers may hold.
     NoRoom,
@@ -63,7 +63,10 @@ impl TcpDrop {
             Self::Malformed => "bad header length, or a port of zero",
             Self::Checksum => "bad checksum",
             Self::NotUnicast => "sent to a broadcast or a group",
-            Self::NoSocket => "for no connection, and nobody listens on the port; answered with a reset",
+            Self::NoSocket => {
+                "for no connection, and nobody listens on the port; answered with a reset, within their rate \
+                 limit"
+            }
             Self::NoRoom => "data beyond the receive window, or more than buffers may hold",
             Self::NotAcceptable => "of a connection, but out of place: too old, or not by its peer",
             Self::Backlog => "a SYN, or the end of a handshake, that found the listener's queues full",

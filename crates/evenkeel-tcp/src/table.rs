@@ -97,6 +97,9 @@ impl<V> Table<V> {
     /// The entry of `tuple`, if there is one.
     #[must_use]
     pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
+        if self.places.is_empty() {
+            return None;
+        }
         self.find_hashed(self.hash(tuple), tuple)
     }
 

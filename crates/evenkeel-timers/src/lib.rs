@@ -8,14 +8,17 @@
 //! | --- | --- |
 //! | all deadlines of something, each with who wants it: an example is at [`Timers`] | [`timers`] |
 //! | one timer for each place of the caller's slab | [`wheel`] |
+//! | so many a second | [`rate`] |
 //! | points in time | [`time`] |
 #![forbid(unsafe_code)]
 
 mod heap;
+pub mod rate;
 pub mod time;
 pub mod timers;
 pub mod wheel;
 
+pub use rate::RateLimit;
 pub use time::{Duration, Instant};
 pub use timers::{Timer, Timers};
 pub use wheel::Wheel;

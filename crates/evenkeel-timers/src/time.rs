@@ -50,15 +50,33 @@ impl Instant {
     /// Time from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.nanos_since(earlier))
     }
+
+    /// The same in nanoseconds, for who reckons in these.
+    #[must_use]
+    pub const fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// `nanos` ns later. Saturates at [`Instant::NEVER`].
+    #[must_use]
+    pub const fn plus_nanos(self, nanos: u64) -> Self {
+        Self(self.0.saturating_add(nanos))
+    }
+}
+
+/// So many nanoseconds; of centuries, as many as there can be.
+#[must_use]
+pub const fn nanos(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
 }
 
 impl Add<Duration> for Instant {
     type Output = Self;
     /// Saturates at [`Instant::NEVER`].
     fn add(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+        self.plus_nanos(nanos(by))
     }
 }
 

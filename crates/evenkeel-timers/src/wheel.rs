@@ -122,6 +122,16 @@ impl Wheel {
         }
     }
 
+    /// An instant before which no timer expires, for who is asked often and waits seldom: nothing is filed anew
+    /// for it. Not later than [`next_deadline`](Self::next_deadline), and earlier only if timers were put off
+    /// or cancelled that come before it.
+    #[must_use]
+    pub fn not_before(&self) -> Option<Instant> {
+        let (slot, _) = self.next_slot()?;
+        let earliest = self.timers.get(self.slots[usize::from(slot)])?;
+        Some(Instant::from_nanos(earliest.filed.max(self.turned)))
+    }
+
     /// A timer whose deadline is at or before `now`; it is then no longer set. Call again until there is
     /// none.
     ///
@@ -480,7 +490,10 @@ mod tests {
                         model.remove(&key);
                     }
                 }
-                prop_assert_eq!(wheel.next_deadline(), model.values().min().copied().map(at));
+                let (early, exact) = (wheel.not_before(), model.values().min().copied().map(at));
+                prop_assert!(exact.is_none() || early.is_some_and(|early| Some(early) <= exact));
+                prop_assert_eq!(wheel.next_deadline(), exact);
+                prop_assert_eq!(wheel.not_before(), exact, "nothing is left to be filed anew before it");
             }
             let mut sorted: Vec<_> = model.into_values().collect();
             sorted.sort_unstable();

@@ -160,6 +160,19 @@ impl Net {
             .min(self.fragments_deadline())
     }
 
+    /// From now on every deadline is exact, as long as nothing happens.
+    pub(crate) fn settle_deadlines(&mut self) {
+        self.tcp.settle_deadline();
+    }
+
+    /// The same, for what seems to be due at `now`.
+    #[inline]
+    pub(crate) fn settle_due(&mut self, now: Instant) {
+        if self.tcp.next_deadline() <= now {
+            self.tcp.settle_deadline();
+        }
+    }
+
     /// When to look at the special fragment channel, if there is anything in it, though the core is too busy
     /// for the idle level to look.
     #[inline]

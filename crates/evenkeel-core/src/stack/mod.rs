@@ -39,7 +39,6 @@ mod path_mtu;
 mod plain;
 mod problem;
 pub(crate) mod random;
-mod rate;
 mod reassembly;
 mod received;
 mod redirect;

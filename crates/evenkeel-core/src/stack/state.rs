@@ -10,13 +10,13 @@ use super::neighbor::Neighbors;
 use super::neighbor_update::Updates;
 use super::path_mtu::PathMtus;
 use super::random::Random;
-use super::rate::RateLimit;
 use super::reassembly::Reassembly;
 use super::route::Routes;
 use crate::deadline::Deadline;
 use crate::tcp::Secret;
 use crate::time::Instant;
 use crate::timed::Waits;
+use evenkeel_timers::RateLimit;
 
 /// The protocols below sockets of one host.
 ///

@@ -1,9 +1,15 @@
-//! What a connection has to send, and what it has received. Empty, they own no memory.
+//! What a connection has to send, and what it has received. Empty, they keep what memory they have until
+//! somebody takes it, unless that is much.
 
 mod assembly;
 mod receive;
 mod send;
 mod slices;
+mod spares;
 
 pub use receive::{Insertion, ReceiveBuffer};
 pub use send::SendBuffer;
+pub(crate) use spares::Spares;
+
+/// Memory that an empty buffer keeps at most.
+const KEPT_MAX: usize = 256 << 10;

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 
 use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};
+use super::KEPT_MAX;
 use super::assembly::Assembly;
 use super::slices::{slices, slices_mut};
+use super::spares::Spares;
 
 /// The part of the stream between the user and the window's right edge.
 ///
@@ -143,7 +145,7 @@ impl ReceiveBuffer {
         len
     }
 
-    /// Moves what can be read to `to`; says how much that was. Gives the memory back when nothing is left.
+    /// Moves what can be read to `to`; says how much that was.
     pub fn read(&mut self, to: &mut [u8]) -> usize {
         let len = self.peek(to);
         self.skip(len);
@@ -159,9 +161,19 @@ impl ReceiveBuffer {
     fn skip(&mut self, len: usize) {
         self.bytes.drain(..len);
         self.readable -= len;
-        if self.bytes.is_empty() {
+        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_MAX {
             self.bytes = VecDeque::new();
         }
+    }
+
+    /// It is to hold something: takes memory from `spares` if it has none.
+    pub(crate) fn borrow_from(&mut self, spares: &mut Spares) {
+        spares.lend(&mut self.bytes);
+    }
+
+    /// Gives its memory to `spares` if it is empty, of which there shall be `most_bytes` at most.
+    pub(crate) fn give_to(&mut self, spares: &mut Spares, most_bytes: usize) {
+        spares.take(&mut self.bytes, most_bytes);
     }
 
     /// Forgets what has come out of order. The peer will send it again, whatever SACK has told it (RFC 2018,
@@ -220,7 +232,7 @@ mod tests {
         assert_eq!(buffer.read(&mut read[..7]), 7);
         assert_eq!(buffer.read(&mut read[7..]), 13);
         assert_eq!(read[..20], bytes(20, 20));
-        assert!(!buffer.has_holes() && buffer.bytes.capacity() == 0);
+        assert!(!buffer.has_holes() && buffer.bytes.is_empty() && buffer.bytes.capacity() > 0);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use super::super::seq::{SeqNumber, SeqRange};
+use super::KEPT_MAX;
 use super::slices::slices;
+use super::spares::Spares;
 
 /// The part of the stream that may have to be sent, again or for the first time.
 ///
@@ -64,14 +66,24 @@ impl SendBuffer {
         slices(&self.bytes, range.start.since(self.start) as usize, range.len() as usize)
     }
 
-    /// Forgets everything before `upto`: the peer has it. Gives the memory back when nothing is left.
+    /// Forgets everything before `upto`: the peer has it.
     pub fn acknowledge(&mut self, upto: SeqNumber) {
         let acked = upto.since(self.start).min(self.bytes.len() as u32);
         self.bytes.drain(..acked as usize);
         self.start += acked;
-        if self.bytes.is_empty() {
+        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_MAX {
             self.bytes = VecDeque::new();
         }
+    }
+
+    /// It is to hold something: takes memory from `spares` if it has none.
+    pub(crate) fn borrow_from(&mut self, spares: &mut Spares) {
+        spares.lend(&mut self.bytes);
+    }
+
+    /// Gives its memory to `spares` if it is empty, of which there shall be `most_bytes` at most.
+    pub(crate) fn give_to(&mut self, spares: &mut Spares, most_bytes: usize) {
+        spares.take(&mut self.bytes, most_bytes);
     }
 
     /// Forgets everything: nobody will have it.
@@ -99,7 +111,10 @@ mod tests {
             acked = written.min(acked + 7);
             buffer.acknowledge(SeqNumber::new(u32::MAX - 4) + acked as u32);
         }
-        assert!(buffer.is_empty() && buffer.bytes.capacity() == 0);
+        assert!(buffer.is_empty() && buffer.bytes.capacity() > 0);
+        buffer.write(&[0; KEPT_MAX + 1], usize::MAX);
+        buffer.acknowledge(buffer.end());
+        assert_eq!(buffer.capacity(), 0, "so much is not kept");
     }
 
     #[test]

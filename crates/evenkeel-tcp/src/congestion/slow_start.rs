@@ -2,6 +2,7 @@
 //! lost (RFC 9406).
 
 use super::control::{Arrival, Window};
+use crate::time::nanos;
 
 /// The window doubles with every round trip, until HyStart++ sees that a queue fills.
 #[derive(Debug, Clone)]
@@ -89,8 +90,7 @@ impl HyStart {
     /// Returns by what growth is to be divided; ends slow start by setting `ssthresh`.
     fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) -> u32 {
         if let Some(rtt) = arrival.rtt {
-            let nanos = u64::try_from(rtt.as_nanos()).unwrap_or(Self::NO_SAMPLE);
-            self.this_round_min = self.this_round_min.min(nanos);
+            self.this_round_min = self.this_round_min.min(nanos(rtt));
             self.samples += 1;
         }
         self.judge();

@@ -4,6 +4,7 @@
 //! segment to send, and what has nothing to read may take the next segment.
 
 use super::tcb::{Allowance, Connection};
+use crate::buffer::Spares;
 use crate::counters::Counter;
 use crate::seq::SeqRange;
 
@@ -13,6 +14,22 @@ impl Connection {
     #[must_use]
     pub fn held(&self) -> usize {
         self.snd.buffer.capacity() + self.rcv.buffer.capacity()
+    }
+
+    /// The user is about to write.
+    pub(crate) fn borrow_to_send(&mut self, spares: &mut Spares) {
+        self.snd.buffer.borrow_from(spares);
+    }
+
+    /// A segment with payload has come.
+    pub(crate) fn borrow_to_receive(&mut self, spares: &mut Spares) {
+        self.rcv.buffer.borrow_from(spares);
+    }
+
+    /// What holds nothing gives its memory to `spares`, of which there shall be `most_bytes` at most.
+    pub(crate) fn give_to(&mut self, spares: &mut Spares, most_bytes: usize) {
+        self.snd.buffer.give_to(spares, most_bytes);
+        self.rcv.buffer.give_to(spares, most_bytes);
     }
 
     /// Something has come out of order, and takes memory up to where it belongs.

@@ -264,6 +264,7 @@ impl Connection {
 
     /// What has to happen once the handshake is over.
     pub(super) fn established(&mut self, now: Instant) {
+        self.due.syn = false;
         self.snd.progress = now;
         self.rcv.read_since = now;
         self.restart_keepalive(now);

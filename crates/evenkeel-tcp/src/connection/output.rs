@@ -6,7 +6,7 @@
 use super::super::counters::Counter;
 use super::super::recovery::RecoveryState;
 use super::super::segment::{Ecn, Flags, Header, Segment};
-use super::super::seq::SeqRange;
+use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::State;
 use super::tcb::Connection;
 use crate::time::Instant;
@@ -20,19 +20,22 @@ pub struct Outgoing<'a> {
     pub again: bool,
 }
 
-/// What to send next.
+/// What to send next, but for a SYN and a reset.
 struct Next {
-    header: Header,
+    seq: SeqNumber,
+    flags: Flags,
     /// The bytes of the send buffer that it carries.
     payload: SeqRange,
+    ecn: Ecn,
     /// It was sent before.
     again: bool,
 }
 
 impl Next {
     /// A segment without payload, for the first time.
-    fn bare(header: Header) -> Self {
-        Self { header, payload: SeqRange::default(), again: false }
+    fn bare(seq: SeqNumber) -> Self {
+        let payload = SeqRange::default();
+        Self { seq, flags: Flags::NONE, payload, ecn: Ecn::NotCapable, again: false }
     }
 }
 
@@ -46,11 +49,25 @@ struct Candidate {
 }
 
 impl Connection {
+    /// Whether [`Connection::poll_transmit`] would have something to do, though it may find that there is no
+    /// segment: something is due, was never sent, or is lost.
+    #[must_use]
+    pub fn may_transmit(&self) -> bool {
+        self.due.any() || self.state != State::Closed && (self.snd.unsent() > 0 || self.recovery.has_lost())
+    }
+
     /// The next segment to send, if there is one. It counts as sent.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
-        let Next { header, payload, again } = match self.due.reset.take() {
-            Some((seq, flags)) => Next::bare(self.reset_header(seq, flags, now)),
-            None => self.next_segment(now)?,
+        if !self.may_transmit() {
+            return None;
+        }
+        let (header, payload, again) = if let Some((seq, flags)) = self.due.reset.take() {
+            (self.reset_header(seq, flags, now), SeqRange::default(), false)
+        } else if let Some(syn) = self.syn(now) {
+            syn
+        } else {
+            let Next { seq, flags, payload, ecn, again } = self.next_segment(now)?;
+            (Header { ecn, ..self.header(seq, flags, now) }, payload, again)
         };
         let segment = Segment { header, payload: self.snd.buffer.get(payload) };
         self.counts.segments_out += 1;
@@ -60,25 +77,29 @@ impl Connection {
 
     fn next_segment(&mut self, now: Instant) -> Option<Next> {
         match self.state {
-            State::Closed | State::Listen => None,
-            State::SynSent => self.syn(now),
-            State::TimeWait => self.acknowledgment(now),
+            State::Closed | State::Listen | State::SynSent => None,
+            State::TimeWait => self.acknowledgment(),
             _ => self
-                .syn(now)
-                .or_else(|| self.tail_loss_probe(now))
+                .tail_loss_probe(now)
                 .or_else(|| self.lost(now))
                 .or_else(|| self.new_data(now))
                 .or_else(|| self.window_probe(now))
-                .or_else(|| self.keepalive_probe(now))
-                .or_else(|| self.acknowledgment(now)),
+                .or_else(|| self.keepalive_probe())
+                .or_else(|| self.acknowledgment()),
         }
     }
 
-    /// A SYN or SYN-ACK: the first, or again.
-    fn syn(&mut self, now: Instant) -> Option<Next> {
+    /// A SYN or SYN-ACK, the first or again; which bytes go along, and whether it is again.
+    #[inline]
+    fn syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
+        let opening = self.snd.una == self.snd.iss && !matches!(self.state, State::Closed | State::TimeWait);
+        if opening { self.unacknowledged_syn(now) } else { None }
+    }
+
+    fn unacknowledged_syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
         let first = self.snd.nxt == self.snd.iss;
         let lost = || self.recovery.next_retransmission(1).is_some_and(|range| range.start == self.snd.iss);
-        if self.snd.una != self.snd.iss || !(core::mem::take(&mut self.due.syn) || !first && lost()) {
+        if !(core::mem::take(&mut self.due.syn) || !first && lost()) {
             return None;
         }
         let header = self.syn_header(first, now);
@@ -92,7 +113,7 @@ impl Connection {
         self.recovery.on_sent(syn, !first, now);
         self.snd.nxt = self.snd.nxt.max(syn.end);
         let data = if first && self.state == State::SynSent { self.early_data(&header, now) } else { 0 };
-        Some(Next { header, payload: SeqRange::at(syn.end, data), again: !first })
+        Some((header, SeqRange::at(syn.end, data), !first))
     }
 
     /// How much goes along with a SYN that has a cookie (RFC 7413, 4.1.2).
@@ -216,7 +237,7 @@ impl Connection {
         self.snd.nxt = self.snd.nxt.max(range.end);
         // RFC 3168, 6.1.4 and 6.1.5: only new data is marked as capable.
         let ecn = if self.ecn && self.snd.ect && is_new { Ecn::Capable } else { Ecn::NotCapable };
-        Some(Next { header: Header { ecn, ..self.header(range.start, flags, now) }, payload: bytes, again })
+        Some(Next { seq: range.start, flags, payload: bytes, ecn, again })
     }
 
     /// The window was too small for too long: send what it has room for, or ask for it (RFC 9293, 3.8.6.1).
@@ -231,7 +252,7 @@ impl Connection {
         let backoff = self.timers.persist_backoff;
         let outgoing = match self.candidate() {
             Some(new) => self.data(new.range, false, now)?,
-            None => Next::bare(self.header(self.snd.una - 1, Flags::NONE, now)),
+            None => Next::bare(self.snd.una - 1),
         };
         self.timers.persist_backoff = backoff;
         self.start_persist(now);
@@ -239,15 +260,15 @@ impl Connection {
     }
 
     /// RFC 9293, 3.8.4: SEG.SEQ = SND.NXT-1, without data.
-    fn keepalive_probe(&mut self, now: Instant) -> Option<Next> {
+    fn keepalive_probe(&mut self) -> Option<Next> {
         if !core::mem::take(&mut self.due.keepalive) {
             return None;
         }
         self.tally.note(Counter::KeepAlive);
-        Some(Next::bare(self.header(self.snd.nxt - 1, Flags::NONE, now)))
+        Some(Next::bare(self.snd.nxt - 1))
     }
 
-    fn acknowledgment(&mut self, now: Instant) -> Option<Next> {
-        self.due.ack.then(|| Next::bare(self.header(self.snd.nxt, Flags::NONE, now)))
+    fn acknowledgment(&self) -> Option<Next> {
+        self.due.ack.then(|| Next::bare(self.snd.nxt))
     }
 }

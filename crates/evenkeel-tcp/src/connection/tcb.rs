@@ -189,6 +189,13 @@ pub(super) struct Due {
     pub(super) keepalive: bool,
 }
 
+impl Due {
+    pub(super) const fn any(&self) -> bool {
+        let probe = self.tail_loss_probe | self.window_probe | self.keepalive;
+        self.reset.is_some() | self.syn | self.ack | probe
+    }
+}
+
 /// Counted since the connection began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -84,6 +84,17 @@ impl Connection {
         if open { self.send_room() } else { 0 }
     }
 
+    /// [`Connection::writable`] is not zero.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        let waiting = self.snd.buffer.len();
+        let open = self.state.may_send() && !self.snd.fin;
+        // Most have room without a look at the congestion window.
+        open && (waiting == 0 || self.allowance.left > 0)
+            && (waiting < self.config.send_buffer_initial && waiting < self.config.send_buffer_max
+                || waiting < self.send_limit())
+    }
+
     /// One window is in the network, one more waits here.
     pub(super) fn send_limit(&self) -> usize {
         let cwnd = if self.allowance.pressed { 0 } else { self.recovery.cwnd() as usize };

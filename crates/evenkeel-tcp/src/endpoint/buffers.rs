@@ -57,11 +57,8 @@ impl<R: Copy> Endpoint<R> {
 
 impl<R> Entry<R> {
     /// The connection's buffers own more bytes than before, or fewer.
+    #[inline]
     pub(super) fn account(&mut self, memory: &mut Memory, counters: &mut Counters) {
-        let held = self.connection.held();
-        let before = core::mem::replace(&mut self.held, held);
-        if held != before {
-            memory.account(before, held, counters);
-        }
+        self.held = memory.account(&mut self.connection, self.held, counters);
     }
 }

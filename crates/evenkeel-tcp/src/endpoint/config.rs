@@ -29,6 +29,12 @@ pub struct EndpointConfig {
     /// [`Endpoint::connect_with`](super::Endpoint::connect_with) was used; none, and it never sends data with
     /// a SYN. Default 1024.
     pub fast_open_servers: usize,
+    /// Resets a second in the long run, and how many at once, in answer to segments of no connection: whoever
+    /// floods closed ports, or guesses at connections, is not to make the host send as much. Those of
+    /// connections are not among them. Default 1000 and 1000; zero for none.
+    pub resets_per_s: u32,
+    /// See [`EndpointConfig::resets_per_s`].
+    pub reset_burst: u32,
     /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic
     /// ports of RFC 6335, 6.
     pub ports: RangeInclusive<u16>,
@@ -42,6 +48,8 @@ impl Default for EndpointConfig {
             connections: 1 << 20,
             buffers: 256 << 20,
             fast_open_servers: 1_024,
+            resets_per_s: 1_000,
+            reset_burst: 1_000,
             ports: 49_152..=65_535,
         }
     }

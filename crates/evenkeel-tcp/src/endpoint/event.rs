@@ -31,18 +31,19 @@ pub struct Readiness {
 
 impl Readiness {
     pub(super) fn of(connection: &Connection) -> Self {
+        let connected = connection.state().is_synchronized();
         Self {
-            connected: connection.state().is_synchronized(),
+            connected,
             readable: connection.is_readable(),
-            writable: connection.state().is_synchronized() && connection.writable() > 0,
+            writable: connected && connection.is_writable(),
             over: connection.state() == State::Closed,
         }
     }
 
     pub(super) const fn has_more_than(self, other: Self) -> bool {
-        self.connected && !other.connected
-            || self.readable && !other.readable
-            || self.writable && !other.writable
-            || self.over && !other.over
+        self.connected & !other.connected
+            | self.readable & !other.readable
+            | self.writable & !other.writable
+            | self.over & !other.over
     }
 }

@@ -65,7 +65,7 @@ impl<R: Copy> Endpoint<R> {
             Some(id) => match self.time_wait.handle_segment(id, &segment, now, &mut self.counters) {
                 time_wait::Answer::Nothing => return Fate::Control,
                 time_wait::Answer::Send(header) => {
-                    self.answer(tuple, header);
+                    self.answer(tuple, header, now);
                     return Fate::Control;
                 }
                 // It may begin a new connection, whose numbers are to follow those of the old one.
@@ -92,7 +92,11 @@ impl<R: Copy> Endpoint<R> {
     }
 
     fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) -> Fate {
-        let Some(entry) = self.entry(id) else { return Fate::Control };
+        let Some(entry) = self.connections.get_mut(id) else { return Fate::Control };
+        entry.connection.set_allowance(self.memory.allowance());
+        if !segment.is_empty() {
+            entry.connection.borrow_to_receive(self.memory.spares());
+        }
         let before = entry.connection.state();
         let fate = entry.connection.on_segment(segment, now);
         let after = entry.connection.state();
@@ -121,7 +125,7 @@ impl<R: Copy> Endpoint<R> {
     fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>) -> Fate {
         let tuple = arrival.tuple;
         let Some(at) = self.listener_for(&tuple.local) else {
-            self.refuse(&tuple, &arrival.segment);
+            self.refuse(&tuple, &arrival.segment, arrival.now);
             return Fate::Dropped(TcpDrop::NoSocket);
         };
         if self.connections.is_full() {
@@ -137,7 +141,7 @@ impl<R: Copy> Endpoint<R> {
                 return Fate::Control;
             }
             Reaction::Send(header) => {
-                self.answer(tuple, header);
+                self.answer(tuple, header, arrival.now);
                 if !header.flags.contains(Flags::SYN) {
                     return Fate::Control;
                 }
@@ -226,7 +230,7 @@ impl<R: Copy> Endpoint<R> {
     }
 
     /// RFC 9293, 3.10.7.1: nobody is there.
-    fn refuse(&mut self, tuple: &FourTuple, segment: &Segment<'_>) {
+    fn refuse(&mut self, tuple: &FourTuple, segment: &Segment<'_>, now: Instant) {
         let header = &segment.header;
         if header.flags.contains(Flags::RST) {
             return;
@@ -236,10 +240,15 @@ impl<R: Copy> Endpoint<R> {
         } else {
             Header { ack: segment.range().end, flags: Flags::RST | Flags::ACK, ..tuple.header() }
         };
-        self.answer(*tuple, reset);
+        self.answer(*tuple, reset, now);
     }
 
-    fn answer(&mut self, tuple: FourTuple, header: Header) {
+    /// Answers for nobody, or for a listener. Resets have a rate limit: to whom none is sent tries again, or
+    /// gives up, as if there were no host.
+    fn answer(&mut self, tuple: FourTuple, header: Header, now: Instant) {
+        if header.flags.contains(Flags::RST) && !self.resets.pass(now) {
+            return self.counters.count(Counter::ResetsSkipped);
+        }
         self.push_answer(Answer { tuple, header, again: false });
     }
 

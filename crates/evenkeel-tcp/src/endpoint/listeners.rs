@@ -108,6 +108,10 @@ impl Listeners {
         self.wheel.next_deadline()
     }
 
+    pub(super) fn not_before(&self) -> Option<Instant> {
+        self.wheel.not_before()
+    }
+
     /// Gives a listener of which something is due to `work`, which does all there is or knows that it will be
     /// asked again. Says whether there was one.
     pub(super) fn advance(&mut self, now: Instant, work: impl FnOnce(&mut Listener)) -> bool {

@@ -1,38 +1,81 @@
 //! The memory that the buffers of all connections share.
 
-use super::super::connection::Allowance;
+use super::super::buffer::Spares;
+use super::super::connection::{Allowance, Connection};
 use super::super::counters::{Counter, Counters};
+
+/// What empty buffers leave behind may be this part of all there is.
+const SPARES_SHARE: usize = 256;
 
 /// How much there is, and how much is taken.
 #[derive(Debug)]
 pub(super) struct Memory {
     limit: usize,
+    /// What connections own.
     taken: usize,
+    /// What none owns at present.
+    spares: Spares,
+    /// It follows from these.
+    allowance: Allowance,
 }
 
 impl Memory {
-    pub(super) const fn new(limit: usize) -> Self {
-        Self { limit, taken: 0 }
+    pub(super) fn new(limit: usize) -> Self {
+        let mut memory = Self { limit, taken: 0, spares: Spares::default(), allowance: Allowance::default() };
+        memory.allowance = memory.current_allowance();
+        memory
     }
 
     pub(super) const fn taken(&self) -> usize {
         self.taken
     }
 
-    /// A quarter is kept for those who need it to go on.
-    pub(super) fn allowance(&self) -> Allowance {
-        let left = u32::try_from(self.limit.saturating_sub(self.taken)).unwrap_or(u32::MAX);
-        Allowance { left, pressed: self.is_scarce() }
+    /// What connections may own together.
+    const fn limit(&self) -> usize {
+        self.limit.saturating_sub(self.spares.bytes())
+    }
+
+    /// What one connection may take. A quarter is kept for those who need it to go on.
+    pub(super) const fn allowance(&self) -> Allowance {
+        self.allowance
+    }
+
+    fn current_allowance(&self) -> Allowance {
+        let left = u32::try_from(self.limit().saturating_sub(self.taken)).unwrap_or(u32::MAX);
+        Allowance { left, pressed: self.taken > self.limit() / 4 * 3 }
     }
 
     pub(super) const fn is_scarce(&self) -> bool {
-        self.taken > self.limit / 4 * 3
+        self.allowance.pressed
+    }
+
+    /// Memory for buffers that are to hold something.
+    pub(super) const fn spares(&mut self) -> &mut Spares {
+        &mut self.spares
+    }
+
+    /// A connection that had `before` bytes may have more now, or fewer. What its buffers do not need is
+    /// there for others. Says how many it has.
+    #[inline]
+    pub(super) fn account(
+        &mut self,
+        connection: &mut Connection,
+        before: usize,
+        counters: &mut Counters,
+    ) -> usize {
+        connection.give_to(&mut self.spares, self.limit / SPARES_SHARE);
+        let after = connection.held();
+        if after != before {
+            self.change(before, after, counters);
+        }
+        after
     }
 
     /// Somebody who had `before` bytes has `after` now.
-    pub(super) const fn account(&mut self, before: usize, after: usize, counters: &mut Counters) {
+    pub(super) fn change(&mut self, before: usize, after: usize, counters: &mut Counters) {
         let was_scarce = self.is_scarce();
         self.taken = (self.taken + after).saturating_sub(before);
+        self.allowance = self.current_allowance();
         if self.is_scarce() && !was_scarce {
             counters.count(Counter::MemoryPressures);
         }

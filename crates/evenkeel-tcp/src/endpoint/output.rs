@@ -30,7 +30,8 @@ pub struct Transmit<R = ()> {
 
 /// What came of a connection's turn to send.
 enum Turn<R> {
-    Sent(Transmit<R>),
+    /// It may have more.
+    Sent(Transmit<R>, bool),
     /// It has nothing to send.
     Idle,
     /// Its egress interface is full.
@@ -57,9 +58,14 @@ impl<R: Copy> Endpoint<R> {
         }
         while let Some(id) = self.first_in_line(routes.generation()) {
             match self.turn_of(id, now, routes, to) {
-                Turn::Sent(transmit) => {
-                    // One segment each in turn.
-                    self.to_send.rotate_left(1);
+                Turn::Sent(transmit, more) => {
+                    self.to_send.pop_front();
+                    if more {
+                        // One segment each in turn.
+                        self.to_send.push_back(id);
+                    } else {
+                        self.settle(id, now);
+                    }
                     return Some(transmit);
                 }
                 Turn::Idle => {
@@ -142,11 +148,12 @@ impl<R: Copy> Endpoint<R> {
         });
         // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the
         // room to write, though nothing leaves: the user is to hear when there is some again.
-        notified.writable &= connection.writable() > 0;
+        notified.writable = notified.writable && connection.is_writable();
         let Some((flags, again, transmit)) = left else { return Turn::Idle };
+        let more = connection.may_transmit();
         self.counters.count_all(connection.take_tally());
         self.count_sent(flags, again);
-        transmit.map_or(Turn::Idle, Turn::Sent)
+        transmit.map_or(Turn::Idle, |transmit| Turn::Sent(transmit, more))
     }
 
     /// RFC 4022: `tcpOutSegs` is without those that have nothing but bytes sent before.
@@ -203,13 +210,21 @@ impl<R: Copy> Endpoint<R> {
     fn forget(&mut self, id: Id) {
         let Some(&Entry { held, .. }) = self.connections.get(id) else { return };
         self.connections.discard(id);
-        self.memory.account(held, 0, &mut self.counters);
+        self.memory.change(held, 0, &mut self.counters);
     }
 
     /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         let all =
             [self.wheel.next_deadline(), self.time_wait.next_deadline(), self.listeners.next_deadline()];
+        all.into_iter().flatten().min()
+    }
+
+    /// The same, or somewhat earlier, for who is busy until then anyway, and will ask again: it takes next to
+    /// no work, whereas the exact one has timers filed anew that were put off.
+    #[must_use]
+    pub fn not_before(&self) -> Option<Instant> {
+        let all = [self.wheel.not_before(), self.time_wait.next_deadline(), self.listeners.not_before()];
         all.into_iter().flatten().min()
     }
 

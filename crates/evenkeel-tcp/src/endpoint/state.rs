@@ -24,7 +24,7 @@ use super::memory::Memory;
 use super::ports::Ports;
 use super::tx_blocked::TxBlocked;
 use crate::wire::{IpAddress, IpEndpoint};
-use evenkeel_timers::Wheel;
+use evenkeel_timers::{RateLimit, Wheel};
 
 /// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever
 /// sends that much can wait.
@@ -54,6 +54,8 @@ pub struct Endpoint<R = ()> {
     /// Interfaces that have no room now.
     pub(super) full: EgressSet,
     pub(super) answers: VecDeque<Answer>,
+    /// How many of them may be resets.
+    pub(super) resets: RateLimit,
     /// What the user is to be notified of; each connection once.
     pub(super) events: VecDeque<EndpointEvent>,
     pub(super) fast_open: Option<FastOpenCache>,
@@ -161,6 +163,7 @@ impl<R: Copy> Endpoint<R> {
             tx_blocked: TxBlocked::default(),
             full: EgressSet::NONE,
             answers: VecDeque::new(),
+            resets: RateLimit::new(config.resets_per_s, config.reset_burst),
             events: VecDeque::new(),
             fast_open: None,
             memory: Memory::new(config.buffers),

@@ -157,7 +157,7 @@ impl<R: Copy> Endpoint<R> {
     /// # Errors
     /// Nothing was taken.
     pub fn write(&mut self, id: Id, data: &[u8]) -> Result<usize, Unavailable> {
-        self.call(id, |connection| connection.write(data)).unwrap_or(Err(Unavailable::Closed))
+        self.write_with(id, |connection| connection.write(data))
     }
 
     /// As [`Connection::read`].
@@ -173,7 +173,7 @@ impl<R: Copy> Endpoint<R> {
     /// # Errors
     /// Nothing was taken.
     pub fn write_more(&mut self, id: Id, data: &[u8]) -> Result<usize, Unavailable> {
-        self.call(id, |connection| connection.write_more(data)).unwrap_or(Err(Unavailable::Closed))
+        self.write_with(id, |connection| connection.write_more(data))
     }
 
     /// As [`Connection::peek`].
@@ -274,6 +274,17 @@ impl<R: Copy> Endpoint<R> {
         if let Some(entry) = self.connections.get_mut(id) {
             entry.holder = Holder::Nobody;
         }
+    }
+
+    fn write_with(
+        &mut self,
+        id: Id,
+        write: impl FnOnce(&mut Connection) -> Result<usize, Unavailable>,
+    ) -> Result<usize, Unavailable> {
+        if let Some(entry) = self.connections.get_mut(id) {
+            entry.connection.borrow_to_send(self.memory.spares());
+        }
+        self.call(id, write).unwrap_or(Err(Unavailable::Closed))
     }
 
     fn call<T>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> T) -> Option<T> {

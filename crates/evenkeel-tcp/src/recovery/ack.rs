@@ -4,9 +4,10 @@ use super::episode::{Episode, Frto, Kind, Undo};
 use super::prr::{Delivery, Prr};
 use super::rack::{Path, Rack};
 use super::rtt::RttEstimator;
-use super::scoreboard::{Fate, Position, Segment, bytes};
+use super::scoreboard::{Fate, Position, Scoreboard, Segment, bytes};
 use super::tail_loss::Verdict;
 use super::{AckInfo, Acked, Recovery};
+use crate::SeqRange;
 use crate::congestion::{Arrival, Window};
 use crate::time::{Duration, Instant};
 
@@ -157,20 +158,8 @@ impl Recovery {
             Witness { rack: &mut self.rack, rtt: &mut self.rtt, now: info.now, echoed, arrived };
         self.board.acknowledge(ack, |segment| witness.see(segment));
         let sacked_before = self.board.sacked_bytes();
-        if self.sack {
-            // Ascending, so that what one acknowledgment brings together is not taken for reordered.
-            let mut blocks = [(0, 0); SACK_BLOCKS];
-            for (block, sack) in blocks.iter_mut().zip(info.sack) {
-                *block = (self.board.position(sack.start), self.board.position(sack.end));
-            }
-            blocks.sort_unstable();
-            for (start, end) in blocks {
-                // The byte at SND.UNA is missing, and what was not sent cannot have arrived: other blocks are
-                // mistaken or old.
-                if start > ack && end <= self.board.nxt() {
-                    self.board.sack(start, end, |segment| witness.see(segment));
-                }
-            }
+        if self.sack && !info.sack.is_empty() {
+            deliver_sacked(&mut self.board, ack, info.sack, &mut witness);
         }
         let mut arrived = witness.arrived;
         let after = self.before();
@@ -344,7 +333,9 @@ impl Recovery {
     /// RFC 8985, 6.2, step 5.
     fn detect_by_time(&mut self, now: Instant) -> u32 {
         self.reordering_at = Instant::NEVER;
-        let Some(newest) = self.rack.newest() else { return 0 };
+        let Some(newest) = self.rack.newest().filter(|newest| !self.board.is_sent_since(*newest)) else {
+            return 0;
+        };
         let (lost, next) = self.board.detect_overdue(newest, self.patience(), now);
         self.reordering_at = next.unwrap_or(Instant::NEVER);
         lost
@@ -477,6 +468,23 @@ impl Recovery {
             self.window.cwnd < self.flight_max.saturating_mul(2)
         } else {
             self.window.cwnd < self.flight_max.saturating_add(self.window.mss)
+        }
+    }
+}
+
+/// What the SACK blocks tell to have arrived.
+fn deliver_sacked(board: &mut Scoreboard, ack: Position, sack: &[SeqRange], witness: &mut Witness<'_>) {
+    // Ascending, so that what one acknowledgment brings together is not taken for reordered.
+    let mut blocks = [(0, 0); SACK_BLOCKS];
+    for (block, sack) in blocks.iter_mut().zip(sack) {
+        *block = (board.position(sack.start), board.position(sack.end));
+    }
+    blocks.sort_unstable();
+    for (start, end) in blocks {
+        // The byte at SND.UNA is missing, and what was not sent cannot have arrived: other blocks are
+        // mistaken or old.
+        if start > ack && end <= board.nxt() {
+            board.sack(start, end, |segment| witness.see(segment));
         }
     }
 }

@@ -263,6 +263,12 @@ impl Recovery {
         initial_window(&self.config, self.window.mss)
     }
 
+    /// Something is lost, and was not sent again since.
+    #[must_use]
+    pub fn has_lost(&self) -> bool {
+        self.board.lost_bytes() > 0
+    }
+
     /// The next bytes to send again: lost and not sent again since, lowest first, at most `mss` of them. They
     /// are in no more than one segment that was sent before. To be sent while [`Recovery::send_allowance`]
     /// has room for them.

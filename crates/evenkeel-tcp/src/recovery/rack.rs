@@ -1,9 +1,8 @@
 //! RACK: a segment is lost when one that was sent later has arrived, and the time for reordering is over (RFC
 //! 8985, 6).
 
-use super::rtt::nanos;
 use super::scoreboard::{Position, Segment};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 
 /// The state of RFC 8985, 5.2.
 #[derive(Debug)]

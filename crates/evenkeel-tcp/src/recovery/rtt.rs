@@ -1,6 +1,6 @@
 //! Round-trip time and retransmission timeout (RFC 6298).
 
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 
 /// Bounds of the retransmission timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,11 +125,6 @@ impl RttEstimator {
 fn approach(value: u64, target: u64, steps: u32) -> u64 {
     let steps = u64::from(steps);
     if target >= value { value + (target - value) / steps } else { value - (value - target) / steps }
-}
-
-/// So many nanoseconds; of centuries, as many as there can be.
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The minimum over the last five minutes, give or take half (RFC 8985, 6.2, step 1: a longer route must be

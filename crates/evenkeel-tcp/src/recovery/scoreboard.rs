@@ -345,6 +345,12 @@ impl Scoreboard {
         to
     }
 
+    /// All that is outstanding was sent since `newest` (a time and the end of a segment), as nearly always: the
+    /// first segment, and those behind it later still.
+    pub(super) fn is_sent_since(&self, newest: (Instant, Position)) -> bool {
+        self.repairs.is_none() && self.first().is_none_or(|first| (first.sent_at, first.end()) >= newest)
+    }
+
     /// Marks as lost what was sent before `newest` (a time and the end of a segment) and is older than
     /// `patience` (RFC 8985, 6.2, step 5). Returns the bytes newly lost, and when the next of those sent
     /// before `newest` will be too old.
@@ -354,10 +360,6 @@ impl Scoreboard {
         patience: Duration,
         now: Instant,
     ) -> (u32, Option<Instant>) {
-        if self.repairs.is_none() && self.first().is_none_or(|first| (first.sent_at, first.end()) >= newest) {
-            // Those behind it were sent later still: nothing is missing, as nearly always.
-            return (0, None);
-        }
         let lost_before = self.lost_bytes;
         let first = self.detect_among_first_transmissions(newest, patience, now);
         let again = self.detect_among_retransmissions(newest, patience, now);

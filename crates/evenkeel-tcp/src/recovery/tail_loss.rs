@@ -1,8 +1,7 @@
 //! Tail loss probes (RFC 8985, 7): when acknowledgments stay away, one segment asks for one.
 
-use super::rtt::nanos;
 use super::scoreboard::Position;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 
 /// The state of section 7.
 #[derive(Debug)]

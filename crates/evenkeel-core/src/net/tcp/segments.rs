@@ -97,7 +97,7 @@ impl Net {
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
-        self.tcp.deadline = self.tcp.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+        self.tcp.look_ahead();
     }
 
     /// What there is to send waits for one more unit, [`UNITS_HELD_MAX`] at most: it may leave together with
@@ -165,7 +165,7 @@ impl Net {
         self.tcp.endpoint.advance(now);
         self.tcp.pending = true;
         // What is due next is known when what there is to send has left.
-        self.tcp.deadline = Instant::NEVER;
+        self.tcp.nothing_due();
     }
 }
 

@@ -25,8 +25,10 @@ pub(crate) struct Tcp {
     pub(super) stopped: Vec<SocketId>,
     /// There may be segments to send, or something to tell.
     pub(super) pending: bool,
-    /// When the endpoint next has something to do, as it last said.
-    pub(super) deadline: Instant,
+    /// When the endpoint next has something to do, as it last said; or, unless that is `exact`, somewhat
+    /// earlier.
+    deadline: Instant,
+    exact: bool,
     /// For so many units they have waited for a program to have its turn.
     pub(super) held: u8,
     /// Of each process.
@@ -59,6 +61,7 @@ impl Tcp {
             stopped: Vec::new(),
             pending: false,
             deadline: Instant::NEVER,
+            exact: true,
             held: 0,
             processing: Vec::new(),
             called: Vec::new(),
@@ -77,10 +80,31 @@ impl Tcp {
         self.pending
     }
 
-    /// When it next has something to do, though nothing comes.
+    /// When it next has something to do, though nothing comes; perhaps somewhat earlier, until that
+    /// [is settled](Self::settle_deadline).
     #[inline]
     pub(in crate::net) const fn next_deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// What there is to send has left. Who is busy need not know exactly what is due next.
+    pub(super) fn look_ahead(&mut self) {
+        self.deadline = self.endpoint.not_before().unwrap_or(Instant::NEVER);
+        self.exact = self.deadline == Instant::NEVER;
+    }
+
+    /// Nothing is due before what there is to send has left.
+    pub(super) const fn nothing_due(&mut self) {
+        (self.deadline, self.exact) = (Instant::NEVER, true);
+    }
+
+    /// From now on [`Tcp::next_deadline`] is exact, as long as nothing happens.
+    #[inline]
+    pub(in crate::net) fn settle_deadline(&mut self) {
+        if !self.exact {
+            self.deadline = self.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+            self.exact = true;
+        }
     }
 
     /// The SYNs of a listener wait until there is room in its accept queue.

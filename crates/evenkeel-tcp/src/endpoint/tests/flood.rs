@@ -92,3 +92,45 @@ fn requests_go_on_beside_a_slow_flood_and_a_fast_one() {
         assert!(slow > quiet * 95 / 100 && fast > quiet * 95 / 100, "{slow} and {fast} of {quiet}");
     }
 }
+
+/// Segments at closed ports, and acknowledgments at a listener that nobody has a connection with, a million
+/// of them a second in turn. What connections have to say is not among what is limited.
+#[test]
+fn resets_of_no_connection_have_a_rate_limit() {
+    const FLOOD: u32 = 300_000;
+    let config = EndpointConfig { resets_per_s: 100, reset_burst: 50, ..EndpointConfig::default() };
+    let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
+    let mut bytes = [0; 2_000];
+    let mut resets_to = |world: &mut World, port, flags, source: u32| {
+        let [_, b, c, d] = source.to_be_bytes();
+        let source = IpAddress::v4(11, b, c, d);
+        let header = Header { source: 1_024, destination: port, flags, ..Header::default() };
+        let len = Segment::bare(header).emit(&mut bytes, &source, &SERVER).unwrap();
+        world.ends[1].input(&bytes[..len], &Packet { source, ..FROM_CLIENT }, world.now);
+        let before = world.ends[1].counters().get(Counter::OutRsts);
+        while world.ends[1].poll_transmit(world.now, &world.routes, &mut bytes).is_some() {}
+        world.ends[1].counters().get(Counter::OutRsts) - before
+    };
+    world.now += Duration::from_secs(1);
+    let mut sent = 0;
+    for n in 0..FLOOD {
+        let (port, flags) = if n % 2 == 0 { (9, Flags::SYN) } else { (80, Flags::ACK) };
+        sent += resets_to(&mut world, port, flags, n);
+        world.now += Duration::from_micros(1);
+    }
+    let skipped = world.ends[1].counters().get(Counter::ResetsSkipped);
+    assert_eq!((sent, skipped), (50 + 29, u64::from(FLOOD) - 79), "almost 0.3 s of the flood");
+    // A connection's own reset.
+    let client = world.connect(40_000);
+    world.pass(Duration::from_millis(100));
+    let server = world.ends[1].accept(&HTTP).unwrap();
+    world.ends[1].abort(server).unwrap();
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.ends[0].read(client, &mut [0; 9], world.now), Err(Unavailable::Failed(Error::Reset)));
+    // In quiet times everybody is refused at once.
+    world.pass(Duration::from_secs(1));
+    for n in 0..50 {
+        assert_eq!(resets_to(&mut world, 9, Flags::SYN, n), 1, "{n}");
+    }
+    assert_eq!(resets_to(&mut world, 9, Flags::SYN, 50), 0);
+}

@@ -1,29 +1,29 @@
 //! A token bucket, kept as one instant.
 
-use core::time::Duration;
-
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Lets `burst` events pass at once and `per_s` a second in the long run.
 ///
 /// Instead of a count of tokens it keeps the instant at which the bucket will be full again (the generic cell
 /// rate algorithm): nothing has to be refilled.
-#[derive(Debug)]
-pub(crate) struct RateLimit {
+#[derive(Debug, Clone)]
+pub struct RateLimit {
     interval: Option<Duration>,
     tolerance: Duration,
     full_at: Instant,
 }
 
 impl RateLimit {
-    pub(crate) fn new(per_s: u32, burst: u32) -> Self {
+    /// So many a second, and so many at once. One that lets nothing pass has zero of either.
+    #[must_use]
+    pub fn new(per_s: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(per_s).filter(|_| burst > 0);
         let tolerance = interval.unwrap_or_default() * burst.saturating_sub(1);
         Self { interval, tolerance, full_at: Instant::ZERO }
     }
 
     /// Whether one more may pass now; takes its token if so.
-    pub(crate) fn pass(&mut self, now: Instant) -> bool {
+    pub fn pass(&mut self, now: Instant) -> bool {
         let Some(interval) = self.interval else { return false };
         let full_at = self.full_at.max(now);
         let passes = full_at.since(now) <= self.tolerance;
