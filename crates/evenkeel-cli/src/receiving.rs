@@ -32,7 +32,7 @@ pub(crate) struct Receiving {
     #[arg(long, help_heading = HEADING, value_name = "WHERE", value_enum, default_value_t = Where::Polled)]
     device_work: Where,
     /// Frames the polling thread takes from one receive ring before it turns to the next: a number, dynamic
-    /// (as many as do no harm), or none for no limit [default: 8; of a packet monitor, which has nothing to
+    /// (as many as do no harm), or none for no limit [default: 16; of a packet monitor, which has nothing to
     /// send, 64].
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = quota)]
     quota: Option<Quota>,
@@ -56,6 +56,10 @@ pub(crate) struct Receiving {
     /// of the core for taking packets in, and the more for the program that reads it.
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum, default_value_t = By::Marks)]
     feedback_by: By,
+    /// Where several receive from a ring, what is in excess for one of them is discarded as it comes. If that takes more
+    /// than this share of the core, the ring is held back all the same.
+    #[arg(long, help_heading = HEADING, value_name = "PERCENT", default_value = "25%", value_parser = percent)]
+    discard_share: u8,
     /// Share of the core that taking packets in may use, such as 50% [default: no limit].
     #[arg(long, help_heading = HEADING, value_name = "PERCENT", value_parser = percent)]
     cycle_limit: Option<u8>,
@@ -187,6 +191,7 @@ impl Receiving {
                 timeout: self.feedback_timeout,
                 resume_on_space: !self.no_resume_on_space,
                 scope,
+                discard_percent: self.discard_share,
                 by: match self.feedback_by {
                     By::Marks => FeedbackBy::Marks,
                     By::Length => FeedbackBy::Length,

@@ -1,7 +1,7 @@
 //! Settings of a host.
 
 use crate::poll::{
-    CycleLimit, Feedback, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
+    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
 };
 use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::Policy;
@@ -18,7 +18,7 @@ pub struct Config {
     /// Where `soft-lrp` and `polled` do their device work. Default polled; in the interrupt, `polled`
     /// processes packets to completion at the highest level.
     pub device_work: DeviceWork,
-    /// Frames that one callback of the polling thread may take. Default 8, the best in the paper.
+    /// Frames that one callback of the polling thread may take. Default 16, one vector.
     pub quota: Quota,
     /// Feedback from full queues to whatever takes frames in. `None` switches it off. Default
     /// [`Feedback::default`].
@@ -233,6 +233,12 @@ impl Config {
 
     pub(crate) fn transmit_queue_pkts(&self) -> usize {
         self.output_queue_pkts.max(1)
+    }
+
+    /// Whether a full channel holds back no ring from which others receive.
+    pub(crate) fn separates(&self) -> bool {
+        let feeding = |f: Feedback| f.scope == FeedbackScope::Feeding && f.by == FeedbackBy::Marks;
+        self.feedback.is_some_and(feeding)
     }
 
     /// The sources to inhibit when frames of `fed_by` fill a queue.

@@ -719,6 +719,7 @@ impl Host {
         self.net.poller.charge(elapsed, ran.limited);
         if ran.level == Level::PollingThread {
             self.net.poller.charge_callback(elapsed);
+            self.net.links.charge_poll(&mut self.net.poller, elapsed);
         }
         let Some(payer) = ran.payer else { return };
         self.scheduler.charge(payer, self.by_queue_length(payer, elapsed));

@@ -3,6 +3,7 @@
 //! What is done with a frame that was taken from a link is not decided here, nor who runs next: units of work
 //! ask.
 
+mod carried;
 mod lent;
 mod moderation;
 mod port;
@@ -24,10 +25,11 @@ use crate::tcp::{Fault, FourTuple};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
 
+pub(crate) use carried::Carried;
 use lent::Lent;
 use moderation::{Flags, Moderation};
 use port::{End, Polled};
-pub(crate) use port::{Port, Side};
+pub(crate) use port::{Port, Side, Taken};
 pub(crate) use transmit::OutputRoom;
 pub use transmit::Traffic;
 use transmit::TransmitQueue;
@@ -111,6 +113,8 @@ pub(crate) struct Links {
     links: Vec<Link>,
     /// By the number of their source.
     ports: Vec<Port>,
+    /// Of each port that is a receive ring: whose traffic comes by it.
+    carried: Vec<Carried>,
     next_port_served: u16,
     /// Those of interfaces that never have anything to say: they send at once.
     silent: Sources,
@@ -139,6 +143,7 @@ impl Links {
         Self {
             links: Vec::new(),
             ports: Vec::new(),
+            carried: Vec::new(),
             next_port_served: 0,
             silent: Sources::NONE,
             demultiplexing: 0,
@@ -179,6 +184,7 @@ impl Links {
                 self.unlimited = self.unlimited.union(Sources::one(source));
             }
             self.ports.push(Port { interface: id, side, source, plan });
+            self.carried.push(Carried::default());
             self.find_silent();
             if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
                 flags.add();
@@ -540,7 +546,8 @@ impl Links {
     }
 
     /// A turn has taken `done` frames of a port, which had `left` and was to take `limit` at most.
-    pub(crate) fn end_poll(&mut self, port: Port, left: usize, limit: usize, done: usize, cx: &mut Cx<'_>) {
+    pub(crate) fn end_poll(&mut self, port: Port, left: usize, limit: usize, taken: Taken, cx: &mut Cx<'_>) {
+        let Taken { done, discarded } = taken;
         let end = if done == left {
             End::UsedUp
         } else if done == limit || self.stops(port, cx.poller) {
@@ -554,13 +561,21 @@ impl Links {
         if let Some(flags) = self.flags_mut() {
             flags.taken(port.source, done);
         }
-        self.polled = Some(Polled { port, done, end });
+        self.polled = Some(Polled { port, done, discarded, end });
+    }
+
+    /// Time has passed in the turn: what it spent on frames that were discarded is counted as such.
+    pub(crate) fn charge_poll(&self, poller: &mut Poller<QueueId>, elapsed: Duration) {
+        let Some(Polled { port, done, discarded, .. }) = self.polled else { return };
+        if discarded > 0 {
+            poller.charge_discards(port.source, elapsed * discarded as u32 / done.max(1) as u32);
+        }
     }
 
     /// The time of the turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4),
     /// and so does one that an inhibition ended. Else the interrupt comes back when nothing waits by now.
     pub(crate) fn finish_poll(&mut self, poller: &mut Poller<QueueId>, now: Instant) {
-        let Some(Polled { port, done, end }) = self.polled.take() else { return };
+        let Some(Polled { port, done, end, .. }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.waiting(port) > 0);
         // Asking what the ring had no room for may take a system call.
         if !more && self.flags(port).is_some() {
@@ -596,6 +611,12 @@ impl Links {
         if let Some(link) = self.link_mut(id) {
             link.interface = interface;
         }
+    }
+
+    /// Whose traffic comes by the ring of a port.
+    #[inline]
+    pub(crate) fn carried(&mut self, port: Port) -> Option<&mut Carried> {
+        self.carried.get_mut(usize::from(port.source.0))
     }
 
     /// Counts frames that came by an interface.

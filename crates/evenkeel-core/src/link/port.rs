@@ -33,12 +33,23 @@ impl Port {
     }
 }
 
+/// What device work has come to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// Frames it took.
+    pub(crate) done: usize,
+    /// Of these, how many led nowhere, or to a channel that was full.
+    pub(crate) discarded: usize,
+}
+
 /// A turn of the polling thread whose time is not over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Polled {
     pub(super) port: Port,
     /// Frames it took.
     pub(super) done: usize,
+    /// Of these, how many were discarded.
+    pub(super) discarded: usize,
     pub(super) end: End,
 }
 

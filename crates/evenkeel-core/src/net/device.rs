@@ -8,7 +8,7 @@ use crate::drop::{QueueDrop, Reason, TcpDrop, UdpDrop};
 use crate::frame::{Frame, Metadata, Pool};
 use crate::id::{ChannelId, QueueId};
 use crate::interface::{Burst, Seen};
-use crate::link::{Port, Side};
+use crate::link::{Carried, Port, Side, Taken};
 use crate::plain::Plain;
 use crate::poll::Sources;
 use crate::ready::Ready;
@@ -32,36 +32,41 @@ impl Net {
         let (links, mut cx) = self.links(now);
         let Some((port, left)) = links.begin_poll(&mut cx) else { return };
         let limit = left.min(self.config.batch_pkts);
-        let done = self.device_work(port, limit, now);
+        let taken = self.device_work(port, limit, now);
         let (links, mut cx) = self.links(now);
-        links.end_poll(port, left, limit, done, &mut cx);
+        links.end_poll(port, left, limit, taken, &mut cx);
     }
 
     /// Does at most `limit` frames' work of a port; says how many there were.
-    fn device_work(&mut self, port: Port, limit: usize, now: Instant) -> usize {
+    fn device_work(&mut self, port: Port, limit: usize, now: Instant) -> Taken {
         match port.side {
             Side::Receive(queue) => self.receive_from(port, queue, limit, now),
             Side::Transmit => {
                 let (links, mut cx) = self.links(now);
-                links.reclaim(port.interface, limit, &mut cx)
+                Taken { done: links.reclaim(port.interface, limit, &mut cx), discarded: 0 }
             }
         }
     }
 
     /// Takes at most `limit` frames from a ring, and does what is to be done about each, up to the one that fills a
     /// queue so that no more is to be taken. Says how many there were.
-    fn receive_from(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> usize {
-        let Some(mut interface) = self.links.lend(port.interface) else { return 0 };
+    fn receive_from(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> Taken {
+        let Some(mut interface) = self.links.lend(port.interface) else {
+            return Taken { done: 0, discarded: 0 };
+        };
         let mut burst = DeviceBurst::new(self, port, now);
         let done = interface.queue_mut(queue).receive(limit, &mut burst);
-        let DeviceBurst { demultiplexed, taken, discarded, .. } = burst;
+        let DeviceBurst { carried, demultiplexed, taken, discarded, .. } = burst;
         self.links.put_back(port.interface, interface);
+        if let Some(known) = self.links.carried(port) {
+            *known = carried;
+        }
         self.links.count_received(port.interface, done as u64, &mut self.ledger);
         self.ledger.drop_input(QueueDrop::Channel, u64::from(discarded));
         self.work.add_times(Work::Receive, done as u32);
         self.work.add_times(Work::Demultiplex, demultiplexed);
         self.work.add_times(Work::Enqueue, taken + discarded);
-        done
+        Taken { done, discarded: (demultiplexed - taken) as usize }
     }
 
     pub(super) fn after_device(&mut self, port: Port, frame: Frame, now: Instant) {
@@ -239,8 +244,13 @@ struct DeviceBurst<'a> {
     net: &'a mut Net,
     port: Port,
     now: Instant,
-    /// What is inhibited for a queue that frames of this ring fill.
+    /// What is inhibited for a queue that frames of this ring fill, unless others receive from it, too.
     fed_by: Sources,
+    /// Whether it matters if they do.
+    separates: bool,
+    carried: Carried,
+    /// What is inhibited for the queue of the frame that was just seen.
+    feeds: Sources,
     /// Whether anything may hold this ring back.
     is_limited: bool,
     is_watched: bool,
@@ -257,6 +267,8 @@ struct DeviceBurst<'a> {
 impl<'a> DeviceBurst<'a> {
     fn new(net: &'a mut Net, port: Port, now: Instant) -> Self {
         let fed_by = net.config.scope(Sources::one(port.source));
+        let separates = net.config.separates();
+        let carried = net.links.carried(port).copied().unwrap_or_default();
         let is_limited = !net.links.held_back(port).is_empty();
         let is_watched = !net.descriptors.captures().is_empty();
         Self {
@@ -264,6 +276,9 @@ impl<'a> DeviceBurst<'a> {
             port,
             now,
             fed_by,
+            separates,
+            carried,
+            feeds: fed_by,
             is_limited,
             is_watched,
             to: None,
@@ -294,9 +309,10 @@ impl<'a> DeviceBurst<'a> {
         let plain_channel = plain.and_then(|plain| net.table.classify_next(bytes, plain, &mut self.last));
         let found = plain_channel.map_or_else(|| net.channel_of(bytes), Ok);
         let dropped = match found {
-            Ok(id) => match net.offer(id, self.fed_by, self.now) {
+            Ok(id) => match self.offer(id) {
                 Offered::Taken => {
-                    let verdict = plain.map(|plain| Verdict { plain, generation: net.table.generation() });
+                    let generation = self.net.table.generation();
+                    let verdict = plain.map(|plain| Verdict { plain, generation });
                     self.to = Some((id, verdict));
                     return Seen::Take;
                 }
@@ -308,8 +324,15 @@ impl<'a> DeviceBurst<'a> {
             },
             Err(reason) => reason,
         };
-        net.ledger.drop_input(dropped, 1);
+        self.net.ledger.drop_input(dropped, 1);
         if self.is_watched { self.discarded() } else { Seen::Discard }
+    }
+
+    #[inline(always)]
+    fn offer(&mut self, id: ChannelId) -> Offered {
+        let others_receive = self.carried.note(id, self.now) && self.separates;
+        self.feeds = if others_receive { Sources::NONE } else { self.fed_by };
+        self.net.offer(id, self.feeds, self.now)
     }
 }
 
@@ -346,7 +369,7 @@ impl Burst for DeviceBurst<'_> {
             Some((id, verdict)) => {
                 let waiting = Waiting { frame, interface: self.port.interface, verdict };
                 self.taken += 1;
-                let stops = self.net.put_into_channel(id, waiting, self.fed_by, self.now);
+                let stops = self.net.put_into_channel(id, waiting, self.feeds, self.now);
                 !(stops || self.is_watched) || self.goes_on()
             }
             None => {

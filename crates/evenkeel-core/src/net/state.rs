@@ -288,6 +288,9 @@ fn poller(config: &Config) -> Poller<QueueId> {
     if config.feedback.is_some_and(|f| f.by == FeedbackBy::Length) {
         poller = poller.with_queue_lengths(timeout);
     }
+    if let Some(feedback) = config.feedback {
+        poller = poller.with_discards(feedback.discard_percent);
+    }
     if let Some(weights) = config.alternatives.real_time_tasks {
         poller = poller.with_tasks(weights);
     }

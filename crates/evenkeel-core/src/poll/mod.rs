@@ -5,6 +5,7 @@
 
 mod closed;
 mod cycle;
+mod discards;
 mod feedback;
 mod lengths;
 mod limit;

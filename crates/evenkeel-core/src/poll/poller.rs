@@ -2,6 +2,7 @@
 
 use super::closed::Inhibitions;
 use super::cycle::{Budget, CycleLimit};
+use super::discards::Discards;
 use super::feedback::{Gate, Inhibition, Resumes};
 use super::lengths::QueueShare;
 use super::limit::Limit;
@@ -41,6 +42,9 @@ pub struct Poller<Q> {
     granted: Sources,
     queues: Inhibitions<Q>,
     limits: Vec<Box<dyn Limit>>,
+    discards: Discards,
+    /// What discarding too much holds back.
+    discarding: Sources,
     resumes: Resumes,
 }
 
@@ -69,8 +73,16 @@ impl<Q: Copy + PartialEq> Poller<Q> {
                 .map(|limit| Box::new(Budget::new(limit)) as Box<dyn Limit>)
                 .into_iter()
                 .collect(),
+            discards: Discards::new(100),
+            discarding: Sources::NONE,
             resumes: Resumes::default(),
         }
+    }
+
+    /// The same with sources held back, too, whose frames take more than `percent` of the core to be discarded.
+    #[must_use]
+    pub fn with_discards(self, percent: u8) -> Self {
+        Self { discards: Discards::new(percent), ..self }
     }
 
     /// The same with inhibitions that take effect as `inhibition` says.
@@ -130,7 +142,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     #[inline]
     pub fn held_back(&self) -> Sources {
         let limited = self.limits.iter().any(|limit| limit.is_reached());
-        if limited { self.inputs } else { self.inputs.and(self.queues.sources()) }
+        if limited { self.inputs } else { self.inputs.and(self.queues.sources().union(self.discarding)) }
     }
 
     /// The sources that may interrupt.
@@ -313,6 +325,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         for limit in &mut self.limits {
             self.resumes.period += u64::from(limit.roll(now));
         }
+        self.discards.roll(now);
+        self.discarding = self.discards.held_back();
     }
 
     /// When [`Poller::expire`] has something to do.
@@ -333,7 +347,9 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     #[must_use]
     #[inline]
     pub fn limit_deadline(&self) -> Instant {
-        self.limits.iter().map(|limit| limit.next_deadline()).fold(Instant::NEVER, Instant::min)
+        let discards =
+            if self.discarding.is_empty() { Instant::NEVER } else { self.discards.next_deadline() };
+        self.limits.iter().map(|limit| limit.next_deadline()).fold(discards, Instant::min)
     }
 
     /// Charges time that has passed; `takes_in` says whether packets were taken in meanwhile. Past a limit,
@@ -342,6 +358,13 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         for limit in &mut self.limits {
             limit.charge(elapsed, takes_in);
         }
+    }
+
+    /// Charges time that was spent on frames of a source that were discarded. If it was too much, no more is taken from
+    /// there for a while.
+    pub fn charge_discards(&mut self, source: SourceId, elapsed: Duration) {
+        self.discards.charge(source, elapsed);
+        self.discarding = self.discards.held_back();
     }
 
     /// Charges time that the callback under way has used.
@@ -356,6 +379,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         for limit in &mut self.limits {
             self.resumes.idle += u64::from(limit.idle());
         }
+        self.discards.idle();
+        self.discarding = Sources::NONE;
     }
 
     /// How often input resumed, by reason.
