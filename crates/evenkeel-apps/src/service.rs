@@ -95,16 +95,18 @@ pub struct Service {
     tally: Arc<Tally>,
 }
 
-/// Requests that are served in one step, if they cost no time of their own: what answers them leaves together.
+/// Requests that are served in one step, at most: what answers them leaves together.
 const BURST: usize = 16;
+/// A step computes for no longer than this, if it serves more than one: nobody else has his turn meanwhile.
+const STEP: Duration = Duration::from_micros(16);
 
 impl Service {
     /// A service that tells `tally` what it does.
     #[must_use]
     pub fn new(options: Options, tally: Arc<Tally>) -> Self {
         let buffer = if options.echo { vec![0; PAYLOAD_MAX] } else { Vec::new() };
-        // In a step that computes nobody else has his turn.
-        let requests = Datagrams::new(if options.work.is_zero() { BURST } else { 1 });
+        let fit = STEP.as_nanos().checked_div(options.work.as_nanos()).unwrap_or(u128::MAX);
+        let requests = Datagrams::new(usize::try_from(fit).unwrap_or(BURST).min(BURST));
         Self { options, socket: None, requests, buffer, tally }
     }
 
@@ -124,7 +126,7 @@ impl Service {
     fn serve(&mut self, socket: SocketId, system: &mut System<'_>) -> Step {
         if let Some(count) = self.options.count {
             let left = count.saturating_sub(self.tally.requests());
-            self.requests.limit(usize::try_from(left).unwrap_or(BURST).min(BURST));
+            self.requests.limit(usize::try_from(left).unwrap_or(BURST));
         }
         if system.receive_burst(socket, &mut self.requests).is_err() {
             return Step::Wait(socket);

@@ -92,6 +92,7 @@ const MONITORING: Feedback = Feedback {
     timeout: Duration::from_millis(1),
     resume_on_space: true,
     scope: FeedbackScope::Feeding,
+    discard_percent: 25,
     by: FeedbackBy::Marks,
 };
 
