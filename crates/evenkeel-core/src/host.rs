@@ -1082,3 +1082,6 @@ impl Host {
         &self.net.config
     }
 }
+
+#[cfg(test)]
+mod vectors;

@@ -35,6 +35,8 @@ impl Stack {
         frame: Frame,
         io: &mut Io<'_>,
     ) -> Option<Received> {
+        #[cfg(test)]
+        self.long_ways.set(self.long_ways.get() + 1);
         let Ok(ethernet) = EthernetFrame::new_checked(frame.bytes()) else {
             io.drop_frame(frame, LinkDrop::Truncated);
             return None;

@@ -43,6 +43,12 @@ pub struct Stack {
     pub(super) identifications: Identifications,
     /// Which flows take which of several next hops.
     pub(super) flows: u64,
+    /// No frame is to take the short way.
+    #[cfg(test)]
+    pub(crate) long_way_only: bool,
+    /// How many have taken the long one.
+    #[cfg(test)]
+    pub(crate) long_ways: core::cell::Cell<u64>,
 }
 
 impl Stack {
@@ -67,6 +73,10 @@ impl Stack {
             // come to one would go on together.
             flows: Random::new(!seed).next(),
             random: Random::new(seed),
+            #[cfg(test)]
+            long_way_only: false,
+            #[cfg(test)]
+            long_ways: core::cell::Cell::new(0),
             config,
         }
     }

@@ -1,0 +1,456 @@
+//! Vectors, and the short way, change nothing but the cost.
+
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use crate::cable::{End, Options, pair};
+use crate::frame::Pool;
+use crate::host::{Config, Host, System};
+use crate::interface::Interface as _;
+use crate::poll::Quota;
+use crate::process::{Program, Step};
+use crate::receive::Architecture;
+use crate::socket::{Datagrams, SocketId};
+use crate::stack::{Datagram, InterfaceId};
+use crate::tcp::Checksum;
+use crate::time::{Duration, Instant};
+use crate::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address, Ipv6Address};
+
+const HOST_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
+const LAN: InterfaceId = InterfaceId(0);
+const UNIT: Duration = Duration::from_micros(1);
+
+fn v4(n: u8) -> Ipv4Address {
+    Ipv4Address::new(10, 0, 0, n)
+}
+
+fn v6(n: u16) -> Ipv6Address {
+    Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, n)
+}
+
+// --- Frames ---
+
+/// What is in a frame, nearly always what a plain one has.
+#[derive(Debug, Clone)]
+struct Spec {
+    is_v6: bool,
+    hardware: EthernetAddress,
+    source: usize,
+    destination: usize,
+    protocol: u8,
+    port: u16,
+    payload: Vec<u8>,
+    /// The sum of UDP: right, none, or wrong.
+    sum: u8,
+    /// Flags and offset.
+    field: u16,
+    /// Bytes of IPv4 options.
+    options: usize,
+    /// What the length of UDP is off by.
+    off_by: i8,
+    /// Behind the packet.
+    padding: usize,
+    /// Bits that are turned round, by the place of each.
+    damage: Vec<u16>,
+}
+
+const PORTS: [u16; 3] = [9, 10, 77];
+
+fn spec() -> impl Strategy<Value = Spec> {
+    let hardware = prop_oneof![
+        12 => Just(HOST_MAC),
+        1 => Just(EthernetAddress::BROADCAST),
+        1 => Just(EthernetAddress([0x01, 0, 0x5e, 0, 0, 9])),
+        1 => Just(EthernetAddress([2, 0, 0, 0, 0, 7])),
+    ];
+    let addresses =
+        (prop_oneof![8 => Just(0_usize), 1 => 1..8_usize], prop_oneof![8 => Just(0_usize), 1 => 1..8_usize]);
+    let protocol = prop_oneof![8 => Just(17_u8), 2 => Just(6_u8), 1 => any::<u8>()];
+    let port = prop_oneof![6 => Just(PORTS[0]), 3 => Just(PORTS[1]), 1 => Just(PORTS[2])];
+    let sum = prop_oneof![8 => Just(0_u8), 1 => Just(1_u8), 1 => Just(2_u8)];
+    let field = prop_oneof![8 => Just(0_u16), 2 => Just(0x4000), 1 => Just(0x8000), 1 => any::<u16>()];
+    let options = prop_oneof![10 => Just(0_usize), 1 => Just(4_usize)];
+    let off_by = prop_oneof![10 => Just(0_i8), 1 => any::<i8>()];
+    let padding = prop_oneof![5 => Just(0_usize), 1 => 0..40_usize];
+    let damage = prop_oneof![
+        5 => Just(Vec::new()),
+        2 => proptest::collection::vec(0..600_u16, 1..3),
+    ];
+    let payload = proptest::collection::vec(any::<u8>(), 0..60);
+    (
+        (any::<bool>(), hardware, addresses, protocol, port),
+        (payload, sum, field, options, off_by, padding, damage),
+    )
+        .prop_map(|((is_v6, hardware, (source, destination), protocol, port), rest)| {
+            let (payload, sum, field, options, off_by, padding, damage) = rest;
+            Spec {
+                is_v6,
+                hardware,
+                source,
+                destination,
+                protocol,
+                port,
+                payload,
+                sum,
+                field,
+                options,
+                off_by,
+                padding,
+                damage,
+            }
+        })
+}
+
+impl Spec {
+    fn ends(&self) -> [IpAddress; 2] {
+        if self.is_v6 {
+            let sources =
+                [v6(1), v6(2), Ipv6Address::UNSPECIFIED, Ipv6Address::LOCALHOST, v6(9), v6(3), v6(4), v6(5)];
+            let group = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+            let ours = [v6(2), v6(3), group, v6(9), Ipv6Address::UNSPECIFIED, v6(1), v6(4), v6(2)];
+            return [sources[self.source].into(), ours[self.destination].into()];
+        }
+        let odd = |a, b, c, d| Ipv4Address::new(a, b, c, d);
+        let sources =
+            [v4(1), v4(2), odd(0, 0, 0, 0), odd(127, 0, 0, 1), v4(255), odd(224, 0, 0, 9), v4(3), v4(4)];
+        let ours = [v4(2), v4(3), odd(224, 0, 0, 9), v4(255), odd(255, 255, 255, 255), v4(9), v4(0), v4(2)];
+        [sources[self.source].into(), ours[self.destination].into()]
+    }
+
+    fn frame(&self) -> Vec<u8> {
+        let [source, destination] = self.ends();
+        let transport = self.transport(&source, &destination);
+        let mut frame = [&self.hardware.0[..], &[2, 0, 0, 0, 0, 1]].concat();
+        if self.is_v6 {
+            frame.extend([0x86, 0xdd, 0x60, 0x10, 0, 0]);
+            frame.extend((transport.len() as u16).to_be_bytes());
+            frame.extend([self.protocol, 64]);
+        } else {
+            let header = 20 + self.options;
+            let mut ip = vec![0x40 | (header / 4) as u8, 0];
+            ip.extend(((header + transport.len()) as u16).to_be_bytes());
+            ip.extend([0, 7]);
+            ip.extend(self.field.to_be_bytes());
+            ip.extend([64, self.protocol, 0, 0]);
+            for end in [&source, &destination] {
+                if let IpAddress::Ipv4(address) = end {
+                    ip.extend(address.octets());
+                }
+            }
+            ip.resize(header, 1);
+            let sum = Checksum::default().add(&ip).finish();
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            frame.extend([8, 0]);
+            frame.extend(ip);
+        }
+        if self.is_v6 {
+            for end in [&source, &destination] {
+                if let IpAddress::Ipv6(address) = end {
+                    frame.extend(address.octets());
+                }
+            }
+        }
+        frame.extend(transport);
+        frame.extend(vec![0xee; self.padding]);
+        for &bit in &self.damage {
+            let at = usize::from(bit / 8) % frame.len();
+            frame[at] ^= 1 << (bit % 8);
+        }
+        frame
+    }
+
+    fn transport(&self, source: &IpAddress, destination: &IpAddress) -> Vec<u8> {
+        let mut bytes = [&[0x10, 0xe1], &self.port.to_be_bytes()[..]].concat();
+        if self.protocol == 6 {
+            bytes.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0x40, 0, 0, 0, 0, 0]);
+            let pseudo = Checksum::pseudo(source, destination, 6, bytes.len());
+            let sum = pseudo.add(&bytes).finish();
+            bytes[16..18].copy_from_slice(&sum.to_be_bytes());
+            return bytes;
+        }
+        let len = (8 + self.payload.len()) as u16;
+        bytes.extend(len.wrapping_add_signed(self.off_by.into()).to_be_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(&self.payload);
+        if self.sum != 1 {
+            let pseudo = Checksum::pseudo(source, destination, 17, bytes.len());
+            let sum = pseudo.add(&bytes).finish();
+            bytes[6..8].copy_from_slice(&sum.wrapping_add(u16::from(self.sum == 2)).to_be_bytes());
+        }
+        bytes
+    }
+}
+
+// --- Hosts ---
+
+/// What a program was given: at which port, from whom, to whom, and the payload.
+type Heard = (u16, IpEndpoint, IpEndpoint, Vec<u8>);
+
+/// Receives at a port, one datagram a call or many.
+#[derive(Debug)]
+struct Recorder {
+    address: Option<IpAddress>,
+    port: u16,
+    group: Option<IpAddress>,
+    datagrams: Option<Datagrams>,
+    socket: Option<SocketId>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+}
+
+impl Recorder {
+    fn note(&self, datagram: &Datagram) {
+        let payload = datagram.chunks().flatten().copied().collect();
+        let heard = (self.port, datagram.source, datagram.destination, payload);
+        self.heard.lock().unwrap().push(heard);
+    }
+}
+
+impl Program for Recorder {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(socket) = self.socket else {
+            let socket = system.bind(self.address, self.port).unwrap();
+            self.group.into_iter().for_each(|group| system.join(socket, group).unwrap());
+            self.socket = Some(socket);
+            return Step::Again;
+        };
+        let Some(mut datagrams) = self.datagrams.take() else {
+            let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+            self.note(&datagram);
+            system.recycle(datagram);
+            return Step::Again;
+        };
+        let received = system.receive_burst(socket, &mut datagrams);
+        datagrams.iter().for_each(|datagram| self.note(datagram));
+        self.datagrams = Some(datagrams);
+        if received.is_ok() { Step::Again } else { Step::Wait(socket) }
+    }
+}
+
+/// How a host receives.
+#[derive(Debug, Clone, Copy)]
+struct How {
+    architecture: Architecture,
+    /// Frames and datagrams at a time.
+    vector: usize,
+    /// Every frame takes the long way up.
+    long_way: bool,
+}
+
+/// All that can be seen of it.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    heard: Vec<Heard>,
+    /// Received, duplicated, delivered, consumed, forwarded, originated.
+    counts: [u64; 6],
+    drops: Vec<(String, u64, u64)>,
+    sent: Vec<Vec<u8>>,
+    /// Buffers that are free in the end.
+    free: usize,
+}
+
+struct World {
+    host: Host,
+    wire: End,
+    pool: Pool,
+    now: Instant,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    sent: Vec<Vec<u8>>,
+}
+
+impl World {
+    fn new(how: How, channel_pkts: usize) -> Self {
+        let How { architecture, vector, long_way } = how;
+        let demultiplexes = architecture == Architecture::NiLrp;
+        let (mut wire, end) = pair(
+            Options { ring_pkts: 512, ..Options::new("wire", 1) },
+            Options { demultiplexes, ring_pkts: 512, ..Options::new("host", 2) },
+        );
+        let quota = Quota::Fixed(vector);
+        let config = Config { batch_pkts: vector, quota, channel_pkts, ..Config::of(architecture) };
+        let mut host = Host::new(config).unwrap();
+        host.net.stack.long_way_only = long_way;
+        let addresses = [IpCidr::new(v4(2).into(), 24), IpCidr::new(v6(2).into(), 64)];
+        host.add_interface(Box::new(end), &addresses, Instant::ZERO).unwrap();
+        let mut pool = Pool::with_limit(2_048);
+        wire.attach(&mut pool).unwrap();
+        let heard = Arc::default();
+        let mut world = Self { host, wire, pool, now: Instant::ZERO, heard, sent: Vec::new() };
+        world.spawn(None, PORTS[0], Some(Ipv4Address::new(224, 0, 0, 9).into()), vector);
+        world.spawn(Some(v4(2).into()), PORTS[1], None, vector);
+        world.settle();
+        world
+    }
+
+    fn spawn(&mut self, address: Option<IpAddress>, port: u16, group: Option<IpAddress>, vector: usize) {
+        let datagrams = (vector > 1).then(|| Datagrams::new(vector));
+        let heard = Arc::clone(&self.heard);
+        let recorder = Recorder { address, port, group, datagrams, socket: None, heard };
+        self.host.spawn("recorder", 0, Box::new(recorder));
+    }
+
+    fn send(&mut self, frames: &[Vec<u8>]) {
+        frames.iter().for_each(|frame| _ = self.wire.send(frame));
+        self.wire.flush();
+    }
+
+    fn settle(&mut self) {
+        loop {
+            if let Some(ran) = self.host.turn(self.now) {
+                self.now += UNIT;
+                self.host.charge(&ran, UNIT);
+                self.host.finish(&ran, self.now);
+            } else if self.host.halt(self.now) {
+                break;
+            }
+        }
+        self.host.check().unwrap();
+        while let Some(frame) = self.wire.queue_mut(0).take(&mut self.pool) {
+            self.sent.push(frame.bytes().to_vec());
+            self.pool.recycle(frame);
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let ledger = self.host.ledger();
+        let counts = [
+            ledger.received,
+            ledger.duplicated,
+            ledger.delivered,
+            ledger.consumed,
+            ledger.forwarded,
+            ledger.originated,
+        ];
+        let drops = ledger.drops().map(|(reason, input, output)| (format!("{reason:?}"), input, output));
+        let heard = core::mem::take(&mut *self.heard.lock().unwrap());
+        Outcome { heard, counts, drops: drops.collect(), sent: self.sent, free: self.host.pool().0 }
+    }
+}
+
+/// What happens to a host.
+#[derive(Debug, Clone)]
+enum Event {
+    Frames(Vec<Spec>),
+    /// The host gets or loses its second address, while frames may wait.
+    Address {
+        add: bool,
+        after: Vec<Spec>,
+    },
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let frames = || proptest::collection::vec(spec(), 1..12);
+    prop_oneof![
+        6 => frames().prop_map(Event::Frames),
+        1 => (any::<bool>(), frames()).prop_map(|(add, after)| Event::Address { add, after }),
+    ]
+}
+
+fn play(how: How, events: &[Event]) -> Outcome {
+    let mut world = World::new(how, 128);
+    for event in events {
+        let specs = match event {
+            Event::Frames(specs) => specs,
+            Event::Address { add, after } => {
+                let second = IpCidr::new(v4(3).into(), 24);
+                if *add {
+                    world.host.add_address(LAN, second, world.now);
+                } else {
+                    world.host.remove_address(LAN, second);
+                }
+                after
+            }
+        };
+        let frames: Vec<_> = specs.iter().map(Spec::frame).collect();
+        world.send(&frames);
+        world.settle();
+    }
+    world.outcome()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Every frame has the same end on both ways: the same datagram for the same program, the same answer, the same
+    /// reason if it is dropped.
+    #[test]
+    fn the_short_way_ends_where_the_long_one_does(events in proptest::collection::vec(event(), 1..8)) {
+        for architecture in Architecture::ALL {
+            let how = |long_way| How { architecture, vector: 16, long_way };
+            prop_assert_eq!(play(how(false), &events), play(how(true), &events), "{}", architecture);
+        }
+    }
+
+    /// Where nothing preempts it does not matter how many frames are handled at a time.
+    #[test]
+    fn vectors_of_any_length_deliver_and_drop_the_same(
+        events in proptest::collection::vec(event(), 1..8),
+        vector in 2..=64_usize,
+    ) {
+        for architecture in Architecture::ALL {
+            let how = |vector| How { architecture, vector, long_way: false };
+            let (mut one, mut many) = (play(how(1), &events), play(how(vector), &events));
+            // How many buffers a ring has been given back is its own business, and which of two programs has its
+            // turn first the scheduler's.
+            (one.free, many.free) = (0, 0);
+            one.heard.sort_by_key(|heard| heard.0);
+            many.heard.sort_by_key(|heard| heard.0);
+            prop_assert_eq!(one, many, "{}", architecture);
+        }
+    }
+}
+
+fn flood(port: u16, count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|n| Spec { payload: n.to_be_bytes().to_vec(), ..plain(port) }.frame()).collect()
+}
+
+/// More than a channel holds, at once: feedback stops a vector at the very frame that reaches the mark, so that
+/// whatever the vectors are, none is lost and they come in order.
+#[test]
+fn a_vector_ends_at_the_frame_that_closes_a_gate() {
+    for vector in [1, 2, 7, 16, 64] {
+        let how = How { architecture: Architecture::SoftLrp, vector, long_way: false };
+        let mut world = World::new(how, 32);
+        world.send(&flood(PORTS[0], 400));
+        world.settle();
+        let outcome = world.outcome();
+        let numbers: Vec<_> = outcome.heard.iter().map(|heard| heard.3.clone()).collect();
+        let sent: Vec<_> = (0..400_usize).map(|n| n.to_be_bytes().to_vec()).collect();
+        assert!(numbers == sent && outcome.drops.is_empty(), "{vector}: {:?}", outcome.drops);
+    }
+}
+
+/// Frames that the short way takes do take it: else these tests compare the long way with itself.
+#[test]
+fn plain_datagrams_take_the_short_way() {
+    let how = How { architecture: Architecture::SoftLrp, vector: 16, long_way: false };
+    let mut world = World::new(how, 128);
+    let before = world.host.net.stack.long_ways.get();
+    world.send(&flood(PORTS[0], 50));
+    world.settle();
+    assert_eq!(world.host.net.stack.long_ways.get(), before);
+    let wrong = Spec { options: 4, ..plain(PORTS[0]) };
+    world.send(&[wrong.frame()]);
+    world.settle();
+    assert_eq!(world.host.net.stack.long_ways.get(), before + 1);
+    assert_eq!(world.outcome().heard.len(), 51);
+}
+
+/// A plain datagram.
+fn plain(port: u16) -> Spec {
+    Spec {
+        is_v6: false,
+        hardware: HOST_MAC,
+        source: 0,
+        destination: 0,
+        protocol: 17,
+        port,
+        payload: vec![7],
+        sum: 0,
+        field: 0,
+        options: 0,
+        off_by: 0,
+        padding: 0,
+        damage: Vec::new(),
+    }
+}
