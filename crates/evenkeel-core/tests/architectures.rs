@@ -418,7 +418,7 @@ struct Careless {
 impl Program for Careless {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = Some(system.bind(None, 7).unwrap());
+            self.socket = Some(system.bind(None, 7).expect("a port of its own"));
             return Step::Again;
         };
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };

@@ -112,8 +112,8 @@ impl Pool {
         Some(())
     }
 
-    /// Takes back `pkts` buffers reserved by [`Pool::grow`]. Buffers now in use are freed as they
-    /// come back.
+    /// Takes back `pkts` buffers reserved by [`Pool::grow`]. Buffers now in use become spare when they come
+    /// back.
     pub fn shrink(&mut self, pkts: usize) {
         self.collect();
         self.capacity = self.capacity.saturating_sub(pkts);
@@ -141,8 +141,8 @@ impl Pool {
         self.limit += pkts;
     }
 
-    /// An empty frame with [`HEADROOM`](crate::HEADROOM) in front, or `None` (counted) if all buffers are in use. Never
-    /// allocates.
+    /// An empty frame with [`HEADROOM`](crate::HEADROOM) in front, or `None` (counted) if all buffers are in
+    /// use. Never allocates.
     #[must_use]
     #[inline]
     pub fn take(&mut self) -> Option<Frame> {

@@ -1,5 +1,5 @@
-//! Pools beside a model of two numbers, whatever is done with them in whatever order, and by whichever thread:
-//! nothing is lost, nothing is handed out twice, and the bytes of a frame stay what its owner wrote.
+//! Pools beside a model of a few numbers, whatever is done with them in whatever order, and by whichever
+//! thread: nothing is lost, nothing is handed out twice, and the bytes of a frame stay what its owner wrote.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 const LIMIT: usize = 64;
 const POOLS: usize = 2;
+const OPS_MAX: usize = if cfg!(miri) { 60 } else { 300 };
 /// Bytes are compared one by one, for which Miri takes its time.
 const LEN_MAX: usize = if cfg!(miri) { 40 } else { 1900 };
 
@@ -221,7 +222,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn pools_are_what_their_model_is(ops in prop::collection::vec(op(), 0..if cfg!(miri) { 60 } else { 300 })) {
+    fn pools_are_what_their_model_is(ops in prop::collection::vec(op(), 0..OPS_MAX)) {
         let mut world = World::new();
         for op in &ops {
             world.apply(op);

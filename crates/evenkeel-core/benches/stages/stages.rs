@@ -80,6 +80,7 @@ pub(crate) fn all() -> Vec<Stage> {
     let mut stages = vec![
         Stage::new(EMPTY, || each(|i| _ = black_box(i))),
         Stage::new("pool: take and recycle", take_and_recycle),
+        Stage::new("pool: take and drop", take_and_drop),
         Stage::new("steering hash", hash),
         Stage::new("demultiplex: IPv4, 10 ports bound", || classify(10, v4)),
         Stage::new("demultiplex: IPv4, 10 000 ports bound", || classify(10_000, v4)),
@@ -171,6 +172,11 @@ fn take_and_recycle() -> impl Batch {
         let frame = black_box(pool.take().unwrap());
         pool.recycle(frame);
     })
+}
+
+fn take_and_drop() -> impl Batch {
+    let mut pool = Pool::new(BATCH);
+    each(move |_| drop(black_box(pool.take().unwrap())))
 }
 
 fn hash() -> impl Batch {
