@@ -685,6 +685,31 @@ mod tests {
         assert!(seen.load(Ordering::Relaxed) >= u64::from(busy), "it has the host at hand");
     }
 
+    /// How often a busy core asks its descriptors in so many milliseconds.
+    fn asked_in(millis: u64, asks_often: bool) -> u64 {
+        let mut engine = Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap();
+        engine.asks_often = asks_often;
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(&[1]).unwrap();
+        let asked = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&asked);
+        engine.attend(Arc::new(OwnedFd::from(far)), move |_host, _now| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let until = engine.clock().now() + Duration::from_millis(millis);
+        engine.run(until, |_| false).unwrap();
+        asked.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn descriptors_are_asked_seldom_where_rings_are_in_memory() {
+        let seldom = asked_in(50, false);
+        assert!((1..=51).contains(&seldom), "{seldom} times in 50 ms");
+        // Others may have the core for a while.
+        assert!((0..100).any(|_| asked_in(50, true) > 100));
+    }
+
     #[test]
     fn what_is_attended_is_served_while_the_core_is_halted() {
         attended_while(false);
