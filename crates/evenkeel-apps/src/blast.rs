@@ -266,11 +266,11 @@ impl Sink {
 
     /// What it did, given what the wire says: sheds of the interface are the sender's to count.
     fn receiver(&mut self, blasted: &Blasted, wire: WireCounters) -> Receiver {
-        let host = self.hosted.engine.host_mut();
-        let mut counters = HostCounters::of(host, self.hosted.interface, self.elapsed);
+        let engine = &mut self.hosted.engine;
+        let mut counters = HostCounters::of(engine, self.hosted.interface, self.elapsed);
         counters.conserved &= blasted.sent == wire.accepted + wire.missed + wire.discarded;
         // One that was told to end leaves frames in its rings.
-        counters.conserved &= wire.accepted == counters.received + host.in_rings();
+        counters.conserved &= wire.accepted == counters.received + engine.host().in_rings();
         let missed = match self.architecture {
             Architecture::NiLrp => {
                 counters::drop(QueueDrop::Channel.into(), "channel on the interface", wire.missed)

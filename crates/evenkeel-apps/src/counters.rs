@@ -1,5 +1,7 @@
 //! What a host did, for those who ask afterwards: frames and CPU time.
 
+use evenkeel::link::{KernelCounts, ThreadTime};
+use evenkeel::{CoreUse, DeviceCounters, Engine, Observer};
 use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
 use evenkeel_core::host::{Host, Level};
 use evenkeel_core::stack::InterfaceId;
@@ -33,8 +35,82 @@ pub struct HostCounters {
     pub drops: Vec<Drop>,
     /// How the core spent its time.
     pub cpu: CpuShares,
+    /// What the operating system says of its devices.
+    #[serde(default)]
+    pub interfaces: Vec<InterfaceCounters>,
     /// Whether every frame is accounted for.
     pub conserved: bool,
+}
+
+/// What the operating system says of a device.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct InterfaceCounters {
+    /// Its name.
+    pub name: String,
+    /// Frames handed to the operating system.
+    pub sent: u64,
+    /// System calls that took.
+    pub send_calls: u64,
+    /// Frames a call.
+    pub frames_per_call: f64,
+    /// Of the frames, those that the operating system did not take.
+    pub refused: u64,
+    /// What the kernel has counted since the device was opened; none if it is no network device.
+    pub kernel: Option<KernelDrops>,
+}
+
+/// Frames that a network device lost: before they came to us, and after they left us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct KernelDrops {
+    /// Errors on reception.
+    pub rx_errors: u64,
+    /// Received and not handed on.
+    pub rx_dropped: u64,
+    /// Overruns of the device's own queue.
+    pub rx_fifo_errors: u64,
+    /// Errors in transmission.
+    pub tx_errors: u64,
+    /// To be transmitted, and dropped. By a TAP the kernel transmits to us.
+    pub tx_dropped: u64,
+}
+
+impl InterfaceCounters {
+    fn of(device: &DeviceCounters) -> Self {
+        let kernel = device.kernel.map(|counts| {
+            let KernelCounts { rx_errors, rx_dropped, rx_fifo_errors, tx_errors, tx_dropped } = counts;
+            KernelDrops { rx_errors, rx_dropped, rx_fifo_errors, tx_errors, tx_dropped }
+        });
+        let DeviceCounters { sent, send_calls, refused, .. } = *device;
+        let frames_per_call = ratio(sent, send_calls);
+        Self { name: device.name.clone(), sent, send_calls, frames_per_call, refused, kernel }
+    }
+
+    /// The same device, as another host has it. What the kernel counts is of both.
+    fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.send_calls += other.send_calls;
+        self.frames_per_call = ratio(self.sent, self.send_calls);
+        self.refused += other.refused;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for reports")]
+fn ratio(frames: u64, calls: u64) -> f64 {
+    if calls == 0 { 0.0 } else { frames as f64 / calls as f64 }
+}
+
+impl KernelDrops {
+    /// Frames lost, by the kernel's name of why, as far as there are any.
+    pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = [
+            ("rx_errors", self.rx_errors),
+            ("rx_dropped", self.rx_dropped),
+            ("rx_fifo_errors", self.rx_fifo_errors),
+            ("tx_errors", self.tx_errors),
+            ("tx_dropped", self.tx_dropped),
+        ];
+        all.into_iter().filter(|&(_, frames)| frames > 0)
+    }
 }
 
 /// Frames dropped at one place for one reason.
@@ -48,7 +124,7 @@ pub struct Drop {
     pub frames: u64,
 }
 
-/// How a core spent its time; the shares add up to one.
+/// How a core spent its time; the shares add up to one, but for `system`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CpuShares {
     /// At interrupt level.
@@ -59,20 +135,35 @@ pub struct CpuShares {
     pub polling_thread: f64,
     /// In processes: the service, the unflooded socket's program, and the neighbour.
     pub process: f64,
-    /// At idle level, or halted.
+    /// At idle level, or asleep because there was nothing to do.
     pub idle: f64,
+    /// Awake outside of units of work: looking whether there is something to do, falling asleep and waking up.
+    #[serde(default)]
+    pub halting: f64,
+    /// Runnable, while the machine gave the core to others.
+    #[serde(default)]
+    pub run_delay: f64,
+    /// In system calls, whether in units of work or outside of them: not a share beside the others.
+    #[serde(default)]
+    pub system: f64,
 }
 
 impl HostCounters {
     /// The counters of a host with one interface, after it has been driven for `elapsed`.
     #[must_use]
-    pub fn of(host: &mut Host, interface: InterfaceId, elapsed: Duration) -> Self {
-        Self::of_all(host, &[interface], elapsed)
+    pub fn of(engine: &mut Engine, interface: InterfaceId, elapsed: Duration) -> Self {
+        let observer = engine.observer();
+        Self::of_all(engine.host_mut(), &observer, &[interface], elapsed)
     }
 
     /// The counters of a host with several interfaces.
     #[must_use]
-    pub fn of_all(host: &mut Host, interfaces: &[InterfaceId], elapsed: Duration) -> Self {
+    pub fn of_all(
+        host: &mut Host,
+        observer: &Observer,
+        interfaces: &[InterfaceId],
+        elapsed: Duration,
+    ) -> Self {
         let missed = interfaces.iter().map(|&interface| missed(host, interface)).sum();
         let ledger = host.ledger();
         let mut drops: Vec<Drop> =
@@ -90,7 +181,8 @@ impl HostCounters {
             originated: ledger.originated,
             transmitted: ledger.transmitted,
             drops,
-            cpu: cpu(host, elapsed),
+            cpu: cpu(Level::ALL.map(|level| host.cpu(level)), observer.core(), elapsed),
+            interfaces: observer.devices().iter().map(InterfaceCounters::of).collect(),
             conserved: host.check().is_ok(),
         }
     }
@@ -129,6 +221,15 @@ impl HostCounters {
         self.cpu.polling_thread += part * other.cpu.polling_thread;
         self.cpu.process += part * other.cpu.process;
         self.cpu.idle += part * other.cpu.idle;
+        self.cpu.halting += part * other.cpu.halting;
+        self.cpu.run_delay += part * other.cpu.run_delay;
+        self.cpu.system += part * other.cpu.system;
+        for interface in &other.interfaces {
+            match self.interfaces.iter_mut().find(|own| own.name == interface.name) {
+                Some(own) => own.add(interface),
+                None => self.interfaces.push(interface.clone()),
+            }
+        }
     }
 
     /// Frames dropped, for whatever reason.
@@ -174,31 +275,89 @@ pub fn place(reason: Reason) -> &'static str {
     }
 }
 
-/// How a host's core spent `elapsed`; what no level used, it was halted.
+/// How a core spent `elapsed`, of which it used `levels` in units of work, and `used` is what the kernel says of
+/// the thread.
+///
+/// Units are timed by the clock, which goes on while the kernel gives the core to others. So whatever more they
+/// took than the thread ran is not theirs.
 #[must_use]
-pub fn cpu(host: &Host, elapsed: Duration) -> CpuShares {
-    let used = Level::ALL.map(|level| host.cpu(level));
-    let whole = elapsed.max(used.iter().sum()).as_secs_f64();
-    if whole == 0.0 {
+pub fn cpu(levels: [Duration; Level::ALL.len()], used: CoreUse, elapsed: Duration) -> CpuShares {
+    let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64();
+    if elapsed.is_zero() {
         return CpuShares { idle: 1.0, ..CpuShares::default() };
     }
-    let share = |level| host.cpu(level).as_secs_f64() / whole;
-    let cpu = CpuShares {
-        interrupt: share(Level::Interrupt),
-        soft_interrupt: share(Level::SoftInterrupt),
-        polling_thread: share(Level::PollingThread),
-        process: share(Level::Process),
-        idle: 0.0,
-    };
+    let ThreadTime { ran, system, run_delay } = used.thread;
+    let slept = elapsed.saturating_sub(ran + run_delay).min(used.halted);
+    let run_delay = run_delay.min(elapsed - slept);
+    let awake = elapsed - slept - run_delay;
+    let units: Duration = levels.iter().sum();
+    let scale = if units > awake { awake.as_secs_f64() / units.as_secs_f64() } else { 1.0 };
+    let level = |level: Level| scale * share(levels[level as usize]);
     CpuShares {
-        idle: (1.0 - cpu.interrupt - cpu.soft_interrupt - cpu.polling_thread - cpu.process).max(0.0),
-        ..cpu
+        interrupt: level(Level::Interrupt),
+        soft_interrupt: level(Level::SoftInterrupt),
+        polling_thread: level(Level::PollingThread),
+        process: level(Level::Process),
+        idle: level(Level::Idle) + share(slept),
+        halting: share(awake.saturating_sub(units)),
+        run_delay: share(run_delay),
+        system: share(system),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn used(ran: u64, run_delay: u64, halted: u64) -> CoreUse {
+        let thread = ThreadTime { ran: millis(ran), system: millis(ran) / 4, run_delay: millis(run_delay) };
+        CoreUse { thread, halted: millis(halted) }
+    }
+
+    fn sum(cpu: &CpuShares) -> f64 {
+        cpu.interrupt
+            + cpu.soft_interrupt
+            + cpu.polling_thread
+            + cpu.process
+            + cpu.idle
+            + cpu.halting
+            + cpu.run_delay
+    }
+
+    /// In 100 ms a thread ran 50, of which it was 30 in units, and slept 40; for 10 it waited for its core on
+    /// the way back from halting.
+    #[test]
+    fn idle_is_asleep_and_neither_halting_nor_waiting_for_the_core() {
+        let levels = [0, 0, 10, 20, 0].map(millis);
+        let cpu = cpu(levels, used(50, 10, 70), millis(100));
+        let near = |value: f64, wanted: f64| assert!((value - wanted).abs() < 1e-9, "{cpu:?}");
+        near(cpu.polling_thread, 0.1);
+        near(cpu.process, 0.2);
+        near(cpu.idle, 0.4);
+        near(cpu.halting, 0.2);
+        near(cpu.run_delay, 0.1);
+        near(cpu.system, 0.125);
+        near(sum(&cpu), 1.0);
+    }
+
+    /// The clock goes on while the core is somebody else's in the middle of a unit.
+    #[test]
+    fn what_others_took_is_on_nobodys_bill() {
+        let levels = [0, 0, 0, 100, 0].map(millis);
+        let cpu = cpu(levels, used(60, 40, 0), millis(100));
+        assert!((cpu.process - 0.6).abs() < 1e-9 && (cpu.run_delay - 0.4).abs() < 1e-9, "{cpu:?}");
+        assert!((sum(&cpu) - 1.0).abs() < 1e-9 && cpu.idle == 0.0, "{cpu:?}");
+    }
+
+    #[test]
+    fn a_thread_that_is_blocked_elsewhere_is_not_idle() {
+        let cpu = cpu([Duration::ZERO; 5], used(10, 0, 20), millis(100));
+        assert!((cpu.idle - 0.2).abs() < 1e-9 && (sum(&cpu) - 1.0).abs() < 1e-9, "{cpu:?}");
+    }
 
     /// `docs/results.md` tells users what each reason means; it must tell what the code says.
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use evenkeel::link;
-use evenkeel::{Ended, Engine};
+use evenkeel::{CoreUse, Ended, Engine};
 use evenkeel_core::cable::End;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Level, System};
@@ -16,7 +16,7 @@ use evenkeel_core::interface::Interface as _;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::time::{Duration, Instant};
 
-use crate::counters::CpuShares;
+use crate::counters::{CpuShares, cpu};
 
 /// A measurement in which the host had its core for less than this share of the time is repeated.
 pub const UNDISTURBED: f64 = 0.97;
@@ -255,8 +255,7 @@ impl Program for Neighbour {
 pub struct CoreTime {
     /// When this was taken.
     pub at: Instant,
-    ran: Duration,
-    halted: Duration,
+    used: CoreUse,
     levels: [Duration; Level::ALL.len()],
 }
 
@@ -266,8 +265,7 @@ impl CoreTime {
     pub fn of(engine: &Engine) -> Self {
         Self {
             at: engine.clock().now(),
-            ran: link::thread_cpu_time(),
-            halted: engine.halted(),
+            used: engine.observer().core(),
             levels: Level::ALL.map(|level| engine.host().cpu(level)),
         }
     }
@@ -275,22 +273,18 @@ impl CoreTime {
     /// The shares of the levels since `earlier`.
     #[must_use]
     pub fn shares_since(&self, earlier: &Self) -> CpuShares {
-        let level = |level: Level| {
-            self.share_of(earlier, self.levels[level as usize], earlier.levels[level as usize])
-        };
-        CpuShares {
-            interrupt: level(Level::Interrupt),
-            soft_interrupt: level(Level::SoftInterrupt),
-            polling_thread: level(Level::PollingThread),
-            process: level(Level::Process),
-            idle: level(Level::Idle) + self.share_of(earlier, self.halted, earlier.halted),
-        }
+        let levels = Level::ALL
+            .map(|level| self.levels[level as usize].saturating_sub(earlier.levels[level as usize]));
+        cpu(levels, self.used.since(&earlier.used), self.at.since(earlier.at))
     }
 
     /// The share of the time since `earlier` in which the thread really had its core, or had no use for it.
     #[must_use]
     pub fn core_share_since(&self, earlier: &Self) -> f64 {
-        self.share_of(earlier, self.ran + self.halted, earlier.ran + earlier.halted).min(1.0)
+        let CoreUse { thread, halted } = self.used.since(&earlier.used);
+        // It may have been runnable while it was on its way back from halting.
+        let run_delay = self.share_of(earlier, thread.run_delay, Duration::ZERO);
+        self.share_of(earlier, thread.ran + halted, Duration::ZERO).min(1.0 - run_delay).max(0.0)
     }
 
     /// What share of the time between `earlier` and this a counter of CPU time has grown by.

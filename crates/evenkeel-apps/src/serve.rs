@@ -352,7 +352,7 @@ impl Services {
                 Some(streams) if self.udp.is_none() => Place::Alone(streams),
                 streams => Place::Beside { streams },
             },
-            counters: HostCounters::of(engine.host_mut(), interface, elapsed),
+            counters: HostCounters::of(engine, interface, elapsed),
             capture: None,
             device_failed: engine.failed_device(),
         }

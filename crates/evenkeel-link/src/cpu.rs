@@ -1,7 +1,10 @@
 //! Threads and processors: where a thread runs, and what it has used.
 
+use core::ops::{Add, Sub};
+use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt as _;
 
 use evenkeel_core::time::Duration;
 use rustix::process::setpriority_process;
@@ -43,6 +46,89 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
 }
 
+/// How a thread has spent its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadTime {
+    /// On a processor, in user and kernel mode.
+    pub ran: Duration,
+    /// Of this, in kernel mode: system calls. The kernel tells it in hundredths of a second.
+    pub system: Duration,
+    /// Runnable, while the processor was somebody else's.
+    pub run_delay: Duration,
+}
+
+impl Add for ThreadTime {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            ran: self.ran + other.ran,
+            system: self.system + other.system,
+            run_delay: self.run_delay + other.run_delay,
+        }
+    }
+}
+
+/// What has come since.
+impl Sub for ThreadTime {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            ran: self.ran.saturating_sub(earlier.ran),
+            system: self.system.saturating_sub(earlier.system),
+            run_delay: self.run_delay.saturating_sub(earlier.run_delay),
+        }
+    }
+}
+
+/// The kernel's account of a thread, to be read from any thread.
+#[derive(Debug)]
+pub struct ThreadMeter {
+    schedstat: Option<File>,
+    stat: Option<File>,
+}
+
+impl ThreadMeter {
+    /// That of the calling thread.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        let open = |name| File::open(format!("/proc/thread-self/{name}")).ok();
+        Self { schedstat: open("schedstat"), stat: open("stat") }
+    }
+
+    /// The account as it stands, without what this kernel does not tell; `None` when the thread has ended.
+    #[must_use]
+    pub fn read(&self) -> Option<ThreadTime> {
+        let [user, system] = cpu_times(&read_file(self.stat.as_ref()?)?)?;
+        let scheduled = self.schedstat.as_ref().and_then(read_file).and_then(|text| schedstat(&text));
+        let (ran, run_delay) = scheduled.unwrap_or((user + system, Duration::ZERO));
+        Some(ThreadTime { ran, system: system.min(ran), run_delay })
+    }
+}
+
+fn read_file(file: &File) -> Option<String> {
+    let mut text = [0; 1024];
+    let len = file.read_at(&mut text, 0).ok()?;
+    Some(String::from_utf8_lossy(text.get(..len)?).into_owned())
+}
+
+/// Time on a processor and time waiting for one, as in the documentation of `schedstats` in Linux.
+fn schedstat(text: &str) -> Option<(Duration, Duration)> {
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok().map(Duration::from_nanos));
+    Some((fields.next()??, fields.next()??))
+}
+
+/// Time in user mode and in kernel mode, fields 14 and 15 of `stat` (proc(5)): the second one is a name in
+/// parentheses, which may hold anything.
+fn cpu_times(text: &str) -> Option<[Duration; 2]> {
+    /// `USER_HZ`, which is this wherever Linux runs today.
+    const TICK: Duration = Duration::from_millis(10);
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11).map(|field| field.parse::<u32>().ok());
+    Some([TICK * fields.next()??, TICK * fields.next()??])
+}
+
 /// How late the kernel may wake the calling thread in order to bundle wake-ups; 50 µs unless set.
 ///
 /// A thread that halts until a deadline wants it small. Zero is taken as 1 ns, the least there is.
@@ -72,6 +158,52 @@ mod tests {
         .join()
         .unwrap();
         assert!(pin_to_cpu(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        assert_eq!(schedstat("5000 70 3\n"), Some((Duration::from_nanos(5000), Duration::from_nanos(70))));
+        assert_eq!(schedstat("5000"), None);
+        let stat = "12 (a) b) c) R 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20";
+        assert_eq!(cpu_times(stat), Some([Duration::from_millis(700), Duration::from_millis(300)]));
+        assert_eq!(cpu_times("12 (a) R 1 2"), None);
+    }
+
+    /// A thread that is asleep has no use for its processor, one that shares it with another has.
+    #[test]
+    fn sleeping_is_not_waiting_for_the_processor() {
+        let clock = Clock::start();
+        let meter = ThreadMeter::of_this_thread();
+        let cpu = cpus()[0];
+        pin_to_cpu(cpu).unwrap();
+        if meter.schedstat.is_none() {
+            return;
+        }
+        let read = || meter.read().unwrap();
+        let before = read();
+        clock.spin(Duration::from_millis(50));
+        let ran = read().ran - before.ran;
+        assert!(ran > Duration::from_millis(1), "{ran:?}");
+        let (before, done) = (read(), std::sync::atomic::AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin_to_cpu(cpu).unwrap();
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    clock.spin(Duration::from_micros(100));
+                }
+            });
+            while read().run_delay - before.run_delay < Duration::from_millis(20) {
+                assert!(clock.now().as_secs_f64() < 30.0, "nobody else has the processor");
+                clock.spin(Duration::from_millis(1));
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn of_a_thread_that_has_ended_nothing_is_told() {
+        let meter = std::thread::spawn(ThreadMeter::of_this_thread).join().unwrap();
+        assert_eq!(meter.read(), None);
     }
 
     #[test]

@@ -37,7 +37,9 @@ mod wait;
 
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
-pub use cpu::{cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_time};
+pub use cpu::{
+    ThreadMeter, ThreadTime, cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_time,
+};
 pub use device::{Device, DeviceState, MTU_MAX, QUEUES_MAX, Status};
 pub use error::LinkError;
 pub use eventfd::EventFd;

@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -90,6 +91,60 @@ fn frames_cross_from_end_to_end_unchanged_and_in_order() {
             left.frame_within(Duration::from_millis(50), ours).is_none(),
             "what we send does not come back to us"
         );
+    });
+}
+
+#[test]
+fn many_frames_leave_by_one_system_call() {
+    in_namespace(|| {
+        veth();
+        let (mut left, mut right) = (open("kernel0"), open("ek0"));
+        let ours = |frame: &[u8]| is_ipv4(frame, 17) && frame[26..30] == [10, 0, 1, 9];
+        let mut frames: VecDeque<_> = Vec::from_iter((0..150).map(|n| left.pool.take_copy(&datagram(7, n))))
+            .into_iter()
+            .flatten()
+            .collect();
+        let waiting = frames.len();
+        assert_eq!(left.device.transmit(&mut frames, &mut left.pool), waiting);
+        assert_eq!(left.device.status().sent(), (waiting as u64, waiting.div_ceil(64) as u64));
+        // The kernel has copied them, so their buffers are free.
+        assert_eq!(left.pool.available(), left.pool.capacity());
+        for number in 0..waiting {
+            let frame = right.expect("a datagram", ours);
+            assert_eq!(frame.bytes()[42], number as u8);
+            right.pool.recycle(frame);
+        }
+    });
+}
+
+#[test]
+fn flows_are_spread_over_the_rings_of_one_interface_each_in_order_and_none_twice() {
+    in_namespace(|| {
+        veth();
+        let mut left = open("kernel0");
+        let options = PacketOptions { queues: 4, ..PacketOptions::default() };
+        let mut device = Packet::open("ek0", &options).unwrap();
+        assert_eq!((device.queues(), device.fds().len()), (4, 4));
+        let mut pool = Pool::new(64);
+        let (mut ring_of, mut next) = ([9; 32], [0; 32]);
+        for number in 0..8 {
+            for flow in 0..32 {
+                left.send(&datagram(2000 + flow, number));
+            }
+            for ring in 0..4 {
+                while let Some(frame) = device.queue_mut(ring).take(&mut pool) {
+                    if is_ipv4(frame.bytes(), 17) {
+                        let flow = u16::from_be_bytes([frame.bytes()[34], frame.bytes()[35]]) - 2000;
+                        let flow = usize::from(flow);
+                        assert_eq!(frame.bytes()[42], next[flow], "flow {flow}");
+                        assert!(ring_of[flow] == ring || number == 0, "flow {flow}");
+                        (ring_of[flow], next[flow]) = (ring, next[flow] + 1);
+                    }
+                    pool.recycle(frame);
+                }
+            }
+        }
+        assert!(next.iter().all(|&n| n == 8) && (0..4).all(|ring| ring_of.contains(&ring)), "{ring_of:?}");
     });
 }
 

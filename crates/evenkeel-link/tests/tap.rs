@@ -4,12 +4,15 @@
 
 mod support;
 
+use std::collections::VecDeque;
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
+use evenkeel_core::frame::Pool;
 use evenkeel_core::interface::Interface;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{Device, DeviceState, LinkError, Tap, TapOptions};
+use evenkeel_link::{Device, DeviceState, KernelCounts, LinkError, Tap, TapOptions};
 use support::{Bench, arp_reply, echo_reply, in_namespace, is_arp_request, is_ipv4, run, wait_until_gone};
 
 const US: [u8; 4] = [10, 77, 0, 2];
@@ -91,7 +94,7 @@ fn a_flood_is_shed_by_the_device_and_counted() {
         run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
         run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev ek0");
         assert!(bench.frame_within(Duration::from_millis(200), |_| false).is_none());
-        let socket = std::net::UdpSocket::bind("10.77.0.1:0").unwrap();
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
         let sent = 2000;
         for _ in 0..sent {
             let _ = socket.send_to(&[0; 100], "10.77.0.2:9");
@@ -103,6 +106,8 @@ fn a_flood_is_shed_by_the_device_and_counted() {
         }
         assert_eq!(taken + bench.device.queue(0).missed(), sent);
         assert!(taken >= 400, "{taken} of a queue of 500");
+        let kernel = bench.device.kernel_counters().unwrap().since_opened();
+        assert_eq!(KernelCounts { tx_dropped: sent - taken, ..KernelCounts::default() }, kernel);
         assert_eq!(bench.pool.available(), bench.pool.capacity());
     });
 }
@@ -120,7 +125,7 @@ fn larger_frames_than_a_buffer_are_counted_and_harmless() {
         let mut bench = Bench::new(Tap::open("ek0", &TapOptions::default()).unwrap());
         run("ip link set ek0 mtu 9000");
         run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev ek0");
-        let socket = std::net::UdpSocket::bind("10.77.0.1:0").unwrap();
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
         socket.send_to(&[7; 8000], "10.77.0.2:9").unwrap();
         socket.send_to(&[7; 1400], "10.77.0.2:9").unwrap();
         let frame = bench.expect("datagram", |frame| is_ipv4(frame, 17));
@@ -141,5 +146,86 @@ fn a_device_removed_under_us_is_noticed_and_does_not_spin() {
         bench.send(&[0; 60]);
         assert_eq!(status.refused(), 1);
         assert_eq!(bench.device.queue(0).pending(), 0);
+    });
+}
+
+/// What came by a ring, with the port that it is from.
+fn come(device: &mut Tap, pool: &mut Pool, ring: usize) -> Vec<(u16, Vec<u8>)> {
+    let mut all = Vec::new();
+    device.set_readable(ring);
+    while let Some(frame) = device.queue_mut(ring).take(pool) {
+        let bytes = frame.bytes();
+        if is_ipv4(bytes, 17) {
+            all.push((u16::from_be_bytes([bytes[34], bytes[35]]), bytes.to_vec()));
+        }
+        pool.recycle(frame);
+    }
+    all
+}
+
+/// The same frame on its way back; its checksums do not change.
+fn reply(frame: &[u8]) -> Vec<u8> {
+    [
+        &frame[6..12],
+        &frame[..6],
+        &frame[12..26],
+        &frame[30..34],
+        &frame[26..30],
+        &frame[36..38],
+        &frame[34..36],
+    ]
+    .concat()
+    .into_iter()
+    .chain(frame[38..].iter().copied())
+    .collect()
+}
+
+#[test]
+fn flows_are_spread_over_the_rings_of_a_tap_and_stay_there_though_we_answer() {
+    in_namespace(|| {
+        let kernel_addresses = vec!["10.77.0.1/24".parse().unwrap()];
+        let options = TapOptions { queues: 4, kernel_addresses, ..TapOptions::default() };
+        let mut device = Tap::open("ek0", &options).unwrap();
+        let mut pool = Pool::new(256);
+        assert_eq!((device.queues(), device.fds().len()), (4, 4));
+        run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev ek0");
+        let sockets: Vec<_> = (0..32).map(|n| UdpSocket::bind(("10.77.0.1", 40_000 + n)).unwrap()).collect();
+        let mut places = Vec::new();
+        for turn in 0..4 {
+            for socket in &sockets {
+                socket.send_to(&[turn], "10.77.0.2:9").unwrap();
+            }
+            let mut place = [9; 32];
+            for ring in 0..4 {
+                for (port, frame) in come(&mut device, &mut pool, ring) {
+                    place[usize::from(port - 40_000)] = ring;
+                    let mut answer = VecDeque::from_iter(pool.take_copy(&reply(&frame)));
+                    assert_eq!(device.transmit(&mut answer, &mut pool), 1);
+                }
+            }
+            for socket in &sockets {
+                socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                assert_eq!(socket.recv(&mut [0; 9]).unwrap(), 1, "the answer has come");
+            }
+            places.push(place);
+        }
+        assert!(places[0].iter().all(|&ring| ring < 4), "{places:?}");
+        assert!((0..4).all(|ring| places[0].contains(&ring)), "{places:?}");
+        assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+        drop(device);
+        wait_until_gone("ek0");
+    });
+}
+
+#[test]
+fn a_tap_that_was_made_for_one_queue_cannot_have_several() {
+    in_namespace(|| {
+        run("ip tuntap add dev one0 mode tap");
+        let options = TapOptions { queues: 2, ..TapOptions::default() };
+        let error = Tap::open("one0", &options).unwrap_err();
+        assert!(error.to_string().contains("not a TAP device with several queues"), "{error}");
+        run("ip tuntap add dev many0 mode tap multi_queue");
+        drop(Tap::open("many0", &options).unwrap());
+        assert!(Tap::open("many0", &TapOptions::default()).is_err());
     });
 }

@@ -15,6 +15,7 @@ use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{self as link, Clock, Device, DeviceChanges, Halt, Stop, Woken};
 
 use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
+use crate::observer::{Observer, Parts};
 
 /// While the host is busy, it is looked this often whether the run is to end, and what else can be seen
 /// without a system call; and devices whose rings are not in memory are asked whether they are readable.
@@ -68,7 +69,7 @@ pub struct Engine {
     gathered: bool,
     /// The unit that a program is computing in.
     computing: Option<Computing>,
-    halted: Duration,
+    observer: Observer,
 }
 
 /// A unit that takes as long as its program said. It may be longer than anybody wants to wait for it.
@@ -147,7 +148,7 @@ impl Engine {
             busy_polls_until: Instant::ZERO,
             gathered: false,
             computing: None,
-            halted: Duration::ZERO,
+            observer: Observer::default(),
         })
     }
 
@@ -209,11 +210,12 @@ impl Engine {
                 continue;
             };
             let (fds, name) = (device.fds(), device.name().to_owned());
-            let new = Watched::new(watched.first, interface, &*device);
+            let (new, parts) = (Watched::new(watched.first, interface, &*device), Parts::of(&*device));
             let error = self.host.replace_interface(interface, device, now).err();
             if error.is_none() {
                 fds.into_iter().zip(watched.first..).for_each(|(fd, index)| self.halt.replace(index, fd));
                 *watched = new;
+                self.observer.observe(interface, parts);
             }
             if let Some(following) = &mut self.following {
                 (following.tell)(Notice::Replaced { name, error });
@@ -296,8 +298,9 @@ impl Engine {
         add: impl FnOnce(&mut Host, Box<dyn Device>, Instant) -> Result<InterfaceId, AddInterfaceError>,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let (fds, in_memory) = (device.fds(), device.rings_in_memory());
-        let watched = Watched::new(0, InterfaceId::default(), &*device);
+        let (watched, parts) = (Watched::new(0, InterfaceId::default(), &*device), Parts::of(&*device));
         let interface = add(&mut self.host, device, self.clock.now())?;
+        self.observer.observe(interface, parts);
         let indices: Vec<_> = fds.into_iter().map(|fd| self.halt.watch(fd)).collect();
         self.devices.push(watched.placed(indices.first().copied().unwrap_or(0), interface));
         self.asks_often |= !in_memory;
@@ -338,10 +341,17 @@ impl Engine {
         &self.clock
     }
 
-    /// Time spent halted.
+    /// Time spent in calls that halt the core. For how much of it the thread slept, ask the
+    /// [`Observer`](Engine::observer).
     #[must_use]
     pub fn halted(&self) -> Duration {
-        self.halted
+        self.observer.halted()
+    }
+
+    /// What is known of it beside what the host counts.
+    #[must_use]
+    pub fn observer(&self) -> Observer {
+        self.observer.clone()
     }
 
     /// Runs until `until`, or until `done` holds (asked whenever the core is about to halt or look at its
@@ -354,6 +364,7 @@ impl Engine {
     pub fn run(&mut self, until: Instant, done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
         // The kernel may otherwise wake this thread 50 µs late, to save a little power.
         link::set_timer_slack(Duration::from_nanos(1))?;
+        self.observer.observe_this_thread();
         let ended = self.run_units(until, done);
         // Nobody knows when the next run is.
         self.host.start_output(self.clock.now());
@@ -515,12 +526,12 @@ impl Engine {
         if !self.gather.is_zero() && !core::mem::replace(&mut self.gathered, true) {
             self.halt.rest(&self.clock, deadline.min(now + self.gather))?;
             let end = self.clock.now();
-            self.halted += end.since(now);
+            self.observer.add_halted(end.since(now));
             return Ok(end);
         }
         let woken = self.halt.until(&self.clock, deadline)?;
         let end = self.clock.now();
-        self.halted += end.since(now);
+        self.observer.add_halted(end.since(now));
         if woken == Woken::Readable {
             self.serve_devices();
             return Ok(self.attend_once(end));
@@ -672,6 +683,31 @@ mod tests {
         let ended = engine.run(until, |_| heard.load(Ordering::Relaxed) == 7).unwrap();
         assert_eq!(ended, Ended::Done, "heard {}", heard.load(Ordering::Relaxed));
         assert!(seen.load(Ordering::Relaxed) >= u64::from(busy), "it has the host at hand");
+    }
+
+    /// How often a busy core asks its descriptors in so many milliseconds.
+    fn asked_in(millis: u64, asks_often: bool) -> u64 {
+        let mut engine = Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap();
+        engine.asks_often = asks_often;
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(&[1]).unwrap();
+        let asked = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&asked);
+        engine.attend(Arc::new(OwnedFd::from(far)), move |_host, _now| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let until = engine.clock().now() + Duration::from_millis(millis);
+        engine.run(until, |_| false).unwrap();
+        asked.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn descriptors_are_asked_seldom_where_rings_are_in_memory() {
+        let seldom = asked_in(50, false);
+        assert!((1..=51).contains(&seldom), "{seldom} times in 50 ms");
+        // Others may have the core for a while.
+        assert!((0..100).any(|_| asked_in(50, true) > 100));
     }
 
     #[test]

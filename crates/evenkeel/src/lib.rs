@@ -57,6 +57,7 @@ mod door;
 mod engine;
 mod error;
 mod group;
+mod observer;
 
 pub use devices::{Notice, Replacer};
 pub use door::Next;
@@ -65,3 +66,4 @@ pub use error::Error;
 pub use evenkeel_core as core;
 pub use evenkeel_link as link;
 pub use group::{Group, Remote};
+pub use observer::{CoreUse, DeviceCounters, Observer};

@@ -87,7 +87,7 @@ impl Shape {
             victim_loss: self.victim_suffers * pressed,
             victim_p99_us: (self.victim_suffers * pressed < 0.94)
                 .then_some(9.0 + 700.0 * self.victim_suffers * pressed + 6.0 * pressed),
-            cpu: CpuShares { interrupt, soft_interrupt, polling_thread, process, idle: 0.0 },
+            cpu: CpuShares { interrupt, soft_interrupt, polling_thread, process, ..CpuShares::default() },
             drops: drops(self.place, lost),
             ..point(offered_pps)
         }

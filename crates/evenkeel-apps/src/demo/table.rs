@@ -108,7 +108,7 @@ fn row(a: &Architecture) -> Vec<String> {
 fn cpu(architectures: &[Architecture]) -> Table {
     let head = ["architecture", "interrupt", "soft interrupt", "polling thread", "processes", "idle"];
     let rows = architectures.iter().map(|a| {
-        let CpuShares { interrupt, soft_interrupt, polling_thread, process, idle } = a.cpu;
+        let CpuShares { interrupt, soft_interrupt, polling_thread, process, idle, .. } = a.cpu;
         let shares = [interrupt, soft_interrupt, polling_thread, process, idle].map(percent);
         core::iter::once(a.name.clone()).chain(shares).collect()
     });

@@ -383,8 +383,8 @@ impl<N: FnMut(News)> Monitoring<N> {
 
     /// Ends the product, and draws up the account.
     fn finish(mut self, sent: Option<(Blasted, WireCounters)>) -> Result<Monitored, SetupError> {
-        let interfaces = ids(&self.names);
-        let mut counters = HostCounters::of_all(self.engine.host_mut(), &interfaces, self.elapsed);
+        let (interfaces, observer) = (ids(&self.names), self.engine.observer());
+        let mut counters = HostCounters::of_all(self.engine.host_mut(), &observer, &interfaces, self.elapsed);
         note(&mut self.engine, &interfaces, &self.tally, &self.product);
         watch(&self.product, &self.tally, &mut self.failing, &mut self.news);
         let (mut missed, taken) = (missed(&mut self.engine, &interfaces), counters.received);

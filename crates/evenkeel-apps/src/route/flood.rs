@@ -142,11 +142,16 @@ impl Flood {
         let begin = clock.now();
         let start = CoreTime::of(&engine);
         let [_, until] = drive(&mut engine, generator, CoreTime::of)?;
-        let interfaces = [0, 1].map(InterfaceId);
+        let (interfaces, observer) = ([0, 1].map(InterfaceId), engine.observer());
         Ok(Routed {
             core_share: until.core_share_since(&start),
             rules: active.as_ref().map(ActiveRules::counts).unwrap_or_default(),
-            counters: HostCounters::of_all(engine.host_mut(), &interfaces, clock.now().since(begin)),
+            counters: HostCounters::of_all(
+                engine.host_mut(),
+                &observer,
+                &interfaces,
+                clock.now().since(begin),
+            ),
             in_rings: engine.host_mut().in_rings(),
         })
     }

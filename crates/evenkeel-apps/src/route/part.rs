@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use evenkeel::Observer;
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::Host;
 use evenkeel_core::process::ProcessId;
@@ -22,6 +23,7 @@ pub(super) struct Part {
     pub(super) screened: Option<Screened>,
     pub(super) kernel: Option<Arc<Mutex<KernelReport>>>,
     pub(super) capture: Option<Captured>,
+    pub(super) observer: Observer,
 }
 
 /// What is captured of what comes and goes by all links.
@@ -43,7 +45,7 @@ impl Part {
             capturing.attend(host, clock.wall_nanos(now));
         }
         let interfaces: Vec<_> = self.lines.iter().map(|line| line.interface).collect();
-        let counters = HostCounters::of_all(host, &interfaces, elapsed);
+        let counters = HostCounters::of_all(host, &self.observer, &interfaces, elapsed);
         let screening = self.screened.as_mut().map(|screened| {
             let report = &screened.report;
             let stalled = screened.stall.look(report.judged(), host.waiting_for_verdict() > 0, now);

@@ -97,8 +97,8 @@ impl Running {
             });
             tables.apply(&Tables::default(), engine.host_mut(), clock.now()).map_err(RouterError::Entry)?;
             let screened = screeners.next().map(|screener| screen(engine, &router, screener));
-            let capture = capture(engine, &router, &lines)?;
-            parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel, capture })));
+            let (capture, observer) = (capture(engine, &router, &lines)?, engine.observer());
+            parts.push(Arc::new(Mutex::new(Part { lines, screened, kernel, capture, observer })));
         }
         drop(screeners);
         returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals, statuses), &say)?;

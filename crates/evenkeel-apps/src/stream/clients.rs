@@ -53,6 +53,6 @@ pub(crate) fn ask(
         seconds: elapsed.as_secs_f64(),
         asked: tally.asked(),
         tcp: TcpReport::of(engine.host()),
-        counters: HostCounters::of(engine.host_mut(), interface, elapsed),
+        counters: HostCounters::of(engine, interface, elapsed),
     })
 }

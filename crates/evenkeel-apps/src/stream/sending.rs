@@ -206,7 +206,7 @@ fn sent(
         as_sent: compares.then(|| !tally.differs()),
         connection,
         tcp: TcpReport::of(engine.host()),
-        counters: HostCounters::of(engine.host_mut(), interface, elapsed),
+        counters: HostCounters::of(engine, interface, elapsed),
         server: None,
         capture: None,
         device_failed: engine.failed_device(),

@@ -10,12 +10,12 @@ use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::blast::{self, Flood, Flooded, HARDWARE};
 use evenkeel_apps::host_setup::HostSetup;
-use evenkeel_apps::quantity::{percent, si, three_digits};
+use evenkeel_apps::quantity::{si, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::{blaster, service};
 use serde::Serialize;
 
-use super::Place;
+use super::{Place, account};
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
@@ -228,11 +228,11 @@ fn describe(flooded: &Flooded) -> String {
     text.push('\n');
     if let Some(receiver) = &flooded.receiver {
         text.push_str(&format!(
-            "{} sink received {}: {}packets/s delivered; {} % of its core idle\n",
+            "{} sink received {}: {}packets/s delivered; {}\n",
             receiver.architecture,
             receiver.requests,
             si(receiver.delivered_pps),
-            percent(receiver.counters.cpu.idle)
+            account::idle(&receiver.counters.cpu)
         ));
         for drop in &receiver.counters.drops {
             text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));

@@ -19,7 +19,7 @@ use crate::{address, quantity};
 /// Where the host is, and how long.
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
-    /// Where frames come from: tap:NAME, packet:NAME, pcap:FILE or cable.
+    /// Where frames come from: tap:NAME, packet:NAME (both also with ,queues=N), pcap:FILE or cable.
     #[arg(value_name = "LINK")]
     pub(crate) link: LinkSpec,
     /// An address of ours with its prefix length, IPv4 or IPv6; may be given more than once

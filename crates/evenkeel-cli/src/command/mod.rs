@@ -1,5 +1,6 @@
 //! One file for each command: its arguments, its help, and what it does.
 
+mod account;
 pub(crate) mod blast;
 mod capture;
 pub(crate) mod completions;

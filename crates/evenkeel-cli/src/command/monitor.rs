@@ -15,10 +15,11 @@ use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::monitor::lines::Lines;
 use evenkeel_apps::monitor::summary::Count;
 use evenkeel_apps::monitor::{self, Glance, Monitored, News, Setup, What};
-use evenkeel_apps::quantity::{percent, si, three_digits};
+use evenkeel_apps::quantity::{si, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
 use serde::Serialize;
 
+use super::account;
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
@@ -343,6 +344,7 @@ fn describe(monitored: &Monitored) -> String {
     let mut text = format!("{} packets captured\n{wanted} packets received by filter\n", monitored.captured);
     text.push_str(&format!("{} packets dropped by queue\n", monitored.dropped));
     text.push_str(&format!("{} packets dropped by interface\n", monitored.missed));
+    text.push_str(&account::interfaces(&monitored.counters));
     for (frames, what) in [(monitored.discarded, "not written"), (monitored.unread, "left in the queue")] {
         if frames > 0 {
             text.push_str(&format!("{frames} packets {what}\n"));
@@ -361,11 +363,11 @@ fn describe(monitored: &Monitored) -> String {
     }
     if let Some(generator) = &monitored.generator {
         text.push_str(&format!(
-            "other end sent {} at {}packets/s; {} s, {} % of the core idle\n",
+            "other end sent {} at {}packets/s; {} s, {}\n",
             generator.sent,
             si(generator.offered_pps),
             three_digits(monitored.seconds),
-            percent(monitored.counters.cpu.idle)
+            account::idle(&monitored.counters.cpu)
         ));
     }
     text

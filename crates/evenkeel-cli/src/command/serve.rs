@@ -62,6 +62,8 @@ pub(crate) struct ServeArguments {
 Links:
   tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
   packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
+               Both also with ,queues=N: as many receive rings, each flow in one of them, so that a flood
+               in one ring leaves the others alone.
   pcap:FILE    frames from a capture, played once at its own pace; answers go nowhere, or with
                --dump to a file.
   cable        in memory, with a load generator or TCP clients at its other end. Needs nothing.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use evenkeel_apps::quantity::{count, percent, si, three_digits};
+use evenkeel_apps::quantity::{count, si, three_digits};
 use evenkeel_apps::route::report::{CoreReport, LinkReport, Routed, ScreeningReport};
 
+use crate::command::account;
 use crate::terminal;
 
 /// The line that is shown while it runs: one that is written over on a terminal, or one after another if they
@@ -44,12 +45,12 @@ fn line(now: &Routed, before: Option<&Routed>) -> String {
         si(more as f64 / seconds.max(1e-9))
     };
     let mut line = format!(
-        "{:>8} s  forwarded {}/s, dropped {}/s, {} waiting, {} % idle",
+        "{:>8} s  forwarded {}/s, dropped {}/s, {} waiting, {}",
         three_digits(now.seconds),
         rate(|r| r.forwarded),
         rate(|r| r.counters.dropped()),
         count(now.links.iter().map(|link| link.queued).sum::<u64>() + now.counters.queued),
-        percent(now.counters.cpu.idle),
+        account::idle(&now.counters.cpu),
     );
     for link in &now.links {
         let of = |routed: Option<&Routed>| {
@@ -102,8 +103,8 @@ pub(super) fn whole(routed: &Routed) -> String {
         text.push_str(&link_line(link, width));
     }
     for CoreReport { core, counters } in &routed.cores {
-        let (forwarded, idle) = (count(counters.forwarded), percent(counters.cpu.idle));
-        text.push_str(&format!("  core {core}  {forwarded} forwarded, {idle} % idle\n"));
+        let (forwarded, idle) = (count(counters.forwarded), account::idle(&counters.cpu));
+        text.push_str(&format!("  core {core}  {forwarded} forwarded, {idle}\n"));
     }
     if let Some(screening) = &routed.screening {
         text.push_str(&screening_lines(screening));
@@ -111,6 +112,7 @@ pub(super) fn whole(routed: &Routed) -> String {
     for drop in &routed.counters.drops {
         text.push_str(&format!("  dropped {} at {}: {}\n", count(drop.frames), drop.place, drop.reason));
     }
+    text.push_str(&account::interfaces(&routed.counters));
     if let Some(kernel) = &routed.kernel {
         text.push_str(&format!(
             "  followed the kernel: {} routes, {} neighbours, {} changes, {} times read again\n",

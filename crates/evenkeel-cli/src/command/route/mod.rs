@@ -41,6 +41,7 @@ use file::File;
 Links:
   packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
   tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
+               Both also with ,queues=N: as many receive rings, each flow in one of them.
 
 Rules:
   web = \"{ 80, 443 }\"

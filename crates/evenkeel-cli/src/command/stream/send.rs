@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use super::serve::FAST_OPEN_WAITING;
 use super::show::{self, Moved, Telling};
+use crate::command::account;
 use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::{address, quantity, terminal};
@@ -313,6 +314,7 @@ fn describe(sent: &Sent) -> String {
         _ => {}
     }
     text.push_str(&(show::segments(&sent.tcp) + &show::drops(&sent.counters)));
+    text.push_str(&account::interfaces(&sent.counters));
     if let Some(connection) = &sent.connection {
         text.push_str(&show::connection(connection));
     }

@@ -7,15 +7,15 @@ use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::host_setup::{HostSetup, Limits};
-use evenkeel_apps::quantity::{count, percent, si, three_digits};
+use evenkeel_apps::quantity::{count, si, three_digits};
 use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
 use evenkeel_apps::stream::{Ask, Asked, Load, Options, Service};
 use evenkeel_apps::{blaster, service};
 use serde::Serialize;
 
 use super::show::{self, Moved, Telling};
-use crate::command::Place;
 use crate::command::hosting::{HostArguments, other_end};
+use crate::command::{Place, account};
 use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::terminal;
@@ -252,7 +252,7 @@ fn line(served: &Served, moved: &str) -> String {
             served.counters.dropped()
         ));
     }
-    parts.push(format!("{} % idle", percent(served.counters.cpu.idle)));
+    parts.push(account::idle(&served.counters.cpu));
     format!("{:>8} s  {}", three_digits(served.seconds), parts.join("; "))
 }
 
@@ -264,6 +264,7 @@ fn describe(served: &Served) -> String {
         text.push_str(&show::segments(&streams.tcp));
     }
     text.push_str(&show::drops(&served.counters));
+    text.push_str(&account::interfaces(&served.counters));
     for connection in served.streams().iter().flat_map(|streams| &streams.connections) {
         text.push_str(&show::connection(connection));
     }

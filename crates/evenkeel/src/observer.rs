@@ -1,0 +1,172 @@
+//! What is known of a running host beside what the host itself counts: how its thread has spent its time, and
+//! what the operating system says of its devices.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Duration;
+use evenkeel_link::{Device, KernelCounters, KernelCounts, Status, ThreadMeter, ThreadTime};
+
+/// To be asked from any thread, also while the engine runs; copies say the same.
+#[derive(Debug, Clone, Default)]
+pub struct Observer(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    threads: Mutex<Threads>,
+    halted_nanos: AtomicU64,
+    devices: Mutex<Vec<Observed>>,
+}
+
+#[derive(Debug)]
+struct Observed {
+    interface: InterfaceId,
+    name: String,
+    status: Status,
+    kernel: Option<KernelCounters>,
+}
+
+/// The threads that have run an engine, one after the other.
+#[derive(Debug, Default)]
+struct Threads {
+    /// What the earlier ones have used for it.
+    earlier: ThreadTime,
+    present: Option<Present>,
+}
+
+#[derive(Debug)]
+struct Present {
+    id: ThreadId,
+    meter: ThreadMeter,
+    /// What it had used before.
+    before: ThreadTime,
+    /// What was read last: it is what is known of a thread that has ended.
+    last: ThreadTime,
+}
+
+impl Threads {
+    fn observe(&mut self) {
+        let id = thread::current().id();
+        if self.present.as_ref().is_some_and(|present| present.id == id) {
+            return;
+        }
+        self.earlier = self.time();
+        let meter = ThreadMeter::of_this_thread();
+        let before = meter.read().unwrap_or_default();
+        self.present = Some(Present { id, meter, before, last: before });
+    }
+
+    fn time(&mut self) -> ThreadTime {
+        let Some(Present { meter, before, last, .. }) = &mut self.present else { return self.earlier };
+        *last = meter.read().unwrap_or(*last);
+        self.earlier + (*last - *before)
+    }
+}
+
+/// How the threads that ran an engine have spent its time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CoreUse {
+    /// As the kernel has it. Nothing if the engine has not run yet.
+    pub thread: ThreadTime,
+    /// In calls that halt the core: asleep, and on the way there and back.
+    pub halted: Duration,
+}
+
+impl CoreUse {
+    /// What has come since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let halted = self.halted.saturating_sub(earlier.halted);
+        Self { thread: self.thread - earlier.thread, halted }
+    }
+}
+
+/// What the operating system says of a device.
+#[derive(Debug, Clone)]
+pub struct DeviceCounters {
+    /// Which interface of the host it is.
+    pub interface: InterfaceId,
+    /// Its name.
+    pub name: String,
+    /// Frames handed to the operating system.
+    pub sent: u64,
+    /// System calls that took.
+    pub send_calls: u64,
+    /// Of these frames, those that it did not take: the device was down, gone or full.
+    pub refused: u64,
+    /// What the kernel has counted since the device was opened; none if it is no network device.
+    pub kernel: Option<KernelCounts>,
+}
+
+impl Observer {
+    /// How the thread of the engine has spent its time so far.
+    #[must_use]
+    pub fn core(&self) -> CoreUse {
+        CoreUse { thread: lock(&self.0.threads).time(), halted: self.halted() }
+    }
+
+    /// The devices, in the order in which they were added.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceCounters> {
+        lock(&self.0.devices).iter().map(Observed::counters).collect()
+    }
+
+    pub(crate) fn halted(&self) -> Duration {
+        Duration::from_nanos(self.0.halted_nanos.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn add_halted(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.0.halted_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// The calling thread is the one to be observed.
+    pub(crate) fn observe_this_thread(&self) {
+        lock(&self.0.threads).observe();
+    }
+
+    /// The device of this interface, be it the first or one in the place of another.
+    pub(crate) fn observe(&self, interface: InterfaceId, device: Parts) {
+        let Parts { name, status, kernel } = device;
+        let new = Observed { interface, name, status, kernel };
+        let mut all = lock(&self.0.devices);
+        match all.iter_mut().find(|observed| observed.interface == interface) {
+            Some(observed) => *observed = new,
+            None => all.push(new),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that holds one panics.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is kept of a device that is handed to a host.
+pub(crate) struct Parts {
+    name: String,
+    status: Status,
+    kernel: Option<KernelCounters>,
+}
+
+impl Parts {
+    pub(crate) fn of(device: &dyn Device) -> Self {
+        Self { name: device.name().to_owned(), status: device.status(), kernel: device.kernel_counters() }
+    }
+}
+
+impl Observed {
+    fn counters(&self) -> DeviceCounters {
+        let (sent, send_calls) = self.status.sent();
+        DeviceCounters {
+            interface: self.interface,
+            name: self.name.clone(),
+            sent,
+            send_calls,
+            refused: self.status.refused(),
+            kernel: self.kernel.as_ref().map(KernelCounters::since_opened),
+        }
+    }
+}

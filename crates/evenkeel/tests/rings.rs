@@ -1,0 +1,171 @@
+//! Several receive rings on one device of the kernel: a flood in one of them leaves the others alone. In a network
+//! namespace; needs root, and says aloud if it is skipped.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration as Pause;
+
+use evenkeel::Engine;
+use evenkeel::core::frame::Pool;
+use evenkeel::core::host::{Config, Host, System};
+use evenkeel::core::process::{Program, Step};
+use evenkeel::core::socket::SocketId;
+use evenkeel::core::time::Duration;
+use evenkeel::core::wire::{EthernetAddress, IpCidr};
+use evenkeel::link::{Address, Clock, Device, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel_testing::{in_namespace, pause, run, wait_for};
+
+const RINGS: usize = 4;
+const US: Address = Address::Fixed(EthernetAddress([2, 0, 0, 0, 0, 2]));
+const FLOODED: u16 = 9;
+const OTHER: u16 = 10;
+/// Fewer than a ring holds, so that it does not matter how long the machine leaves the host without a core.
+const DATAGRAMS: u64 = 300;
+const PROGRAMS: [evenkeel_testing::Program; 1] = [("ip", "iproute2")];
+
+type Open = fn() -> Box<dyn Device>;
+
+fn tap() -> Box<dyn Device> {
+    let options = TapOptions { queues: RINGS, address: US, ..TapOptions::default() };
+    Box::new(Tap::open("ek0", &options).unwrap())
+}
+
+fn packet() -> Box<dyn Device> {
+    let options = PacketOptions { queues: RINGS, address: US, ..PacketOptions::default() };
+    Box::new(Packet::open("ek0", &options).unwrap())
+}
+
+/// Counts what it receives, at its ease.
+struct Sink {
+    port: u16,
+    compute: Duration,
+    count: Arc<AtomicU64>,
+    socket: Option<SocketId>,
+}
+
+impl std::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sink")
+    }
+}
+
+impl Program for Sink {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(socket) = self.socket else {
+            self.socket = Some(system.bind(None, self.port).unwrap());
+            return Step::Again;
+        };
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        system.recycle(datagram);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        system.compute(self.compute);
+        Step::Again
+    }
+}
+
+/// By which ring what a socket sends comes in.
+fn ring_of(socket: &UdpSocket, port: u16, device: &mut dyn Device, pool: &mut Pool) -> usize {
+    let from = socket.local_addr().unwrap().port().to_be_bytes();
+    socket.send_to(b"which", ("10.77.0.2", port)).unwrap();
+    let mut ring = None;
+    wait_for("a datagram", || {
+        for index in 0..RINGS {
+            device.set_readable(index);
+            while let Some(frame) = device.queue_mut(index).take(pool) {
+                let bytes = frame.bytes();
+                if bytes.get(23) == Some(&17) && bytes.get(34..36) == Some(&from) {
+                    ring = Some(index);
+                }
+                pool.recycle(frame);
+            }
+        }
+        ring.is_some()
+    });
+    ring.unwrap()
+}
+
+/// A socket whose datagrams come by another ring than the flood's, and that of the flood.
+fn sockets(open: Open) -> (UdpSocket, UdpSocket) {
+    let (mut device, mut pool) = (open(), Pool::new(64));
+    let flood = UdpSocket::bind(("10.77.0.1", 40_000)).unwrap();
+    let flooded = ring_of(&flood, FLOODED, &mut *device, &mut pool);
+    let mut others = (41_000..41_064).map(|port| UdpSocket::bind(("10.77.0.1", port)).unwrap());
+    let other = others.find(|socket| ring_of(socket, OTHER, &mut *device, &mut pool) != flooded);
+    (flood, other.expect("64 flows are not all in one ring of four"))
+}
+
+/// Ends both threads, also if the test fails.
+struct Over<'a>([&'a AtomicBool; 2]);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|goes_on| goes_on.store(false, Ordering::Relaxed));
+    }
+}
+
+fn flood_one_of(open: Open) {
+    let (flood, other) = sockets(open);
+    let mut engine = Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap();
+    let address: IpCidr = "10.77.0.2/24".parse().unwrap();
+    let interface = engine.add_device(open(), &[address]).unwrap();
+    let [at_flooded, at_other] = [(FLOODED, 20), (OTHER, 0)].map(|(port, micros)| {
+        let (count, compute) = (Arc::new(AtomicU64::new(0)), Duration::from_micros(micros));
+        let sink = Sink { port, compute, count: Arc::clone(&count), socket: None };
+        engine.host_mut().spawn("sink", 0, Box::new(sink));
+        count
+    });
+    let (floods, runs) = (AtomicBool::new(true), AtomicBool::new(true));
+    thread::scope(|scope| {
+        let over = Over([&runs, &floods]);
+        let host = scope.spawn(|| {
+            while runs.load(Ordering::Relaxed) {
+                let look = engine.clock().now() + Duration::from_millis(20);
+                engine.run(look, |_| !runs.load(Ordering::Relaxed)).unwrap();
+            }
+            let interface = engine.host_mut().interface_mut(interface).unwrap();
+            (0..RINGS).map(|ring| interface.queue(ring).missed()).sum::<u64>()
+        });
+        scope.spawn(|| {
+            while floods.load(Ordering::Relaxed) {
+                let _ = flood.send_to(&[0; 18], ("10.77.0.2", FLOODED));
+            }
+        });
+        wait_for("the flood", || at_flooded.load(Ordering::Relaxed) > 1_000);
+        for _ in 0..DATAGRAMS {
+            other.send_to(b"hello", ("10.77.0.2", OTHER)).unwrap();
+            pause(Pause::from_millis(1));
+        }
+        wait_for("every datagram", || at_other.load(Ordering::Relaxed) == DATAGRAMS);
+        runs.store(false, Ordering::Relaxed);
+        let missed = host.join().unwrap();
+        drop(over);
+        assert!(missed > 1_000, "the flooded ring was full: {missed}");
+    });
+}
+
+#[test]
+fn a_flood_in_one_ring_of_a_tap_leaves_the_others_alone() {
+    in_namespace(&[&PROGRAMS], || {
+        run("ip tuntap add dev ek0 mode tap multi_queue");
+        run("ip addr add 10.77.0.1/24 dev ek0");
+        run("ip link set ek0 up");
+        run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:02 dev ek0");
+        flood_one_of(tap);
+    });
+}
+
+#[test]
+fn a_flood_in_one_ring_of_a_packet_device_leaves_the_others_alone() {
+    in_namespace(&[&PROGRAMS], || {
+        run("ip link add kernel0 type veth peer name ek0");
+        run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
+        run("ip addr add 10.77.0.1/24 dev kernel0");
+        run("ip link set kernel0 up");
+        run("ip link set ek0 up");
+        run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:02 dev kernel0");
+        flood_one_of(packet);
+    });
+}
