@@ -8,7 +8,7 @@
 //! | looking for | file |
 //! | --- | --- |
 //! | what became of each segment; `pipe` | `scoreboard.rs` |
-//! | what an acknowledgment means, step by step | `ack.rs` |
+//! | what an acknowledgment means, step by step; the one that nearly always comes | `ack.rs`; `expected.rs` |
 //! | timers: reordering, tail loss probe, retransmission | `timers.rs` |
 //! | when a segment counts as lost (RACK) | `rack.rs` |
 //! | tail loss probes | `tail_loss.rs` |
@@ -24,6 +24,7 @@
 mod ack;
 mod config;
 mod episode;
+mod expected;
 mod expired;
 mod prr;
 mod rack;
