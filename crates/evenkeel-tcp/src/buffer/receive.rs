@@ -57,6 +57,12 @@ impl ReceiveBuffer {
         self.bytes.capacity()
     }
 
+    /// It holds nothing, neither to be read nor beyond holes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// RCV.NXT, without SYN and FIN.
     #[must_use]
     pub const fn next(&self) -> SeqNumber {

@@ -32,7 +32,7 @@ impl Recovery {
         let arrived = witness.arrived;
         self.sample_rtt(&arrived, rtt_echo, now);
         self.duplicates = 0;
-        self.reordering_at = Instant::NEVER;
+        debug_assert_eq!(self.reordering_at, Instant::NEVER, "nothing has arrived out of order");
         self.grow(&before, &arrived, now);
         self.set_timers_after_ack(true, now);
     }
