@@ -65,15 +65,16 @@ pub(super) struct Witness<'a> {
 impl Witness<'_> {
     #[inline]
     pub(super) fn see(&mut self, segment: &Segment) {
+        let rtt = self.now.nanos_since(segment.sent_at);
         if segment.retransmitted {
             self.arrived.retransmitted = true;
         } else {
-            self.rtt.note_min(self.now.since(segment.sent_at), self.now);
+            self.rtt.note_min(rtt, self.now);
             self.arrived.first_sent.get_or_insert(segment.sent_at);
             self.arrived.last_sent = self.arrived.last_sent.max(Some(segment.sent_at));
             self.arrived.lost_in_error |= segment.fate == Fate::Lost;
         }
-        self.rack.on_delivered(segment, self.now, self.rtt.min(), self.echoed);
+        self.rack.on_delivered(segment, rtt, self.rtt.min_nanos(), self.echoed);
     }
 }
 

@@ -249,7 +249,7 @@ impl Recovery {
         }
         self.control.on_idle(now.since(self.told_at));
         self.told_at = now;
-        if now.since(self.last_sent) > self.rto() {
+        if now.nanos_since(self.last_sent) > self.rtt.rto_nanos(&self.config.rto) {
             self.window.cwnd = self.window.cwnd.min(self.initial_window());
         }
     }
