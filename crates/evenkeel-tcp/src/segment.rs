@@ -35,6 +35,12 @@ impl Flags {
     /// Congestion window reduced (RFC 3168, 6.1).
     pub const CWR: Self = Self(0x80);
 
+    /// These and those of `flags`.
+    #[must_use]
+    pub const fn with(self, flags: Self) -> Self {
+        Self(self.0 | flags.0)
+    }
+
     /// All bits of `flags` are set.
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
@@ -57,7 +63,7 @@ impl Flags {
 impl BitOr for Flags {
     type Output = Self;
     fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        self.with(other)
     }
 }
 

@@ -105,9 +105,15 @@ impl<V> Table<V> {
 
     /// The same, for who knows the hash already.
     pub(super) fn find_hashed(&self, hash: TupleHash, tuple: &FourTuple) -> Option<Id> {
-        let same = |&place: &u32| self.place(place).is_some_and(|slot| slot.tuple == *tuple);
+        let mut generation = 0;
+        let same = |&place: &u32| {
+            self.place(place).is_some_and(|slot| {
+                generation = slot.generation;
+                slot.hash_or_next == hash.0 && slot.tuple == *tuple
+            })
+        };
         let index = *self.places.find(hash.spread(), same)?;
-        Some(Id { index, generation: self.place(index)?.generation })
+        Some(Id { index, generation })
     }
 
     /// The hash of a tuple.

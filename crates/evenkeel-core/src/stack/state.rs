@@ -1,5 +1,7 @@
 //! The stack: all that it owns.
 
+use core::cell::Cell;
+
 use super::address::InterfaceAddresses;
 use super::believed::Believed;
 use super::config::Config;
@@ -8,6 +10,7 @@ use super::groups::Groups;
 use super::identification::Identifications;
 use super::neighbor::Neighbors;
 use super::neighbor_update::Updates;
+use super::path::RouteHandle;
 use super::path_mtu::PathMtus;
 use super::random::Random;
 use super::reassembly::Reassembly;
@@ -32,6 +35,8 @@ pub struct Stack {
     /// nothing any more.
     pub(super) generation: u32,
     pub(super) believed: Believed,
+    /// The last route that TCP asked for.
+    pub(super) last_path: Cell<RouteHandle>,
     pub(super) path_mtus: PathMtus,
     pub(super) neighbors: Neighbors,
     pub(super) updates: Updates,
@@ -61,6 +66,7 @@ impl Stack {
             routes: Routes::default(),
             generation: 0,
             believed: Believed::default(),
+            last_path: Cell::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
             updates: Updates::new(config.neighbor_updates),

@@ -57,6 +57,12 @@ impl ReceiveBuffer {
         self.bytes.capacity()
     }
 
+    /// It holds nothing, neither to be read nor beyond holes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// RCV.NXT, without SYN and FIN.
     #[must_use]
     pub const fn next(&self) -> SeqNumber {
@@ -98,10 +104,11 @@ impl ReceiveBuffer {
             a.get(skipped..).unwrap_or_default(),
             b.get(skipped.saturating_sub(a.len())..).unwrap_or_default(),
         ];
-        let reach = if range.start == self.next && self.assembly.is_none() {
-            payload.iter().for_each(|part| self.bytes.extend(part.iter()));
-            range.end
-        } else {
+        if range.start == self.next && self.assembly.is_none() {
+            self.append(payload);
+            return Insertion { advanced: range.len(), duplicate, refused: false };
+        }
+        let reach = {
             let Some(reach) = self.assembly.get_or_insert_default().insert(self.next, range) else {
                 return Insertion { advanced: 0, duplicate, refused: true };
             };
@@ -113,6 +120,16 @@ impl ReceiveBuffer {
         self.readable += advanced as usize;
         self.next = reach;
         Insertion { advanced, duplicate, refused: false }
+    }
+
+    /// Takes the payload that begins at RCV.NXT, while there are no holes.
+    pub fn append(&mut self, payload: [&[u8]; 2]) {
+        debug_assert!(self.assembly.is_none(), "what is beyond a hole lies there");
+        for part in payload.into_iter().filter(|part| !part.is_empty()) {
+            self.bytes.extend(part);
+            self.readable += part.len();
+            self.next += part.len() as u32;
+        }
     }
 
     /// Copies bytes to where they belong, making room up to them.

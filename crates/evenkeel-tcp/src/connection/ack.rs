@@ -7,7 +7,7 @@ use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::SeqNumber;
 use super::super::state::{State, StateEvent};
 use super::tcb::Connection;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 impl Connection {
     /// Returns whether the rest of the segment counts.
@@ -65,12 +65,8 @@ impl Connection {
         let header = &segment.header;
         let advances = header.ack.after(self.snd.una);
         let before = self.snd.wnd;
-        self.update_window(segment);
-        let echo = header.options.timestamps.filter(|_| advances).map(|clocks| clocks.echo);
-        let age = self.clock.as_ref().and_then(|clock| clock.age(echo?, now));
-        // Nothing is under way for so long: the echo was made up, and the pacer would wait as long for the
-        // next segment.
-        let age = age.filter(|age| *age <= self.config.recovery.rto.max);
+        self.update_window(header);
+        let age = if advances { self.age_of_echo(header, now) } else { None };
         let state = self.recovery.state();
         let acked = self.recovery.on_ack(&AckInfo {
             ack: header.ack,
@@ -88,6 +84,19 @@ impl Connection {
         }
         self.snd.una = header.ack;
         self.forget_acknowledged(header.ack);
+        self.note_progress(advances, before, now);
+    }
+
+    /// How long ago it was sent what a segment echoes the timestamp of.
+    pub(super) fn age_of_echo(&self, header: &Header, now: Instant) -> Option<Duration> {
+        let age = self.clock.as_ref()?.age(header.options.timestamps?.echo, now)?;
+        // Nothing is under way for so long: the echo was made up, and the pacer would wait as long for the
+        // next segment.
+        Some(age).filter(|age| *age <= self.config.recovery.rto.max)
+    }
+
+    /// An acknowledgment has come. The window was `before`.
+    pub(super) fn note_progress(&mut self, advances: bool, before: u32, now: Instant) {
         // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293,
         // 3.8.6.1); unless our user is gone, for then nobody could ever end it (RFC 6429, 3 and 4).
         if advances || self.snd.wnd == 0 && !self.rcv.closed {
@@ -128,8 +137,8 @@ impl Connection {
     /// What acknowledges more than anything before is not old, though its bytes may be sent again. If its
     /// window did not count, that of before would, from the new SND.UNA on, and reach further than the peer
     /// ever said.
-    fn update_window(&mut self, segment: &Segment<'_>) {
-        let (header, snd) = (&segment.header, &mut self.snd);
+    pub(super) fn update_window(&mut self, header: &Header) {
+        let snd = &mut self.snd;
         let newer = snd.una.before(header.ack)
             || snd.wl1.before(header.seq)
             || snd.wl1 == header.seq && snd.wl2.at_or_before(header.ack);

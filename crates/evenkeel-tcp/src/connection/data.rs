@@ -31,8 +31,7 @@ impl Connection {
         let had_holes = self.rcv.buffer.has_holes();
         let insertion = self.rcv.buffer.insert(range.start, cut(segment.payload, fits.len() as usize));
         let whole = fits == range && !insertion.refused;
-        self.rcv.segment =
-            self.rcv.segment.max(u16::try_from(range.len()).unwrap_or(u16::MAX).min(self.rcv.mss));
+        self.note_segment(range.len());
         self.rcv.dsack = insertion.duplicate.or(self.rcv.dsack);
         let duplicate = insertion.duplicate == Some(range);
         if self.rcv.deaf {
@@ -56,6 +55,11 @@ impl Connection {
         }
     }
 
+    /// A segment with so much payload has come.
+    pub(super) fn note_segment(&mut self, len: u32) {
+        self.rcv.segment = self.rcv.segment.max(u16::try_from(len).unwrap_or(u16::MAX).min(self.rcv.mss));
+    }
+
     fn count_text(&mut self, advanced: bool, duplicate: bool, whole: bool) {
         let out_of_order = !advanced && whole && !duplicate;
         self.counts.out_of_order += u32::from(out_of_order);
@@ -70,7 +74,7 @@ impl Connection {
     }
 
     /// At least every second full segment is acknowledged at once, everything else a little later.
-    fn delay_ack(&mut self, now: Instant) {
+    pub(super) fn delay_ack(&mut self, now: Instant) {
         let full = u32::from(self.rcv.segment.max(FULL_SEGMENT_MIN.min(self.rcv.mss)));
         if self.rcv.nxt().since(self.rcv.acked) >= full.saturating_mul(2) || self.config.ack_delay.is_zero() {
             self.due.ack = true;

@@ -17,11 +17,21 @@ pub(super) const OUT_OF_PLACE: Fate = Fate::Dropped(TcpDrop::NotAcceptable);
 impl Connection {
     /// A segment of this connection has arrived, its checksum verified. Says what became of it.
     pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
+        if self.is_expected(segment, now) {
+            self.counts.segments_in += 1;
+            return self.on_expected(segment, now);
+        }
+        self.on_unpredicted(segment, now)
+    }
+
+    /// The same of any segment, step by step.
+    pub(crate) fn on_unpredicted(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         self.counts.segments_in += 1;
         match self.state {
             State::Closed | State::Listen => OUT_OF_PLACE,
             State::SynSent => self.in_syn_sent(segment, now),
-            _ => self.in_other_states(&self.without_known_syn(segment), now),
+            State::SynReceived => self.in_other_states(&self.without_known_syn(segment), now),
+            _ => self.in_other_states(segment, now),
         }
     }
 
@@ -30,8 +40,7 @@ impl Connection {
     /// 9293, 3.10.7.4); not of a reset, whose number must be the right one as it stands.
     fn without_known_syn<'a>(&self, segment: &Segment<'a>) -> Segment<'a> {
         let header = &segment.header;
-        let known = self.state == State::SynReceived
-            && header.flags.contains(Flags::SYN)
+        let known = header.flags.contains(Flags::SYN)
             && !header.flags.contains(Flags::RST)
             && header.seq == self.rcv.irs;
         if !known {
@@ -171,7 +180,7 @@ impl Connection {
     }
 
     /// Keeps the timestamp to echo: of the segment that the last ACK called for (RFC 7323, 4.3).
-    fn hear_timestamp(&mut self, header: &Header, now: Instant) {
+    pub(super) fn hear_timestamp(&mut self, header: &Header, now: Instant) {
         let (Some(clock), Some(clocks)) = (&mut self.clock, header.options.timestamps) else { return };
         if header.seq.at_or_before(self.rcv.acked) {
             clock.hear(clocks.value, now);

@@ -12,6 +12,7 @@ impl Connection {
     /// Bytes of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room
     /// they keep besides.
     #[must_use]
+    #[inline]
     pub fn held(&self) -> usize {
         self.snd.buffer.capacity() + self.rcv.buffer.capacity()
     }
@@ -24,6 +25,13 @@ impl Connection {
     /// A segment with payload has come.
     pub(crate) fn borrow_to_receive(&mut self, spares: &mut Spares) {
         self.rcv.buffer.borrow_from(spares);
+    }
+
+    /// One of its buffers holds nothing, and has memory for something.
+    #[inline]
+    pub(crate) fn has_idle_memory(&self) -> bool {
+        let (snd, rcv) = (&self.snd.buffer, &self.rcv.buffer);
+        snd.capacity() > 0 && snd.is_empty() || rcv.capacity() > 0 && rcv.is_empty()
     }
 
     /// What holds nothing gives its memory to `spares`, of which there shall be `most_bytes` at most.

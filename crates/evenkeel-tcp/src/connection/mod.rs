@@ -5,6 +5,7 @@
 //! | all that is kept of one | `tcb.rs` |
 //! | opening: SYNs out, SYNs in, what they agree on | `open.rs` |
 //! | a segment arrives: acceptability, PAWS, RST, SYN | `input.rs` |
+//! | nearly always it is the one that was expected | `predicted.rs` |
 //! | what an acknowledgment means; the send window | `ack.rs` |
 //! | payload and FIN in; when to acknowledge; the receive window | `data.rs` |
 //! | the user's calls | `user.rs` |
@@ -32,6 +33,7 @@ mod open;
 mod options;
 mod output;
 mod path;
+mod predicted;
 mod tcb;
 mod timers;
 mod user;

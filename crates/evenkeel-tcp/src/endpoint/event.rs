@@ -30,6 +30,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
+    #[inline]
     pub(super) fn of(connection: &Connection) -> Self {
         let connected = connection.state().is_synchronized();
         Self {
@@ -40,10 +41,17 @@ impl Readiness {
         }
     }
 
+    /// A bit for each.
+    #[inline]
+    const fn bits(self) -> u8 {
+        self.connected as u8
+            | (self.readable as u8) << 1
+            | (self.writable as u8) << 2
+            | (self.over as u8) << 3
+    }
+
+    #[inline]
     pub(super) const fn has_more_than(self, other: Self) -> bool {
-        self.connected & !other.connected
-            | self.readable & !other.readable
-            | self.writable & !other.writable
-            | self.over & !other.over
+        self.bits() & !other.bits() != 0
     }
 }

@@ -63,7 +63,9 @@ impl Memory {
         before: usize,
         counters: &mut Counters,
     ) -> usize {
-        connection.give_to(&mut self.spares, self.limit / SPARES_SHARE);
+        if connection.has_idle_memory() {
+            connection.give_to(&mut self.spares, self.limit / SPARES_SHARE);
+        }
         let after = connection.held();
         if after != before {
             self.change(before, after, counters);

@@ -30,7 +30,7 @@ pub(super) struct Before {
 
 /// What the acknowledgment tells to have arrived.
 #[derive(Debug, Default)]
-struct Arrived {
+pub(super) struct Arrived {
     /// Bytes by which `SND.UNA` advanced; bytes newly sacked.
     acked: u32,
     sacked: u32,
@@ -46,26 +46,35 @@ struct Arrived {
     lost_in_error: bool,
 }
 
+impl Arrived {
+    /// So many bytes were acknowledged, and nothing was known of any.
+    pub(super) fn in_order(acked: u32) -> Self {
+        Self { acked, delivered: acked, ..Self::default() }
+    }
+}
+
 /// Sees each segment that arrives.
-struct Witness<'a> {
-    rack: &'a mut Rack,
-    rtt: &'a mut RttEstimator,
-    now: Instant,
-    echoed: Option<Instant>,
-    arrived: Arrived,
+pub(super) struct Witness<'a> {
+    pub(super) rack: &'a mut Rack,
+    pub(super) rtt: &'a mut RttEstimator,
+    pub(super) now: Instant,
+    pub(super) echoed: Option<Instant>,
+    pub(super) arrived: Arrived,
 }
 
 impl Witness<'_> {
-    fn see(&mut self, segment: &Segment) {
+    #[inline]
+    pub(super) fn see(&mut self, segment: &Segment) {
+        let rtt = self.now.nanos_since(segment.sent_at);
         if segment.retransmitted {
             self.arrived.retransmitted = true;
         } else {
-            self.rtt.note_min(self.now.since(segment.sent_at), self.now);
+            self.rtt.note_min(rtt, self.now);
             self.arrived.first_sent.get_or_insert(segment.sent_at);
             self.arrived.last_sent = self.arrived.last_sent.max(Some(segment.sent_at));
             self.arrived.lost_in_error |= segment.fate == Fate::Lost;
         }
-        self.rack.on_delivered(segment, self.now, self.rtt.min(), self.echoed);
+        self.rack.on_delivered(segment, rtt, self.rtt.min_nanos(), self.echoed);
     }
 }
 
@@ -87,7 +96,7 @@ impl Recovery {
         let echoed = info.rtt_echo.map(|age| earlier(info.now, age));
         let dsack = self.dsack(info, told);
         let mut arrived = self.deliver(ack, info, echoed);
-        self.sample_rtt(&arrived, info);
+        self.sample_rtt(&arrived, info.rtt_echo, info.now);
         let repeats = arrived.acked == 0 && !overtaken && !info.payload && !info.window_update;
         let duplicate = repeats && !self.board.is_empty();
         if !self.sack {
@@ -170,10 +179,9 @@ impl Recovery {
     }
 
     /// One sample for each acknowledgment that tells a round trip for sure (RFC 6298, 3; RFC 7323, 4).
-    fn sample_rtt(&mut self, arrived: &Arrived, info: &AckInfo<'_>) {
-        let by_clock = arrived.first_sent.filter(|_| !arrived.retransmitted).map(|sent| info.now.since(sent));
-        let by_echo =
-            info.rtt_echo.filter(|_| arrived.acked > 0).map(|rtt| rtt.max(self.config.timestamp_tick));
+    pub(super) fn sample_rtt(&mut self, arrived: &Arrived, rtt_echo: Option<Duration>, now: Instant) {
+        let by_clock = arrived.first_sent.filter(|_| !arrived.retransmitted).map(|sent| now.since(sent));
+        let by_echo = rtt_echo.filter(|_| arrived.acked > 0).map(|rtt| rtt.max(self.config.timestamp_tick));
         let Some(rtt) = by_clock.or(by_echo) else { return };
         let per_round = self.board.outstanding().div_ceil(self.window.mss.saturating_mul(2));
         self.rtt.sample(rtt, per_round);
@@ -439,7 +447,7 @@ impl Recovery {
         }
     }
 
-    fn grow(&mut self, before: &Before, arrived: &Arrived, now: Instant) {
+    pub(super) fn grow(&mut self, before: &Before, arrived: &Arrived, now: Instant) {
         if self.window_was_in_use() {
             let arrival = Arrival {
                 bytes: arrived.delivered,

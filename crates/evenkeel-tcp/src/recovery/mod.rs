@@ -8,7 +8,7 @@
 //! | looking for | file |
 //! | --- | --- |
 //! | what became of each segment; `pipe` | `scoreboard.rs` |
-//! | what an acknowledgment means, step by step | `ack.rs` |
+//! | what an acknowledgment means, step by step; the one that nearly always comes | `ack.rs`; `expected.rs` |
 //! | timers: reordering, tail loss probe, retransmission | `timers.rs` |
 //! | when a segment counts as lost (RACK) | `rack.rs` |
 //! | tail loss probes | `tail_loss.rs` |
@@ -24,6 +24,7 @@
 mod ack;
 mod config;
 mod episode;
+mod expected;
 mod expired;
 mod prr;
 mod rack;
@@ -248,7 +249,7 @@ impl Recovery {
         }
         self.control.on_idle(now.since(self.told_at));
         self.told_at = now;
-        if now.since(self.last_sent) > self.rto() {
+        if now.nanos_since(self.last_sent) > self.rtt.rto_nanos(&self.config.rto) {
             self.window.cwnd = self.window.cwnd.min(self.initial_window());
         }
     }

@@ -51,13 +51,13 @@ impl Rack {
         }
     }
 
-    /// Steps 2 and 3: a segment has arrived. `echoed` is when the segment was sent that the acknowledgment's
+    /// Steps 2 and 3: a segment has arrived, after `rtt` nanoseconds. `echoed` is when the segment was sent that the acknowledgment's
     /// timestamp tells of.
     pub(super) fn on_delivered(
         &mut self,
         segment: &Segment,
-        now: Instant,
-        min_rtt: Option<Duration>,
+        rtt: u64,
+        min_rtt: Option<u64>,
         echoed: Option<Instant>,
     ) {
         if segment.end() > self.fack {
@@ -65,7 +65,6 @@ impl Rack {
         } else if segment.end() < self.fack && !segment.retransmitted {
             self.reordering_seen = true;
         }
-        let rtt = now.since(segment.sent_at);
         if segment.retransmitted {
             // The acknowledgment may be for an earlier transmission: the timestamp says so, or it came too
             // soon.
@@ -74,7 +73,7 @@ impl Rack {
                 return;
             }
         }
-        self.rtt_nanos = nanos(rtt);
+        self.rtt_nanos = rtt;
         let sent = (segment.sent_at, segment.end());
         self.newest = self.newest.max(sent);
     }

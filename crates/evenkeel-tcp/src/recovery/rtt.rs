@@ -71,19 +71,27 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// Notes a round trip for [`RttEstimator::min`]: the shortest that an acknowledgment tells of, also if it
-    /// was no sample.
-    pub(crate) fn note_min(&mut self, rtt: Duration, now: Instant) {
-        self.min.note(rtt, now);
+    /// Notes a round trip of so many nanoseconds for [`RttEstimator::min`]: the shortest that an acknowledgment
+    /// tells of, also if it was no sample.
+    pub(crate) fn note_min(&mut self, rtt_nanos: u64, now: Instant) {
+        self.min.note(rtt_nanos, now);
     }
 
     /// The shortest round trip of the last minutes.
     pub(crate) fn min(&self) -> Option<Duration> {
+        self.min_nanos().map(Duration::from_nanos)
+    }
+
+    pub(crate) fn min_nanos(&self) -> Option<u64> {
         self.min.get()
     }
 
     pub(crate) fn srtt(&self) -> Option<Duration> {
-        self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
+        self.srtt_nanos().map(Duration::from_nanos)
+    }
+
+    pub(crate) fn srtt_nanos(&self) -> Option<u64> {
+        self.smoothed.map(|(srtt, _)| srtt)
     }
 
     pub(crate) fn rttvar(&self) -> Option<Duration> {
@@ -92,6 +100,10 @@ impl RttEstimator {
 
     /// The timeout for what is sent now.
     pub(crate) fn rto(&self, config: &RtoConfig) -> Duration {
+        Duration::from_nanos(self.rto_nanos(config))
+    }
+
+    pub(crate) fn rto_nanos(&self, config: &RtoConfig) -> u64 {
         let rto = match self.smoothed {
             None if self.syn_lost => nanos(config.initial.max(Self::INITIAL_AFTER_LOST_SYN)),
             None => nanos(config.initial),
@@ -100,7 +112,7 @@ impl RttEstimator {
             }
         };
         let factor = 1u64.checked_shl(self.backoff).unwrap_or(u64::MAX);
-        Duration::from_nanos(rto.saturating_mul(factor).min(nanos(config.max)))
+        rto.saturating_mul(factor).min(nanos(config.max))
     }
 
     /// The timer expired: the next timeout is twice as long (5.5).
@@ -137,7 +149,7 @@ struct WindowedMin {
 }
 
 impl WindowedMin {
-    const HALF: Duration = Duration::from_secs(150);
+    const HALF_NANOS: u64 = nanos(Duration::from_secs(150));
     /// No round trip was seen.
     const NONE: u64 = u64::MAX;
 
@@ -145,17 +157,17 @@ impl WindowedMin {
         Self { previous: Self::NONE, current: Self::NONE, since: Instant::ZERO }
     }
 
-    fn note(&mut self, value: Duration, now: Instant) {
-        if now.since(self.since) >= Self::HALF {
+    fn note(&mut self, nanos: u64, now: Instant) {
+        if now.nanos_since(self.since) >= Self::HALF_NANOS {
             self.previous = core::mem::replace(&mut self.current, Self::NONE);
             self.since = now;
         }
-        self.current = self.current.min(nanos(value));
+        self.current = self.current.min(nanos);
     }
 
-    fn get(&self) -> Option<Duration> {
+    fn get(&self) -> Option<u64> {
         let min = self.previous.min(self.current);
-        (min != Self::NONE).then_some(Duration::from_nanos(min))
+        (min != Self::NONE).then_some(min)
     }
 }
 
@@ -239,10 +251,10 @@ mod tests {
     #[test]
     fn the_minimum_forgets_what_is_older_than_five_minutes() {
         let mut rtt = estimator();
-        rtt.note_min(ms(10), Instant::from_millis(0));
-        rtt.note_min(ms(30), Instant::from_millis(150_000));
+        rtt.note_min(nanos(ms(10)), Instant::from_millis(0));
+        rtt.note_min(nanos(ms(30)), Instant::from_millis(150_000));
         assert_eq!(rtt.min(), Some(ms(10)));
-        rtt.note_min(ms(40), Instant::from_millis(300_000));
+        rtt.note_min(nanos(ms(40)), Instant::from_millis(300_000));
         assert_eq!(rtt.min(), Some(ms(30)));
     }
 

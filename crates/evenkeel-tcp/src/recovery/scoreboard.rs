@@ -176,6 +176,11 @@ impl Scoreboard {
         self.sacked_segments
     }
 
+    /// Each segment that is outstanding was sent once, and nothing is known of it.
+    pub(super) fn is_undisturbed(&self) -> bool {
+        self.repairs.is_none() && self.sacked_segments == 0
+    }
+
     pub(super) fn lost_bytes(&self) -> u32 {
         self.lost_bytes
     }

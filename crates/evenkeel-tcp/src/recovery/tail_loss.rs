@@ -30,29 +30,28 @@ pub(super) enum Verdict {
 impl TailLoss {
     /// The least there is to two round trips (Linux, `TCP_TIMEOUT_MIN`): on a path of microseconds a host
     /// that was busy for a while is not a loss.
-    const PTO_MIN: Duration = Duration::from_millis(2);
+    const PTO_MIN_NANOS: u64 = nanos(Duration::from_millis(2));
 
     pub(super) fn new() -> Self {
         Self { at: Instant::NEVER, due: false, episode: None, unmeasured: false }
     }
 
-    /// Section 7.2. `srtt` is smoothed; `alone` if a single segment is on its way, whose acknowledgment may
+    /// Section 7.2. `srtt` is smoothed, in nanoseconds; `alone` if a single segment is on its way, whose acknowledgment may
     /// be delayed by `ack_delay`.
     pub(super) fn schedule(
         &mut self,
         now: Instant,
-        srtt: Option<Duration>,
+        srtt: Option<u64>,
         alone: bool,
         ack_delay: Duration,
         rto_at: Instant,
     ) {
-        let twice = |srtt| Duration::from_nanos(nanos(srtt).saturating_mul(2));
-        let timeout = match srtt {
-            Some(srtt) if alone => twice(srtt) + ack_delay,
-            Some(srtt) => twice(srtt).max(Self::PTO_MIN),
-            None => Duration::from_secs(1),
+        let timeout = match srtt.map(|srtt| srtt.saturating_mul(2)) {
+            Some(twice) if alone => twice.saturating_add(nanos(ack_delay)),
+            Some(twice) => twice.max(Self::PTO_MIN_NANOS),
+            None => nanos(Duration::from_secs(1)),
         };
-        self.at = (now + timeout).min(rto_at);
+        self.at = now.plus_nanos(timeout).min(rto_at);
     }
 
     pub(super) fn cancel(&mut self) {
@@ -136,7 +135,7 @@ mod tests {
         let (mut tail, now) = (TailLoss::new(), Instant::from_millis(5));
         for (srtt, wait) in [(0, 2_000), (50, 2_000), (999, 2_000), (1_500, 3_000)] {
             let rto_at = now + Duration::from_millis(200);
-            tail.schedule(now, Some(Duration::from_micros(srtt)), false, Duration::ZERO, rto_at);
+            tail.schedule(now, Some(srtt * 1_000), false, Duration::ZERO, rto_at);
             assert_eq!(tail.at, now + Duration::from_micros(wait), "{srtt} us");
         }
     }

@@ -30,6 +30,11 @@ impl Recovery {
         }
     }
 
+    /// When the retransmission timer expires that is set now (RFC 6298, 5).
+    fn timeout_from(&self, now: Instant) -> Instant {
+        now.plus_nanos(self.rtt.rto_nanos(&self.config.rto))
+    }
+
     fn on_reordering_over(&mut self, now: Instant) -> Expired {
         let before = self.before();
         let lost = self.detect_losses(now);
@@ -48,7 +53,7 @@ impl Recovery {
         self.tail_loss.cancel();
         self.tail_loss.due = true;
         self.totals.get_or_insert_default().probes += 1;
-        self.retransmission_at = now + self.rto();
+        self.retransmission_at = self.timeout_from(now);
         Expired::TailLossProbe
     }
 
@@ -63,7 +68,7 @@ impl Recovery {
         }
         self.reordering_at = Instant::NEVER;
         self.rtt.back_off();
-        self.retransmission_at = now + self.rto();
+        self.retransmission_at = self.timeout_from(now);
         Expired::Timeout
     }
 
@@ -105,7 +110,7 @@ impl Recovery {
     pub(super) fn set_timers_after_sending(&mut self, start: Position, retransmission: bool, now: Instant) {
         // RFC 6298, 5.1; and no segment is sent again less than a timeout after it was (5).
         if self.retransmission_at == Instant::NEVER || start == self.board.una() {
-            self.retransmission_at = now + self.rto();
+            self.retransmission_at = self.timeout_from(now);
         }
         if self.tail_loss.due {
             self.tail_loss.on_probe(self.board.nxt(), retransmission);
@@ -122,7 +127,7 @@ impl Recovery {
             self.tail_loss.cancel();
         } else if advanced {
             // RFC 6298, 5.3
-            self.retransmission_at = now + self.rto();
+            self.retransmission_at = self.timeout_from(now);
         }
         if advanced {
             self.timeouts = 0;
@@ -144,7 +149,7 @@ impl Recovery {
         let alone = self.board.segments() == 1;
         self.tail_loss.schedule(
             now,
-            self.rtt.srtt(),
+            self.rtt.srtt_nanos(),
             alone,
             self.config.ack_delay_max,
             self.retransmission_at,

@@ -34,6 +34,25 @@ enum Step {
     Abort,
 }
 
+/// What header prediction is for, and what is nearly that.
+fn expected() -> impl Strategy<Value = Step> {
+    let ack = prop_oneof![6 => Just(0), 2 => 0i32..6_000, 1 => -1i32..2];
+    let window = prop_oneof![2 => Just(60_000), 1 => Just(0), 1 => any::<u16>()];
+    let len = prop_oneof![Just(0u16), Just(1), Just(1_000), 1u16..1_500];
+    let clock = proptest::option::weighted(0.95, -1i16..4);
+    (prop_oneof![Just(0x10u8), Just(0x18)], ack, window, len, clock).prop_map(
+        |(flags, ack, window, len, clock)| Step::Arrive {
+            flags,
+            seq: 0,
+            ack,
+            window,
+            len,
+            sack: None,
+            clock,
+        },
+    )
+}
+
 /// Mostly near what is expected; sometimes anything.
 fn number() -> impl Strategy<Value = i32> {
     prop_oneof![4 => Just(0), 4 => -3i32..4, 4 => 0i32..6_000, 1 => any::<i32>()]
@@ -93,22 +112,37 @@ struct Run {
     /// The furthest number that left: acknowledgments are chosen near it.
     sent: SeqNumber,
     written: u32,
+    /// Header prediction is passed over.
+    unpredicted: bool,
+    /// Segments that came, and those of them that were predicted.
+    arrived: u32,
+    predicted: u32,
+    /// What left, and what became of what came.
+    heard: Vec<String>,
 }
 
 impl Run {
-    fn new(timestamps: bool, ecn: bool) -> Self {
+    fn new(timestamps: bool, ecn: bool, sack: bool) -> Self {
         let keepalive = Some(Keepalive { idle: Duration::from_secs(5), ..Keepalive::default() });
         let config = Arc::new(Config { timestamps, ecn, keepalive, ..Config::default() });
         let open =
             Open { local_port: 1, remote_port: 2, ipv6: false, mss: 1_460, iss: ISS, timestamp_offset: 0 };
         let now = Instant::from_millis(1_000);
-        let mut run =
-            Self { connection: Connection::connect(&config, &open, None, now), now, sent: ISS, written: 0 };
+        let mut run = Self {
+            connection: Connection::connect(&config, &open, None, now),
+            now,
+            sent: ISS,
+            written: 0,
+            unpredicted: false,
+            arrived: 0,
+            predicted: 0,
+            heard: Vec::new(),
+        };
         run.drain();
         let options = Options {
             mss: Some(1_000),
             window_scale: Some(2),
-            sack_permitted: true,
+            sack_permitted: sack,
             timestamps: timestamps.then_some(Timestamps { value: 1_000, echo: 1_000 }),
             ..Options::default()
         };
@@ -145,7 +179,15 @@ impl Run {
                     ..Header::default()
                 };
                 let payload = vec![0; len.into()];
-                self.connection.on_segment(&Segment { header, payload: [&payload, &[]] }, self.now);
+                let segment = Segment { header, payload: [&payload, &[]] };
+                self.arrived += 1;
+                self.predicted += u32::from(self.connection.is_expected(&segment, self.now));
+                let fate = if self.unpredicted {
+                    self.connection.on_unpredicted(&segment, self.now)
+                } else {
+                    self.connection.on_segment(&segment, self.now)
+                };
+                self.heard.push(format!("{fate:?}"));
             }
             Step::Write(len) => {
                 let data: Vec<u8> = (self.written..self.written + u32::from(len)).map(byte).collect();
@@ -187,6 +229,7 @@ impl Run {
         for _ in 0..10_000 {
             let Some(Outgoing { segment, .. }) = self.connection.poll_transmit(self.now) else { return };
             let header = &segment.header;
+            self.heard.push(format!("{segment:?}"));
             assert!(segment.payload_len() + header.options.len() <= 1_000, "more than a segment");
             let first = header.seq.since(ISS + 1);
             let payload = segment.payload.concat();
@@ -214,7 +257,7 @@ proptest! {
         ecn: bool,
         steps in proptest::collection::vec(step(), 1..120),
     ) {
-        let mut run = Run::new(timestamps, ecn);
+        let mut run = Run::new(timestamps, ecn, true);
         for step in &steps {
             run.step(step);
         }
@@ -225,4 +268,50 @@ proptest! {
         prop_assert_eq!(run.connection.state(), State::Closed);
         prop_assert!(run.connection.is_over());
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    /// Whatever comes, in whatever state: a connection is the same afterwards, and has sent the same, whether
+    /// its segments were predicted or not.
+    #[test]
+    fn prediction_makes_no_difference(
+        timestamps: bool,
+        ecn: bool,
+        sack: bool,
+        steps in proptest::collection::vec(
+            prop_oneof![
+                4 => expected(),
+                1 => step(),
+                2 => (1u16..6_000).prop_map(Step::Write),
+                1 => (1u16..6_000).prop_map(Step::Read),
+                1 => (0u32..300).prop_map(Step::Pass),
+            ],
+            1..120,
+        ),
+    ) {
+        let mut predicted = Run::new(timestamps, ecn, sack);
+        let mut other = Run { unpredicted: true, ..Run::new(timestamps, ecn, sack) };
+        for step in &steps {
+            predicted.step(step);
+            other.step(step);
+            prop_assert_eq!(format!("{:?}", predicted.connection), format!("{:?}", other.connection));
+            prop_assert_eq!(&predicted.heard, &other.heard);
+        }
+    }
+}
+
+/// Or else the test above would say nothing.
+#[test]
+fn nearly_everything_is_predicted() {
+    let mut run = Run::new(true, false, true);
+    let clock = Some(0);
+    let arrive = |len, ack| Step::Arrive { flags: 0x10, seq: 0, ack, window: 60_000, len, sack: None, clock };
+    for n in 0..100 {
+        // A request and what acknowledges the response, apart and together.
+        let steps = [Step::Write(2_500), arrive(0, 500), arrive(700, 0), Step::Read(700), arrive(700, 0)];
+        steps.iter().for_each(|step| run.step(step));
+        run.step(&Step::Pass(n % 3));
+    }
+    assert!(run.arrived == 300 && run.predicted >= 270, "{} of {}", run.predicted, run.arrived);
 }

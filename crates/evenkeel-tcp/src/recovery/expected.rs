@@ -1,0 +1,39 @@
+//! The acknowledgment that nearly always comes: of the next segments, in order, while nothing is lost, sacked
+//! or sent again, and no reduction of the window under way.
+
+use super::Recovery;
+use super::ack::{Arrived, Witness};
+use crate::SeqNumber;
+use crate::time::{Duration, Instant};
+
+impl Recovery {
+    /// Whether an acknowledgment without SACK blocks and ECE, if it is no duplicate and acknowledges nothing
+    /// that was not sent, is of that kind: or there is nothing that it could acknowledge.
+    #[must_use]
+    pub fn expects(&self, ack: SeqNumber) -> bool {
+        let settled = self.episode.is_none() && self.undo.is_none() && !self.tail_loss.in_episode();
+        let told = self.board.position(ack);
+        let next = told > self.board.una() && told <= self.board.nxt();
+        settled
+            && self.duplicate_bytes == 0
+            && self.board.is_undisturbed()
+            && (next && !self.board.is_syn_outstanding() || told == self.board.una() && self.board.is_empty())
+    }
+
+    /// What [`Recovery::on_ack`] comes to for an acknowledgment that [is expected](Self::expects) and
+    /// advances.
+    pub fn on_expected_ack(&mut self, ack: SeqNumber, rtt_echo: Option<Duration>, now: Instant) {
+        let (before, told) = (self.before(), self.board.position(ack));
+        let acked = told.saturating_sub(self.board.una()) as u32;
+        // Of segments that were sent only once the echo tells nothing.
+        let arrived = Arrived::in_order(acked);
+        let mut witness = Witness { rack: &mut self.rack, rtt: &mut self.rtt, now, echoed: None, arrived };
+        self.board.acknowledge(told, |segment| witness.see(segment));
+        let arrived = witness.arrived;
+        self.sample_rtt(&arrived, rtt_echo, now);
+        self.duplicates = 0;
+        debug_assert_eq!(self.reordering_at, Instant::NEVER, "nothing has arrived out of order");
+        self.grow(&before, &arrived, now);
+        self.set_timers_after_ack(true, now);
+    }
+}
