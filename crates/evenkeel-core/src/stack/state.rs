@@ -53,7 +53,7 @@ pub struct Stack {
     pub(crate) long_way_only: bool,
     /// How many have taken the long one.
     #[cfg(test)]
-    pub(crate) long_ways: core::cell::Cell<u64>,
+    pub(crate) long_ways: Cell<u64>,
 }
 
 impl Stack {
@@ -82,7 +82,7 @@ impl Stack {
             #[cfg(test)]
             long_way_only: false,
             #[cfg(test)]
-            long_ways: core::cell::Cell::new(0),
+            long_ways: Cell::new(0),
             config,
         }
     }
