@@ -12,7 +12,7 @@ fn json_has_every_architecture_with_every_frame_accounted_for() {
     let result = json(&[&SHORT[..], &["--no-report", "--json"]].concat());
     let architectures = result["architectures"].as_array().unwrap();
     let names: Vec<&str> = architectures.iter().map(|a| a["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"]);
+    assert_eq!(names, ["eager", "early-demux", "polled", "soft-lrp", "soft-lrp, 1 queue", "ni-lrp"]);
     for architecture in architectures {
         assert_eq!(architecture["conserved"], true, "{architecture}");
         assert_eq!(architecture["points"].as_array().unwrap().len(), 3);

@@ -31,7 +31,7 @@ use crate::service::{self, Service, Tally};
 
 /// The flooded service, and the one that nobody floods.
 pub(super) const SERVICE_PORT: u16 = 7;
-const VICTIM_PORT_FIRST: u16 = 9;
+const VICTIM_PORT: u16 = 9;
 /// Requests a second to the second service.
 pub(super) const VICTIM_PPS: u64 = 1_000;
 /// Bytes of payload of every request: with headers, the smallest Ethernet frame.
@@ -94,18 +94,17 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
     let start = clock.now() + READY;
     let window = (start + WARM_UP, start + WARM_UP + conditions.window);
     let schedule = Schedule { start, window, end: window.1 + DRAIN };
-    let victim_port = victim_port(&generator);
     // The generator's half goes when it has sent its last frame.
     let (sending, sent) = mpsc::channel();
     thread::scope(|scope| {
         let host = scope.spawn(|| {
             settle_on(cpus.get(1));
-            run_host(conditions, end, victim_port, clock, schedule, sent)
+            run_host(conditions, end, clock, schedule, sent)
         });
         let generator = scope.spawn(|| {
             let _sending: mpsc::Sender<()> = sending;
             settle_on(cpus.first());
-            generate(generator, offered_pps, victim_port, clock, schedule, conditions.seed)
+            generate(generator, offered_pps, clock, schedule, conditions.seed)
         });
         let offered = generator.join().map_err(|_| io::Error::other("the generator's thread panicked"))?;
         let observed = host.join().map_err(|_| io::Error::other("the host's thread panicked"))??;
@@ -127,19 +126,12 @@ struct Offered {
     wire: cable::WireCounters,
 }
 
-fn generate(
-    mut end: End,
-    offered_pps: u64,
-    victim_port: u16,
-    clock: Clock,
-    schedule: Schedule,
-    seed: u64,
-) -> Offered {
+fn generate(mut end: End, offered_pps: u64, clock: Clock, schedule: Schedule, seed: u64) -> Offered {
     let mut pool = Pool::with_limit(1024);
     // The pool is as large as the one ring of this end asks for.
     let _ = end.attach(&mut pool);
     let mut flood = requests(&end, SERVICE_PORT, FLOWS, seed);
-    let mut victims = requests(&end, victim_port, 1, seed);
+    let mut victims = requests(&end, VICTIM_PORT, 1, seed);
     clock.spin_until(schedule.start);
     let mut frames = announce(&mut end);
     let mut pace = Pace::new(offered_pps, BURST_PKTS, schedule.start);
@@ -168,16 +160,6 @@ fn generate(
     frames += pace.granted() + victim_pace.granted();
     let (in_window, window) = (n1 - n0, t1.since(t0));
     Offered { in_window, window, victims: victim_pace.granted(), frames, wire: end.sent() }
-}
-
-/// A port whose requests the adaptor steers to another receive ring than the service's, if it has several: as
-/// an administrator who wants traffic separated would see to.
-pub(super) fn victim_port(end: &End) -> u16 {
-    let ring = |port| end.steers_to(requests(end, port, 1, 0).next());
-    let service = ring(SERVICE_PORT);
-    (VICTIM_PORT_FIRST..VICTIM_PORT_FIRST + 64)
-        .find(|&port| ring(port) != service)
-        .unwrap_or(VICTIM_PORT_FIRST)
 }
 
 fn requests(end: &End, port: u16, flows: u16, seed: u64) -> Requests {
@@ -277,7 +259,6 @@ struct Observed {
 fn run_host(
     conditions: &Conditions,
     end: End,
-    victim_port: u16,
     clock: Clock,
     schedule: Schedule,
     sent: Receiver<()>,
@@ -305,7 +286,7 @@ fn run_host(
         "witness",
         0,
         Box::new(Witness {
-            port: victim_port,
+            port: VICTIM_PORT,
             socket: None,
             requests: Datagrams::new(REQUESTS_PER_STEP),
             clock,

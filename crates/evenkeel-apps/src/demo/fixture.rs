@@ -107,7 +107,7 @@ fn drops((reason, place): (&str, &str), frames: u64) -> Vec<Drop> {
 pub(crate) fn demonstration() -> Demonstration {
     let loads = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0];
     let architecture =
-        |s: &Shape| Architecture::from_points(s.name, loads.iter().map(|&l| s.at(l)).collect());
+        |s: &Shape| Architecture::from_points(s.name, 4, loads.iter().map(|&l| s.at(l)).collect());
     let kernel = |load: f64| KernelPoint {
         offered_pps: 600e3 * load,
         delivered_pps: (600e3 * load).min(420e3) / (1.0 + (load - 0.8).max(0.0).powi(4)),

@@ -14,8 +14,7 @@ pub struct Options {
     pub seconds_per_point: f64,
     /// Work of the service for each request. Default 1 µs.
     pub work: Duration,
-    /// Receive queues of the interface. Default 4; with one, `soft-lrp` cannot both shed a flood for free and
-    /// keep a second socket apart from it.
+    /// Receive queues of the interface. Default 4; `soft-lrp` is measured with one besides.
     pub queues: usize,
     /// Seed of everything that is random. Default 1.
     pub seed: u64,

@@ -14,6 +14,8 @@ pub const LOSS_FREE_TOLERANCE: f64 = 0.005;
 
 /// A core that the host had for less than this share of the time makes figures low and uneven.
 const DISTURBED: f64 = 0.95;
+/// One that it had for less than this says nothing of what the architecture does.
+const UNKNOWN: f64 = 0.90;
 
 /// One run of the demonstration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,8 +58,11 @@ pub struct Setup {
 /// Everything but `mlfrr_pps`, `peak_pps` and `conserved` is taken at the highest offered load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Architecture {
-    /// Its name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`.
+    /// Its name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`; `soft-lrp, 1 queue` with one receive
+    /// queue where the others have several.
     pub name: String,
+    /// Receive queues of the interface.
+    pub queues: usize,
     /// Maximum loss-free receive rate: the highest offered load up to which nothing was lost.
     pub mlfrr_pps: f64,
     /// The most that was delivered at any load.
@@ -146,12 +151,13 @@ impl Architecture {
     /// # Panics
     /// Without points there is nothing to sum up.
     #[must_use]
-    pub fn from_points(name: impl Into<String>, mut points: Vec<Point>) -> Self {
+    pub fn from_points(name: impl Into<String>, queues: usize, mut points: Vec<Point>) -> Self {
         points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
         let curve = Curve::of(points.iter().map(|p| (p.offered_pps, p.delivered_pps)));
         let last = points.last().expect("at least one load is measured").clone();
         Self {
             name: name.into(),
+            queues,
             mlfrr_pps: curve.mlfrr_pps,
             peak_pps: curve.peak_pps,
             offered_max_pps: curve.offered_max_pps,
@@ -173,6 +179,16 @@ impl Architecture {
     pub fn worst_victim_loss(&self) -> f64 {
         let offered = self.points.iter().filter(|p| p.offered_pps > 0.0);
         offered.map(|p| p.victim_loss).fold(0.0, f64::max)
+    }
+}
+
+impl Architecture {
+    /// The share of its core that the host had in the measurement that was disturbed most, if that is so little
+    /// that nobody can tell what this architecture does.
+    #[must_use]
+    pub fn unknown(&self) -> Option<f64> {
+        let least = self.points.iter().map(|p| p.core_share).fold(1.0, f64::min);
+        (least < UNKNOWN).then_some(least)
     }
 }
 
@@ -247,7 +263,7 @@ mod tests {
             delivered_pps,
             ..fixture::point(offered_pps)
         };
-        Architecture::from_points("eager", loads.iter().map(point).collect())
+        Architecture::from_points("eager", 1, loads.iter().map(point).collect())
     }
 
     #[test]
@@ -283,13 +299,13 @@ mod tests {
         let mut points = vec![fixture::point(0.0), fixture::point(2.0)];
         points[0].victim_loss = 1.0;
         points[1].victim_loss = 0.25;
-        assert_eq!(Architecture::from_points("polled", points).worst_victim_loss(), 0.25);
+        assert_eq!(Architecture::from_points("polled", 4, points).worst_victim_loss(), 0.25);
     }
 
     #[test]
     fn one_unbalanced_point_shows_in_the_whole() {
         let mut points = vec![fixture::point(1.0), fixture::point(2.0)];
         points[0].conserved = false;
-        assert!(!Architecture::from_points("polled", points).conserved);
+        assert!(!Architecture::from_points("polled", 4, points).conserved);
     }
 }

@@ -30,29 +30,31 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
     let architectures = options.architectures.iter().map(|name| name.parse());
     let architectures: Vec<Architecture> =
         architectures.collect::<Result<_, _>>().map_err(io::Error::other)?;
-    let conditions = |architecture| Conditions {
+    let runs = runs(&architectures, options.queues);
+    let conditions = |&Run { architecture, queues, .. }: &Run| Conditions {
         architecture,
-        queues: options.queues,
+        queues,
         work: options.work,
         window: Duration::from_secs_f64(options.seconds_per_point),
         seed: options.seed,
     };
-    let peak = reference_peak(&conditions(Architecture::Polled))?;
+    let polled = Run::new(Architecture::Polled, options.queues);
+    let peak = reference_peak(&conditions(&polled))?;
     let loads = loads(peak, options.points);
-    let mut repeats = loads.len() * architectures.len() / REPEATS_SHARE;
+    let mut repeats = loads.len() * runs.len() / REPEATS_SHARE;
     let mut told = 0;
-    let of = loads.len() * (architectures.len() + usize::from(options.kernel));
+    let of = loads.len() * (runs.len() + usize::from(options.kernel));
     let mut tell = |name: &str, offered_pps, delivered_pps| {
         told += 1;
         progress(&Progress { name, done: told, of, offered_pps, delivered_pps });
     };
-    let mut points: Vec<Vec<Point>> = architectures.iter().map(|_| Vec::new()).collect();
+    let mut points: Vec<Vec<Point>> = runs.iter().map(|_| Vec::new()).collect();
     // Load by load rather than architecture by architecture: what the machine's other tenants do then hits
     // all alike.
     for &load in &loads {
-        for (&architecture, points) in architectures.iter().zip(&mut points) {
-            let point = measure(&conditions(architecture), load, &mut repeats)?;
-            tell(architecture.name(), point.offered_pps, point.delivered_pps);
+        for (run, points) in runs.iter().zip(&mut points) {
+            let point = measure(&conditions(run), load, &mut repeats)?;
+            tell(&run.name, point.offered_pps, point.delivered_pps);
             points.push(point);
         }
     }
@@ -62,10 +64,10 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
             tell("kernel", point.offered_pps, point.delivered_pps)
         })
     });
-    let summed = architectures
+    let summed = runs
         .iter()
         .zip(points)
-        .map(|(a, points)| results::Architecture::from_points(a.name(), points));
+        .map(|(run, points)| results::Architecture::from_points(run.name.clone(), run.queues, points));
     Ok(Demonstration {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         setup: setup(options),
@@ -73,6 +75,32 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         kernel_missing: kernel.as_ref().and_then(|k| k.as_ref().err().cloned()),
         kernel: kernel.and_then(Result::ok),
     })
+}
+
+/// What is measured at every load.
+#[derive(Debug, Clone)]
+struct Run {
+    name: String,
+    architecture: Architecture,
+    queues: usize,
+}
+
+impl Run {
+    fn new(architecture: Architecture, queues: usize) -> Self {
+        Self { name: architecture.name().to_owned(), architecture, queues }
+    }
+}
+
+/// Each architecture, and the default one with a single receive queue besides, as TAPs and most virtual machines have.
+fn runs(architectures: &[Architecture], queues: usize) -> Vec<Run> {
+    let one_queue = |&architecture: &Architecture| {
+        let run = Run::new(architecture, 1);
+        (architecture == Architecture::SoftLrp && queues > 1)
+            .then(|| Run { name: format!("{}, 1 queue", run.name), ..run })
+    };
+    let with_one =
+        |architecture: &Architecture| [Some(Run::new(*architecture, queues)), one_queue(architecture)];
+    architectures.iter().flat_map(with_one).flatten().collect()
 }
 
 fn setup(options: &Options) -> Setup {

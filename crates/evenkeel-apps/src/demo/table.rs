@@ -25,13 +25,13 @@ pub fn render(results: &Demonstration) -> String {
     text.push_str(&drops(&results.architectures).render());
     let _ = writeln!(text, "\nIn words:\n");
     for architecture in &results.architectures {
-        let _ = writeln!(text, "  {:<12} {}", architecture.name, verdict::line(architecture));
+        let _ = writeln!(text, "  {:<17} {}", architecture.name, verdict::line(architecture));
     }
     if let Some(kernel) = &results.kernel {
         let course = verdict::Course::of(kernel.retention).words();
         let _ = writeln!(
             text,
-            "  {:<12} Linux {}, its own UDP socket on a veth pair, protocol input on its core (RPS): \
+            "  {:<17} Linux {}, its own UDP socket on a veth pair, protocol input on its core (RPS): \
              {course}",
             "kernel", kernel.release
         );
@@ -45,7 +45,7 @@ pub fn render(results: &Demonstration) -> String {
         );
     }
     if let Some(why) = &results.kernel_missing {
-        let _ = writeln!(text, "  {:<12} not measured: {why}", "kernel");
+        let _ = writeln!(text, "  {:<17} not measured: {why}", "kernel");
     }
     text
 }

@@ -43,6 +43,10 @@ impl Course {
 /// One line on an architecture: its course, the unflooded socket, the neighbour.
 #[must_use]
 pub fn line(architecture: &Architecture) -> String {
+    if let Some(share) = architecture.unknown() {
+        let share = percent(share);
+        return format!("cannot tell: at one load the host had only {share} % of its core");
+    }
     let course = match Course::of(architecture.retention) {
         Course::Livelocks => format!("livelocks: {} % of its peak is left", percent(architecture.retention)),
         course @ (Course::Falls | Course::Sags) => {
@@ -84,10 +88,20 @@ mod tests {
     #[test]
     fn a_loss_at_any_load_is_told() {
         let mut points = vec![fixture::point(1.0), fixture::point(2.0)];
-        let quiet = Architecture::from_points("ni-lrp", points.clone());
+        let quiet = Architecture::from_points("ni-lrp", 1, points.clone());
         assert_eq!(line(&quiet), "keeps its peak; other socket loses nothing; neighbour gets 50 %");
         points[0].victim_loss = 0.25;
-        let hurt = line(&Architecture::from_points("ni-lrp", points));
+        let hurt = line(&Architecture::from_points("ni-lrp", 1, points));
         assert!(hurt.contains("loses up to 25.0 %"), "{hurt}");
+    }
+
+    #[test]
+    fn of_a_core_that_was_taken_away_nothing_is_told() {
+        let mut points = vec![fixture::point(1.0), fixture::point(2.0)];
+        points[1].core_share = 0.91;
+        assert!(line(&Architecture::from_points("polled", 1, points.clone())).starts_with("keeps"));
+        points[1].core_share = 0.89;
+        let told = line(&Architecture::from_points("polled", 1, points));
+        assert_eq!(told, "cannot tell: at one load the host had only 89.0 % of its core");
     }
 }
