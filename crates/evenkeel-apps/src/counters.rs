@@ -137,7 +137,8 @@ pub struct CpuShares {
     pub process: f64,
     /// At idle level, or asleep because there was nothing to do.
     pub idle: f64,
-    /// Awake outside of units of work: looking whether there is something to do, falling asleep and waking up.
+    /// Awake outside of units of work: looking whether there is something to do, falling asleep and waking
+    /// up.
     #[serde(default)]
     pub halting: f64,
     /// Runnable, while the machine gave the core to others.
@@ -275,11 +276,11 @@ pub fn place(reason: Reason) -> &'static str {
     }
 }
 
-/// How a core spent `elapsed`, of which it used `levels` in units of work, and `used` is what the kernel says of
-/// the thread.
+/// How a core spent `elapsed`, of which it used `levels` in units of work, and `used` is what the kernel says
+/// of the thread.
 ///
-/// Units are timed by the clock, which goes on while the kernel gives the core to others. So whatever more they
-/// took than the thread ran is not theirs.
+/// Units are timed by the clock, which goes on while the kernel gives the core to others. So whatever more
+/// they took than the thread ran is not theirs.
 #[must_use]
 pub fn cpu(levels: [Duration; Level::ALL.len()], used: CoreUse, elapsed: Duration) -> CpuShares {
     let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64();

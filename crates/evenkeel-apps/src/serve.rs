@@ -192,7 +192,7 @@ pub enum Offer {
 /// What it has done.
 enum Done {
     Requests(Blasted),
-    Connections(Clients),
+    Connections(Box<Clients>),
 }
 
 /// Serves on a cable at whose other end somebody does as he is told, until he has ended or a limit is
@@ -219,7 +219,8 @@ pub fn on_cable<S: Service + 'static>(
             let done = || served.load(Ordering::Acquire);
             let result = match load {
                 Offer::Requests(load) => blast::on_cable(other, clock, far, load, done).map(Done::Requests),
-                Offer::Connections(load) => stream::ask(other, clock, far, load, done).map(Done::Connections),
+                Offer::Connections(load) => stream::ask(other, clock, far, load, done)
+                    .map(|clients| Done::Connections(Box::new(clients))),
             };
             ended.store(true, Ordering::Release);
             result
@@ -233,7 +234,7 @@ pub fn on_cable<S: Service + 'static>(
                 served.datagrams.iter_mut().for_each(|d| d.generator = Some(blasted.clone()));
             }
             Done::Connections(clients) => {
-                served.streams_mut().into_iter().for_each(|s| s.clients = Some(clients.clone()));
+                served.streams_mut().into_iter().for_each(|s| s.clients = Some((*clients).clone()));
             }
         }
         Ok(served)

@@ -76,6 +76,61 @@ fn a_network_interface_is_served_until_terminated_and_left_as_it_was() {
     });
 }
 
+/// Sends requests until it has sent some thousands, faster than they are answered.
+fn flood(from: &str, to: &str) {
+    let socket = UdpSocket::bind((from, 0)).unwrap();
+    evenkeel::link::send_in_segments(&socket, 16).unwrap();
+    for _ in 0..200 {
+        // What the device has no room for is lost, and that is as it should be.
+        let _ = socket.send_to(&[7; 16 * 64], (to, 7));
+    }
+}
+
+fn sum(cpu: &serde_json::Value) -> f64 {
+    let share = |key: &str| cpu[key].as_f64().unwrap();
+    let levels = ["interrupt", "soft_interrupt", "polling_thread", "process", "idle", "halting", "run_delay"];
+    levels.into_iter().map(share).sum()
+}
+
+#[test]
+fn under_load_answers_of_a_packet_device_share_system_calls() {
+    in_namespace("under_load_answers_of_a_packet_device_share_system_calls", || {
+        run("ip link add kernel0 type veth peer name ek0");
+        run("ip addr add 10.77.0.1/24 dev kernel0");
+        run("ip link set kernel0 up");
+        run("ip link set ek0 up");
+        let echo = start(&["echo", "packet:ek0,queues=2", "--json"]);
+        wait_for("ping -c 1 -w 1 10.77.0.2");
+        (0..5).for_each(|_| flood("10.77.0.1", "10.77.0.2"));
+        let result = interrupt(echo, "INT");
+        assert_eq!(result["link"], "packet:ek0,queues=2");
+        let [ek0] = &result["books"]["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
+        assert_eq!(
+            (&ek0["name"], &ek0["sent"]),
+            (&"ek0".into(), &result["books"]["transmitted"]),
+            "{result}"
+        );
+        assert!(ek0["sent"].as_u64().unwrap() > 1_000, "{result}");
+        assert!(ek0["frames_per_call"].as_f64().unwrap() >= 8.0, "{result}");
+        assert!((sum(&result["books"]["cpu"]) - 1.0).abs() < 1e-6, "{result}");
+    });
+}
+
+#[test]
+fn what_a_device_lost_stands_beside_what_we_lost() {
+    in_namespace("what_a_device_lost_stands_beside_what_we_lost", || {
+        let echo =
+            start(&["echo", "tap:keel0", "--kernel-address", "10.77.0.1/24", "--work", "1ms", "--json"]);
+        wait_for("ping -c 1 -w 1 10.77.0.2");
+        flood("10.77.0.1", "10.77.0.2");
+        let result = interrupt(echo, "INT");
+        let drops = result["books"]["drops"].as_array().unwrap();
+        let shed = drops.iter().find(|drop| drop["reason"] == "ring-full").expect("the ring was full");
+        let [keel0] = &result["books"]["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
+        assert_eq!(keel0["kernel"]["tx_dropped"], shed["frames"], "{result}");
+    });
+}
+
 #[test]
 fn ni_lrp_on_a_device_is_refused_with_what_to_do() {
     in_namespace("ni_lrp_on_a_device_is_refused_with_what_to_do", || {

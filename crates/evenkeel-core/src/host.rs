@@ -841,8 +841,8 @@ impl Host {
         self.wake(now);
     }
 
-    /// Finds out exactly when there will be something to do, which a busy host does not keep up to date. So it
-    /// is until the next unit or call.
+    /// Finds out exactly when there will be something to do, which a busy host does not keep up to date. So
+    /// it is until the next unit or call.
     pub fn settle_deadlines(&mut self) {
         self.net.settle_deadlines();
     }
@@ -868,8 +868,8 @@ impl Host {
         parts.into_iter().filter(|&(_, _, deadline)| deadline != Instant::NEVER).chain(processes)
     }
 
-    /// Hands over the frames that gather while one unit follows another: for a driver that has other things to
-    /// do now.
+    /// Hands over the frames that gather while one unit follows another: for a driver that has other things
+    /// to do now.
     pub fn start_output(&mut self, now: Instant) {
         if self.net.links.gathers() {
             self.net.start_output(now);

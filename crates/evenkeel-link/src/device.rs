@@ -35,7 +35,7 @@ pub(crate) fn usable_mtu(name: &str, device_mtu: usize) -> Result<usize, LinkErr
 
 /// An interface of the operating system.
 ///
-/// Take [`Device::fd`] and [`Device::status`] before handing it to a host: both outlive the hand-over.
+/// Take [`Device::fds`] and [`Device::status`] before handing it to a host: both outlive the hand-over.
 pub trait Device: Interface {
     /// One for each receive ring, in order: readable while frames wait there. To be watched by a
     /// [`crate::Halt`]; when that reports one, call [`Interface::set_readable`].

@@ -235,9 +235,9 @@ pub struct KernelCounters {
     before: KernelCounts,
 }
 
-/// Frames that the kernel did not hand to whoever has the device, or to the device. What each means depends on
-/// the kind of device: what a TAP's kernel has no room for on the way to us is dropped in transmission, as it
-/// is the kernel that transmits there.
+/// Frames that the kernel did not hand to whoever has the device, or to the device. What each means depends
+/// on the kind of device: what a TAP's kernel has no room for on the way to us is dropped in transmission, as
+/// it is the kernel that transmits there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelCounts {
     /// Errors on reception.

@@ -7,10 +7,10 @@
 //!
 //! **Several rings** are as many sockets in one fanout group: the kernel gives each flow to one of them.
 //!
-//! **Transmit** is `sendmmsg`, up to 64 frames a call, on a socket that bypasses the queueing discipline. That
-//! was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a second). Bypassing
-//! also means that `tcpdump` on the same device does not see what we send; on the far end of a veth it does.
-//! The kernel copies what it takes, so a buffer is free at once.
+//! **Transmit** is `sendmmsg`, up to 64 frames a call, on a socket that bypasses the queueing discipline.
+//! That was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a second).
+//! Bypassing also means that `tcpdump` on the same device does not see what we send; on the far end of a veth
+//! it does. The kernel copies what it takes, so a buffer is free at once.
 //!
 //! **The device is ours.** The socket sees copies: the kernel's own stack gets every frame too. Give us a
 //! device end without IP address (one end of a veth, a spare adaptor), where that stack has nothing to say.

@@ -1,9 +1,9 @@
 //! `tap:NAME`: a TAP device. Its one end is a network device of the kernel, the other one is ours.
 //!
-//! **Several rings** are as many descriptors (`IFF_MULTI_QUEUE`): the kernel gives each flow to one of them by
-//! its hash. Of a flow that we answer it would remember by which descriptor we did, and give it to that one
-//! from then on, all flows to one in the end. So we write by one more descriptor, which is detached: nothing
-//! comes by it, and of what is written there the kernel remembers nothing.
+//! **Several rings** are as many descriptors (`IFF_MULTI_QUEUE`): the kernel gives each flow to one of them
+//! by its hash. Of a flow that we answer it would remember by which descriptor we did, and give it to that
+//! one from then on, all flows to one in the end. So we write by one more descriptor, which is detached:
+//! nothing comes by it, and of what is written there the kernel remembers nothing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,8 +44,8 @@ impl Default for TapOptions {
 ///
 /// A device that did not exist is created, and goes away when this is dropped. A persistent one (`ip tuntap
 /// add`, with `multi_queue` for several rings) is used and left as it was. A ring is a queue of the device in
-/// the kernel (`txqueuelen`, 500 frames); a frame is read straight into its buffer, at one system call each. The kernel segments and completes
-/// checksums before we see a frame.
+/// the kernel (`txqueuelen`, 500 frames); a frame is read straight into its buffer, at one system call each.
+/// The kernel segments and completes checksums before we see a frame.
 #[derive(Debug)]
 pub struct Tap {
     device: NetDevice,

@@ -159,8 +159,8 @@ impl Engine {
     }
 
     /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted,
-    /// within a millisecond or one unit while it is busy. `attend` must read what is there, or it is called for
-    /// ever; while it runs, nothing else does.
+    /// within a millisecond or one unit while it is busy. `attend` must read what is there, or it is called
+    /// for ever; while it runs, nothing else does.
     pub fn attend(&mut self, fd: Arc<OwnedFd>, mut attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
         self.attend_in_pieces(fd, move |host, now| {
             attend(host, now);

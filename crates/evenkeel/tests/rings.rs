@@ -1,5 +1,5 @@
-//! Several receive rings on one device of the kernel: a flood in one of them leaves the others alone. In a network
-//! namespace; needs root, and says aloud if it is skipped.
+//! Several receive rings on one device of the kernel: a flood in one of them leaves the others alone. In a
+//! network namespace; needs root, and says aloud if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::net::UdpSocket;

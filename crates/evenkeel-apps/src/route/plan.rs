@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::{Address, DeviceSpec, LinkSpec, SpecError, hardware_address, parse_queues};
 
-/// A link of a router: `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
+/// A link of a router:
+/// `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// What it is called in rules, routes and reports; the device's name if not given.

@@ -737,8 +737,8 @@ impl Links {
 }
 
 impl Link {
-    /// Whether as much waits as the interface would have at a time, or as the queue should hold: TCP takes one
-    /// that fills for an interface that cannot send.
+    /// Whether as much waits as the interface would have at a time, or as the queue should hold: TCP takes
+    /// one that fills for an interface that cannot send.
     fn has_batch(&self) -> bool {
         let batch = self.interface.transmit_batch().min(self.output.limit_pkts() / 4).max(1);
         self.output.len() >= batch

@@ -315,7 +315,7 @@ impl RxQueue for RecordedRing {
     }
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
-        self.inner.receive(limit, &mut Taped { tape: &mut *self.recording.tape(), burst })
+        self.inner.receive(limit, &mut Taped { tape: &mut self.recording.tape(), burst })
     }
 
     fn arm(&mut self) -> bool {
