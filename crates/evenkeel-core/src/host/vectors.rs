@@ -12,7 +12,7 @@ use crate::poll::Quota;
 use crate::process::{Program, Step};
 use crate::receive::Architecture;
 use crate::socket::{Datagrams, SocketId};
-use crate::stack::{Datagram, InterfaceId};
+use crate::stack::{self, Datagram, InterfaceId};
 use crate::tcp::Checksum;
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address, Ipv6Address};
@@ -235,6 +235,14 @@ struct How {
     vector: usize,
     /// Every frame takes the long way up.
     long_way: bool,
+    /// It is a router, too.
+    forwards: bool,
+}
+
+impl How {
+    fn of(architecture: Architecture, vector: usize) -> Self {
+        Self { architecture, vector, long_way: false, forwards: false }
+    }
 }
 
 /// All that can be seen of it.
@@ -260,7 +268,7 @@ struct World {
 
 impl World {
     fn new(how: How, channel_pkts: usize) -> Self {
-        let How { architecture, vector, long_way } = how;
+        let How { architecture, vector, long_way, forwards } = how;
         let demultiplexes = architecture == Architecture::NiLrp;
         let (mut wire, end) = pair(
             Options { ring_pkts: 512, ..Options::new("wire", 1) },
@@ -268,7 +276,8 @@ impl World {
         );
         let quota = Quota::Fixed(vector);
         let config = Config { batch_pkts: vector, quota, channel_pkts, ..Config::of(architecture) };
-        let mut host = Host::new(config).unwrap();
+        let stack = stack::Config { forwarding: forwards, ..stack::Config::default() };
+        let mut host = Host::new(Config { stack, ..config }).unwrap();
         host.net.stack.long_way_only = long_way;
         let addresses = [IpCidr::new(v4(2).into(), 24), IpCidr::new(v6(2).into(), 64)];
         host.add_interface(Box::new(end), &addresses, Instant::ZERO).unwrap();
@@ -374,9 +383,12 @@ proptest! {
     /// Every frame has the same end on both ways: the same datagram for the same program, the same answer, the same
     /// reason if it is dropped.
     #[test]
-    fn the_short_way_ends_where_the_long_one_does(events in proptest::collection::vec(event(), 1..8)) {
+    fn the_short_way_ends_where_the_long_one_does(
+        events in proptest::collection::vec(event(), 1..8),
+        forwards in any::<bool>(),
+    ) {
         for architecture in Architecture::ALL {
-            let how = |long_way| How { architecture, vector: 16, long_way };
+            let how = |long_way| How { long_way, forwards, ..How::of(architecture, 16) };
             prop_assert_eq!(play(how(false), &events), play(how(true), &events), "{}", architecture);
         }
     }
@@ -388,7 +400,7 @@ proptest! {
         vector in 2..=64_usize,
     ) {
         for architecture in Architecture::ALL {
-            let how = |vector| How { architecture, vector, long_way: false };
+            let how = |vector| How::of(architecture, vector);
             let (mut one, mut many) = (play(how(1), &events), play(how(vector), &events));
             // How many buffers a ring has been given back is its own business, and which of two programs has its
             // turn first the scheduler's.
@@ -412,7 +424,7 @@ fn flood(port: u16, count: usize) -> Vec<Vec<u8>> {
 #[test]
 fn a_vector_ends_at_the_frame_that_closes_a_gate() {
     for vector in [1, 2, 7, 16, 64] {
-        let how = How { architecture: Architecture::SoftLrp, vector, long_way: false };
+        let how = How::of(Architecture::SoftLrp, vector);
         let mut world = World::new(how, 32);
         world.send(&flood(PORTS[0], 400));
         world.settle();
@@ -426,7 +438,7 @@ fn a_vector_ends_at_the_frame_that_closes_a_gate() {
 /// Frames that the short way takes do take it: else these tests compare the long way with itself.
 #[test]
 fn plain_datagrams_take_the_short_way() {
-    let how = How { architecture: Architecture::SoftLrp, vector: 16, long_way: false };
+    let how = How::of(Architecture::SoftLrp, 16);
     let mut world = World::new(how, 128);
     let before = world.host.net.stack.long_ways.get();
     world.send(&flood(PORTS[0], 50));
@@ -437,6 +449,18 @@ fn plain_datagrams_take_the_short_way() {
     world.settle();
     assert_eq!(world.host.net.stack.long_ways.get(), before + 1);
     assert_eq!(world.outcome().heard.len(), 51);
+}
+
+#[test]
+fn plain_packets_in_transit_take_the_short_way() {
+    let mut world = World::new(How { forwards: true, ..How::of(Architecture::SoftLrp, 16) }, 128);
+    let before = world.host.net.stack.long_ways.get();
+    // To address 9, which nobody has: they wait for it.
+    let away = Spec { destination: 5, ..plain(PORTS[0]) };
+    world.send(&[away.frame(), away.frame()]);
+    world.settle();
+    assert_eq!(world.host.net.stack.long_ways.get(), before);
+    assert_eq!(world.host.ledger().forwarded, 2);
 }
 
 /// A plain datagram.

@@ -34,11 +34,14 @@ impl Discards {
         if self.sources.is_empty() || !self.budget.exceeds(100) { Sources::NONE } else { self.sources }
     }
 
-    /// Begins a new period, if the last one is over.
-    pub(super) fn roll(&mut self, now: Instant) {
-        if !self.sources.is_empty() && self.budget.renew(now) {
+    /// Begins a new period if the last one is over, and says whether.
+    #[inline]
+    pub(super) fn roll(&mut self, now: Instant) -> bool {
+        let over = !self.sources.is_empty() && self.budget.renew(now);
+        if over {
             self.sources = Sources::NONE;
         }
+        over
     }
 
     /// The core is idle: there is nobody to whom it could be left.
@@ -65,7 +68,7 @@ mod tests {
     #[test]
     fn holds_back_whose_frames_were_discarded_once_that_has_taken_its_share() {
         let mut discards = Discards::new(25);
-        discards.roll(Instant::ZERO);
+        assert!(!discards.roll(Instant::ZERO), "nothing was discarded");
         discards.charge(A, Duration::from_micros(250));
         assert_eq!((discards.held_back(), discards.next_deadline()), (Sources::NONE, Instant::NEVER));
         discards.charge(A, Duration::from_micros(1));
@@ -74,7 +77,7 @@ mod tests {
         assert_eq!(discards.held_back(), Sources::one(A).union(Sources::one(B)));
         let over = discards.next_deadline();
         assert_eq!(over, Instant::from_millis(1));
-        discards.roll(over);
+        assert!(!discards.roll(Instant::from_micros(999)) && discards.roll(over));
         assert_eq!((discards.held_back(), discards.next_deadline()), (Sources::NONE, Instant::NEVER));
     }
 

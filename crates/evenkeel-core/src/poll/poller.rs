@@ -325,8 +325,9 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         for limit in &mut self.limits {
             self.resumes.period += u64::from(limit.roll(now));
         }
-        self.discards.roll(now);
-        self.discarding = self.discards.held_back();
+        if self.discards.roll(now) {
+            self.discarding = Sources::NONE;
+        }
     }
 
     /// When [`Poller::expire`] has something to do.

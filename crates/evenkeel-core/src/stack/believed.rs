@@ -22,28 +22,25 @@ pub(super) struct Believed {
 }
 
 impl Believed {
-    /// Whether a packet between them is believable; finds it out if they are not the last ones.
+    /// Whether a packet is between the last ones.
     #[inline(always)]
-    pub(super) fn v4(&self, between: Between<[u8; 8]>, find_out: impl FnOnce() -> bool) -> bool {
-        is_believed(&self.v4, between, find_out)
+    pub(super) fn is_last_v4(&self, between: &Between<[u8; 8]>) -> bool {
+        self.v4.get().as_ref() == Some(between)
+    }
+
+    /// They were found to be believable.
+    pub(super) fn note_v4(&self, between: Between<[u8; 8]>) {
+        self.v4.set(Some(between));
     }
 
     /// The same of IPv6.
     #[inline(always)]
-    pub(super) fn v6(&self, between: Between<[u8; 32]>, find_out: impl FnOnce() -> bool) -> bool {
-        is_believed(&self.v6, between, find_out)
+    pub(super) fn is_last_v6(&self, between: &Between<[u8; 32]>) -> bool {
+        self.v6.get().as_ref() == Some(between)
     }
-}
 
-#[inline(always)]
-fn is_believed<T: Copy + PartialEq>(
-    last: &Cell<Option<Between<T>>>,
-    between: Between<T>,
-    find_out: impl FnOnce() -> bool,
-) -> bool {
-    let believed = last.get() == Some(between) || find_out();
-    if believed {
-        last.set(Some(between));
+    /// The same of IPv6.
+    pub(super) fn note_v6(&self, between: Between<[u8; 32]>) {
+        self.v6.set(Some(between));
     }
-    believed
 }

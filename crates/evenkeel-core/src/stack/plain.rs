@@ -32,6 +32,15 @@ impl Stack {
         plain: Plain,
         io: &mut Io<'_>,
     ) -> Result<Option<Received>, Frame> {
+        if plain.is_v4() && self.config.forwarding {
+            let bytes = frame.bytes();
+            match bytes.get(30..).and_then(<[u8]>::first_chunk) {
+                Some(&[a, b, c, d]) if !self.owns_v4(Ipv4Address::new(a, b, c, d)) => {
+                    return self.transit_plain(interface, frame, plain).map(Some);
+                }
+                _ => {}
+            }
+        }
         if plain.is_udp() {
             let mut received = None;
             let to = |datagram| received = Some(Received::Datagram(datagram));
@@ -84,6 +93,22 @@ impl Stack {
         Some((source, destination, ecn))
     }
 
+    /// The same for a packet over IPv4 that is for somebody else: a router's.
+    ///
+    /// # Errors
+    /// As there.
+    fn transit_plain(&self, interface: InterfaceId, frame: Frame, plain: Plain) -> Result<Received, Frame> {
+        let bytes = frame.bytes();
+        let Some(header) = bytes.get(14..).and_then(<[u8]>::first_chunk::<20>) else { return Err(frame) };
+        let (source, destination) = header.last_chunk().map_or_else(|| ends_v4(&[0; 8]), ends_v4);
+        let is_in_transit = self.is_for_us(interface, bytes)
+            && Checksum::default().add_array(header).finish() == 0
+            && self.believe(&source, interface).is_some()
+            && self.cast(&destination, interface).is_none()
+            && self.admit_transit(&source, &destination, Cast::Unicast).is_ok();
+        if is_in_transit { Ok(Self::transit(interface, frame, plain.end() - 14)) } else { Err(frame) }
+    }
+
     /// What an adaptor must have seen to, and a host that answers.
     #[inline(always)]
     fn is_for_us(&self, interface: InterfaceId, frame: &[u8]) -> bool {
@@ -98,32 +123,46 @@ impl Stack {
     #[inline(always)]
     fn admit_v4_plain(&self, interface: InterfaceId, frame: &[u8]) -> Option<([u8; 8], Ecn)> {
         let header: &[u8; 20] = frame.get(14..)?.first_chunk()?;
+        let &addresses = header.last_chunk()?;
+        let between = Between { addresses, interface, generation: self.generation };
+        let is_known = self.believed.is_last_v4(&between);
+        let [.., a, b, c, d] = addresses;
+        if !is_known && !self.owns_v4(Ipv4Address::new(a, b, c, d)) {
+            return None;
+        }
         if !self.is_for_us(interface, frame) || Checksum::default().add_array(header).finish() != 0 {
             return None;
         }
-        let &addresses = header.last_chunk()?;
-        let between = Between { addresses, interface, generation: self.generation };
-        let believed = self.believed.v4(between, || self.is_believable(ends_v4(&addresses), interface));
-        believed.then_some((addresses, Ecn::from_bits(header[1])))
+        if !is_known {
+            self.believe(&ends_v4(&addresses).0, interface)?;
+            self.believed.note_v4(between);
+        }
+        Some((addresses, Ecn::from_bits(header[1])))
     }
 
     #[inline(always)]
     fn admit_v6_plain(&self, interface: InterfaceId, frame: &[u8]) -> Option<([u8; 32], Ecn)> {
         let header: &[u8; 40] = frame.get(14..)?.first_chunk()?;
+        let &addresses = header.last_chunk()?;
+        let between = Between { addresses, interface, generation: self.generation };
+        let is_known = self.believed.is_last_v6(&between);
+        let is_ours = || self.cast(&ends_v6(&addresses).1, interface) == Some(Cast::Unicast);
+        if !is_known && !is_ours() {
+            return None;
+        }
         if !self.is_for_us(interface, frame) {
             return None;
         }
-        let &addresses = header.last_chunk()?;
-        let between = Between { addresses, interface, generation: self.generation };
-        let believed = self.believed.v6(between, || self.is_believable(ends_v6(&addresses), interface));
-        believed.then_some((addresses, Ecn::from_bits(header[1] >> 4)))
+        if !is_known {
+            self.believe(&ends_v6(&addresses).0, interface)?;
+            self.believed.note_v6(between);
+        }
+        Some((addresses, Ecn::from_bits(header[1] >> 4)))
     }
 
-    /// Whether a packet from the one may be, and one to the other is for us alone.
-    fn is_believable(&self, (source, destination): (IpAddress, IpAddress), interface: InterfaceId) -> bool {
-        !source.is_unspecified()
-            && !self.is_martian(&source, interface)
-            && self.cast(&destination, interface) == Some(Cast::Unicast)
+    /// Finds that a packet from there may be.
+    fn believe(&self, source: &IpAddress, interface: InterfaceId) -> Option<()> {
+        (!source.is_unspecified() && !self.is_martian(source, interface)).then_some(())
     }
 }
 
