@@ -335,6 +335,24 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
+    /// The same where the user has only read or written: there is less for him to read, or less room to write,
+    /// of which he need not hear, and no other state. But if there was no room, there may be some by now.
+    pub(super) fn touch_moved(&mut self, id: Id) {
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        if !entry.notified.writable {
+            return self.touch(id);
+        }
+        if entry.connection.may_transmit() && !core::mem::replace(&mut entry.queued, true) {
+            self.to_send.push_back(id);
+        }
+        entry.account(&mut self.memory, &mut self.counters);
+        entry.notified.readable = entry.notified.readable && entry.connection.is_readable();
+        entry.notified.writable = entry.connection.is_writable();
+        if !self.holes.is_empty() {
+            self.mind_holes();
+        }
+    }
+
     /// A connection is over. Segments that come between its two ends are no longer its, but TIME-WAIT's, a
     /// listener's or nobody's (RFC 9293, 3.10.7.1): a program that keeps a dead connection open must not keep
     /// its peer from a new one (3.5.1). It has its name still, for what it may want to read or ask.
