@@ -59,6 +59,6 @@ impl<R> Entry<R> {
     /// The connection's buffers own more bytes than before, or fewer.
     #[inline]
     pub(super) fn account(&mut self, memory: &mut Memory, counters: &mut Counters) {
-        self.held = memory.account(&mut self.connection, self.held, counters);
+        self.held = memory.account(&mut self.connection, self.held as usize, counters) as u32;
     }
 }

@@ -12,7 +12,7 @@ use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
 use super::event::EndpointEvent;
-use super::listeners::ListenAt;
+use super::listeners::{ListenAt, ListenerId};
 use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
@@ -124,7 +124,7 @@ impl<R: Copy> Endpoint<R> {
 
     fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>) -> Fate {
         let tuple = arrival.tuple;
-        let Some(at) = self.listener_for(&tuple.local) else {
+        let Some((at, id)) = self.listening(&tuple.local) else {
             self.refuse(&tuple, &arrival.segment, arrival.now);
             return Fate::Dropped(TcpDrop::NoSocket);
         };
@@ -133,7 +133,7 @@ impl<R: Copy> Endpoint<R> {
             self.counters.count(Counter::ListenDrops);
             return Fate::Dropped(TcpDrop::Backlog);
         }
-        let fate = match self.ask_listener(&at, hash, arrival) {
+        let fate = match self.ask_listener(id, hash, arrival) {
             Reaction::Nothing => return Fate::Control,
             Reaction::Drop => return Fate::Dropped(TcpDrop::Backlog),
             Reaction::SendAgain(header) => {
@@ -147,8 +147,10 @@ impl<R: Copy> Endpoint<R> {
                 }
                 Fate::Control
             }
-            Reaction::Establish(agreed) => self.establish(at, &agreed, hash, arrival),
-            Reaction::FastOpen(agreed, cookie) => self.establish_early(at, &agreed, cookie, hash, arrival),
+            Reaction::Establish(agreed) => self.establish((at, id), &agreed, hash, arrival),
+            Reaction::FastOpen(agreed, cookie) => {
+                self.establish_early((at, id), &agreed, cookie, hash, arrival)
+            }
         };
         if let Some(old) = arrival.previous.and_then(|_| self.time_wait.find(&tuple)) {
             self.time_wait.recycle(old, &mut self.counters);
@@ -156,24 +158,24 @@ impl<R: Copy> Endpoint<R> {
         fate
     }
 
-    fn ask_listener(&mut self, at: &ListenAt, hash: TupleHash, arrival: &Arrival<'_>) -> Reaction {
-        let Some(listener) = self.listeners.get_mut(at) else { return Reaction::Nothing };
+    fn ask_listener(&mut self, id: ListenerId, hash: TupleHash, arrival: &Arrival<'_>) -> Reaction {
+        let Some(listener) = self.listeners.by_id(id) else { return Reaction::Nothing };
         let before = listener.syn_queue_len();
         let reaction = listener.handle_hashed(hash, arrival, &mut self.counters);
         if listener.syn_queue_len() > before {
-            self.listeners.schedule(at);
+            self.listeners.schedule(id);
         }
         reaction
     }
 
     fn establish(
         &mut self,
-        at: ListenAt,
+        at: (ListenAt, ListenerId),
         agreed: &listener::Handshake,
         hash: TupleHash,
         arrival: &Arrival<'_>,
     ) -> Fate {
-        let mut connection = self.accepted(&at, agreed, agreed.progress().syn_ack, arrival);
+        let mut connection = self.accepted(at.1, agreed, agreed.progress().syn_ack, arrival);
         let fate = connection.on_segment(&arrival.segment, arrival.now);
         self.enqueue(at, connection, false, hash, &arrival.tuple);
         fate
@@ -181,13 +183,13 @@ impl<R: Copy> Endpoint<R> {
 
     fn establish_early(
         &mut self,
-        at: ListenAt,
+        at: (ListenAt, ListenerId),
         agreed: &listener::Handshake,
         cookie: Option<Cookie>,
         hash: TupleHash,
         arrival: &Arrival<'_>,
     ) -> Fate {
-        let mut connection = self.accepted(&at, agreed, SynAck::Due(cookie), arrival);
+        let mut connection = self.accepted(at.1, agreed, SynAck::Due(cookie), arrival);
         let fate = connection.on_early_data(&arrival.segment, arrival.now);
         self.enqueue(at, connection, true, hash, &arrival.tuple);
         fate
@@ -195,12 +197,12 @@ impl<R: Copy> Endpoint<R> {
 
     fn accepted(
         &self,
-        at: &ListenAt,
+        listener: ListenerId,
         agreed: &listener::Handshake,
         syn_ack: SynAck,
         arrival: &Arrival<'_>,
     ) -> Connection {
-        let options = self.listeners.options(at).unwrap_or(&self.config.connection);
+        let options = self.listeners.options(listener).unwrap_or(&self.config.connection);
         let progress = SynReceived { syn_ack, ..agreed.progress() };
         let open = agreed.open(&self.numbers);
         let mut connection = Connection::accept(options, &open, &progress, arrival.now);
@@ -211,15 +213,15 @@ impl<R: Copy> Endpoint<R> {
     /// It waits to be accepted.
     fn enqueue(
         &mut self,
-        at: ListenAt,
+        (at, listener): (ListenAt, ListenerId),
         connection: Connection,
         early: bool,
         hash: TupleHash,
         tuple: &FourTuple,
     ) {
-        let entry = Entry { from: self.listeners.id(&at), early, ..Entry::new(connection, Holder::Listener) };
+        let entry = Entry { from: Some(listener), early, ..Entry::new(connection, Holder::Listener) };
         let Ok(id) = self.connections.insert_hashed(hash, *tuple, entry) else { return };
-        if let Some(listener) = self.listeners.get_mut(&at) {
+        if let Some(listener) = self.listeners.by_id(listener) {
             let first = listener.accept_queue_len() == 0;
             listener.queue(id);
             if first {

@@ -1,5 +1,6 @@
 //! All listeners of a host: by where they listen, and by when something of theirs is due.
 
+use core::num::NonZeroU32;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(super) struct Listeners {
 }
 
 struct Listening {
-    serial: u32,
+    serial: NonZeroU32,
     listener: Listener,
     /// Of the connections that it opens.
     options: Arc<Config>,
@@ -41,18 +42,20 @@ struct Listening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListenerId {
     slot: u32,
-    serial: u32,
+    /// Not zero, so that "none" costs nothing: each connection has one.
+    serial: NonZeroU32,
 }
 
 impl Listeners {
     pub(super) fn insert(&mut self, at: ListenAt, listener: Listener, options: Arc<Config>) {
         self.count = self.count.wrapping_add(1);
+        let serial = NonZeroU32::new(self.count).unwrap_or(NonZeroU32::MIN);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
         if let Some(free) = self.slots.get_mut(slot as usize) {
-            *free = Some(Listening { serial: self.count, listener, options });
+            *free = Some(Listening { serial, listener, options });
         }
         self.by_place.insert(at, slot);
     }
@@ -68,7 +71,8 @@ impl Listeners {
         self.by_place.contains_key(at)
     }
 
-    pub(super) fn id(&self, at: &ListenAt) -> Option<ListenerId> {
+    /// Who listens there.
+    pub(super) fn find(&self, at: &ListenAt) -> Option<ListenerId> {
         let slot = *self.by_place.get(at)?;
         let serial = self.slots.get(slot as usize)?.as_ref()?.serial;
         Some(ListenerId { slot, serial })
@@ -78,8 +82,9 @@ impl Listeners {
         self.listening(at).map(|listening| &listening.listener)
     }
 
-    pub(super) fn options(&self, at: &ListenAt) -> Option<&Arc<Config>> {
-        self.listening(at).map(|listening| &listening.options)
+    pub(super) fn options(&self, id: ListenerId) -> Option<&Arc<Config>> {
+        let listening = self.slots.get(id.slot as usize)?.as_ref();
+        listening.filter(|listening| listening.serial == id.serial).map(|listening| &listening.options)
     }
 
     fn listening(&self, at: &ListenAt) -> Option<&Listening> {
@@ -98,10 +103,8 @@ impl Listeners {
     }
 
     /// Something of this one may be due earlier than before.
-    pub(super) fn schedule(&mut self, at: &ListenAt) {
-        if let Some(&slot) = self.by_place.get(at) {
-            self.schedule_slot(slot);
-        }
+    pub(super) fn schedule(&mut self, id: ListenerId) {
+        self.schedule_slot(id.slot);
     }
 
     pub(super) fn next_deadline(&mut self) -> Option<Instant> {

@@ -5,7 +5,7 @@ use super::super::connection::{Allowance, Connection};
 use super::super::counters::{Counter, Counters};
 
 /// What empty buffers leave behind may be this part of all there is.
-const SPARES_SHARE: usize = 256;
+const SPARES_SHARE: usize = 1_024;
 
 /// How much there is, and how much is taken.
 #[derive(Debug)]

@@ -210,7 +210,7 @@ impl<R: Copy> Endpoint<R> {
     fn forget(&mut self, id: Id) {
         let Some(&Entry { held, .. }) = self.connections.get(id) else { return };
         self.connections.discard(id);
-        self.memory.change(held, 0, &mut self.counters);
+        self.memory.change(held as usize, 0, &mut self.counters);
     }
 
     /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.

@@ -102,8 +102,8 @@ pub(super) struct Entry<R> {
     pub(super) in_events: bool,
     /// What the user was notified of, and still holds.
     pub(super) notified: Readiness,
-    /// Bytes of memory that are accounted to it.
-    pub(super) held: usize,
+    /// Bytes of memory that are accounted to it: fewer than there are sequence numbers.
+    pub(super) held: u32,
     /// It is in `holes`.
     pub(super) has_holes: bool,
     /// It is counted in [`Counter::CurrEstab`].
@@ -282,8 +282,12 @@ impl<R: Copy> Endpoint<R> {
 
     /// The listener for this end: of the address, else of all.
     pub fn listener_for(&self, local: &IpEndpoint) -> Option<ListenAt> {
+        self.listening(local).map(|(at, _)| at)
+    }
+
+    pub(super) fn listening(&self, local: &IpEndpoint) -> Option<(ListenAt, ListenerId)> {
         let at = |address| ListenAt { address, port: local.port };
-        [at(Some(local.addr)), at(None)].into_iter().find(|at| self.listeners.contains(at))
+        [at(Some(local.addr)), at(None)].into_iter().find_map(|at| Some((at, self.listeners.find(&at)?)))
     }
 
     pub(super) fn open(&self, tuple: &FourTuple, mss: u16, iss: SeqNumber) -> Open {
@@ -328,6 +332,24 @@ impl<R: Copy> Endpoint<R> {
         }
         if state == State::Closed {
             self.unhash(id);
+        }
+    }
+
+    /// The same where the user has only read or written: there is less for him to read, or less room to write,
+    /// of which he need not hear, and no other state. But if there was no room, there may be some by now.
+    pub(super) fn touch_moved(&mut self, id: Id) {
+        let Some(entry) = self.connections.get_mut(id) else { return };
+        if !entry.notified.writable {
+            return self.touch(id);
+        }
+        if entry.connection.may_transmit() && !core::mem::replace(&mut entry.queued, true) {
+            self.to_send.push_back(id);
+        }
+        entry.account(&mut self.memory, &mut self.counters);
+        entry.notified.readable = entry.notified.readable && entry.connection.is_readable();
+        entry.notified.writable = entry.connection.is_writable();
+        if !self.holes.is_empty() {
+            self.mind_holes();
         }
     }
 

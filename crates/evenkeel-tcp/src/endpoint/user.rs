@@ -165,7 +165,10 @@ impl<R: Copy> Endpoint<R> {
     /// # Errors
     /// Nothing was given.
     pub fn read(&mut self, id: Id, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
-        self.call(id, |connection| connection.read(to, now)).unwrap_or(Err(Unavailable::Closed))
+        let Some(entry) = self.entry(id) else { return Err(Unavailable::Closed) };
+        let read = entry.connection.read(to, now);
+        self.touch_moved(id);
+        read
     }
 
     /// As [`Connection::write_more`].
@@ -281,10 +284,12 @@ impl<R: Copy> Endpoint<R> {
         id: Id,
         write: impl FnOnce(&mut Connection) -> Result<usize, Unavailable>,
     ) -> Result<usize, Unavailable> {
-        if let Some(entry) = self.connections.get_mut(id) {
-            entry.connection.borrow_to_send(self.memory.spares());
-        }
-        self.call(id, write).unwrap_or(Err(Unavailable::Closed))
+        let Some(entry) = self.connections.get_mut(id) else { return Err(Unavailable::Closed) };
+        entry.connection.set_allowance(self.memory.allowance());
+        entry.connection.borrow_to_send(self.memory.spares());
+        let written = write(&mut entry.connection);
+        self.touch_moved(id);
+        written
     }
 
     fn call<T>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> T) -> Option<T> {
