@@ -56,9 +56,11 @@ pub(crate) struct Receiving {
     /// of the core for taking packets in, and the more for the program that reads it.
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum, default_value_t = By::Marks)]
     feedback_by: By,
-    /// Where several receive from a ring, what is in excess for one of them is discarded as it comes. If that takes more
-    /// than this share of the core, the ring is held back all the same.
-    #[arg(long, help_heading = HEADING, value_name = "PERCENT", default_value = "25%", value_parser = percent)]
+    /// Where several receive from a ring, what is in excess for one of them is discarded as it comes. If that
+    /// takes more than this share of the core, the ring is held back all the same.
+    #[arg(
+        long, help_heading = HEADING, value_name = "PERCENT", default_value = "25%", value_parser = percent
+    )]
     discard_share: u8,
     /// Share of the core that taking packets in may use, such as 50% [default: no limit].
     #[arg(long, help_heading = HEADING, value_name = "PERCENT", value_parser = percent)]

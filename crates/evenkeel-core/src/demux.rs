@@ -373,8 +373,8 @@ impl DemuxTable {
         self.generation
     }
 
-    /// The demultiplexing function for those frames that nearly all are: a plain datagram to a port that is bound.
-    /// `None` for all others; for these it says what [`DemuxTable::classify`] does.
+    /// The demultiplexing function for those frames that nearly all are: a plain datagram to a port that is
+    /// bound. `None` for all others; for these it says what [`DemuxTable::classify`] does.
     #[inline]
     pub(crate) fn classify_plain(&self, frame: &[u8], plain: Plain) -> Option<ChannelId> {
         let (head, packet) = frame.split_first_chunk::<14>()?;

@@ -49,7 +49,8 @@ pub trait Burst {
     /// Where buffers come from and go back to.
     fn pool(&mut self) -> &mut Pool;
 
-    /// A frame, from the Ethernet header on, and what the device knows of it. Says what is to be done about it.
+    /// A frame, from the Ethernet header on, and what the device knows of it. Says what is to be done about
+    /// it.
     fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen;
 
     /// The frame that was just seen, if it was to be taken. Says whether there is to be another one.

@@ -3,8 +3,8 @@
 /// A frame that holds one whole IP packet without options or extension headers, with the header of UDP or TCP
 /// in it: where what input needs is to be found.
 ///
-/// It says nothing of whether the packet is for us, or of sums. What is not plain takes the long way, which knows
-/// everything that IP may do; a plain one that is refused on the short way takes the long one, too.
+/// It says nothing of whether the packet is for us, or of sums. What is not plain takes the long way, which
+/// knows everything that IP may do; a plain one that is refused on the short way takes the long one, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plain {
     /// Where the header of UDP or TCP begins in the frame.

@@ -11,7 +11,8 @@ pub(crate) trait Waits {
     fn next_deadline(&self) -> Instant;
 }
 
-/// Such a part, and what it said last. Whoever may change it has what it said forgotten: that cannot be left out.
+/// Such a part, and what it said last. Whoever may change it has what it said forgotten: that cannot be left
+/// out.
 #[derive(Debug)]
 pub(crate) struct Timed<T> {
     part: T,

@@ -122,9 +122,9 @@ impl Wheel {
         }
     }
 
-    /// An instant before which no timer expires, for who is asked often and waits seldom: nothing is filed anew
-    /// for it. Not later than [`next_deadline`](Self::next_deadline), and earlier only if timers were put off
-    /// or cancelled that come before it.
+    /// An instant before which no timer expires, for who is asked often and waits seldom: nothing is filed
+    /// anew for it. Not later than [`next_deadline`](Self::next_deadline), and earlier only if timers were
+    /// put off or cancelled that come before it.
     #[must_use]
     pub fn not_before(&self) -> Option<Instant> {
         let (slot, _) = self.next_slot()?;

@@ -58,8 +58,8 @@ pub struct Setup {
 /// Everything but `mlfrr_pps`, `peak_pps` and `conserved` is taken at the highest offered load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Architecture {
-    /// Its name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`; `soft-lrp, 1 queue` with one receive
-    /// queue where the others have several.
+    /// Its name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`; `soft-lrp, 1 queue` with one
+    /// receive queue where the others have several.
     pub name: String,
     /// Receive queues of the interface.
     pub queues: usize,
@@ -183,8 +183,8 @@ impl Architecture {
 }
 
 impl Architecture {
-    /// The share of its core that the host had in the measurement that was disturbed most, if that is so little
-    /// that nobody can tell what this architecture does.
+    /// The share of its core that the host had in the measurement that was disturbed most, if that is so
+    /// little that nobody can tell what this architecture does.
     #[must_use]
     pub fn unknown(&self) -> Option<f64> {
         let least = self.points.iter().map(|p| p.core_share).fold(1.0, f64::min);

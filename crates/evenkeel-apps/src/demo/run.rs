@@ -91,7 +91,8 @@ impl Run {
     }
 }
 
-/// Each architecture, and the default one with a single receive queue besides, as TAPs and most virtual machines have.
+/// Each architecture, and the default one with a single receive queue besides, as TAPs and most virtual
+/// machines have.
 fn runs(architectures: &[Architecture], queues: usize) -> Vec<Run> {
     let one_queue = |&architecture: &Architecture| {
         let run = Run::new(architecture, 1);

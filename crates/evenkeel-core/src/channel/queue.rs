@@ -182,8 +182,8 @@ impl Channel {
         Arrival { interrupt: core::mem::take(&mut self.armed), first }
     }
 
-    /// Takes the oldest frame of the host's own queue, if that is a plain datagram which the demultiplexing table, in
-    /// the state `generation`, has led here.
+    /// Takes the oldest frame of the host's own queue, if that is a plain datagram which the demultiplexing
+    /// table, in the state `generation`, has led here.
     #[inline]
     pub(crate) fn pop_plain_datagram(&mut self, generation: u32) -> Option<(Waiting, Plain)> {
         let Verdict { plain, generation: found } = self.queue.front()?.verdict?;

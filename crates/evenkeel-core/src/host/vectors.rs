@@ -380,8 +380,8 @@ fn play(how: How, events: &[Event]) -> Outcome {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every frame has the same end on both ways: the same datagram for the same program, the same answer, the same
-    /// reason if it is dropped.
+    /// Every frame has the same end on both ways: the same datagram for the same program, the same answer,
+    /// the same reason if it is dropped.
     #[test]
     fn the_short_way_ends_where_the_long_one_does(
         events in proptest::collection::vec(event(), 1..8),
@@ -402,8 +402,8 @@ proptest! {
         for architecture in Architecture::ALL {
             let how = |vector| How::of(architecture, vector);
             let (mut one, mut many) = (play(how(1), &events), play(how(vector), &events));
-            // How many buffers a ring has been given back is its own business, and which of two programs has its
-            // turn first the scheduler's.
+            // How many buffers a ring has been given back is its own business, and which of two programs has
+            // its turn first the scheduler's.
             (one.free, many.free) = (0, 0);
             for outcome in [&mut one, &mut many] {
                 outcome.heard.sort_by_key(|heard| heard.0);
@@ -419,8 +419,8 @@ fn flood(port: u16, count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| Spec { payload: n.to_be_bytes().to_vec(), ..plain(port) }.frame()).collect()
 }
 
-/// More than a channel holds, at once: feedback stops a vector at the very frame that reaches the mark, so that
-/// whatever the vectors are, none is lost and they come in order.
+/// More than a channel holds, at once: feedback stops a vector at the very frame that reaches the mark, so
+/// that whatever the vectors are, none is lost and they come in order.
 #[test]
 fn a_vector_ends_at_the_frame_that_closes_a_gate() {
     for vector in [1, 2, 7, 16, 64] {

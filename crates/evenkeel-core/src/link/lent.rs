@@ -7,7 +7,8 @@ use crate::interface::{Burst, Demultiplexer, Interface, RxQueue};
 use crate::tcp::FourTuple;
 use crate::wire::EthernetAddress;
 
-/// No interface: it has nothing, and takes nothing. Without a size, so that putting it there allocates nothing.
+/// No interface: it has nothing, and takes nothing. Without a size, so that putting it there allocates
+/// nothing.
 #[derive(Debug)]
 pub(super) struct Lent;
 

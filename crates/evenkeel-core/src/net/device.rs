@@ -48,8 +48,8 @@ impl Net {
         }
     }
 
-    /// Takes at most `limit` frames from a ring, and does what is to be done about each, up to the one that fills a
-    /// queue so that no more is to be taken. Says how many there were.
+    /// Takes at most `limit` frames from a ring, and does what is to be done about each, up to the one that
+    /// fills a queue so that no more is to be taken. Says how many there were.
     fn receive_from(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> Taken {
         let Some(mut interface) = self.links.lend(port.interface) else {
             return Taken { done: 0, discarded: 0 };
@@ -133,7 +133,8 @@ impl Net {
         }
     }
 
-    /// What becomes of a frame that leads to a channel: whether there is room for it. If not, that is counted there.
+    /// What becomes of a frame that leads to a channel: whether there is room for it. If not, that is counted
+    /// there.
     #[inline]
     fn offer(&mut self, id: ChannelId, fed_by: Sources, now: Instant) -> Offered {
         let Some(channel) = self.channels.get_mut(id) else { return Offered::NoChannel };

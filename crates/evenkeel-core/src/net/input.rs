@@ -66,8 +66,8 @@ impl Net {
         }
     }
 
-    /// IP input of one frame from a channel, to completion. Nothing is held back for what it fills: whoever receives
-    /// fills its own queue.
+    /// IP input of one frame from a channel, to completion. Nothing is held back for what it fills: whoever
+    /// receives fills its own queue.
     pub(super) fn input_waiting(&mut self, waiting: Waiting, now: Instant) {
         let received = self.input_frame(waiting, now);
         self.take_up(received, Sources::NONE, now);
@@ -165,8 +165,8 @@ impl Net {
         datagram
     }
 
-    /// Hands over datagrams until `to` has no room for more, or there are none: first what waits in the socket's
-    /// queue, then, under the lazy architectures, what waits in its channels.
+    /// Hands over datagrams until `to` has no room for more, or there are none: first what waits in the
+    /// socket's queue, then, under the lazy architectures, what waits in its channels.
     pub(crate) fn receive_into(&mut self, id: SocketId, to: &mut impl TakesDatagrams, now: Instant) {
         self.last_read = Some(id);
         self.take_ready(id, to);
@@ -189,9 +189,9 @@ impl Net {
         }
     }
 
-    /// Hands over plain datagrams from the channel of a socket, straight, as long as they come one after the other:
-    /// those that nobody else is to have, and of which the demultiplexing function has said that they are the
-    /// socket's. Says whether there were any.
+    /// Hands over plain datagrams from the channel of a socket, straight, as long as they come one after the
+    /// other: those that nobody else is to have, and of which the demultiplexing function has said that they
+    /// are the socket's. Says whether there were any.
     fn input_plain_for(
         &mut self,
         id: SocketId,

@@ -1,7 +1,7 @@
 //! What discarding may cost, where a ring carries the traffic of several.
 //!
-//! A full queue need not hold back the ring that feeds it if its excess can be discarded at little cost, and must not
-//! if others receive from that ring. But a flood can be so large that discarding it takes the core.
+//! A full queue need not hold back the ring that feeds it if its excess can be discarded at little cost, and
+//! must not if others receive from that ring. But a flood can be so large that discarding it takes the core.
 
 use super::cycle::{Budget, CycleLimit};
 use super::sources::{SourceId, Sources};

@@ -79,7 +79,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         }
     }
 
-    /// The same with sources held back, too, whose frames take more than `percent` of the core to be discarded.
+    /// The same with sources held back, too, whose frames take more than `percent` of the core to be
+    /// discarded.
     #[must_use]
     pub fn with_discards(self, percent: u8) -> Self {
         Self { discards: Discards::new(percent), ..self }
@@ -258,8 +259,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.quota_pkts
     }
 
-    /// A frame that came from `fed_by` was put into a queue, or found no room in it. Says whether more may be held
-    /// back than before.
+    /// A frame that came from `fed_by` was put into a queue, or found no room in it. Says whether more may be
+    /// held back than before.
     #[inline(always)]
     pub fn enqueued(
         &mut self,
@@ -361,8 +362,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         }
     }
 
-    /// Charges time that was spent on frames of a source that were discarded. If it was too much, no more is taken from
-    /// there for a while.
+    /// Charges time that was spent on frames of a source that were discarded. If it was too much, no more is
+    /// taken from there for a while.
     pub fn charge_discards(&mut self, source: SourceId, elapsed: Duration) {
         self.discards.charge(source, elapsed);
         self.discarding = self.discards.held_back();

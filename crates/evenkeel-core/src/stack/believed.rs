@@ -13,8 +13,8 @@ pub(super) struct Between<T> {
     pub(super) generation: u32,
 }
 
-/// The last ones that were found to be believable, and for us alone, of either family: the next packet is most
-/// likely between the same.
+/// The last ones that were found to be believable, and for us alone, of either family: the next packet is
+/// most likely between the same.
 #[derive(Debug, Default)]
 pub(super) struct Believed {
     v4: Cell<Option<Between<[u8; 8]>>>,

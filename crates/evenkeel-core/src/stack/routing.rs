@@ -132,8 +132,8 @@ impl Stack {
         self.path_mtus.get(destination, io.now).map_or(mtu, |known| known.min(mtu))
     }
 
-    /// The same as [`Stack::path_to`] by any interface, for who keeps no handle: the last destination that was
-    /// asked for is often the next one, too.
+    /// The same as [`Stack::path_to`] by any interface, for who keeps no handle: the last destination that
+    /// was asked for is often the next one, too.
     pub(super) fn path_again(&self, destination: &IpAddress) -> Result<Path, OutputError> {
         let mut handle = self.last_path.get();
         let path = self.path_by(&mut handle, destination);
