@@ -1,5 +1,9 @@
 //! `tap:NAME`: a TAP device. Its one end is a network device of the kernel, the other one is ours.
 //!
+//! **A frame is a system call**, either way: of 1.4 µs that a write took here 0.2 were the call itself, so
+//! calls put together (`io_uring`) would save little; a `virtio_net_hdr` in front (`IFF_VNET_HDR`) took 0.1
+//! more.
+//!
 //! **Several rings** are as many descriptors (`IFF_MULTI_QUEUE`): the kernel gives each flow to one of them
 //! by its hash. Of a flow that we answer it would remember by which descriptor we did, and give it to that
 //! one from then on, all flows to one in the end. So we write by one more descriptor, which is detached:

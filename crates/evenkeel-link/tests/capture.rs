@@ -9,7 +9,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 
-use evenkeel_core::cable::{self, End};
+use evenkeel_core::cable::{self, Completion, End};
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::time::Duration;
@@ -104,6 +104,28 @@ fn what_passes_an_interface_is_recorded_and_tshark_reads_it() {
     let info = run(&format!("capinfos -M {file}"));
     assert!(info.contains("Number of packets:   16") && info.contains("nanoseconds"), "{info}");
     assert!(info.contains("Strict time order:   True"), "{info}");
+}
+
+#[test]
+fn what_an_interface_leaves_is_recorded_once() {
+    let scratch = Scratch::new("leaves");
+    let path = scratch.file("recorded.pcapng");
+    let by_peer = Completion::ByPeer;
+    let a = cable::Options { completion: by_peer, transmit_ring_pkts: 4, ..cable::Options::new("a", 1) };
+    let (a, mut far) = cable::pair(a, cable::Options::new("b", 2));
+    let mut a = Recorded::new(Box::new(a), &path, Clock::start()).unwrap();
+    let mut pool = Pool::new(64);
+    a.attach(&mut pool).unwrap();
+    far.attach(&mut Pool::with_limit(1024)).unwrap();
+    let mut waiting: VecDeque<_> = (0..6).filter_map(|number| pool.take_copy(&frame(number))).collect();
+    assert_eq!((a.transmit(&mut waiting, &mut pool), a.transmit(&mut waiting, &mut pool)), (4, 0));
+    far.complete(4);
+    a.reclaim(&mut pool, usize::MAX);
+    waiting.extend(pool.take_copy(&frame(6)));
+    assert_eq!((a.transmit(&mut waiting, &mut pool), waiting.len()), (3, 0));
+    drop(a);
+    let recorded: Vec<_> = frames(&path).into_iter().map(|(_, frame)| frame).collect();
+    assert_eq!(recorded, (0..7).map(frame).collect::<Vec<_>>());
 }
 
 #[test]

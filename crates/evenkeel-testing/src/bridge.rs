@@ -174,6 +174,9 @@ impl Forwarder {
     fn give_out(&mut self, from: usize, now: Instant) {
         while let Some(bytes) = self.ports[from].path.poll_frame(now) {
             let to = &mut self.ports[1 - from];
+            if to.waiting.len() >= TURN_PKTS {
+                to.device.transmit(&mut to.waiting, &mut self.pool);
+            }
             let room = to.waiting.len() < TURN_PKTS;
             match self.pool.take_copy(&bytes).filter(|_| room) {
                 Some(frame) => to.waiting.push_back(frame),
