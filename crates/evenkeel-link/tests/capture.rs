@@ -114,7 +114,8 @@ fn what_an_interface_leaves_is_recorded_once() {
     let a = cable::Options { completion: by_peer, transmit_ring_pkts: 4, ..cable::Options::new("a", 1) };
     let (a, mut far) = cable::pair(a, cable::Options::new("b", 2));
     let mut a = Recorded::new(Box::new(a), &path, Clock::start()).unwrap();
-    let mut pool = Pool::new(64);
+    let mut pool = Pool::with_limit(1024);
+    pool.grow(8).unwrap();
     a.attach(&mut pool).unwrap();
     far.attach(&mut Pool::with_limit(1024)).unwrap();
     let mut waiting: VecDeque<_> = (0..6).filter_map(|number| pool.take_copy(&frame(number))).collect();
