@@ -91,7 +91,7 @@ pub(crate) fn machine() -> Machine {
 
 /// TCP as 4.4BSD-Lite had it: no SACK, Reno's congestion control from one segment on, timeouts from coarse
 /// clocks, buffers of a fixed size. RFC 1323's options, which it had, are off, so that a segment of the flood
-/// is as short as the paper's (O96.F5.t1).
+/// is as short as the paper's (O96.F5.t1). Resets had no rate limit.
 fn tcp_of_the_time() -> EndpointConfig {
     let recovery = RecoveryConfig {
         algorithm: Algorithm::NewReno,
@@ -120,6 +120,7 @@ fn tcp_of_the_time() -> EndpointConfig {
     EndpointConfig {
         connection: Arc::new(connection),
         time_wait: TimeWaitConfig { wait: TIME_WAIT, ..TimeWaitConfig::default() },
+        resets_per_s: 1_000_000,
         ..EndpointConfig::default()
     }
 }

@@ -10,6 +10,3 @@ mod spares;
 pub use receive::{Insertion, ReceiveBuffer};
 pub use send::SendBuffer;
 pub(crate) use spares::Spares;
-
-/// Memory that an empty buffer keeps at most.
-const KEPT_MAX: usize = 256 << 10;

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 
 use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};
-use super::KEPT_MAX;
 use super::assembly::Assembly;
 use super::slices::{slices, slices_mut};
-use super::spares::Spares;
+use super::spares::{KEPT_MAX, Spares};
 
 /// The part of the stream between the user and the window's right edge.
 ///

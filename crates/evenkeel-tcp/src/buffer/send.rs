@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 
 use super::super::seq::{SeqNumber, SeqRange};
-use super::KEPT_MAX;
 use super::slices::slices;
-use super::spares::Spares;
+use super::spares::{KEPT_MAX, Spares};
 
 /// The part of the stream that may have to be sent, again or for the first time.
 ///

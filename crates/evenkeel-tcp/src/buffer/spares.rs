@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+/// Memory that an empty buffer keeps at most.
+pub(super) const KEPT_MAX: usize = 256 << 10;
 /// The memory of so many buffers is kept at most.
 const BUFFERS_MAX: usize = 64;
 
