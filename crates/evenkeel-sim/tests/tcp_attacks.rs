@@ -461,7 +461,8 @@ fn a_flood_for_connections_in_time_wait_leaves_new_ones_alone() {
     );
 }
 
-/// Each is answered with a reset here; that resets have a rate limit is enough for an eager host at this rate.
+/// Each is answered with a reset here; that resets have a rate limit is enough for an eager host at this
+/// rate.
 #[test]
 fn a_flood_of_acknowledgments_to_a_listening_port_leaves_new_connections_alone_under_lrp() {
     let flood = |bench: &mut Bench| bench.strays(HTTP, OTHER_FROM, 14_000);

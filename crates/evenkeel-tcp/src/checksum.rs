@@ -38,7 +38,8 @@ impl Checksum {
         Self { sum: add_word(self.sum, sum), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
-    /// The sum with `bytes` appended, to an even number of them: few, and how many is known when this is compiled.
+    /// The sum with `bytes` appended, to an even number of them: few, and how many is known when this is
+    /// compiled.
     #[must_use]
     #[inline(always)]
     pub fn add_array<const N: usize>(self, bytes: &[u8; N]) -> Self {

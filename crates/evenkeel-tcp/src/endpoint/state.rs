@@ -335,8 +335,9 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// The same where the user has only read or written: there is less for him to read, or less room to write,
-    /// of which he need not hear, and no other state. But if there was no room, there may be some by now.
+    /// The same where the user has only read or written: there is less for him to read, or less room to
+    /// write, of which he need not hear, and no other state. But if there was no room, there may be some by
+    /// now.
     pub(super) fn touch_moved(&mut self, id: Id) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         if !entry.notified.writable {

@@ -51,8 +51,8 @@ impl Rack {
         }
     }
 
-    /// Steps 2 and 3: a segment has arrived, after `rtt` nanoseconds. `echoed` is when the segment was sent that the acknowledgment's
-    /// timestamp tells of.
+    /// Steps 2 and 3: a segment has arrived, after `rtt` nanoseconds. `echoed` is when the segment was sent
+    /// that the acknowledgment's timestamp tells of.
     pub(super) fn on_delivered(
         &mut self,
         segment: &Segment,

@@ -71,8 +71,8 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// Notes a round trip of so many nanoseconds for [`RttEstimator::min`]: the shortest that an acknowledgment
-    /// tells of, also if it was no sample.
+    /// Notes a round trip of so many nanoseconds for [`RttEstimator::min`]: the shortest that an
+    /// acknowledgment tells of, also if it was no sample.
     pub(crate) fn note_min(&mut self, rtt_nanos: u64, now: Instant) {
         self.min.note(rtt_nanos, now);
     }

@@ -350,8 +350,8 @@ impl Scoreboard {
         to
     }
 
-    /// All that is outstanding was sent since `newest` (a time and the end of a segment), as nearly always: the
-    /// first segment, and those behind it later still.
+    /// All that is outstanding was sent since `newest` (a time and the end of a segment), as nearly always:
+    /// the first segment, and those behind it later still.
     pub(super) fn is_sent_since(&self, newest: (Instant, Position)) -> bool {
         self.repairs.is_none() && self.first().is_none_or(|first| (first.sent_at, first.end()) >= newest)
     }

@@ -36,8 +36,8 @@ impl TailLoss {
         Self { at: Instant::NEVER, due: false, episode: None, unmeasured: false }
     }
 
-    /// Section 7.2. `srtt` is smoothed, in nanoseconds; `alone` if a single segment is on its way, whose acknowledgment may
-    /// be delayed by `ack_delay`.
+    /// Section 7.2. `srtt` is smoothed, in nanoseconds; `alone` if a single segment is on its way, whose
+    /// acknowledgment may be delayed by `ack_delay`.
     pub(super) fn schedule(
         &mut self,
         now: Instant,
