@@ -409,9 +409,7 @@ impl DemuxTable {
         if !plain.is_v4() || !plain.is_udp() {
             return self.classify_plain(frame, plain);
         }
-        let Some(&[d0, d1, d2, d3, d4, d5, .., a, b, c, d, _, _, p0, p1]) = frame.first_chunk::<38>() else {
-            return None;
-        };
+        let &[d0, d1, d2, d3, d4, d5, .., a, b, c, d, _, _, p0, p1] = frame.first_chunk::<38>()?;
         let (hardware, address, port) = ([d0, d1, d2, d3, d4, d5], [a, b, c, d], [p0, p1]);
         if let Some(known) = &last.0
             && known.hardware == hardware

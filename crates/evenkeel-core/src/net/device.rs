@@ -268,7 +268,7 @@ struct DeviceBurst<'a> {
 impl<'a> DeviceBurst<'a> {
     fn new(net: &'a mut Net, port: Port, now: Instant) -> Self {
         let fed_by = net.config.scope(Sources::one(port.source));
-        let separates = net.config.separates();
+        let separates = net.config.separates() && net.poller.is_overloaded(now);
         let carried = net.links.carried(port).copied().unwrap_or_default();
         let is_limited = !net.links.held_back(port).is_empty();
         let is_watched = !net.descriptors.captures().is_empty();

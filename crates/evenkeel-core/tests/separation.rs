@@ -1,0 +1,173 @@
+//! Several sockets behind one receive ring: what a flood of one of them does to the others, and what it costs.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Bench, Seen, Sink, UNIT, udp};
+use evenkeel_core::drop::QueueDrop;
+use evenkeel_core::host::Config;
+use evenkeel_core::poll::{Feedback, Quota};
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::time::Duration;
+
+const FLOODED: u16 = 7;
+const QUIET: u16 = 9;
+/// Frames of the flood come in so many at a time, so far apart; each takes its program 50 µs.
+const FLOOD_PKTS: usize = 8;
+const APART: Duration = Duration::from_micros(20);
+const COMPUTE: Duration = Duration::from_micros(50);
+
+/// What has become of a while of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct While {
+    /// Sent to the quiet socket, and received there.
+    quiet: (u64, u64),
+    /// Received by the flooded one.
+    flooded: u64,
+    /// Shed by the ring.
+    shed: u64,
+    /// Found their channel full.
+    discarded: u64,
+}
+
+struct Host {
+    bench: Bench,
+    flooded: Arc<Seen>,
+    quiet: Arc<Seen>,
+}
+
+impl Host {
+    fn new(feedback: Feedback) -> Self {
+        let config = Config {
+            feedback: Some(feedback),
+            channel_pkts: 32,
+            batch_pkts: 16,
+            quota: Quota::Fixed(16),
+            ..Config::of(Architecture::SoftLrp)
+        };
+        // Its ring has 64 places.
+        let mut bench = Bench::new(config);
+        let (mut sink, flooded) = Sink::new(FLOODED);
+        sink.compute = COMPUTE;
+        bench.host.spawn("flooded", 0, Box::new(sink));
+        let (sink, quiet) = Sink::new(QUIET);
+        bench.host.spawn("quiet", 0, Box::new(sink));
+        bench.settle();
+        Self { bench, flooded, quiet }
+    }
+
+    fn counts(&self) -> While {
+        While {
+            quiet: (0, self.quiet.count()),
+            flooded: self.flooded.count(),
+            shed: self.bench.wire.sent().missed,
+            discarded: self.bench.host.ledger().input_drops(QueueDrop::Channel),
+        }
+    }
+
+    /// `flood` frames at a time to the one, and one to the other now and then if `others` receive.
+    fn run(&mut self, time: Duration, flood: usize, others: bool) -> While {
+        let before = self.counts();
+        let (until, mut sent, mut turn) = (self.bench.now + time, 0, 0);
+        while self.bench.now < until {
+            let mut frames = vec![udp(FLOODED, &[7; 18]); flood];
+            if others && turn % 10 == 0 {
+                frames.insert(flood / 2, udp(QUIET, &[9; 18]));
+                sent += 1;
+            }
+            turn += 1;
+            self.bench.send(&frames);
+            self.bench.run(APART);
+        }
+        // What is in the ring and in the channel is not lost: the flood stops for a moment, and they empty.
+        let idle = self.bench.now + Duration::from_millis(5);
+        while self.bench.now < idle && self.bench.host.queued() + self.bench.host.in_rings() > 0 {
+            self.bench.run(UNIT * 50);
+        }
+        let after = self.counts();
+        While {
+            quiet: (sent, after.quiet.1 - before.quiet.1),
+            flooded: after.flooded - before.flooded,
+            shed: after.shed - before.shed,
+            discarded: after.discarded - before.discarded,
+        }
+    }
+}
+
+const LONG: Duration = Duration::from_millis(40);
+
+/// Many times what its program can take comes for one socket. By the ring nobody else receives: it is held
+/// back, and sheds the excess for free.
+#[test]
+fn a_ring_that_carries_nothing_else_sheds_a_flood() {
+    let mut host = Host::new(Feedback::default());
+    let seen = host.run(LONG, FLOOD_PKTS, false);
+    assert!(seen.shed > 4_000 && seen.discarded == 0, "{seen:?}");
+    assert!(seen.flooded > 700, "its program is never without work: {seen:?}");
+}
+
+/// Somebody else receives by it: once it is clear that this is no burst the excess is discarded, and the other
+/// loses nothing.
+#[test]
+fn a_flooded_socket_takes_nothing_from_others_on_its_ring() {
+    let mut host = Host::new(Feedback::default());
+    host.run(LONG, FLOOD_PKTS, true);
+    let seen = host.run(LONG, FLOOD_PKTS, true);
+    assert_eq!(seen.quiet.0, seen.quiet.1, "{seen:?}");
+    assert!(seen.quiet.0 > 60 && seen.shed == 0 && seen.discarded > 4_000, "{seen:?}");
+    assert!(seen.flooded > 600, "its program has nearly all of the core: {seen:?}");
+}
+
+/// The control: with feedback that knows no others they lose most of what comes for them.
+#[test]
+fn feedback_that_knows_no_others_takes_from_them() {
+    use evenkeel_core::poll::FeedbackScope;
+    let mut host = Host::new(Feedback { scope: FeedbackScope::All, ..Feedback::default() });
+    host.run(LONG, FLOOD_PKTS, true);
+    let seen = host.run(LONG, FLOOD_PKTS, true);
+    assert!(seen.quiet.1 < seen.quiet.0 / 2 && seen.discarded == 0, "{seen:?}");
+}
+
+/// A second after the last frame for anybody else the ring sheds again.
+#[test]
+fn who_has_received_nothing_for_a_second_is_forgotten() {
+    let mut host = Host::new(Feedback::default());
+    host.run(LONG, FLOOD_PKTS, true);
+    let still = host.run(LONG, FLOOD_PKTS, false);
+    assert!(still.discarded > 4_000 && still.shed == 0, "{still:?}");
+    host.run(Duration::from_secs(1), FLOOD_PKTS, false);
+    let then = host.run(LONG, FLOOD_PKTS, false);
+    assert!(then.shed > 4_000 && then.discarded < 200, "{then:?}");
+}
+
+/// Discarding has a bound: a hundredth of the core here, and of a flood that takes more of it the ring sheds
+/// the rest, whoever else receives by it.
+#[test]
+fn discarding_takes_no_more_than_its_share_of_the_core() {
+    let share = |discard_percent| {
+        let mut host = Host::new(Feedback { discard_percent, ..Feedback::default() });
+        host.run(LONG, 40, true);
+        host.run(LONG, 40, true)
+    };
+    let (all, little) = (share(100), share(1));
+    assert!(all.discarded > 20_000 && all.shed == 0, "{all:?}");
+    assert!(little.discarded < all.discarded / 2 && little.shed > 10_000, "{little:?}");
+    assert!(little.flooded >= all.flooded, "{little:?}, {all:?}");
+}
+
+/// A burst that comes to a core which is idle otherwise is kept in the ring, though somebody else receives by
+/// it: nothing of it is lost.
+#[test]
+fn a_burst_is_no_flood() {
+    let mut host = Host::new(Feedback::default());
+    for _ in 0..10 {
+        let mut frames = vec![udp(FLOODED, &[7; 18]); 40];
+        frames.push(udp(QUIET, &[9; 18]));
+        host.bench.send(&frames);
+        host.bench.run(Duration::from_millis(5));
+    }
+    let seen = host.counts();
+    assert_eq!((seen.flooded, seen.quiet.1, seen.discarded, seen.shed), (400, 10, 0, 0));
+}
