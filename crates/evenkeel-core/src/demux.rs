@@ -126,16 +126,51 @@ pub struct DemuxTable {
     generation: u32,
 }
 
-/// Where the last plain datagram over IPv4 led, as long as the table stays the same.
-#[derive(Debug, Default)]
-pub(crate) struct LastClass(Option<KnownClass>);
-
-#[derive(Debug)]
-struct KnownClass {
-    hardware: [u8; 6],
-    address: [u8; 4],
-    port: [u8; 2],
+/// Where the last plain datagram over IPv4 led: the next one most often leads there, too. Of use as long as
+/// the table stays the same.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LastClass {
+    head: Head,
     channel: ChannelId,
+}
+
+/// Of the first bytes of a frame those that say that it is a plain datagram over IPv4, and where it leads.
+type Head = [u64; 4];
+
+/// Hardware address; type, version and length of the header; fragment's flags and offset, protocol; address
+/// and port of the destination.
+const HEAD: Head = [
+    u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]),
+    u64::from_ne_bytes([0xff, 0xff, 0xff, 0, 0, 0, 0, 0]),
+    u64::from_ne_bytes([0x3f, 0xff, 0, 0xff, 0, 0, 0, 0]),
+    u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff]),
+];
+
+/// The words in which they lie.
+#[inline(always)]
+fn head_of(frame: &[u8]) -> Option<Head> {
+    let bytes: &[u8; 38] = frame.first_chunk()?;
+    let word = |at: usize| u64::from_ne_bytes(core::array::from_fn(|byte| bytes[at + byte]));
+    Some([word(0), word(12), word(20), word(30)])
+}
+
+impl LastClass {
+    /// After a plain datagram over IPv4 that led to a channel.
+    pub(crate) fn of(frame: &[u8], plain: Plain, channel: ChannelId) -> Option<Self> {
+        let head = head_of(frame)?;
+        (plain.is_v4() && plain.is_udp()).then_some(Self { head, channel })
+    }
+
+    /// Where the next frame leads, if it is another one to the same place.
+    #[inline(always)]
+    pub(crate) fn next(&self, frame: &[u8]) -> Option<(ChannelId, Plain)> {
+        let head = head_of(frame)?;
+        let other = |word: usize| (head[word] ^ self.head[word]) & HEAD[word];
+        if other(0) | other(1) | other(2) | other(3) != 0 {
+            return None;
+        }
+        Some((self.channel, Plain::of_udp_v4(frame)?))
+    }
 }
 
 /// The addresses the host answers to. They are few.
@@ -396,31 +431,6 @@ impl DemuxTable {
             return None;
         }
         self.udp.find(&destination, u16::from_be_bytes(*port))
-    }
-
-    /// [`DemuxTable::classify_plain`] for one frame after the other, as most often to the same place.
-    #[inline(always)]
-    pub(crate) fn classify_next(
-        &self,
-        frame: &[u8],
-        plain: Plain,
-        last: &mut LastClass,
-    ) -> Option<ChannelId> {
-        if !plain.is_v4() || !plain.is_udp() {
-            return self.classify_plain(frame, plain);
-        }
-        let &[d0, d1, d2, d3, d4, d5, .., a, b, c, d, _, _, p0, p1] = frame.first_chunk::<38>()?;
-        let (hardware, address, port) = ([d0, d1, d2, d3, d4, d5], [a, b, c, d], [p0, p1]);
-        if let Some(known) = &last.0
-            && known.hardware == hardware
-            && known.address == address
-            && known.port == port
-        {
-            return Some(known.channel);
-        }
-        let channel = self.classify_plain(frame, plain)?;
-        last.0 = Some(KnownClass { hardware, address, port, channel });
-        Some(channel)
     }
 
     /// The demultiplexing function. `frame` starts at the Ethernet header.

@@ -48,6 +48,16 @@ impl Plain {
         is_whole.then_some(Self { transport: transport as u8, protocol, end: end as u16 })
     }
 
+    /// The same of one that is known to carry UDP over IPv4: only its length is looked at.
+    #[inline(always)]
+    pub(crate) fn of_udp_v4(frame: &[u8]) -> Option<Self> {
+        let &[a, b] = frame.get(16..)?.first_chunk()?;
+        let end = ETHERNET + usize::from(u16::from_be_bytes([a, b]));
+        let transport = ETHERNET + IPV4;
+        let is_whole = end <= frame.len() && transport + 8 <= end;
+        is_whole.then_some(Self { transport: transport as u8, protocol: UDP, end: end as u16 })
+    }
+
     pub(crate) const fn is_v4(self) -> bool {
         self.transport as usize == ETHERNET + IPV4
     }

@@ -1,4 +1,5 @@
-//! Several sockets behind one receive ring: what a flood of one of them does to the others, and what it costs.
+//! Several sockets behind one receive ring: what a flood of one of them does to the others, and what it
+//! costs.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -108,8 +109,8 @@ fn a_ring_that_carries_nothing_else_sheds_a_flood() {
     assert!(seen.flooded > 700, "its program is never without work: {seen:?}");
 }
 
-/// Somebody else receives by it: once it is clear that this is no burst the excess is discarded, and the other
-/// loses nothing.
+/// Somebody else receives by it: once it is clear that this is no burst the excess is discarded, and the
+/// other loses nothing.
 #[test]
 fn a_flooded_socket_takes_nothing_from_others_on_its_ring() {
     let mut host = Host::new(Feedback::default());

@@ -509,3 +509,31 @@ fn each_bit_of_a_hash_is_set_half_of_the_time() {
         }
     }
 }
+
+/// Whatever bits of a frame change: what is taken for another one to the same place is one.
+#[test]
+fn what_leads_where_the_last_one_did_is_found_to_by_its_first_bytes() {
+    let table = table();
+    let first = [ipv4(v4(2), 17, 1, 0, &udp(9)), vec![0; 6]].concat();
+    let plain = Plain::of(&first).unwrap();
+    let last = LastClass::of(&first, plain, table.classify_plain(&first, plain).unwrap()).unwrap();
+    assert_eq!(last.next(&first), Some((UDP_ANY, plain)));
+    let bits = first.len() * 8;
+    let mut same = 0;
+    for pair in 0..bits * bits {
+        let mut frame = first.clone();
+        let (one, other) = (pair / bits, pair % bits);
+        frame[one / 8] ^= 1 << (one % 8);
+        if other > one {
+            frame[other / 8] ^= 1 << (other % 8);
+        }
+        if let Some((channel, plain)) = last.next(&frame) {
+            same += 1;
+            assert_eq!(Plain::of(&frame), Some(plain), "bits {one} and {other}");
+            assert_eq!(table.classify(&frame), Class::Channel(channel), "bits {one} and {other}");
+        }
+    }
+    // Those of the source, of sums, of the payload and the like do not matter.
+    assert!(same > bits * bits / 10, "{same} of {}", bits * bits);
+    assert!((0..first.len() - 6).all(|len| last.next(&first[..len]).is_none()), "cut off");
+}

@@ -257,7 +257,8 @@ struct DeviceBurst<'a> {
     is_watched: bool,
     /// Where the frame that was just seen goes.
     to: Option<(ChannelId, Option<Verdict>)>,
-    last: LastClass,
+    /// Where the last frame led, if it was a plain datagram.
+    last: Option<LastClass>,
     demultiplexed: u32,
     /// Put into a channel.
     taken: u32,
@@ -283,7 +284,7 @@ impl<'a> DeviceBurst<'a> {
             is_limited,
             is_watched,
             to: None,
-            last: LastClass::default(),
+            last: None,
             demultiplexed: 0,
             taken: 0,
             discarded: 0,
@@ -304,36 +305,45 @@ impl<'a> DeviceBurst<'a> {
     /// Early demultiplexing, with early discard: the frame is looked at where it lies.
     #[inline]
     fn demultiplex(&mut self, bytes: &[u8]) -> Seen {
-        let net = &mut *self.net;
         self.demultiplexed += 1;
+        if let Some((id, plain)) = self.last.and_then(|last| last.next(bytes)) {
+            return self.offer(id, Some(plain));
+        }
         let plain = Plain::of(bytes);
-        let plain_channel = plain.and_then(|plain| net.table.classify_next(bytes, plain, &mut self.last));
-        let found = plain_channel.map_or_else(|| net.channel_of(bytes), Ok);
-        let dropped = match found {
-            Ok(id) => match self.offer(id) {
-                Offered::Taken => {
-                    let generation = self.net.table.generation();
-                    let verdict = plain.map(|plain| Verdict { plain, generation });
-                    self.to = Some((id, verdict));
-                    return Seen::Take;
-                }
-                Offered::Discarded { stops } => {
-                    self.discarded += 1;
-                    return if stops || self.is_watched { self.discarded() } else { Seen::Discard };
-                }
-                Offered::NoChannel => UdpDrop::NoSocket.into(),
-            },
-            Err(reason) => reason,
-        };
-        self.net.ledger.drop_input(dropped, 1);
-        if self.is_watched { self.discarded() } else { Seen::Discard }
+        let led_to = plain.and_then(|plain| self.net.table.classify_plain(bytes, plain));
+        match led_to.map_or_else(|| self.net.channel_of(bytes), Ok) {
+            Ok(id) => {
+                self.last =
+                    plain.filter(|_| led_to.is_some()).and_then(|plain| LastClass::of(bytes, plain, id));
+                let others_receive = self.carried.note(id, self.now) && self.separates;
+                self.feeds = if others_receive { Sources::NONE } else { self.fed_by };
+                self.offer(id, plain)
+            }
+            Err(reason) => self.dropped(reason),
+        }
     }
 
+    /// Offers a frame to the channel that it leads to.
     #[inline(always)]
-    fn offer(&mut self, id: ChannelId) -> Offered {
-        let others_receive = self.carried.note(id, self.now) && self.separates;
-        self.feeds = if others_receive { Sources::NONE } else { self.fed_by };
-        self.net.offer(id, self.feeds, self.now)
+    fn offer(&mut self, id: ChannelId, plain: Option<Plain>) -> Seen {
+        match self.net.offer(id, self.feeds, self.now) {
+            Offered::Taken => {
+                let generation = self.net.table.generation();
+                self.to = Some((id, plain.map(|plain| Verdict { plain, generation })));
+                Seen::Take
+            }
+            Offered::Discarded { stops } => {
+                self.discarded += 1;
+                if stops || self.is_watched { self.discarded() } else { Seen::Discard }
+            }
+            Offered::NoChannel => self.dropped(UdpDrop::NoSocket.into()),
+        }
+    }
+
+    /// A frame leads nowhere.
+    fn dropped(&mut self, reason: Reason) -> Seen {
+        self.net.ledger.drop_input(reason, 1);
+        if self.is_watched { self.discarded() } else { Seen::Discard }
     }
 }
 
