@@ -29,9 +29,9 @@ use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 use crate::service::{self, Service, Tally};
 
-/// The flooded service, and the one that nobody floods.
+/// The flooded service, and the one that nobody floods. Of several receive queues theirs are two.
 pub(super) const SERVICE_PORT: u16 = 7;
-const VICTIM_PORT: u16 = 9;
+const VICTIM_PORT: u16 = 53;
 /// Requests a second to the second service.
 pub(super) const VICTIM_PPS: u64 = 1_000;
 /// Bytes of payload of every request: with headers, the smallest Ethernet frame.
