@@ -6,11 +6,13 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Bench, Seen, Sink, UNIT, udp};
+use common::{Bench, Seen, Sink, UNIT, syn, udp};
 use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::host::Config;
+use evenkeel_core::host::{Config, System};
 use evenkeel_core::poll::{Feedback, Quota};
+use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
+use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::Duration;
 
 const FLOODED: u16 = 7;
@@ -171,4 +173,51 @@ fn a_burst_is_no_flood() {
     }
     let seen = host.counts();
     assert_eq!((seen.flooded, seen.quiet.1, seen.discarded, seen.shed), (400, 10, 0, 0));
+}
+
+const HTTP: u16 = 80;
+
+/// Listens, with so much room for connections, and accepts none.
+#[derive(Debug)]
+struct Listens {
+    backlog: usize,
+}
+
+impl Program for Listens {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let config = ListenerConfig { backlog: self.backlog, ..ListenerConfig::default() };
+        Step::Wait(system.listen(None, HTTP, &config).unwrap())
+    }
+}
+
+/// Bursts of SYNs, each with a datagram for somebody else behind it. Says how many of those were received at
+/// once, and what was lost.
+fn bursts_of_syns(backlog: usize) -> (u64, u64, u64) {
+    let mut host = Host::new(Feedback::default());
+    host.bench.host.spawn("listens", 0, Box::new(Listens { backlog }));
+    host.bench.settle();
+    let mut at_once = 0;
+    for burst in 0..10 {
+        let mut frames: Vec<_> = (0..40).map(|n| syn(1_000 + 40 * burst + n, HTTP)).collect();
+        frames.push(udp(QUIET, &[9; 18]));
+        host.bench.send(&frames);
+        host.bench.run(Duration::from_micros(300));
+        at_once += u64::from(host.quiet.count() == u64::from(burst) + 1);
+        host.bench.run(Duration::from_millis(5));
+    }
+    let seen = host.counts();
+    (at_once, seen.discarded, seen.shed)
+}
+
+/// A SYN that is lost costs its sender a second: a ring keeps a burst of them on a core that keeps up.
+#[test]
+fn a_burst_of_syns_is_no_flood() {
+    assert_eq!(bursts_of_syns(100), (10, 0, 0));
+}
+
+/// A listener that can take no connections leaves SYNs in their channel. That is no reason to hold back what
+/// comes for others.
+#[test]
+fn a_listener_that_can_take_no_connections_holds_nothing_back() {
+    assert_eq!(bursts_of_syns(0), (10, 400 - 32, 0));
 }

@@ -151,7 +151,7 @@ impl Net {
         }
     }
 
-    /// The same for channels of TCP. They give no feedback.
+    /// The same for channels of TCP. What finds one full holds nothing back.
     fn offer_segment(&mut self, id: ChannelId, segments_for: SegmentKind) -> Offered {
         let shared = self.segments_held_max();
         let Some(channel) = self.channels.get_mut(id) else { return Offered::NoChannel };

@@ -19,7 +19,7 @@ use crate::channel::{Channel, SegmentKind, Waiting};
 use crate::config::{CHANNEL_SHARE, Config};
 use crate::demux::{Binding, Change};
 use crate::frame::PoolLimit;
-use crate::id::{ChannelId, ProcessId, SocketId};
+use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::{Gate, Sources};
 use crate::socket::{Descriptor, ListenError};
 use crate::stack::Received;
@@ -79,12 +79,25 @@ impl Net {
         let id = self.open_channel(binding)?;
         if let Some(channel) = self.channel_mut(id) {
             channel.segments_for = Some(segments_for);
-            // TCP's senders are paced by windows. The excess of those who are not ends in the channel, and is
-            // no reason to hold back what shares a ring with it.
-            channel.gate = Gate::open();
         }
+        self.set_gate(id, matches!(segments_for, SegmentKind::Syns(_)));
         self.arm_segment_channel(id);
         Ok(id)
+    }
+
+    /// Whether a channel of TCP's gives feedback. That of SYNs does, unless its listener can take none: a ring
+    /// then keeps a burst of them on a core that keeps up, where a SYN that is lost costs its sender a second.
+    /// Other senders are paced by windows. The excess of those who are not ends in the channel, and is no
+    /// reason to hold back what shares a ring with it.
+    fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
+        let separates = self.config.separates();
+        let Some(channel) = self.channels.get(id) else { return };
+        let gate =
+            if gives_feedback && separates { self.gate(channel.capacity_pkts()) } else { Gate::open() };
+        self.poller.forget(QueueId::Channel(id));
+        if let Some(channel) = self.channel_mut(id) {
+            channel.gate = gate;
+        }
     }
 
     /// From now on the first segment in a channel on an adaptor interrupts. If there is one already, it has.
@@ -315,7 +328,10 @@ impl Net {
         channel.listed = false;
         let (segments_for, left) = (channel.segments_for, !channel.is_empty());
         match segments_for {
-            Some(SegmentKind::Syns(socket)) if left => self.tcp.stop(socket),
+            Some(SegmentKind::Syns(socket)) if left => {
+                self.set_gate(id, false);
+                self.tcp.stop(socket);
+            }
             Some(segments_for) if self.channel_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
                 // One came between the last look and the arming.
                 self.activate(id, segments_for);
@@ -348,6 +364,7 @@ impl Net {
             if let Some(Descriptor::Listener(listener)) = self.descriptor(socket)
                 && let Some(syns) = listener.syns
             {
+                self.set_gate(syns, true);
                 self.activate(syns, SegmentKind::Syns(socket));
             }
         }
@@ -374,6 +391,7 @@ impl Net {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::InterfaceId;
     use crate::receive::Architecture;
     use crate::slab::tests::LOOKS;
     use crate::tcp::ListenerConfig;
@@ -396,6 +414,25 @@ mod tests {
     #[test]
     fn a_listener_that_is_not_stopped_is_not_looked_at() {
         assert_eq!(looks(1_000), looks(1));
+    }
+
+    /// As it does when its accept queue is full, and has room again.
+    #[test]
+    fn a_listener_that_stops_gives_no_feedback_until_it_goes_on() {
+        let mut net = Net::new(Config::of(Architecture::SoftLrp)).unwrap();
+        let at = ListenAt { address: None, port: 80 };
+        let socket = net.listen(ProcessId(5), at, &ListenerConfig::default(), None).unwrap();
+        let Some(Descriptor::Listener(listener)) = net.descriptor(socket) else { panic!() };
+        let syns = listener.syns.unwrap();
+        let frame = net.pool.take().unwrap();
+        net.channel_mut(syns).unwrap().push(InterfaceId(0), frame).unwrap();
+        net.activate(syns, SegmentKind::Syns(socket));
+        let gives_feedback = |net: &Net| net.channel(syns).unwrap().gate != Gate::open();
+        assert!(gives_feedback(&net));
+        net.settle_channel(syns);
+        assert!(!gives_feedback(&net));
+        net.resume_listeners();
+        assert!(gives_feedback(&net));
     }
 
     /// It had no segments before it ended; then some came for what is left of its connections.
