@@ -63,7 +63,6 @@ pub struct Receiver {
     /// The same for each second of sending.
     pub delivered_pps: f64,
     /// What its host did.
-    #[serde(rename = "books")]
     pub counters: HostCounters,
 }
 

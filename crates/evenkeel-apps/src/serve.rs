@@ -63,7 +63,6 @@ pub struct Served {
     #[serde(flatten)]
     streams: Place,
     /// What the host did.
-    #[serde(rename = "books")]
     pub counters: HostCounters,
     /// What was captured.
     pub capture: Option<EmbeddedCaptured>,
@@ -105,7 +104,6 @@ pub struct Datagrams {
     /// Requests received.
     pub requests: u64,
     /// Bytes of payload in them.
-    #[serde(rename = "octets")]
     pub bytes: u64,
     /// Requests answered.
     pub answers: u64,
@@ -131,10 +129,8 @@ pub struct Streams {
     /// Requests answered, of a service that has such.
     pub requests: u64,
     /// Bytes read.
-    #[serde(rename = "octets_in")]
     pub bytes_in: u64,
     /// Bytes written.
-    #[serde(rename = "octets_out")]
     pub bytes_out: u64,
     /// Connections, the busiest first, before the server ended: as many as were asked for.
     pub connections: Vec<ConnectionReport>,

@@ -38,7 +38,7 @@ fn echo_answers_what_it_receives() {
             assert_eq!((&result["protocol"], &result["streams"]), (&"udp".into(), &Value::Null), "{result}");
             assert_eq!(result["requests"], REQUESTS, "{architecture} {address}: {result}");
             assert_eq!(result["answers"], REQUESTS, "{architecture} {address}: {result}");
-            assert_eq!(result["books"]["conserved"], true, "{architecture} {address}: {result}");
+            assert_eq!(result["counters"]["conserved"], true, "{architecture} {address}: {result}");
         }
     }
 }
@@ -48,7 +48,7 @@ fn sink_counts_and_does_not_answer() {
     let count = REQUESTS.to_string();
     let result = json(&["sink", "cable", "--rate", "2k", "--count", &count, "--duration", "20s", "--json"]);
     assert_eq!((&result["requests"], &result["answers"]), (&REQUESTS.into(), &0.into()), "{result}");
-    assert_eq!(result["octets"], 18 * REQUESTS);
+    assert_eq!(result["bytes"], 18 * REQUESTS);
     assert_eq!(result["port"], 9);
 }
 
@@ -75,8 +75,8 @@ fn blast_accounts_for_every_frame_on_every_architecture() {
 /// other work may take the core from the receiver for longer than its ring lasts.
 fn assert_accounted_for(result: &Value, sent: u64) {
     let receiver = &result["receiver"];
-    assert_eq!(receiver["books"]["conserved"], true, "{result}");
-    let drops = receiver["books"]["drops"].as_array().unwrap();
+    assert_eq!(receiver["counters"]["conserved"], true, "{result}");
+    let drops = receiver["counters"]["drops"].as_array().unwrap();
     let dropped: u64 = drops.iter().map(|d| d["frames"].as_u64().unwrap()).sum();
     let requests = receiver["requests"].as_u64().unwrap();
     assert!(requests > 0, "{result}");
@@ -88,7 +88,7 @@ fn a_monitor_that_ends_at_a_count_accounts_for_what_it_leaves() {
     for _ in 0..20 {
         let result = json(&["monitor", "cable", "--rate", "max", "--count", "3", "--json"]);
         assert_eq!(result["captured"], 3, "{result}");
-        assert_eq!(result["books"]["conserved"], true, "{result}");
+        assert_eq!(result["counters"]["conserved"], true, "{result}");
     }
 }
 
@@ -132,7 +132,8 @@ fn a_flooded_router_accounts_for_every_frame_on_every_architecture() {
         for (result, screened) in [(plain, false), (json(&arguments), true)] {
             assert_eq!(result["conserved"], true, "{architecture}: {result}");
             let steps = result["steps"].as_array().unwrap();
-            let forwarded: u64 = steps.iter().map(|step| step["books"]["forwarded"].as_u64().unwrap()).sum();
+            let forwarded: u64 =
+                steps.iter().map(|step| step["counters"]["forwarded"].as_u64().unwrap()).sum();
             assert!(forwarded > 0, "{architecture} forwarded nothing");
             if screened {
                 assert_eq!(steps.len(), 1);

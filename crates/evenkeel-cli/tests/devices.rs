@@ -51,7 +51,7 @@ fn a_tap_is_served_until_ctrl_c_and_then_gone() {
         converse("10.77.0.1", "10.77.0.2");
         let result = interrupt(echo, "INT");
         assert_eq!((&result["requests"], &result["answers"]), (&1.into(), &1.into()), "{result}");
-        assert_eq!(result["books"]["conserved"], true);
+        assert_eq!(result["counters"]["conserved"], true);
         assert!(!succeeds("ip link show keel0"), "the TAP is gone");
         // An ARP question and its answer, a ping and a request and theirs.
         assert!(std::fs::metadata(&dump).unwrap().len() > 6 * 60);
@@ -104,15 +104,15 @@ fn under_load_answers_of_a_packet_device_share_system_calls() {
         (0..5).for_each(|_| flood("10.77.0.1", "10.77.0.2"));
         let result = interrupt(echo, "INT");
         assert_eq!(result["link"], "packet:ek0,queues=2");
-        let [ek0] = &result["books"]["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
+        let [ek0] = &result["counters"]["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
         assert_eq!(
             (&ek0["name"], &ek0["sent"]),
-            (&"ek0".into(), &result["books"]["transmitted"]),
+            (&"ek0".into(), &result["counters"]["transmitted"]),
             "{result}"
         );
         assert!(ek0["sent"].as_u64().unwrap() > 1_000, "{result}");
         assert!(ek0["frames_per_call"].as_f64().unwrap() >= 8.0, "{result}");
-        assert!((sum(&result["books"]["cpu"]) - 1.0).abs() < 1e-6, "{result}");
+        assert!((sum(&result["counters"]["cpu"]) - 1.0).abs() < 1e-6, "{result}");
     });
 }
 
@@ -124,10 +124,10 @@ fn what_a_device_lost_stands_beside_what_we_lost() {
         wait_for("ping -c 1 -w 1 10.77.0.2");
         flood("10.77.0.1", "10.77.0.2");
         let result = interrupt(echo, "INT");
-        let drops = result["books"]["drops"].as_array().unwrap();
-        let shed = drops.iter().find(|drop| drop["reason"] == "ring-full").expect("the ring was full");
-        let [keel0] = &result["books"]["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
-        assert_eq!(keel0["kernel"]["tx_dropped"], shed["frames"], "{result}");
+        let drops = result["counters"]["drops"].as_array().unwrap();
+        let missed = drops.iter().find(|drop| drop["reason"] == "ring-full").expect("the ring was full");
+        let [keel0] = &result["counters"]["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
+        assert_eq!(keel0["kernel"]["tx_dropped"], missed["frames"], "{result}");
     });
 }
 

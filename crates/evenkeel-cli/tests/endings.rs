@@ -118,7 +118,7 @@ fn a_capture_that_is_not_complete_is_a_failure() {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
         assert!(said.contains("No space left") && said.contains("not complete"), "{arguments:?}: {said}");
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(result["books"]["conserved"], true, "{result}");
+        assert_eq!(result["counters"]["conserved"], true, "{result}");
         assert_eq!(result["capture"]["complete"], false, "{result}");
     }
 }

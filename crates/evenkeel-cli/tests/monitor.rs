@@ -162,11 +162,11 @@ fn captured_and_dropped_add_up_to_sent() {
             }
             let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
             let captured = number(&result, "captured");
-            missed = number(&result, "shed");
+            missed = number(&result, "missed");
             assert_eq!(captured + missed + number(&result, "dropped"), 200_000, "{result}");
             assert_eq!(number(&result, "discarded") + number(&result, "unread"), 0, "{result}");
             assert_eq!(
-                (&result["filter_in_kernel"], &result["books"]["conserved"]),
+                (&result["filter_in_kernel"], &result["counters"]["conserved"]),
                 (&true.into(), &true.into())
             );
             assert_eq!(frames_in(Path::new(&file), SHOWN), captured);
@@ -318,7 +318,7 @@ fn files_follow_each_other() {
         let monitor = monitor(&["-w", &file, "-C", "100k", "-W", "3", "--json", UDP]);
         blast(10_000, "50k");
         let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
-        assert_eq!(number(&result, "captured") + number(&result, "shed"), 10_000, "{result}");
+        assert_eq!(number(&result, "captured") + number(&result, "missed"), 10_000, "{result}");
         let files = scratch.files();
         assert_eq!(files.len(), 3, "{files:?}");
         for file in &files {
@@ -391,7 +391,7 @@ fn a_full_disk_is_survived() {
         blast(100, "1k");
         let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
         let captured = number(&result, "captured");
-        let lost = number(&result, "shed") + number(&result, "dropped") + number(&result, "discarded");
+        let lost = number(&result, "missed") + number(&result, "dropped") + number(&result, "discarded");
         assert_eq!(captured + lost, 60_100, "{result}");
         assert!(number(&result, "discarded") > 0 && captured >= before + 100, "{result}");
         assert_eq!(frames_in(Path::new(&file), SHOWN), captured);
@@ -588,7 +588,7 @@ fn on_cable_every_frame_is_accounted_for() {
     let result = json(&["monitor", "cable", "--rate", "200k", "--duration", "500ms", "-w", &file, "--json"]);
     let sent = result["generator"]["sent"].as_u64().unwrap();
     let (captured, missed, dropped) =
-        (number(&result, "captured"), number(&result, "shed"), number(&result, "dropped"));
+        (number(&result, "captured"), number(&result, "missed"), number(&result, "dropped"));
     assert!(captured > 0 && captured + missed + dropped == sent, "{result}");
     let again = json(&["monitor", &format!("pcap:{file}"), "--json"]);
     assert_eq!(number(&again, "captured"), captured, "{again}");

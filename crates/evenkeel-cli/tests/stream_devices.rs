@@ -30,7 +30,7 @@ impl Running {
         signal(self.0.as_ref().unwrap(), "INT");
         let (status, result, said) = self.end();
         assert_eq!(status, Some(0), "{said}");
-        assert_eq!(result["books"]["conserved"], true, "{result}");
+        assert_eq!(result["counters"]["conserved"], true, "{result}");
         result
     }
 
@@ -123,7 +123,7 @@ fn the_kernels_programs_talk_to_echo_on_a_tap() {
         assert_eq!((&result["accepted"], &result["open"]), (&6.into(), &1.into()), "{result}");
         assert_eq!(result["failed"], 1, "{result}");
         let connection = &result["connections"][0];
-        assert_eq!((&connection["state"], &connection["octets_in"]), (&"ESTABLISHED".into(), &10.into()));
+        assert_eq!((&connection["state"], &connection["bytes_in"]), (&"ESTABLISHED".into(), &10.into()));
         assert_eq!(connection["local"], "[fd77::2]:7", "{result}");
         // Its end was said to the peer.
         assert_eq!(uninterrupted(|| open.read(&mut heard)).unwrap(), 0);
@@ -185,8 +185,8 @@ fn send_reaches_the_kernel_over_a_network_interface() {
             let (status, result, said) = send.end();
             assert_eq!((status, all.len()), (Some(0), 5_000_000), "{said}");
             assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
-            assert_eq!(result["octets_in"], 1_000, "{result}");
-            assert_eq!(result["books"]["conserved"], true, "{result}");
+            assert_eq!(result["bytes_in"], 1_000, "{result}");
+            assert_eq!(result["counters"]["conserved"], true, "{result}");
         }
     });
 }
@@ -314,7 +314,7 @@ fn one_process_serves_udp_and_tcp() {
                 "{result}"
             );
             let streams = &result["streams"];
-            assert_eq!((&streams["accepted"], &streams["octets_in"]), (&1.into(), &6.into()), "{result}");
+            assert_eq!((&streams["accepted"], &streams["bytes_in"]), (&1.into(), &6.into()), "{result}");
         }
     });
 }

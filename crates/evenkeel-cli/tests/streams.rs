@@ -15,7 +15,7 @@ const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", 
 const PATIENCE: &str = "120s";
 
 fn conserved(result: &Value, other: &str) {
-    for counters in [&result["books"], &result[other]["books"]] {
+    for counters in [&result["counters"], &result[other]["counters"]] {
         assert_eq!(counters["conserved"], true, "{result}");
     }
 }
@@ -38,12 +38,12 @@ fn what_is_sent_comes_back_over_every_architecture_and_both_families() {
                 "--json",
             ]);
             assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
-            assert_eq!((&result["octets_in"], &result["octets_out"]), (&3_000_000.into(), &3_000_000.into()));
-            assert_eq!(result["connection"]["octets_acked"], 3_000_000, "{result}");
+            assert_eq!((&result["bytes_in"], &result["bytes_out"]), (&3_000_000.into(), &3_000_000.into()));
+            assert_eq!(result["connection"]["bytes_acked"], 3_000_000, "{result}");
             // Once TIME-WAIT is of the four-tuple alone, the connection is over for its program.
             let state = result["connection"]["state"].as_str().unwrap_or_default();
             assert!(["TIME-WAIT", "CLOSED"].contains(&state), "{result}");
-            assert_eq!(result["server"]["octets_in"], 3_000_000, "{result}");
+            assert_eq!(result["server"]["bytes_in"], 3_000_000, "{result}");
             assert_eq!((&result["server"]["accepted"], &result["server"]["failed"]), (&1.into(), &0.into()));
             conserved(&result, "server");
         }
@@ -57,7 +57,7 @@ fn with_fast_open_the_first_bytes_go_along_with_the_syn_of_a_second_connection()
         let fixed = ["send", "cable", "--fast-open", "--duration", PATIENCE, "--json"];
         let result = json(&[&fixed[..], &["--bytes", bytes, "--architecture", architecture]].concat());
         assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
-        assert_eq!(result["octets_in"], result["octets_out"], "{result}");
+        assert_eq!(result["bytes_in"], result["bytes_out"], "{result}");
         let counters = |side: &Value, name: &str| side["tcp"]["counters"][name].as_u64().unwrap_or(0);
         let server = &result["server"];
         assert_eq!((&server["accepted"], &server["failed"]), (&2.into(), &0.into()), "{result}");
@@ -82,8 +82,8 @@ fn a_sink_gives_nothing_back() {
         PATIENCE,
         "--json",
     ]);
-    assert_eq!((&result["complete"], &result["octets_in"]), (&true.into(), &0.into()), "{result}");
-    assert_eq!(result["server"]["octets_in"], 200_000, "{result}");
+    assert_eq!((&result["complete"], &result["bytes_in"]), (&true.into(), &0.into()), "{result}");
+    assert_eq!(result["server"]["bytes_in"], 200_000, "{result}");
 }
 
 /// What is given in is written out again, and the report does not come between.
@@ -117,7 +117,7 @@ fn a_file_is_sent_and_what_comes_back_is_written_to_a_file() {
     std::fs::write(&from, b"in a file").unwrap();
     let (from_path, to_path) = (from.to_str().unwrap(), to.to_str().unwrap());
     let result = json(&["send", "cable", from_path, "--output", to_path, "--duration", PATIENCE, "--json"]);
-    assert_eq!(result["octets_in"], 9, "{result}");
+    assert_eq!(result["bytes_in"], 9, "{result}");
     assert_eq!(result["as_sent"], Value::Null, "what is not made up is not compared");
     assert_eq!(std::fs::read(&to).unwrap(), b"in a file");
     std::fs::remove_dir_all(&folder).unwrap();
@@ -162,8 +162,8 @@ fn servers_serve_many_connections_over_every_architecture() {
             let clients = &result["clients"];
             assert_eq!((&clients["opened"], &clients["completed"]), (&90.into(), &90.into()), "{result}");
             assert_eq!(result["accepted"], 90, "{result}");
-            assert_eq!(result["octets_in"], 90 * 20_000, "{result}");
-            assert_eq!(clients["octets_in"], 90 * back, "{result}");
+            assert_eq!(result["bytes_in"], 90 * 20_000, "{result}");
+            assert_eq!(clients["bytes_in"], 90 * back, "{result}");
             assert_eq!(result["tcp"]["counters"]["PassiveOpens"], 90, "{result}");
             conserved(&result, "clients");
         }
@@ -188,7 +188,7 @@ fn a_document_is_served_over_ipv6() {
         "--json",
     ]);
     assert_eq!((&result["requests"], &result["clients"]["completed"]), (&20.into(), &20.into()), "{result}");
-    assert!(result["octets_out"].as_u64().unwrap() > 20 * 100_000, "{result}");
+    assert!(result["bytes_out"].as_u64().unwrap() > 20 * 100_000, "{result}");
     conserved(&result, "clients");
 }
 
@@ -230,7 +230,7 @@ fn ten_thousand_connections_at_a_time() {
     };
     let ((_, before), (result, peak)) = (run("1"), run("10000"));
     assert_eq!(result["clients"]["completed"], 10_000, "{}", result["clients"]);
-    assert_eq!((&result["accepted"], &result["octets_out"]), (&10_000.into(), &1_000_000.into()));
+    assert_eq!((&result["accepted"], &result["bytes_out"]), (&10_000.into(), &1_000_000.into()));
     // Before the server has accepted the last ones, 128 at most were put to use and may have ended.
     assert!(result["most_open"].as_u64().unwrap() >= 10_000 - 128, "{}", result["most_open"]);
     assert!(result["connections"].as_array().unwrap().len() <= 3);
@@ -279,6 +279,6 @@ fn ctrl_c_ends_a_server_and_a_client_with_their_counters_that_add_up() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(result["books"]["conserved"], true, "{result}");
+        assert_eq!(result["counters"]["conserved"], true, "{result}");
     }
 }

@@ -73,7 +73,6 @@ pub struct Monitored {
     /// Frames that came to the interface, or that the kernel's filter wanted.
     pub received: u64,
     /// Of these, dropped because the interface's ring was full.
-    #[serde(rename = "shed")]
     pub missed: u64,
     /// Shown to the filter.
     pub seen: u64,
@@ -92,12 +91,10 @@ pub struct Monitored {
     /// Frames of a capture that are not Ethernet's: they were passed over, and count nowhere else.
     pub passed_over: u64,
     /// Bytes that the captured ones had on the wire.
-    #[serde(rename = "octets")]
     pub bytes: u64,
     /// What was counted, if nothing was written or shown.
     pub summary: Option<Summarized>,
     /// What the host did.
-    #[serde(rename = "books")]
     pub counters: HostCounters,
     /// On a cable: what the other end did.
     pub generator: Option<Blasted>,

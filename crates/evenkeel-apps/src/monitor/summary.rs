@@ -22,7 +22,6 @@ pub struct Summarized {
     /// Frames.
     pub frames: u64,
     /// Bytes they had on the wire.
-    #[serde(rename = "octets")]
     pub bytes: u64,
     /// Protocols, the most frequent first.
     pub protocols: Vec<Count>,

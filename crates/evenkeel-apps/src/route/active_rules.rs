@@ -75,7 +75,6 @@ pub struct RuleCount {
     /// Packets that it decided about.
     pub packets: u64,
     /// Bytes in these, from the IP header on.
-    #[serde(rename = "octets")]
     pub bytes: u64,
 }
 

@@ -64,7 +64,6 @@ pub struct Step {
     /// What each rule did.
     pub rules: Vec<RuleCount>,
     /// What the host did.
-    #[serde(rename = "books")]
     pub counters: HostCounters,
 }
 

@@ -83,10 +83,8 @@ pub struct Logged {
     /// Packets that are in the file.
     pub written: u64,
     /// Why nothing is written at present.
-    #[serde(rename = "trouble")]
     pub failure: Option<String>,
     /// What was wrong last, also if nothing is any more.
-    #[serde(rename = "last_trouble")]
     pub last_failure: Option<String>,
 }
 

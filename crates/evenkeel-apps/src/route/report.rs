@@ -35,7 +35,6 @@ pub struct Routed {
     /// How often that failed, so that all stayed as it was.
     pub reloads_failed: u64,
     /// What the host did, or all of them together.
-    #[serde(rename = "books")]
     pub counters: HostCounters,
     /// What the host on each core did; empty if it was told none.
     pub cores: Vec<CoreReport>,
@@ -49,7 +48,6 @@ pub struct CoreReport {
     /// The processor.
     pub core: usize,
     /// Of this host.
-    #[serde(rename = "books")]
     pub counters: HostCounters,
 }
 
@@ -65,7 +63,6 @@ pub struct LinkReport {
     /// Frames taken from it.
     pub received: u64,
     /// Frames that found its receive ring full, or were unusable.
-    #[serde(rename = "shed")]
     pub missed: u64,
     /// Frames handed to it.
     pub transmitted: u64,

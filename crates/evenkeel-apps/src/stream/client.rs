@@ -119,10 +119,8 @@ pub struct Asked {
     /// Attempts for which the host had no port or no room.
     pub unopened: u64,
     /// Bytes written.
-    #[serde(rename = "octets_out")]
     pub bytes_out: u64,
     /// Bytes read.
-    #[serde(rename = "octets_in")]
     pub bytes_in: u64,
 }
 

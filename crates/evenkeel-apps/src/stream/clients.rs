@@ -27,7 +27,6 @@ pub struct Clients {
     /// Their host's TCP.
     pub tcp: TcpReport,
     /// What their host did.
-    #[serde(rename = "books")]
     pub counters: HostCounters,
 }
 

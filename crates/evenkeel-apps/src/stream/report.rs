@@ -90,13 +90,10 @@ pub struct ConnectionReport {
     /// Why it failed, if it did.
     pub error: Option<String>,
     /// Bytes of payload that came in order.
-    #[serde(rename = "octets_in")]
     pub bytes_in: u64,
     /// Bytes of payload that left, those sent again included.
-    #[serde(rename = "octets_out")]
     pub bytes_out: u64,
     /// Bytes of payload that the peer has acknowledged.
-    #[serde(rename = "octets_acked")]
     pub bytes_acked: u64,
     /// Segments that came.
     pub segments_in: u64,
@@ -133,10 +130,8 @@ pub struct ConnectionReport {
     /// Segments sent again.
     pub retransmits: u64,
     /// Bytes in them.
-    #[serde(rename = "retransmitted_octets")]
     pub retransmitted_bytes: u64,
     /// Bytes thought lost.
-    #[serde(rename = "lost_octets")]
     pub lost_bytes: u64,
     /// Expirations of the retransmission timer.
     pub timeouts: u32,

@@ -34,10 +34,8 @@ pub struct Sent {
     /// Why not, if the connection was not opened or has failed, or what came back could not be written.
     pub error: Option<String>,
     /// Bytes written.
-    #[serde(rename = "octets_out")]
     pub bytes_out: u64,
     /// Bytes read.
-    #[serde(rename = "octets_in")]
     pub bytes_in: u64,
     /// Of made-up bytes: whether nothing came back but what was sent.
     pub as_sent: Option<bool>,
@@ -46,7 +44,6 @@ pub struct Sent {
     /// The host's TCP.
     pub tcp: TcpReport,
     /// What the host did.
-    #[serde(rename = "books")]
     pub counters: HostCounters,
     /// On a cable: what the other end did.
     pub server: Option<Box<Served>>,

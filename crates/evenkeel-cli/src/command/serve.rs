@@ -44,7 +44,7 @@ pub(crate) struct ServeArguments {
     tcp: bool,
     /// With --tcp on cable: bytes that the other end sends over each connection, such as 64k.
     #[arg(
-        long, alias = "octets", value_name = "N", default_value = "64k", value_parser = quantity::count,
+        long, value_name = "N", default_value = "64k", value_parser = quantity::count,
         requires = "tcp", help_heading = "TCP"
     )]
     bytes: u64,

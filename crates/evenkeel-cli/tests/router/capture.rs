@@ -18,7 +18,7 @@ fn what_comes_and_goes_is_in_the_file() {
         let capture = &done["capture"];
         assert_eq!((&capture["captured"], &capture["file"]), (&12.into(), &file.as_str().into()), "{done}");
         assert_eq!((&capture["dropped"], &capture["discarded"]), (&0.into(), &0.into()), "{done}");
-        assert_eq!(done["books"]["conserved"], true, "{done}");
+        assert_eq!(done["counters"]["conserved"], true, "{done}");
         let fields = "-e frame.interface_name -e icmp.type -e ip.ttl -e frame.len -e frame.cap_len";
         let shown = run(&format!("tshark -n -r {file} -T fields -E separator=/s {fields}"));
         // It also says that it runs as root.
@@ -52,7 +52,7 @@ fn a_full_disk_does_not_stop_traffic_and_every_frame_is_counted() {
         assert_eq!(count("captured") + count("dropped") + count("discarded"), 4 * 10_000, "{capture}");
         // A frame of 542 bytes takes 576 in the file.
         assert!(count("discarded") > 0 && (50..=65_536 / 576).contains(&count("captured")), "{capture}");
-        assert_eq!(done["books"]["conserved"], true, "{done}");
+        assert_eq!(done["counters"]["conserved"], true, "{done}");
     });
 }
 

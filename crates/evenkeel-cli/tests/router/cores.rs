@@ -88,7 +88,7 @@ fn two_cores_forward_as_one_router_and_take_over_what_is_read_again() {
         let done = router.stop();
         check(&done, &cores, turns as u64 + 2);
         let logged = &done["screening"]["log"];
-        assert_eq!((&logged["lost"], &logged["trouble"]), (&0.into(), &Value::Null), "{done}");
+        assert_eq!((&logged["lost"], &logged["failure"]), (&0.into(), &Value::Null), "{done}");
         assert_eq!(logged["packets"], logged["written"], "{done}");
         assert!(
             crate::support::run(&format!("capinfos -c -M -T -r {log}"))
@@ -103,14 +103,14 @@ fn check(done: &Value, cores: &str, reloads: u64) {
     let each = done["cores"].as_array().unwrap();
     let named: Vec<_> = each.iter().map(|core| core["core"].to_string()).collect();
     assert_eq!(named.join(","), cores);
-    assert!(each.iter().all(|core| core["books"]["conserved"] == true), "{done}");
-    assert!(each.iter().all(|core| number(&core["books"]["forwarded"]) > 100), "both forward: {done}");
+    assert!(each.iter().all(|core| core["counters"]["conserved"] == true), "{done}");
+    assert!(each.iter().all(|core| number(&core["counters"]["forwarded"]) > 100), "both forward: {done}");
     for counter in ["received", "forwarded", "consumed", "originated", "transmitted"] {
-        let sum: u64 = each.iter().map(|core| number(&core["books"][counter])).sum();
-        assert_eq!(done["books"][counter], sum, "{counter}: {done}");
+        let sum: u64 = each.iter().map(|core| number(&core["counters"][counter])).sum();
+        assert_eq!(done["counters"][counter], sum, "{counter}: {done}");
     }
     let taken: u64 = done["links"].as_array().unwrap().iter().map(|link| number(&link["received"])).sum();
-    assert_eq!(done["books"]["received"], taken, "{done}");
+    assert_eq!(done["counters"]["received"], taken, "{done}");
     let screening = &done["screening"];
     let each_without_route: Vec<u64> = each.iter().map(without_route).collect();
     assert!(each_without_route.iter().all(|packets| *packets > 0), "the route was taken from both: {done}");
@@ -123,6 +123,6 @@ fn check(done: &Value, cores: &str, reloads: u64) {
 }
 
 fn without_route(done: &Value) -> u64 {
-    let drops = done["books"]["drops"].as_array().unwrap().iter();
+    let drops = done["counters"]["drops"].as_array().unwrap().iter();
     drops.filter(|drop| drop["reason"] == "no-route").map(|drop| number(&drop["frames"])).sum()
 }

@@ -47,7 +47,7 @@ fn a_smaller_mtu_behind_it_is_told_or_cut_to() {
         a.run("ip route flush cache");
         a.run("ping -M dont -c 2 -i 0.1 -W 5 -s 1450 10.0.2.2");
         let done = router.stop();
-        let too_big = done["books"]["drops"].as_array().unwrap().iter().any(|d| d["reason"] == "too-big");
+        let too_big = done["counters"]["drops"].as_array().unwrap().iter().any(|d| d["reason"] == "too-big");
         assert!(too_big, "{done}");
     });
 }

@@ -58,6 +58,6 @@ fn a_full_disk_does_not_stop_traffic() {
         let count = |what: &str| log[what].as_u64().unwrap();
         assert_eq!(count("packets") + count("lost"), 2 * 30_003, "{log}");
         assert!(count("lost") > 0 && count("written") > 100 && count("written") < count("packets"), "{log}");
-        assert!(log["last_trouble"].as_str().is_some_and(|why| why.contains("No space left")), "{log}");
+        assert!(log["last_failure"].as_str().is_some_and(|why| why.contains("No space left")), "{log}");
     });
 }

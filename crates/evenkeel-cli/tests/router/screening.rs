@@ -63,7 +63,7 @@ fn reloading_under_load_loses_nothing() {
         let done = router.stop();
         assert!(done["reloads"].as_u64().unwrap() > 10 && sent > 10_000, "{sent} sent; {done}");
         for link in done["links"].as_array().unwrap() {
-            let lost = (&link["shed"], &link["refused"], &link["output_full"]);
+            let lost = (&link["missed"], &link["refused"], &link["output_full"]);
             assert_eq!(lost, (&0.into(), &0.into(), &0.into()), "{done}");
         }
         let screening = &done["screening"];

@@ -162,7 +162,7 @@ impl Router {
         let output = self.child.take().unwrap().wait_with_output().unwrap();
         assert!(output.status.success(), "{rest}");
         let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(done["books"]["conserved"], true, "{done}");
+        assert_eq!(done["counters"]["conserved"], true, "{done}");
         done
     }
 }

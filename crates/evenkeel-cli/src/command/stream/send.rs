@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE", conflicts_with = "bytes")]
     file: Option<PathBuf>,
     /// Send so many made-up bytes, such as 1000, 64k or 1G; the same for the same --seed.
-    #[arg(long, alias = "octets", value_name = "N", value_parser = quantity::count)]
+    #[arg(long, value_name = "N", value_parser = quantity::count)]
     bytes: Option<u64>,
     /// Where what comes back is written; `-` for standard output [default: standard output; with --bytes or
     /// --json it is only counted].
