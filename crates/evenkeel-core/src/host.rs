@@ -515,7 +515,7 @@ impl Host {
         if !self.scheduler.has_runnable()
             && (unit == Unit::Idle || unit == Unit::Poll && !self.net.poller.is_runnable())
         {
-            self.net.poller.idle(now);
+            self.net.poller.idle();
         }
         let level = unit.level();
         // An interrupt is on the bill of whoever it happens to hit.
@@ -880,7 +880,7 @@ impl Host {
     /// all.
     pub fn halt(&mut self, now: Instant) -> bool {
         if !self.scheduler.has_runnable() {
-            self.net.poller.idle(now);
+            self.net.poller.idle();
         }
         let pending = self.net.arm();
         self.wake_protocol(now);

@@ -43,17 +43,17 @@ struct Host {
 
 impl Host {
     fn new(feedback: Feedback) -> Self {
-        let config = Config {
-            feedback: Some(feedback),
-            channel_pkts: 32,
-            batch_pkts: 16,
-            quota: Quota::Fixed(16),
-            ..Config::of(Architecture::SoftLrp)
-        };
+        Self::of(Config { feedback: Some(feedback), ..Config::of(Architecture::SoftLrp) }, |_| ())
+    }
+
+    /// `with` sets what the flooded program does.
+    fn of(config: Config, with: impl FnOnce(&mut Sink)) -> Self {
+        let config = Config { channel_pkts: 32, batch_pkts: 16, quota: Quota::Fixed(16), ..config };
         // Its ring has 64 places.
         let mut bench = Bench::new(config);
         let (mut sink, flooded) = Sink::new(FLOODED);
         sink.compute = COMPUTE;
+        with(&mut sink);
         bench.host.spawn("flooded", 0, Box::new(sink));
         let (sink, quiet) = Sink::new(QUIET);
         bench.host.spawn("quiet", 0, Box::new(sink));
@@ -123,6 +123,30 @@ fn a_flooded_socket_takes_nothing_from_others_on_its_ring() {
     assert!(seen.flooded > 600, "its program has nearly all of the core: {seen:?}");
 }
 
+/// Nor does one whose program sleeps, and leaves the core idle.
+#[test]
+fn a_socket_that_nobody_reads_takes_nothing_from_others_on_its_ring() {
+    let mut host = Host::of(Config::of(Architecture::SoftLrp), |sink| sink.nap = Some(LONG * 1_000));
+    host.run(LONG, FLOOD_PKTS, true);
+    let seen = host.run(LONG, FLOOD_PKTS, true);
+    assert_eq!(seen.quiet.0, seen.quiet.1, "{seen:?}");
+    assert!(seen.quiet.0 > 60 && seen.shed == 0 && seen.discarded > 10_000, "{seen:?}");
+}
+
+/// Where interrupts take frames from the ring nothing bounds what discarding costs: the ring is held back, so
+/// that there is time for programs.
+#[test]
+fn interrupts_discard_no_flood() {
+    use evenkeel_core::receive::DeviceWork;
+    let mut config = Config::of(Architecture::SoftLrp);
+    config.device_work = DeviceWork::Interrupt;
+    config.alternatives.limit_interrupts = true;
+    let mut host = Host::of(config, |_| ());
+    host.run(LONG, 40, true);
+    let seen = host.run(LONG, 40, true);
+    assert!(seen.flooded > 300 && seen.shed > 10_000, "{seen:?}");
+}
+
 /// The control: with feedback that knows no others they lose most of what comes for them.
 #[test]
 fn feedback_that_knows_no_others_takes_from_them() {
@@ -156,7 +180,9 @@ fn discarding_takes_no_more_than_its_share_of_the_core() {
     };
     let (all, little) = (share(100), share(1));
     assert!(all.discarded > 20_000 && all.shed == 0, "{all:?}");
-    assert!(little.discarded < all.discarded / 2 && little.shed > 10_000, "{little:?}");
+    // A unit takes 1 us here and discards up to 16 frames; in each of 40 periods it goes on until it is over.
+    let most = (40_000 / 100 + 40) * 16;
+    assert!((most / 4..=most).contains(&little.discarded) && little.shed > 10_000, "{little:?}");
     assert!(little.flooded >= all.flooded, "{little:?}, {all:?}");
 }
 

@@ -1,16 +1,24 @@
-//! Whose traffic comes by a ring.
+//! Whose traffic comes by a ring, and whether it is more than a burst.
 
 use crate::id::ChannelId;
 use crate::time::{Duration, Instant};
 
 /// Whoever has received by a ring within this time is taken to go on.
 const MEMORY: Duration = Duration::from_secs(1);
+/// A ring that has not been empty for so long carries more than a burst; and a flood is over when nothing has
+/// been discarded for so long.
+const BURST: Duration = Duration::from_millis(10);
 
-/// The last two channels that frames of a ring were for, and when the last one for each came.
+/// What is known of a ring's traffic.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Carried {
+    /// The last two channels that frames were for, and when the last one for each came.
     last: Option<(ChannelId, Instant)>,
     before: Option<(ChannelId, Instant)>,
+    /// Since when it has held frames whenever it was looked at.
+    filled_since: Option<Instant>,
+    /// When a frame was last discarded for a full channel.
+    discarded_at: Option<Instant>,
 }
 
 impl Carried {
@@ -22,6 +30,22 @@ impl Carried {
             last => self.before = last.replace((channel, now)).or(self.before),
         }
         self.before.is_some_and(|(_, at)| now.since(at) < MEMORY)
+    }
+
+    /// Frames were taken, and what is left of them or not. `discarded`: for full channels.
+    pub(crate) fn taken(&mut self, is_empty: bool, discarded: bool, now: Instant) {
+        self.filled_since = if is_empty { None } else { self.filled_since.or(Some(now)) };
+        if discarded {
+            self.discarded_at = Some(now);
+        }
+    }
+
+    /// Whether more comes than a ring can keep until there is time for it. How busy the core is says nothing
+    /// about that: a receiver may sleep.
+    #[inline]
+    pub(crate) fn is_flooded(&self, now: Instant) -> bool {
+        self.filled_since.is_some_and(|since| now.since(since) >= BURST)
+            || self.discarded_at.is_some_and(|at| now.since(at) < BURST)
     }
 }
 
@@ -40,6 +64,20 @@ mod tests {
         }
         assert!(!carried.note(flooded, Instant::from_millis(1_002)));
         assert!(carried.note(quiet, Instant::from_millis(1_003)), "the flood is another's to the quiet one");
+    }
+
+    #[test]
+    fn a_ring_that_is_not_emptied_is_flooded_until_nothing_is_discarded() {
+        let at = |ms| Instant::from_millis(ms);
+        let mut carried = Carried::default();
+        carried.taken(false, false, at(5));
+        carried.taken(true, false, at(14));
+        assert!(!carried.is_flooded(at(30)), "a burst");
+        carried.taken(false, false, at(40));
+        carried.taken(false, false, at(45));
+        assert!(!carried.is_flooded(at(49)) && carried.is_flooded(at(50)));
+        carried.taken(true, true, at(51));
+        assert!(carried.is_flooded(at(60)) && !carried.is_flooded(at(61)));
     }
 
     #[test]

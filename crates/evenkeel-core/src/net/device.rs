@@ -12,7 +12,7 @@ use crate::link::{Carried, Port, Side, Taken};
 use crate::plain::Plain;
 use crate::poll::Sources;
 use crate::ready::Ready;
-use crate::receive::AfterDevice;
+use crate::receive::{AfterDevice, DeviceWork};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -56,7 +56,10 @@ impl Net {
         };
         let mut burst = DeviceBurst::new(self, port, now);
         let done = interface.queue_mut(queue).receive(limit, &mut burst);
-        let DeviceBurst { carried, demultiplexed, taken, discarded, .. } = burst;
+        let DeviceBurst { mut carried, separates, demultiplexed, taken, discarded, .. } = burst;
+        if separates {
+            carried.taken(interface.queue(queue).pending() == 0, discarded > 0, now);
+        }
         self.links.put_back(port.interface, interface);
         if let Some(known) = self.links.carried(port) {
             *known = carried;
@@ -247,8 +250,10 @@ struct DeviceBurst<'a> {
     now: Instant,
     /// What is inhibited for a queue that frames of this ring fill, unless others receive from it, too.
     fed_by: Sources,
-    /// Whether it matters if they do.
+    /// Whether it matters if they do: discarding has a bound.
     separates: bool,
+    /// Whether it matters now: more comes than a burst.
+    is_flooded: bool,
     carried: Carried,
     /// What is inhibited for the queue of the frame that was just seen.
     feeds: Sources,
@@ -269,8 +274,10 @@ struct DeviceBurst<'a> {
 impl<'a> DeviceBurst<'a> {
     fn new(net: &'a mut Net, port: Port, now: Instant) -> Self {
         let fed_by = net.config.scope(Sources::one(port.source));
-        let separates = net.config.separates() && net.poller.is_overloaded(now);
+        // What interrupts discard nobody is charged for.
+        let separates = port.plan.device == DeviceWork::Polled && net.config.separates();
         let carried = net.links.carried(port).copied().unwrap_or_default();
+        let is_flooded = separates && carried.is_flooded(now);
         let is_limited = !net.links.held_back(port).is_empty();
         let is_watched = !net.descriptors.captures().is_empty();
         Self {
@@ -279,6 +286,7 @@ impl<'a> DeviceBurst<'a> {
             now,
             fed_by,
             separates,
+            is_flooded,
             carried,
             feeds: fed_by,
             is_limited,
@@ -315,7 +323,7 @@ impl<'a> DeviceBurst<'a> {
             Ok(id) => {
                 self.last =
                     plain.filter(|_| led_to.is_some()).and_then(|plain| LastClass::of(bytes, plain, id));
-                let others_receive = self.carried.note(id, self.now) && self.separates;
+                let others_receive = self.carried.note(id, self.now) && self.is_flooded;
                 self.feeds = if others_receive { Sources::NONE } else { self.fed_by };
                 self.offer(id, plain)
             }

@@ -16,9 +16,6 @@ use crate::time::{Duration, Instant};
 /// on, few enough that these find the time to read them.
 const SLICE_PKTS: usize = 8;
 
-/// A core that was idle within this time keeps up with what comes.
-const OVERLOADED: Duration = Duration::from_millis(10);
-
 /// A callback that has begun and may go on.
 #[derive(Debug, Clone, Copy)]
 struct Callback {
@@ -48,8 +45,6 @@ pub struct Poller<Q> {
     discards: Discards,
     /// What discarding too much holds back.
     discarding: Sources,
-    /// When the core was last idle.
-    idle_at: Instant,
     resumes: Resumes,
 }
 
@@ -80,7 +75,6 @@ impl<Q: Copy + PartialEq> Poller<Q> {
                 .collect(),
             discards: Discards::new(100),
             discarding: Sources::NONE,
-            idle_at: Instant::ZERO,
             resumes: Resumes::default(),
         }
     }
@@ -383,19 +377,12 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     /// The core is idle: limits have nobody to protect.
-    pub fn idle(&mut self, now: Instant) {
-        self.idle_at = now;
+    pub fn idle(&mut self) {
         for limit in &mut self.limits {
             self.resumes.idle += u64::from(limit.idle());
         }
         self.discards.idle();
         self.discarding = Sources::NONE;
-    }
-
-    /// Whether the core has been busy for so long that what waits is no mere burst.
-    #[must_use]
-    pub fn is_overloaded(&self, now: Instant) -> bool {
-        now.since(self.idle_at) >= OVERLOADED
     }
 
     /// How often input resumed, by reason.
@@ -563,7 +550,7 @@ mod tests {
         poller.expire(Instant::from_millis(10));
         assert!(poller.is_runnable());
         poller.charge(Duration::from_millis(6), true);
-        poller.idle(Instant::from_millis(16));
+        poller.idle();
         assert!(poller.is_runnable());
         assert_eq!(poller.resumes(), Resumes { period: 1, idle: 1, ..Resumes::default() });
     }
