@@ -355,7 +355,7 @@ impl Host {
         self.net.remove_address(interface, address)
     }
 
-    /// Sets the largest IP packet that leaves by an interface: 576 to 1920 bytes.
+    /// Sets the largest IP packet that leaves by an interface: 576 to 1906 bytes.
     pub fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
         self.net.stack.set_mtu(interface, mtu);
     }

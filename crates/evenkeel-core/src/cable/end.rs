@@ -218,6 +218,8 @@ mod tests {
 
     use super::super::transmit::Completion;
     use super::*;
+    use crate::frame::Metadata;
+    use crate::interface::{Burst, Seen};
 
     fn frame_to(port: u8) -> Vec<u8> {
         let mut frame = vec![0; 60];
@@ -260,6 +262,37 @@ mod tests {
         pool.recycle(frame);
         assert!(b.queue_mut(0).take(&mut pool).is_some());
         assert!(a.send(&frame_to(7)), "now it has");
+    }
+
+    /// Discards what it is shown.
+    struct Discards(Pool);
+
+    impl Burst for Discards {
+        fn pool(&mut self) -> &mut Pool {
+            &mut self.0
+        }
+
+        fn see(&mut self, _: &[u8], _: &Metadata) -> Seen {
+            Seen::Discard
+        }
+
+        fn take(&mut self, _: Frame) -> bool {
+            unreachable!("everything is discarded")
+        }
+    }
+
+    #[test]
+    fn a_frame_that_no_buffer_holds_brings_back_none_that_was_discarded() {
+        let options = |name, n| Options { mtu: 4_000, ..Options::new(name, n) };
+        let (mut a, mut b) = pair(options("a", 1), Options { ring_pkts: 4, ..options("b", 2) });
+        let mut burst = Discards(Pool::with_limit(16));
+        b.attach(&mut burst.0).unwrap();
+        for _ in 0..4 {
+            assert!(a.send(&frame_to(7)));
+            assert_eq!(b.queue_mut(0).receive(1, &mut burst), 1);
+        }
+        assert!(a.send(&[7; 2_000]), "it is received, and dropped as truncated");
+        assert!(b.queue_mut(0).take(&mut burst.0).unwrap().is_empty());
     }
 
     #[test]

@@ -75,9 +75,12 @@ impl RingProducer {
             self.shared.missed.0.store(self.shared.missed.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return false;
         };
-        // A frame too long for a buffer arrives as an empty one, and is dropped as truncated.
+        // A frame too long for a buffer arrives as an empty one, and is dropped as truncated. The buffer may
+        // have been given back with what it held before.
         if frame.set(HEADROOM, bytes.len()) {
             frame.bytes_mut().copy_from_slice(bytes);
+        } else {
+            let _ = frame.resize(0);
         }
         self.ring.push(frame).is_ok()
     }

@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use crate::cable::{End, Options, pair};
+use crate::demux::{Class, LastClass};
 use crate::frame::Pool;
 use crate::host::{Config, Host, System};
 use crate::interface::Interface as _;
+use crate::plain::Plain;
 use crate::poll::Quota;
 use crate::process::{Program, Step};
 use crate::receive::Architecture;
@@ -55,7 +57,8 @@ struct Spec {
     damage: Vec<u16>,
 }
 
-const PORTS: [u16; 3] = [9, 10, 77];
+/// One that a group is received at, one of an address only, one of any, and one of nobody.
+const PORTS: [u16; 4] = [9, 10, 11, 77];
 
 fn spec() -> impl Strategy<Value = Spec> {
     let hardware = prop_oneof![
@@ -67,7 +70,8 @@ fn spec() -> impl Strategy<Value = Spec> {
     let addresses =
         (prop_oneof![8 => Just(0_usize), 1 => 1..8_usize], prop_oneof![8 => Just(0_usize), 1 => 1..8_usize]);
     let protocol = prop_oneof![8 => Just(17_u8), 2 => Just(6_u8), 1 => any::<u8>()];
-    let port = prop_oneof![6 => Just(PORTS[0]), 3 => Just(PORTS[1]), 1 => Just(PORTS[2])];
+    let port =
+        prop_oneof![3 => Just(PORTS[0]), 3 => Just(PORTS[1]), 3 => Just(PORTS[2]), 1 => Just(PORTS[3])];
     let sum = prop_oneof![8 => Just(0_u8), 1 => Just(1_u8), 1 => Just(2_u8)];
     let field = prop_oneof![8 => Just(0_u16), 2 => Just(0x4000), 1 => Just(0x8000), 1 => any::<u16>()];
     let options = prop_oneof![10 => Just(0_usize), 1 => Just(4_usize)];
@@ -235,13 +239,21 @@ struct How {
     vector: usize,
     /// Every frame takes the long way up.
     long_way: bool,
-    /// It is a router, too.
-    forwards: bool,
+    role: Role,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Host,
+    /// A router that is a host, too.
+    Router,
+    /// One that has another's addresses.
+    RouterOnly,
 }
 
 impl How {
     fn of(architecture: Architecture, vector: usize) -> Self {
-        Self { architecture, vector, long_way: false, forwards: false }
+        Self { architecture, vector, long_way: false, role: Role::Host }
     }
 }
 
@@ -264,11 +276,13 @@ struct World {
     now: Instant,
     heard: Arc<Mutex<Vec<Heard>>>,
     sent: Vec<Vec<u8>>,
+    /// Sockets that nobody reads, by their ports.
+    unread: Vec<(u16, SocketId)>,
 }
 
 impl World {
     fn new(how: How, channel_pkts: usize) -> Self {
-        let How { architecture, vector, long_way, forwards } = how;
+        let How { architecture, vector, long_way, role } = how;
         let demultiplexes = architecture == Architecture::NiLrp;
         let (mut wire, end) = pair(
             Options { ring_pkts: 512, ..Options::new("wire", 1) },
@@ -276,7 +290,11 @@ impl World {
         );
         let quota = Quota::Fixed(vector);
         let config = Config { batch_pkts: vector, quota, channel_pkts, ..Config::of(architecture) };
-        let stack = stack::Config { forwarding: forwards, ..stack::Config::default() };
+        let stack = stack::Config {
+            forwarding: role != Role::Host,
+            forward_only: role == Role::RouterOnly,
+            ..stack::Config::default()
+        };
         let mut host = Host::new(Config { stack, ..config }).unwrap();
         host.net.stack.long_way_only = long_way;
         let addresses = [IpCidr::new(v4(2).into(), 24), IpCidr::new(v6(2).into(), 64)];
@@ -284,9 +302,11 @@ impl World {
         let mut pool = Pool::with_limit(2_048);
         wire.attach(&mut pool).unwrap();
         let heard = Arc::default();
-        let mut world = Self { host, wire, pool, now: Instant::ZERO, heard, sent: Vec::new() };
+        let mut world =
+            Self { host, wire, pool, now: Instant::ZERO, heard, sent: Vec::new(), unread: Vec::new() };
         world.spawn(None, PORTS[0], Some(Ipv4Address::new(224, 0, 0, 9).into()), vector);
         world.spawn(Some(v4(2).into()), PORTS[1], None, vector);
+        world.spawn(None, PORTS[2], None, vector);
         world.settle();
         world
     }
@@ -303,16 +323,17 @@ impl World {
         self.wire.flush();
     }
 
+    /// Does one piece of work if there is any.
+    fn unit(&mut self) -> bool {
+        let Some(ran) = self.host.turn(self.now) else { return false };
+        self.now += UNIT;
+        self.host.charge(&ran, UNIT);
+        self.host.finish(&ran, self.now);
+        true
+    }
+
     fn settle(&mut self) {
-        loop {
-            if let Some(ran) = self.host.turn(self.now) {
-                self.now += UNIT;
-                self.host.charge(&ran, UNIT);
-                self.host.finish(&ran, self.now);
-            } else if self.host.halt(self.now) {
-                break;
-            }
-        }
+        while self.unit() || !self.host.halt(self.now) {}
         self.host.check().unwrap();
         while let Some(frame) = self.wire.queue_mut(0).take(&mut self.pool) {
             self.sent.push(frame.bytes().to_vec());
@@ -340,38 +361,63 @@ impl World {
 #[derive(Debug, Clone)]
 enum Event {
     Frames(Vec<Spec>),
-    /// The host gets or loses its second address, while frames may wait.
-    Address {
-        add: bool,
-        after: Vec<Spec>,
-    },
+    /// It gets or loses its second address.
+    Address(bool),
+    /// A socket that nobody reads is opened for one address only, at this port; or closed.
+    Socket(bool, u16),
+    /// Frames come, and after so many units of work the rest happens to those that wait.
+    Meanwhile(Vec<Spec>, u8, Box<Event>),
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let frames = || proptest::collection::vec(spec(), 1..12);
-    prop_oneof![
-        6 => frames().prop_map(Event::Frames),
-        1 => (any::<bool>(), frames()).prop_map(|(add, after)| Event::Address { add, after }),
-    ]
+    let port = prop_oneof![2 => Just(PORTS[2]), 1 => Just(PORTS[3])];
+    let change = prop_oneof![
+        any::<bool>().prop_map(Event::Address),
+        (any::<bool>(), port).prop_map(|(opens, port)| Event::Socket(opens, port)),
+    ];
+    let meanwhile = (frames(), 0..5_u8, change.clone())
+        .prop_map(|(frames, units, change)| Event::Meanwhile(frames, units, Box::new(change)));
+    prop_oneof![6 => frames().prop_map(Event::Frames), 1 => change, 2 => meanwhile]
+}
+
+impl World {
+    fn happens(&mut self, event: &Event) {
+        match event {
+            Event::Frames(specs) => self.send(&specs.iter().map(Spec::frame).collect::<Vec<_>>()),
+            Event::Address(true) => self.host.add_address(LAN, IpCidr::new(v4(3).into(), 24), self.now),
+            Event::Address(false) => {
+                self.host.remove_address(LAN, IpCidr::new(v4(3).into(), 24));
+            }
+            Event::Socket(true, port) => {
+                if let Ok(socket) = self.host.net.bind(None, Some(v4(2).into()), *port, self.now) {
+                    self.unread.push((*port, socket));
+                }
+            }
+            Event::Socket(false, port) => {
+                if let Some(at) = self.unread.iter().position(|(other, _)| other == port) {
+                    let (_, socket) = self.unread.remove(at);
+                    self.host.net.close(socket, self.now);
+                }
+            }
+            Event::Meanwhile(specs, units, change) => {
+                self.happens(&Event::Frames(specs.clone()));
+                (0..*units).for_each(|_| _ = self.unit());
+                self.happens(change);
+            }
+        }
+    }
+}
+
+/// Whether what happens depends on how many frames a unit of work is.
+fn is_timed(event: &Event) -> bool {
+    matches!(event, Event::Meanwhile(..))
 }
 
 fn play(how: How, events: &[Event]) -> Outcome {
     let mut world = World::new(how, 128);
     for event in events {
-        let specs = match event {
-            Event::Frames(specs) => specs,
-            Event::Address { add, after } => {
-                let second = IpCidr::new(v4(3).into(), 24);
-                if *add {
-                    world.host.add_address(LAN, second, world.now);
-                } else {
-                    world.host.remove_address(LAN, second);
-                }
-                after
-            }
-        };
-        let frames: Vec<_> = specs.iter().map(Spec::frame).collect();
-        world.send(&frames);
+        world.happens(event);
         world.settle();
     }
     world.outcome()
@@ -385,10 +431,10 @@ proptest! {
     #[test]
     fn the_short_way_ends_where_the_long_one_does(
         events in proptest::collection::vec(event(), 1..8),
-        forwards in any::<bool>(),
+        role in prop_oneof![Just(Role::Host), Just(Role::Router), Just(Role::RouterOnly)],
     ) {
         for architecture in Architecture::ALL {
-            let how = |long_way| How { long_way, forwards, ..How::of(architecture, 16) };
+            let how = |long_way| How { long_way, role, ..How::of(architecture, 16) };
             prop_assert_eq!(play(how(false), &events), play(how(true), &events), "{}", architecture);
         }
     }
@@ -396,9 +442,10 @@ proptest! {
     /// Where nothing preempts it does not matter how many frames are handled at a time.
     #[test]
     fn vectors_of_any_length_deliver_and_drop_the_same(
-        events in proptest::collection::vec(event(), 1..8),
+        mut events in proptest::collection::vec(event(), 1..8),
         vector in 2..=64_usize,
     ) {
+        events.retain(|event| !is_timed(event));
         for architecture in Architecture::ALL {
             let how = |vector| How::of(architecture, vector);
             let (mut one, mut many) = (play(how(1), &events), play(how(vector), &events));
@@ -411,6 +458,34 @@ proptest! {
                 outcome.sent.sort();
             }
             prop_assert_eq!(one, many, "{}", architecture);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What knows plain datagrams only demultiplexes them as what knows all frames, whatever is bound; so does
+    /// what compares a frame with the last one.
+    #[test]
+    fn a_plain_datagram_leads_where_any_frame_would(
+        opens in proptest::collection::vec((any::<bool>(), 2..4_usize), 0..4),
+        frames in proptest::collection::vec(spec(), 1..6),
+    ) {
+        let mut world = World::new(How::of(Architecture::SoftLrp, 16), 128);
+        for (opens, port) in opens {
+            world.happens(&Event::Socket(opens, PORTS[port]));
+        }
+        let table = &world.host.net.table;
+        let mut last: Option<LastClass> = None;
+        for frame in frames.iter().map(Spec::frame) {
+            let class = table.classify(&frame);
+            let plain = Plain::of(&frame);
+            let id = plain.and_then(|plain| table.classify_plain(&frame, plain));
+            for id in id.into_iter().chain(last.and_then(|last| last.next(&frame)).map(|(id, _)| id)) {
+                prop_assert!(matches!(class, Class::Channel(channel) if channel == id), "{:?}", class);
+            }
+            last = plain.zip(id).and_then(|(plain, id)| LastClass::of(&frame, plain, id));
         }
     }
 }
@@ -453,14 +528,16 @@ fn plain_datagrams_take_the_short_way() {
 
 #[test]
 fn plain_packets_in_transit_take_the_short_way() {
-    let mut world = World::new(How { forwards: true, ..How::of(Architecture::SoftLrp, 16) }, 128);
-    let before = world.host.net.stack.long_ways.get();
-    // To address 9, which nobody has: they wait for it.
-    let away = Spec { destination: 5, ..plain(PORTS[0]) };
-    world.send(&[away.frame(), away.frame()]);
-    world.settle();
-    assert_eq!(world.host.net.stack.long_ways.get(), before);
-    assert_eq!(world.host.ledger().forwarded, 2);
+    for role in [Role::Router, Role::RouterOnly] {
+        let mut world = World::new(How { role, ..How::of(Architecture::SoftLrp, 16) }, 128);
+        let before = world.host.net.stack.long_ways.get();
+        // To address 9, which nobody has: they wait for it.
+        let away = Spec { destination: 5, ..plain(PORTS[0]) };
+        world.send(&[away.frame(), away.frame()]);
+        world.settle();
+        assert_eq!(world.host.net.stack.long_ways.get(), before, "{role:?}");
+        assert_eq!(world.host.ledger().forwarded, 2, "{role:?}");
+    }
 }
 
 /// A plain datagram.

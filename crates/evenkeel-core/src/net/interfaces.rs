@@ -159,12 +159,13 @@ impl Net {
     /// Tells the demultiplexing tables which addresses the stack now answers to.
     pub(super) fn follow_addresses(&mut self) {
         let current: Vec<IpAddress> = self.stack.local_addresses().collect();
-        let gone: Vec<IpAddress> = self.table.addresses().filter(|a| !current.contains(a)).collect();
-        for address in gone {
-            self.update(Change::RemoveAddress(address));
+        let known: Vec<IpAddress> = self.table.addresses().collect();
+        for &gone in known.iter().filter(|address| !current.contains(address)) {
+            self.update(Change::RemoveAddress(gone));
         }
-        for address in current {
-            self.update(Change::AddAddress(address));
+        // Each change makes verdicts of frames that wait worthless.
+        for &new in current.iter().filter(|address| !known.contains(address)) {
+            self.update(Change::AddAddress(new));
         }
     }
 

@@ -416,4 +416,19 @@ mod tests {
             assert_eq!(cost(&mut net, 10), first, "{architecture}");
         }
     }
+
+    /// A datagram that waits for somebody else keeps its verdict until the table changes.
+    #[test]
+    fn a_socket_that_comes_and_goes_is_one_change_each_of_the_table() {
+        let mut net = Net::new(Config::of(Architecture::SoftLrp)).expect("there is memory");
+        let (interface, _) =
+            crate::cable::pair(crate::cable::Options::new("here", 1), crate::cable::Options::new("there", 2));
+        let addresses = ["10.0.0.1/24", "fd00::1/64"].map(|address| address.parse().expect("an address"));
+        net.add_interface(Box::new(interface), &addresses, None, Instant::ZERO).expect("there is memory");
+        let before = net.table.generation();
+        let socket = net.bind(Some(ProcessId(9)), None, 7, Instant::ZERO).expect("a socket");
+        assert_eq!(net.table.generation(), before + 1);
+        net.close(socket, Instant::ZERO);
+        assert_eq!(net.table.generation(), before + 2);
+    }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Net {
     pub(crate) poller: Poller<QueueId>,
     pub(crate) ready: ReadyTable,
     pub(crate) links: Links,
-    pub(super) table: DemuxTable,
+    pub(crate) table: DemuxTable,
     pub(super) channels: ChannelTable,
     pub(super) descriptors: DescriptorTable,
     pub(crate) tcp: Tcp,

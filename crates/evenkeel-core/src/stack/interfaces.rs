@@ -10,14 +10,15 @@ use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
 /// Frames larger than a pool's buffers cannot be held, so no MTU is larger; the least is what IPv4 hosts must
 /// take.
-const MTU_MAX: usize = BUFFER_BYTES - HEADROOM;
+const MTU_MAX: usize = BUFFER_BYTES - HEADROOM - ETHERNET_BYTES;
 const MTU_MIN: usize = 576;
+const ETHERNET_BYTES: usize = 14;
 
 impl Stack {
     /// Adds an interface with the hardware address `mac` whose IP packets are of `mtu` bytes at most, and
     /// gives it the IPv6 link-local address of its hardware address (RFC 4291 appendix A).
     ///
-    /// The MTU is taken as 576 at least and 1920 at most (what a frame buffer holds). Of the 256 interfaces
+    /// The MTU is taken as 576 at least and 1906 at most (what a frame buffer holds). Of the 256 interfaces
     /// that can be named, more are not added: the last one's name is given again.
     pub fn add_interface(&mut self, mac: EthernetAddress, mtu: usize) -> InterfaceId {
         let Ok(number) = u8::try_from(self.interfaces.len()) else { return InterfaceId(u8::MAX) };

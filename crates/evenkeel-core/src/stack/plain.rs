@@ -1,6 +1,7 @@
 //! The short way up: a plain packet from somebody believable to an address of ours.
 //!
-//! What it takes, the [long way](super::Stack::input) would take just so. All else it gives back.
+//! What it takes, the [long way](super::Stack::input) would take just so, and what it drops (a datagram with
+//! a wrong sum) that would drop. All else it gives back.
 
 use super::address::Cast;
 use super::believed::Between;
@@ -101,7 +102,7 @@ impl Stack {
         let bytes = frame.bytes();
         let Some(header) = bytes.get(14..).and_then(<[u8]>::first_chunk::<20>) else { return Err(frame) };
         let (source, destination) = header.last_chunk().map_or_else(|| ends_v4(&[0; 8]), ends_v4);
-        let is_in_transit = self.is_for_us(interface, bytes)
+        let is_in_transit = self.is_to_our_hardware(interface, bytes)
             && Checksum::default().add_array(header).finish() == 0
             && self.believe(&source, interface).is_some()
             && self.cast(&destination, interface).is_none()
@@ -109,15 +110,21 @@ impl Stack {
         if is_in_transit { Ok(Self::transit(interface, frame, plain.end() - 14)) } else { Err(frame) }
     }
 
-    /// What an adaptor must have seen to, and a host that answers.
+    /// A host that answers has to do with it.
     #[inline(always)]
     fn is_for_us(&self, interface: InterfaceId, frame: &[u8]) -> bool {
+        !self.config.forward_only && self.is_to_our_hardware(interface, frame)
+    }
+
+    /// What an adaptor must have seen to.
+    #[inline(always)]
+    fn is_to_our_hardware(&self, interface: InterfaceId, frame: &[u8]) -> bool {
         #[cfg(test)]
         if self.long_way_only {
             return false;
         }
         let own = self.interfaces.get(usize::from(interface.0));
-        !self.config.forward_only && own.is_some_and(|own| frame.starts_with(&own.hardware.0))
+        own.is_some_and(|own| frame.starts_with(&own.hardware.0))
     }
 
     #[inline(always)]
