@@ -707,7 +707,7 @@ impl Links {
     pub(crate) fn reclaim(&mut self, id: InterfaceId, limit: usize, cx: &mut Cx<'_>) -> usize {
         let Some(link) = self.link_mut(id) else { return 0 };
         let reclaimed = link.interface.reclaim(cx.pool, limit);
-        (0..reclaimed).for_each(|_| cx.work.add(Work::Reclaim));
+        cx.work.add_times(Work::Reclaim, reclaimed as u32);
         reclaimed
     }
 
@@ -757,7 +757,7 @@ impl Link {
         }
         let (count, resume) = self.output.hand_over(&mut *self.interface, cx.pool);
         cx.ledger.transmitted += count as u64;
-        (0..count).for_each(|_| cx.work.add(Work::Transmit));
+        cx.work.add_times(Work::Transmit, count as u32);
         if resume {
             cx.poller.resume(QueueId::Output(id));
         }

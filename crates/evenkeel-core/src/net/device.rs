@@ -79,8 +79,8 @@ impl Net {
             AfterDevice::Input => {
                 self.input(port.interface, frame, Sources::one(port.source), now);
             }
-            // It was demultiplexed where it lay.
-            AfterDevice::Channel => self.pool.recycle(frame),
+            // It was demultiplexed where it lay, and found no channel.
+            AfterDevice::Channel => self.drop_input(frame, UdpDrop::NoSocket),
         }
     }
 
@@ -180,7 +180,7 @@ impl Net {
     #[inline(always)]
     fn put_into_channel(&mut self, id: ChannelId, waiting: Waiting, fed_by: Sources, now: Instant) -> bool {
         let Some(channel) = self.channels.get_mut(id) else {
-            self.pool.recycle(waiting.frame);
+            self.drop_input(waiting.frame, UdpDrop::NoSocket);
             return false;
         };
         let arrival = channel.append(waiting);

@@ -258,6 +258,8 @@ impl Net {
             }
         }
     }
+
+    /// The next frame for a socket from one of its channels, which take turns.
     pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<Waiting> {
         let channels = self.socket(id)?.channels.len();
         for _ in 0..channels {
