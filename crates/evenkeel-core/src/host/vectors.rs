@@ -366,7 +366,7 @@ enum Event {
     /// A socket that nobody reads is opened for one address only, at this port; or closed.
     Socket(bool, u16),
     /// Frames come, and after so many units of work the rest happens to those that wait.
-    Meanwhile(Vec<Spec>, u8, Box<Event>),
+    Meanwhile(Vec<Spec>, u8, Box<Self>),
 }
 
 fn event() -> impl Strategy<Value = Event> {
