@@ -55,6 +55,18 @@ pub trait Burst {
 
     /// The frame that was just seen, if it was to be taken. Says whether there is to be another one.
     fn take(&mut self, frame: Frame) -> bool;
+
+    /// Both at once, for a ring whose frames have buffers of their own: what is not taken is put into `spare`.
+    /// Says whether there is to be another one.
+    fn take_unless_discarded(&mut self, frame: Frame, metadata: &Metadata, spare: &mut Vec<Frame>) -> bool {
+        match self.see(frame.bytes(), metadata) {
+            Seen::Take => self.take(frame),
+            seen => {
+                spare.push(frame);
+                seen == Seen::Discard
+            }
+        }
+    }
 }
 
 /// What is to be done about a frame that was seen.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::frame::{Frame, HEADROOM, Metadata, Pool};
-use crate::interface::{Burst, RxQueue, Seen};
+use crate::interface::{Burst, RxQueue};
 
 /// Most buffers a receive ring gives back at a time.
 const REFILL_BATCH_MAX: usize = 32;
@@ -141,14 +141,7 @@ impl RxQueue for RingConsumer {
         // What is not iterated over stays in the ring.
         for frame in chunk {
             done += 1;
-            let goes_on = match burst.see(frame.bytes(), &Metadata::NONE) {
-                Seen::Take => burst.take(frame),
-                seen => {
-                    self.spare.push(frame);
-                    seen == Seen::Discard
-                }
-            };
-            if !goes_on {
+            if !burst.take_unless_discarded(frame, &Metadata::NONE, &mut self.spare) {
                 break;
             }
         }

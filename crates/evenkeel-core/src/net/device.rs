@@ -138,7 +138,7 @@ impl Net {
 
     /// What becomes of a frame that leads to a channel: whether there is room for it. If not, that is counted
     /// there.
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, id: ChannelId, fed_by: Sources, now: Instant) -> Offered {
         let Some(channel) = self.channels.get_mut(id) else { return Offered::NoChannel };
         match channel.segments_for {
@@ -260,6 +260,10 @@ struct DeviceBurst<'a> {
     /// Whether anything may hold this ring back.
     is_limited: bool,
     is_watched: bool,
+    /// Nothing is to be done with a frame but to demultiplex it.
+    only_demultiplexes: bool,
+    /// Of the demultiplexing table, which does not change meanwhile.
+    generation: u32,
     /// Where the frame that was just seen goes.
     to: Option<(ChannelId, Option<Verdict>)>,
     /// Where the last frame led, if it was a plain datagram.
@@ -280,6 +284,8 @@ impl<'a> DeviceBurst<'a> {
         let is_flooded = separates && carried.is_flooded(now);
         let is_limited = !net.links.held_back(port).is_empty();
         let is_watched = !net.descriptors.captures().is_empty();
+        let only_demultiplexes = port.plan.is_lazy() && !is_watched && !net.config.listen_only;
+        let generation = net.table.generation();
         Self {
             net,
             port,
@@ -291,6 +297,8 @@ impl<'a> DeviceBurst<'a> {
             feeds: fed_by,
             is_limited,
             is_watched,
+            only_demultiplexes,
+            generation,
             to: None,
             last: None,
             demultiplexed: 0,
@@ -336,7 +344,7 @@ impl<'a> DeviceBurst<'a> {
     fn offer(&mut self, id: ChannelId, plain: Option<Plain>) -> Seen {
         match self.net.offer(id, self.feeds, self.now) {
             Offered::Taken => {
-                let generation = self.net.table.generation();
+                let generation = self.generation;
                 self.to = Some((id, plain.map(|plain| Verdict { plain, generation })));
                 Seen::Take
             }
@@ -346,6 +354,30 @@ impl<'a> DeviceBurst<'a> {
             }
             Offered::NoChannel => self.dropped(UdpDrop::NoSocket.into()),
         }
+    }
+
+    /// Puts a plain datagram into its channel if there is room. Says whether there is to be another frame.
+    #[inline(always)]
+    fn give(&mut self, id: ChannelId, plain: Plain, frame: Frame, spare: &mut Vec<Frame>) -> bool {
+        let stops = match self.net.offer(id, self.feeds, self.now) {
+            Offered::Taken => {
+                self.taken += 1;
+                let verdict = Some(Verdict { plain, generation: self.generation });
+                let waiting = Waiting { frame, interface: self.port.interface, verdict };
+                self.net.put_into_channel(id, waiting, self.feeds, self.now)
+            }
+            Offered::Discarded { stops } => {
+                self.discarded += 1;
+                spare.push(frame);
+                stops
+            }
+            Offered::NoChannel => {
+                spare.push(frame);
+                self.dropped(UdpDrop::NoSocket.into());
+                false
+            }
+        };
+        !stops || self.goes_on()
     }
 
     /// A frame leads nowhere.
@@ -394,6 +426,23 @@ impl Burst for DeviceBurst<'_> {
             None => {
                 self.net.after_device(self.port, frame, self.now);
                 self.goes_on()
+            }
+        }
+    }
+
+    #[inline]
+    fn take_unless_discarded(&mut self, frame: Frame, metadata: &Metadata, spare: &mut Vec<Frame>) -> bool {
+        if self.only_demultiplexes
+            && let Some((id, plain)) = self.last.and_then(|last| last.next(frame.bytes()))
+        {
+            self.demultiplexed += 1;
+            return self.give(id, plain, frame, spare);
+        }
+        match self.see(frame.bytes(), metadata) {
+            Seen::Take => self.take(frame),
+            seen => {
+                spare.push(frame);
+                seen == Seen::Discard
             }
         }
     }
