@@ -150,8 +150,8 @@ const HEAD: Head = [
 #[inline(always)]
 fn head_of(frame: &[u8]) -> Option<Head> {
     let bytes: &[u8; 38] = frame.first_chunk()?;
-    let word = |at: usize| u64::from_ne_bytes(core::array::from_fn(|byte| bytes[at + byte]));
-    Some([word(0), word(12), word(20), word(30)])
+    let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    Some([word(0)?, word(12)?, word(20)?, word(30)?])
 }
 
 impl LastClass {

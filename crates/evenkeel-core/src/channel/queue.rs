@@ -36,7 +36,7 @@ pub enum State {
 }
 
 /// What an arrival asks the host to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// The channel was armed: wake its receiver. The channel is no longer armed.
     pub interrupt: bool,

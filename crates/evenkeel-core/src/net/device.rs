@@ -359,24 +359,27 @@ impl<'a> DeviceBurst<'a> {
     /// Puts a plain datagram into its channel if there is room. Says whether there is to be another frame.
     #[inline(always)]
     fn give(&mut self, id: ChannelId, plain: Plain, frame: Frame, spare: &mut Vec<Frame>) -> bool {
-        let stops = match self.net.offer(id, self.feeds, self.now) {
-            Offered::Taken => {
-                self.taken += 1;
-                let verdict = Some(Verdict { plain, generation: self.generation });
-                let waiting = Waiting { frame, interface: self.port.interface, verdict };
-                self.net.put_into_channel(id, waiting, self.feeds, self.now)
-            }
-            Offered::Discarded { stops } => {
-                self.discarded += 1;
-                spare.push(frame);
-                stops
-            }
-            Offered::NoChannel => {
-                spare.push(frame);
-                self.dropped(UdpDrop::NoSocket.into());
-                false
-            }
+        let net = &mut *self.net;
+        let Some(channel) = net.channels.get_mut(id) else {
+            spare.push(frame);
+            return self.dropped(UdpDrop::NoSocket.into()) == Seen::Discard;
         };
+        let mut arrival = Arrival::default();
+        if channel.is_full() {
+            spare.push(frame);
+            self.discarded += 1;
+            channel.refuse();
+        } else {
+            self.taken += 1;
+            let verdict = Some(Verdict { plain, generation: self.generation });
+            arrival = channel.append(Waiting { frame, interface: self.port.interface, verdict });
+        }
+        let queued = channel.queued();
+        let queue = QueueId::Channel(id);
+        let stops = net.poller.enqueued(queue, &mut channel.gate, queued, self.feeds, self.now);
+        if arrival.first || arrival.interrupt {
+            net.arrived(id, arrival);
+        }
         !stops || self.goes_on()
     }
 
