@@ -8,7 +8,7 @@ use crate::capture::CaptureQueue;
 use crate::frame::Pool;
 use crate::id::{ChannelId, ProcessId};
 use crate::queue::Queue;
-use crate::stack::{Datagram, RouteHandle, Transit};
+use crate::stack::{Datagram, RouteHandle, TakesDatagrams, Transit};
 use crate::tcp;
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
@@ -182,18 +182,23 @@ impl Datagrams {
         self.max = max.clamp(1, self.datagrams.capacity());
     }
 
+    pub(crate) fn recycle(&mut self, pool: &mut Pool) {
+        self.datagrams.drain(..).for_each(|datagram| datagram.recycle(pool));
+    }
+}
+
+impl TakesDatagrams for Datagrams {
     #[inline]
-    pub(crate) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.datagrams.len() < self.max
     }
 
     #[inline(always)]
-    pub(crate) fn put(&mut self, datagram: Datagram) {
-        self.datagrams.push(datagram);
-    }
-
-    pub(crate) fn recycle(&mut self, pool: &mut Pool) {
-        self.datagrams.drain(..).for_each(|datagram| datagram.recycle(pool));
+    fn put(&mut self, datagram: Datagram) {
+        // There is room. Who says so spares the compiler the way to make some.
+        if self.datagrams.len() < self.datagrams.capacity() {
+            self.datagrams.push(datagram);
+        }
     }
 }
 

@@ -68,15 +68,19 @@ fn sum_words(bytes: &[u8]) -> u64 {
     let sum = blocks.iter().fold(sum, add_block);
     let (words, rest) = rest.as_chunks();
     let sum = words.iter().fold(sum, |sum, word| add_word(sum, u64::from_ne_bytes(*word)));
-    let (halves, rest) = rest.as_chunks();
-    let half = halves.first().map_or(0, |half| u32::from_ne_bytes(*half));
-    let last = match *rest {
-        [] => 0,
-        [a] => u32::from_ne_bytes([a, 0, 0, 0]),
-        [a, b] => u32::from_ne_bytes([a, b, 0, 0]),
-        [a, b, c, ..] => u32::from_ne_bytes([a, b, c, 0]),
+    add_word(sum, last_word(bytes, rest.len()))
+}
+
+/// The last bytes, fewer than eight, as a word that ends with zeros.
+#[inline(always)]
+fn last_word(bytes: &[u8], len: usize) -> u64 {
+    let word = match bytes.last_chunk() {
+        // The bytes before are shifted out.
+        Some(last) if len > 0 => u64::from_le_bytes(*last) >> (64 - 8 * len),
+        Some(_) => 0,
+        None => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
     };
-    add_word(sum, u64::from(half) + u64::from(last))
+    word.to_le()
 }
 
 #[inline(always)]

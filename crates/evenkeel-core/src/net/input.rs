@@ -8,43 +8,14 @@ use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::ready::Ready;
-use crate::socket::{Datagrams, Socket};
-use crate::stack::{Datagram, Io, IpEndpoint, Received};
+use crate::socket::Socket;
+use crate::stack::{Datagram, Io, IpEndpoint, Received, TakesDatagrams};
 use crate::time::Instant;
 use crate::work::Work;
 
 /// Frames of a channel that one receive call looks at, at most: a flood of frames that deliver nothing must
 /// not make it endless.
 const FRAMES_PER_RECEIVE: usize = 64;
-
-/// Somebody who takes datagrams in a receive call.
-pub(crate) trait TakesDatagrams {
-    fn has_room(&self) -> bool;
-    fn put(&mut self, datagram: Datagram);
-}
-
-/// One of them, if there is one.
-impl TakesDatagrams for Option<Datagram> {
-    fn has_room(&self) -> bool {
-        self.is_none()
-    }
-
-    fn put(&mut self, datagram: Datagram) {
-        *self = Some(datagram);
-    }
-}
-
-impl TakesDatagrams for Datagrams {
-    #[inline]
-    fn has_room(&self) -> bool {
-        self.has_room()
-    }
-
-    #[inline(always)]
-    fn put(&mut self, datagram: Datagram) {
-        self.put(datagram);
-    }
-}
 
 impl Net {
     pub(crate) fn has_ip_queue(&self) -> bool {
@@ -215,7 +186,7 @@ impl Net {
             *left -= 1;
             taken += 1;
             let Waiting { frame, interface, .. } = waiting;
-            match self.stack.input_plain_udp(interface, frame, plain, &mut io, |datagram| to.put(datagram)) {
+            match self.stack.input_plain_udp(interface, frame, plain, &mut io, to) {
                 // Or it was dropped for its sum.
                 Ok(whole) => delivered += u32::from(whole),
                 Err(frame) => {

@@ -67,6 +67,7 @@ pub use state::Stack;
 pub(crate) use tcp::segment_max;
 pub use tcp::{FirstHop, IcmpError, IcmpErrorKind, TcpPacket};
 pub use transit::Transit;
+pub(crate) use udp::TakesDatagrams;
 pub use udp::{Datagram, Source};
 
 #[cfg(test)]

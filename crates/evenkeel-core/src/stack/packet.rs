@@ -126,13 +126,18 @@ impl Payload {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn recycle(self, pool: &mut Pool) {
         match self {
             Self::One(piece) => pool.recycle(piece.frame),
-            Self::Many(pieces) => pieces.into_iter().for_each(|piece| pool.recycle(piece.frame)),
+            Self::Many(pieces) => recycle_all(pieces, pool),
         }
     }
+}
+
+#[cold]
+fn recycle_all(pieces: Vec<Piece>, pool: &mut Pool) {
+    pieces.into_iter().for_each(|piece| pool.recycle(piece.frame));
 }
 
 /// A packet addressed to us, without its IP header.

@@ -10,7 +10,7 @@ use super::packet::{Payload, Piece};
 use super::received::Received;
 use super::state::Stack;
 use super::tcp::TcpPacket;
-use super::udp::Datagram;
+use super::udp::{Datagram, TakesDatagrams};
 use crate::drop::UdpDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
@@ -44,9 +44,8 @@ impl Stack {
         }
         if plain.is_udp() {
             let mut received = None;
-            let to = |datagram| received = Some(Received::Datagram(datagram));
-            self.input_plain_udp(interface, frame, plain, io, to)?;
-            return Ok(received);
+            self.input_plain_udp(interface, frame, plain, io, &mut received)?;
+            return Ok(received.map(Received::Datagram));
         }
         let Some((source, destination, ecn)) = self.admit(interface, frame.bytes(), plain) else {
             return Err(frame);
@@ -66,7 +65,7 @@ impl Stack {
         frame: Frame,
         plain: Plain,
         io: &mut Io<'_>,
-        to: impl FnOnce(Datagram),
+        to: &mut impl TakesDatagrams,
     ) -> Result<bool, Frame> {
         // Written out for each family: it is what a datagram costs.
         if plain.is_v4() {
@@ -198,7 +197,7 @@ fn datagram<const N: usize>(
     addresses: Option<[u8; N]>,
     ends: impl FnOnce(&[u8; N]) -> (IpAddress, IpAddress),
     io: &mut Io<'_>,
-    to: impl FnOnce(Datagram),
+    to: &mut impl TakesDatagrams,
 ) -> Result<bool, Frame> {
     let (Some(addresses), Some(udp)) = (addresses, frame.bytes().get(plain.transport()..plain.end())) else {
         return Err(frame);
@@ -219,7 +218,7 @@ fn datagram<const N: usize>(
     }
     let (source, destination) = ends(&addresses);
     let start = plain.transport() + 8;
-    to(Datagram {
+    to.put(Datagram {
         interface,
         source: IpEndpoint::new(source, u16::from_be_bytes([s0, s1])),
         destination: IpEndpoint::new(destination, u16::from_be_bytes([d0, d1])),

@@ -85,8 +85,26 @@ impl Datagram {
     }
 
     /// Gives its frames back, faster than by dropping it. They must have been counted.
+    #[inline(always)]
     pub fn recycle(self, pool: &mut Pool) {
         self.payload.recycle(pool);
+    }
+}
+
+/// Whoever takes datagrams as they come up.
+pub(crate) trait TakesDatagrams {
+    fn has_room(&self) -> bool;
+    fn put(&mut self, datagram: Datagram);
+}
+
+/// One of them, if there is one.
+impl TakesDatagrams for Option<Datagram> {
+    fn has_room(&self) -> bool {
+        self.is_none()
+    }
+
+    fn put(&mut self, datagram: Datagram) {
+        *self = Some(datagram);
     }
 }
 
