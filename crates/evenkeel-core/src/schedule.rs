@@ -58,6 +58,8 @@ pub(crate) struct Scheduler {
     ready: VecDeque<ProcessId>,
     next_decay: Instant,
     virtual_time: u64,
+    /// A process was charged, and virtual time does not have it yet.
+    is_charged: bool,
 }
 
 impl Scheduler {
@@ -68,6 +70,7 @@ impl Scheduler {
             ready: VecDeque::new(),
             next_decay: Instant::ZERO + DECAY_PERIOD,
             virtual_time: 0,
+            is_charged: false,
         }
     }
 
@@ -76,6 +79,7 @@ impl Scheduler {
     }
 
     pub(crate) fn admit(&mut self, process: ProcessId, nice: i8) {
+        self.advance_virtual_time();
         let index = process.0 as usize;
         if self.shares.len() <= index {
             self.shares.resize(index + 1, None);
@@ -94,6 +98,7 @@ impl Scheduler {
     }
 
     pub(crate) fn retire(&mut self, process: ProcessId) {
+        self.advance_virtual_time();
         self.ready.retain(|&p| p != process);
         if let Some(share) = self.shares.get_mut(process.0 as usize) {
             *share = None;
@@ -101,6 +106,7 @@ impl Scheduler {
     }
 
     pub(crate) fn sleep(&mut self, process: ProcessId, now: Instant) {
+        self.advance_virtual_time();
         if let Some(share) = self.share(process) {
             share.runnable = false;
             share.slept_at = now;
@@ -109,6 +115,7 @@ impl Scheduler {
     }
 
     pub(crate) fn wake(&mut self, process: ProcessId, now: Instant) {
+        self.advance_virtual_time();
         let (policy, virtual_time) = (self.policy, self.virtual_time);
         let Some(share) = self.share(process) else { return };
         if share.runnable {
@@ -227,12 +234,21 @@ impl Scheduler {
                 share.used_in_quantum += elapsed;
             }
             Policy::Stride => {
-                let stride = nanos.saturating_mul(STRIDE_ONE) / share.weight;
+                let is_even = share.weight == STRIDE_ONE;
+                let stride = if is_even { nanos } else { nanos.saturating_mul(STRIDE_ONE) / share.weight };
                 share.usage = share.usage.saturating_add(stride);
-                let floor =
-                    self.ready.iter().filter_map(|p| self.shares.get(p.0 as usize)?.map(|s| s.usage)).min();
-                self.virtual_time = self.virtual_time.max(floor.unwrap_or(0));
+                self.is_charged = true;
             }
+        }
+    }
+
+    /// Virtual time goes on with the process that is furthest behind. It is of interest when one comes, and
+    /// has to be known before one goes.
+    fn advance_virtual_time(&mut self) {
+        if core::mem::take(&mut self.is_charged) {
+            let usage = |p: &ProcessId| self.shares.get(p.0 as usize)?.map(|share| share.usage);
+            let floor = self.ready.iter().filter_map(usage).min();
+            self.virtual_time = self.virtual_time.max(floor.unwrap_or(0));
         }
     }
 
