@@ -50,6 +50,14 @@ impl Checksum {
         Self { sum: add_word(sum, u64::from(half)), ..self }
     }
 
+    /// The sum with words appended, to an even number of bytes, that go out in network byte order.
+    #[must_use]
+    #[inline(always)]
+    pub fn add_words<const N: usize>(self, words: &[u32; N]) -> Self {
+        let sum = words.iter().fold(self.sum, |sum, word| add_word(sum, u64::from(word.to_be())));
+        Self { sum, ..self }
+    }
+
     /// What goes into the checksum field: the complement. Zero if the sum covered data with a right checksum
     /// in it.
     #[must_use]
@@ -128,6 +136,8 @@ mod tests {
         fn arrays_add_up_like_slices(head in any::<[u8; 8]>(), rest in any::<[u8; 20]>()) {
             let arrays = Checksum::default().add_array(&head).add_array(&rest);
             prop_assert_eq!(arrays.finish(), Checksum::default().add(&head).add(&rest).finish());
+            let words: [u32; 5] = core::array::from_fn(|n| u32::from_be_bytes(rest.as_chunks().0[n]));
+            prop_assert_eq!(arrays.finish(), Checksum::default().add(&head).add_words(&words).finish());
         }
     }
 

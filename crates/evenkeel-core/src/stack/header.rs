@@ -1,14 +1,14 @@
 //! IP headers of packets that we send.
 
-use crate::tcp::Ecn;
-use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv4Packet, Ipv6Address, Ipv6Packet};
+use crate::tcp::{Checksum, Ecn};
+use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address, Ipv6Packet};
 
 pub(super) const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 pub(super) const IPV6: usize = 40;
 /// Router alert: an IPv4 option (RFC 2113), or a whole IPv6 hop-by-hop header (RFC 2711) before its "next
 /// header".
-const ALERT_V4: [u8; 4] = [0x94, 4, 0, 0];
+const ALERT_V4: u32 = 0x9404_0000;
 const ALERT_V6: [u8; 7] = [0, 5, 2, 0, 0, 1, 0];
 /// The fragment header of IPv6 (RFC 8200 4.5).
 const FRAGMENT_V6: usize = 8;
@@ -66,7 +66,7 @@ impl Header {
     pub(super) const fn len(&self) -> usize {
         match (&self.source, self.router_alert) {
             (IpAddress::Ipv4(_), false) => IPV4,
-            (IpAddress::Ipv4(_), true) => IPV4 + ALERT_V4.len(),
+            (IpAddress::Ipv4(_), true) => IPV4 + size_of_val(&ALERT_V4),
             (IpAddress::Ipv6(_), false) => IPV6,
             (IpAddress::Ipv6(_), true) => IPV6 + 1 + ALERT_V6.len(),
         }
@@ -95,26 +95,27 @@ impl Header {
     }
 
     fn emit_v4(&self, source: Ipv4Address, destination: Ipv4Address, part: Part, bytes: &mut [u8]) {
-        if let Some(options) = bytes.get_mut(IPV4..self.len()) {
-            options.copy_from_slice(&ALERT_V4[..options.len()]);
-        }
-        let mut packet = Ipv4Packet::new_unchecked(bytes);
-        packet.set_version(4);
-        packet.set_header_len(self.len() as u8);
-        packet.set_dscp(self.dscp);
-        packet.set_ecn(self.ecn.to_bits());
-        packet.set_total_len((self.len() + part.len) as u16);
-        packet.set_ident(part.identification as u16);
-        packet.clear_flags();
+        let len = self.len();
+        let service = self.dscp << 2 | self.ecn.to_bits();
         // The parts of a packet that was too big already may be cut further.
-        packet.set_dont_frag(self.dont_fragment && !part.fragmented);
-        packet.set_more_frags(part.more);
-        packet.set_frag_offset(part.offset as u16);
-        packet.set_hop_limit(self.hop_limit);
-        packet.set_next_header(self.protocol);
-        packet.set_src_addr(source);
-        packet.set_dst_addr(destination);
-        packet.fill_checksum();
+        let dont_fragment = u32::from(self.dont_fragment && !part.fragmented) << 14;
+        let fragment = dont_fragment | u32::from(part.more) << 13 | part.offset as u32 / 8;
+        let mut words = [
+            0x4000_0000 | (len as u32 / 4) << 24 | u32::from(service) << 16 | (len + part.len) as u32 & 0xffff,
+            part.identification << 16 | fragment,
+            u32::from(self.hop_limit) << 24 | u32::from(u8::from(self.protocol)) << 16,
+            source.to_bits(),
+            destination.to_bits(),
+        ];
+        let options = if self.router_alert { ALERT_V4 } else { 0 };
+        words[2] |= u32::from(Checksum::default().add_words(&words).add_words(&[options]).finish());
+        let Some((fixed, rest)) = bytes.split_first_chunk_mut::<IPV4>() else { return };
+        fixed.as_chunks_mut().0.iter_mut().zip(words).for_each(|(field, word)| *field = word.to_be_bytes());
+        if self.router_alert
+            && let Some(field) = rest.first_chunk_mut()
+        {
+            *field = options.to_be_bytes();
+        }
     }
 
     fn emit_v6(&self, source: Ipv6Address, destination: Ipv6Address, part: Part, bytes: &mut [u8]) {

@@ -139,6 +139,8 @@ pub(crate) struct Neighbors {
     slots: Vec<Option<Entry>>,
     vacant: Vec<usize>,
     by_key: BTreeMap<Key, usize>,
+    /// The slot that a packet was sent to last.
+    last: usize,
     /// Who goes first when room is needed.
     order: BTreeSet<(bool, Instant, usize)>,
     timers: BTreeSet<(Instant, usize)>,
@@ -158,6 +160,7 @@ impl Neighbors {
             slots: Vec::new(),
             vacant: Vec::new(),
             by_key: BTreeMap::new(),
+            last: 0,
             order: BTreeSet::new(),
             timers: BTreeSet::new(),
             waiting: 0,
@@ -202,9 +205,10 @@ impl Neighbors {
 
     /// The hardware address to send to, if there is one to try. Doubt about it starts its timer.
     pub(crate) fn resolve(&mut self, key: Key, now: Instant) -> Option<EthernetAddress> {
-        let slot = *self.by_key.get(&key)?;
+        let slot = self.slot_again(key)?;
         self.touch(slot, now);
         let entry = self.entry(slot)?;
+        let hardware = entry.hardware;
         match entry.state {
             State::Incomplete { .. } => return None,
             State::Known { confirmed_until } if confirmed_until <= now => {
@@ -212,7 +216,16 @@ impl Neighbors {
             }
             State::Known { .. } | State::Delay | State::Probe { .. } | State::Static => {}
         }
-        self.entry(slot).map(|entry| entry.hardware)
+        Some(hardware)
+    }
+
+    /// The slot of an entry. The one that was asked for last is often asked for again.
+    #[inline]
+    fn slot_again(&mut self, key: Key) -> Option<usize> {
+        if self.entry(self.last).is_none_or(|entry| entry.key != key) {
+            self.last = *self.by_key.get(&key)?;
+        }
+        Some(self.last)
     }
 
     /// The hardware address as far as it is known, without using it.

@@ -11,7 +11,7 @@ use crate::drop::IpDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
 use crate::tcp::Checksum;
-use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress};
+use crate::wire::{EthernetAddress, EthernetProtocol, IpAddress};
 
 /// Bytes from several places, read in order.
 struct Gather<'a, I> {
@@ -42,6 +42,37 @@ impl Stack {
         header: Header,
         path: Path,
         len: usize,
+        head: &[u8; 8],
+        body: impl Iterator<Item = &'a [u8]>,
+        io: &mut Io<'_>,
+    ) -> Result<(), OutputError> {
+        let mtu = self.mtu_to(path, &header.destination, io);
+        if header.len() + len > mtu {
+            return self.send_fragments(header, path, mtu, len, head, body, io);
+        }
+        let Some(mut frame) = io.pool.take() else { return Err(OutputError::NoBuffer) };
+        if !frame.resize(len) {
+            io.pool.recycle(frame);
+            return Err(OutputError::TooBig);
+        }
+        if let Some((first, mut rest)) = frame.bytes_mut().split_first_chunk_mut() {
+            *first = *head;
+            for chunk in body {
+                let (now, later) = rest.split_at_mut(chunk.len().min(rest.len()));
+                now.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+                rest = later;
+            }
+        }
+        let identification = self.identify(&header, false);
+        self.put_in_packet(header, path, identification, frame, io)
+    }
+
+    fn send_fragments<'a>(
+        &mut self,
+        header: Header,
+        path: Path,
+        mtu: usize,
+        len: usize,
         head: &[u8],
         body: impl Iterator<Item = &'a [u8]>,
         io: &mut Io<'_>,
@@ -50,28 +81,22 @@ impl Stack {
             IpAddress::Ipv4(_) => PACKET_MAX - header.len(),
             IpAddress::Ipv6(_) => PACKET_MAX - (header.len() - IPV6),
         };
-        if len > longest {
+        let header_len = header.fragment_len();
+        let step = mtu.saturating_sub(header_len) & !7;
+        if len > longest || step == 0 {
             return Err(OutputError::TooBig);
         }
-        let mtu = self.mtu_to(path, &header.destination, io);
-        let fragmented = header.len() + len > mtu;
-        let header_len = if fragmented { header.fragment_len() } else { header.len() };
-        let step = if fragmented { mtu.saturating_sub(header_len) & !7 } else { len.max(1) };
-        if step == 0 {
-            return Err(OutputError::TooBig);
-        }
-        let frames = len.div_ceil(step).max(1);
         // A question to the neighbour may need a frame between the first fragment and the last.
-        if io.pool.available() < frames + usize::from(frames > 1) {
+        if io.pool.available() < len.div_ceil(step) + 1 {
             return Err(OutputError::NoBuffer);
         }
-        let identification = self.identify(&header, fragmented);
+        let identification = self.identify(&header, true);
         let mut gather = Gather { chunk: head, rest: body };
         let mut offset = 0;
         loop {
             let part_len = step.min(len - offset);
             let more = offset + part_len < len;
-            let part = Part { offset, len: part_len, more, identification, fragmented };
+            let part = Part { offset, len: part_len, more, identification, fragmented: true };
             let Some(mut frame) = io.pool.take() else { return Err(OutputError::NoBuffer) };
             if !frame.resize(header_len + part_len) {
                 io.pool.recycle(frame);
@@ -95,17 +120,33 @@ impl Stack {
         &mut self,
         header: Header,
         path: Path,
-        mut frame: Frame,
+        frame: Frame,
         io: &mut Io<'_>,
     ) -> Result<(), OutputError> {
-        let len = frame.len();
         let mtu = self.addresses_of(path.interface).map_or(0, |own| own.mtu);
-        if header.len() + len > mtu || !frame.prepend(header.len()) {
+        if header.len() + frame.len() > mtu {
             lose(frame, IpDrop::TooBig, io);
             return Err(OutputError::TooBig);
         }
         // It is atomic, so its identification means nothing (RFC 6864 4.1).
-        let part = Part { offset: 0, len, more: false, identification: 0, fragmented: false };
+        self.put_in_packet(header, path, 0, frame, io)
+    }
+
+    #[inline(always)]
+    fn put_in_packet(
+        &mut self,
+        header: Header,
+        path: Path,
+        identification: u32,
+        mut frame: Frame,
+        io: &mut Io<'_>,
+    ) -> Result<(), OutputError> {
+        let len = frame.len();
+        if !frame.prepend(header.len()) {
+            lose(frame, IpDrop::TooBig, io);
+            return Err(OutputError::TooBig);
+        }
+        let part = Part { offset: 0, len, more: false, identification, fragmented: false };
         header.emit(part, frame.bytes_mut());
         self.dispatch(frame, path, header.destination, io);
         Ok(())
@@ -145,6 +186,7 @@ impl Stack {
     }
 
     /// Hands an IP packet of our own to the link.
+    #[inline(always)]
     fn dispatch(&mut self, frame: Frame, path: Path, destination: IpAddress, io: &mut Io<'_>) {
         io.ledger.originated += 1;
         self.hand_on(Waiting { frame, came_by: None }, path, destination, io);
@@ -194,6 +236,7 @@ impl Stack {
     }
 
     /// Puts the Ethernet header in front and the frame out. It has been counted as originated or forwarded.
+    #[inline]
     pub(super) fn transmit(
         &self,
         mut frame: Frame,
@@ -206,10 +249,11 @@ impl Stack {
             io.ledger.drop_output(IpDrop::NoRoute);
             return io.pool.recycle(frame);
         };
-        let mut ethernet = EthernetFrame::new_unchecked(frame.bytes_mut());
-        ethernet.set_dst_addr(hardware);
-        ethernet.set_src_addr(own.hardware);
-        ethernet.set_ethertype(protocol);
+        if let Some(header) = frame.bytes_mut().first_chunk_mut::<ETHERNET>() {
+            header[..6].copy_from_slice(&hardware.0);
+            header[6..12].copy_from_slice(&own.hardware.0);
+            header[12..].copy_from_slice(&u16::from(protocol).to_be_bytes());
+        }
         io.out.push_back((interface, frame));
     }
 
