@@ -153,6 +153,8 @@ impl Program for Sleeper {
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
     pub(crate) socket: Option<SocketId>,
+    /// Datagrams that it sends in a step.
+    pub(crate) at_a_time: usize,
 }
 
 impl Program for Sender {
@@ -162,7 +164,9 @@ impl Program for Sender {
             return Step::Sleep(system.now() + NAP);
         };
         let to = IpEndpoint::new(IpAddress::Ipv4(PEER), 4321);
-        system.send(socket, to, &[0; crate::stages::PAYLOAD]).unwrap();
+        for _ in 0..self.at_a_time {
+            system.send(socket, to, &[0; crate::stages::PAYLOAD]).unwrap();
+        }
         Step::Again
     }
 }

@@ -107,7 +107,8 @@ pub(crate) fn all() -> Vec<Stage> {
         Stage::new("receive path: polled, vectors of 16", || Receive::in_bursts(Architecture::Polled)),
         Stage::new("receive path: soft-lrp, vectors of 16", || Receive::in_bursts(Architecture::SoftLrp)),
         Stage::new("receive path: ni-lrp, vectors of 16", || Receive::in_bursts(Architecture::NiLrp)),
-        Stage::new("send path, the cable's copy included", Send::new),
+        Stage::new("send path, the cable's copy included", || Send::of(1)),
+        Stage::new("send path, 16 datagrams a step", || Send::of(16)),
         Stage::new("capture: 60 bytes, 68 kept", || Captures::of(PAYLOAD)),
         Stage::new("capture: 1514 bytes, 68 kept", || Captures::of(1472)),
     ];
@@ -336,23 +337,26 @@ impl Batch for Delivery {
 }
 
 /// A program's datagrams, until they are on the wire.
-struct Send(Rig);
+struct Send {
+    rig: Rig,
+    at_a_time: usize,
+}
 
 impl Send {
-    fn new() -> Self {
-        let mut rig = Rig::new(Config::default(), Box::new(Sender::default()));
+    fn of(at_a_time: usize) -> Self {
+        let mut rig = Rig::new(Config::default(), Box::new(Sender { socket: None, at_a_time }));
         rig.pass(NAP);
-        Self(rig)
+        Self { rig, at_a_time }
     }
 }
 
 impl Batch for Send {
     fn prepare(&mut self) {
-        self.0.discard_sent();
+        self.rig.discard_sent();
     }
 
     fn run(&mut self) {
-        self.0.run_units(BATCH);
+        self.rig.run_units(BATCH / self.at_a_time);
     }
 }
 

@@ -101,7 +101,10 @@ impl Header {
         let dont_fragment = u32::from(self.dont_fragment && !part.fragmented) << 14;
         let fragment = dont_fragment | u32::from(part.more) << 13 | part.offset as u32 / 8;
         let mut words = [
-            0x4000_0000 | (len as u32 / 4) << 24 | u32::from(service) << 16 | (len + part.len) as u32 & 0xffff,
+            0x4000_0000
+                | (len as u32 / 4) << 24
+                | u32::from(service) << 16
+                | (len + part.len) as u32 & 0xffff,
             part.identification << 16 | fragment,
             u32::from(self.hop_limit) << 24 | u32::from(u8::from(self.protocol)) << 16,
             source.to_bits(),

@@ -1,6 +1,7 @@
 //! Which addresses are ours, and which of ours suits a destination.
 
 use super::address::{Cast, InterfaceAddresses, is_link_scope, is_martian_v4, is_martian_v6};
+use super::path::{Next, Path};
 use super::state::Stack;
 use crate::id::InterfaceId;
 use crate::wire::{IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
@@ -67,6 +68,12 @@ impl Stack {
 
     fn member_cast(&self, group: IpAddress, interface: InterfaceId) -> Option<Cast> {
         self.groups.is_member(group, interface).then_some(Cast::Multicast)
+    }
+
+    /// The address of ours that suits what goes by `path` to `destination`.
+    pub(super) fn source_by(&self, destination: &IpAddress, path: Path) -> Option<IpAddress> {
+        let next = if let Next::Neighbor(next) = path.next { next } else { *destination };
+        self.source_for(destination, &next, path.interface)
     }
 
     /// The address of ours to send from to `destination` by way of `next` on `interface`.

@@ -28,11 +28,23 @@ struct Kept {
     generation: u32,
     destination: IpAddress,
     path: Path,
+    /// The address of ours that suits the destination.
+    source: Option<IpAddress>,
 }
 
 impl RouteHandle {
-    pub(super) const fn new(destination: IpAddress, path: Path, generation: u32) -> Self {
-        Self(Some(Kept { generation, destination, path }))
+    pub(super) const fn new(
+        destination: IpAddress,
+        path: Path,
+        source: Option<IpAddress>,
+        generation: u32,
+    ) -> Self {
+        Self(Some(Kept { generation, destination, path, source }))
+    }
+
+    /// The source address of what goes by the path that was looked up last.
+    pub(super) fn source(&self) -> Option<IpAddress> {
+        self.0?.source
     }
 
     pub(super) fn path(&self, destination: &IpAddress, generation: u32) -> Option<Path> {

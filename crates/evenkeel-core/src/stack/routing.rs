@@ -151,7 +151,8 @@ impl Stack {
             return Ok(path);
         }
         let path = self.path_to(destination, None)?;
-        *handle = RouteHandle::new(*destination, path, self.generation);
+        let source = self.source_by(destination, path);
+        *handle = RouteHandle::new(*destination, path, source, self.generation);
         Ok(path)
     }
 }

@@ -5,7 +5,7 @@ use super::error::OutputError;
 use super::header::{Header, PACKET_MAX};
 use super::io::Io;
 use super::packet::{Packet, Payload};
-use super::path::{Next, Path, RouteHandle};
+use super::path::{Path, RouteHandle};
 use super::state::Stack;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
@@ -176,11 +176,18 @@ impl Stack {
         if len > PACKET_MAX {
             return Err(OutputError::TooBig);
         }
-        let path = match source.interface {
-            None => self.path_by(route, &to.addr)?,
-            interface => self.path_to(&to.addr, interface)?,
+        let (path, suits) = match source.interface {
+            None => (self.path_by(route, &to.addr)?, route.source()),
+            interface => {
+                let path = self.path_to(&to.addr, interface)?;
+                (path, self.source_by(&to.addr, path))
+            }
         };
-        let address = self.choose_source(source, &to.addr, path)?;
+        let address = match source.address {
+            None => suits,
+            Some(address) => self.usable_source(address, &to.addr, path),
+        };
+        let address = address.ok_or(OutputError::NoAddress)?;
         let head = head(address, source.port, to, len, payload);
         let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
         let (destination, protocol) = (to.addr, IpProtocol::Udp);
@@ -190,21 +197,11 @@ impl Stack {
         self.send_packet(header, path, len, &head, core::iter::once(payload), io)
     }
 
-    fn choose_source(
-        &self,
-        source: Source,
-        to: &IpAddress,
-        Path { interface, next }: Path,
-    ) -> Result<IpAddress, OutputError> {
-        let next = if let Next::Neighbor(next) = next { next } else { *to };
-        match source.address {
-            None => self.source_for(to, &next, interface).ok_or(OutputError::NoAddress),
-            Some(address) => {
-                let fits = address.version() == to.version()
-                    && self.cast(&address, interface) == Some(Cast::Unicast);
-                fits.then_some(address).ok_or(OutputError::NoAddress)
-            }
-        }
+    /// The address that a socket is bound to, if it can be the source of a packet that goes there.
+    fn usable_source(&self, address: IpAddress, to: &IpAddress, path: Path) -> Option<IpAddress> {
+        let fits =
+            address.version() == to.version() && self.cast(&address, path.interface) == Some(Cast::Unicast);
+        fits.then_some(address)
     }
 }
 
