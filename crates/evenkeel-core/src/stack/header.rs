@@ -99,7 +99,8 @@ impl Header {
         let service = self.dscp << 2 | self.ecn.to_bits();
         // The parts of a packet that was too big already may be cut further.
         let dont_fragment = u32::from(self.dont_fragment && !part.fragmented) << 14;
-        let fragment = dont_fragment | u32::from(part.more) << 13 | part.offset as u32 / 8;
+        let eights = part.offset as u32 / 8;
+        let fragment = dont_fragment | u32::from(part.more) << 13 | eights;
         let mut words = [
             0x4000_0000
                 | (len as u32 / 4) << 24

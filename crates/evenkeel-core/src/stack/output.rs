@@ -48,7 +48,7 @@ impl Stack {
     ) -> Result<(), OutputError> {
         let mtu = self.mtu_to(path, &header.destination, io);
         if header.len() + len > mtu {
-            return self.send_fragments(header, path, mtu, len, head, body, io);
+            return self.send_fragments(header, path, len, head, body, io);
         }
         let Some(mut frame) = io.pool.take() else { return Err(OutputError::NoBuffer) };
         if !frame.resize(len) {
@@ -71,7 +71,6 @@ impl Stack {
         &mut self,
         header: Header,
         path: Path,
-        mtu: usize,
         len: usize,
         head: &[u8],
         body: impl Iterator<Item = &'a [u8]>,
@@ -82,6 +81,7 @@ impl Stack {
             IpAddress::Ipv6(_) => PACKET_MAX - (header.len() - IPV6),
         };
         let header_len = header.fragment_len();
+        let mtu = self.mtu_to(path, &header.destination, io);
         let step = mtu.saturating_sub(header_len) & !7;
         if len > longest || step == 0 {
             return Err(OutputError::TooBig);
