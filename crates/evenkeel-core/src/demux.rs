@@ -173,6 +173,13 @@ impl LastClass {
     }
 }
 
+/// Whether a segment with such flags wants to open a connection.
+const fn opens(flags: u8) -> bool {
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
+    flags & (SYN | ACK) == SYN
+}
+
 /// The addresses the host answers to. They are few.
 #[derive(Debug, Clone, Default)]
 struct Addresses {
@@ -412,25 +419,47 @@ impl DemuxTable {
     /// bound. `None` for all others; for these it says what [`DemuxTable::classify`] does.
     #[inline]
     pub(crate) fn classify_plain(&self, frame: &[u8], plain: Plain) -> Option<ChannelId> {
-        let (head, packet) = frame.split_first_chunk::<14>()?;
-        let [d0, d1, d2, d3, d4, d5, ..] = *head;
-        let is_ours = d0 & 1 != 0 || self.hardware.contains(&EthernetAddress([d0, d1, d2, d3, d4, d5]));
-        if !plain.is_udp() || !is_ours {
+        if !plain.is_udp() {
             return None;
         }
-        let port: &[u8; 2] = frame.get(plain.transport() + 2..)?.first_chunk()?;
-        let (is_local, destination) = if plain.is_v4() {
-            let &[a, b, c, d] = packet.get(16..)?.first_chunk()?;
-            let address = Ipv4Address::new(a, b, c, d);
-            (self.addresses.v4.contains(&address), IpAddress::Ipv4(address))
+        let [_, destination] = self.ends_of_plain(frame, plain)?;
+        self.udp.find(&destination.addr, destination.port)
+    }
+
+    /// The same for a plain segment: between whom it is, and whether it opens a connection.
+    #[inline]
+    pub(crate) fn plain_segment(&self, frame: &[u8], plain: Plain) -> Option<(FourTuple, bool)> {
+        if plain.is_udp() {
+            return None;
+        }
+        let [source, destination] = self.ends_of_plain(frame, plain)?;
+        let &flags = frame.get(plain.transport() + 13)?;
+        Some((FourTuple::new(destination, source), opens(flags)))
+    }
+
+    /// From whom a plain packet is, and to whom, if that is one of our unicast addresses.
+    #[inline(always)]
+    fn ends_of_plain(&self, frame: &[u8], plain: Plain) -> Option<[IpEndpoint; 2]> {
+        let &[d0, d1, d2, d3, d4, d5] = frame.first_chunk()?;
+        if d0 & 1 == 0 && !self.hardware.contains(&EthernetAddress([d0, d1, d2, d3, d4, d5])) {
+            return None;
+        }
+        let &[s0, s1, p0, p1] = frame.get(plain.transport()..)?.first_chunk()?;
+        let (is_local, addresses) = if plain.is_v4() {
+            let &[a, b, c, d, e, f, g, h] = frame.get(26..)?.first_chunk()?;
+            let (source, to) = (Ipv4Address::new(a, b, c, d), Ipv4Address::new(e, f, g, h));
+            (self.addresses.v4.contains(&to), [IpAddress::Ipv4(source), IpAddress::Ipv4(to)])
         } else {
-            let address = Ipv6Address::from_octets(*packet.get(24..)?.first_chunk()?);
-            (self.addresses.v6.contains(&address), IpAddress::Ipv6(address))
+            let source = Ipv6Address::from_octets(*frame.get(22..)?.first_chunk()?);
+            let to = Ipv6Address::from_octets(*frame.get(38..)?.first_chunk()?);
+            (self.addresses.v6.contains(&to), [IpAddress::Ipv6(source), IpAddress::Ipv6(to)])
         };
-        if !is_local {
-            return None;
-        }
-        self.udp.find(&destination, u16::from_be_bytes(*port))
+        let [source, to] = addresses;
+        let ends = [
+            IpEndpoint::new(source, u16::from_be_bytes([s0, s1])),
+            IpEndpoint::new(to, u16::from_be_bytes([p0, p1])),
+        ];
+        is_local.then_some(ends)
     }
 
     /// The demultiplexing function. `frame` starts at the Ethernet header.
@@ -574,16 +603,17 @@ impl DemuxTable {
     }
 
     fn classify_segment(&self, tuple: FourTuple, flags: u8) -> Class {
-        const SYN: u8 = 0x02;
-        const ACK: u8 = 0x10;
-        let opens = flags & (SYN | ACK) == SYN;
+        let opens = opens(flags);
         let connection = self.connections.find(&tuple).and_then(|id| self.connections.get(id)).copied();
-        let listening = || {
-            let ports = if opens { &self.opening } else { &self.other };
-            ports.find(&tuple.local.addr, tuple.local.port)
-        };
-        let control = (self.control != NO_CHANNEL).then_some(self.control);
-        Class::Segment { tuple, opens, channel: connection.or_else(listening).or(control) }
+        let channel = connection.or_else(|| self.segments_for_nobody(&tuple, opens));
+        Class::Segment { tuple, opens, channel }
+    }
+
+    /// Where a segment of no connection goes: to who listens, or else is to be refused.
+    pub(crate) fn segments_for_nobody(&self, tuple: &FourTuple, opens: bool) -> Option<ChannelId> {
+        let ports = if opens { &self.opening } else { &self.other };
+        let listening = ports.find(&tuple.local.addr, tuple.local.port);
+        listening.or((self.control != NO_CHANNEL).then_some(self.control))
     }
 
     /// Remembers where the later fragments of a datagram go. Overwrites an older datagram that fell into the

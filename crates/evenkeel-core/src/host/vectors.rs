@@ -485,7 +485,14 @@ proptest! {
             for id in id.into_iter().chain(last.and_then(|last| last.next(&frame)).map(|(id, _)| id)) {
                 prop_assert!(matches!(class, Class::Channel(channel) if channel == id), "{:?}", class);
             }
-            last = plain.zip(id).and_then(|(plain, id)| LastClass::of(&frame, plain, id));
+            last = match (plain, class) {
+                (Some(plain), Class::Channel(id)) => LastClass::of(&frame, plain, id),
+                _ => None,
+            };
+            if let Some((tuple, opens)) = plain.and_then(|plain| table.plain_segment(&frame, plain)) {
+                let channel = table.segments_for_nobody(&tuple, opens);
+                prop_assert_eq!(class, Class::Segment { tuple, opens, channel });
+            }
         }
     }
 }

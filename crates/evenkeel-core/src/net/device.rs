@@ -122,15 +122,24 @@ impl Net {
     }
 
     /// The channel that a frame leads to, or why it leads nowhere.
-    fn channel_of(&mut self, bytes: &[u8]) -> Result<ChannelId, Reason> {
+    #[inline]
+    fn channel_of(&mut self, bytes: &[u8], plain: Option<Plain>) -> Result<ChannelId, Reason> {
+        if let Some(plain) = plain {
+            if let Some(id) = self.table.classify_plain(bytes, plain) {
+                return Ok(id);
+            }
+            if let Some((tuple, opens)) = self.table.plain_segment(bytes, plain) {
+                return self.segment_channel(&tuple, opens).ok_or(TcpDrop::NoSocket.into());
+            }
+        }
         match self.table.classify(bytes) {
             Class::Channel(id) => Ok(id),
             Class::FirstFragment(id, key) => {
                 self.table.note_fragment(key, id);
                 Ok(id)
             }
-            Class::Segment { tuple, opens, channel } => {
-                self.segment_channel(&tuple, opens, channel).ok_or(TcpDrop::NoSocket.into())
+            Class::Segment { tuple, opens, .. } => {
+                self.segment_channel(&tuple, opens).ok_or(TcpDrop::NoSocket.into())
             }
             Class::Discard(reason) => Err(reason),
         }
@@ -326,11 +335,9 @@ impl<'a> DeviceBurst<'a> {
             return self.offer(id, Some(plain));
         }
         let plain = Plain::of(bytes);
-        let led_to = plain.and_then(|plain| self.net.table.classify_plain(bytes, plain));
-        match led_to.map_or_else(|| self.net.channel_of(bytes), Ok) {
+        match self.net.channel_of(bytes, plain) {
             Ok(id) => {
-                self.last =
-                    plain.filter(|_| led_to.is_some()).and_then(|plain| LastClass::of(bytes, plain, id));
+                self.last = plain.and_then(|plain| LastClass::of(bytes, plain, id));
                 let others_receive = self.carried.note(id, self.now) && self.is_flooded;
                 self.feeds = if others_receive { Sources::NONE } else { self.fed_by };
                 self.offer(id, plain)

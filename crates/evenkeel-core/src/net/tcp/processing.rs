@@ -175,19 +175,19 @@ impl Net {
         self.tcp.free_list.ringed.push(channel);
     }
 
-    /// The channel of a segment: its connection's, that of all connections in TIME-WAIT, or where the
+    /// The channel of a segment of ours: its connection's, that of all connections in TIME-WAIT, or where the
     /// demultiplexing table says that others go.
-    pub(in crate::net) fn segment_channel(
-        &mut self,
-        tuple: &FourTuple,
-        opens: bool,
-        otherwise: Option<ChannelId>,
-    ) -> Option<ChannelId> {
-        let id = match self.tcp.endpoint.whose(tuple, opens) {
-            Match::Connection(id) => id,
-            Match::TimeWait => return self.tcp.free_list.time_wait,
-            Match::None => return otherwise,
-        };
+    #[inline]
+    pub(in crate::net) fn segment_channel(&mut self, tuple: &FourTuple, opens: bool) -> Option<ChannelId> {
+        match self.tcp.endpoint.whose(tuple, opens) {
+            Match::Connection(id) => self.connection_channel(id, tuple),
+            Match::TimeWait => self.tcp.free_list.time_wait,
+            Match::None => self.table.segments_for_nobody(tuple, opens),
+        }
+    }
+
+    #[inline]
+    fn connection_channel(&mut self, id: Id, tuple: &FourTuple) -> Option<ChannelId> {
         let owner = match self.tcp.owner(id) {
             Some(owner) => owner,
             None => {
