@@ -162,6 +162,8 @@ pub(crate) type Tell = Box<dyn FnMut(Notice) + Send>;
 /// What the kernel announces of all devices.
 pub(crate) struct Following {
     pub(crate) index: usize,
+    /// There was an announcement when the descriptor was last asked, and none has been read since.
+    pub(crate) readable: bool,
     changes: DeviceChanges,
     pub(crate) tell: Tell,
 }
@@ -174,7 +176,7 @@ impl fmt::Debug for Following {
 
 impl Following {
     pub(crate) fn new(index: usize, changes: DeviceChanges, tell: Tell) -> Self {
-        Self { index, changes, tell }
+        Self { index, readable: false, changes, tell }
     }
 
     /// Reads one announcement.

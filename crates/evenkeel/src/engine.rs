@@ -96,6 +96,8 @@ impl fmt::Debug for Tell {
 struct Attended {
     index: usize,
     attend: Attend,
+    /// The descriptor was readable when it was last asked, and has not been attended since.
+    readable: bool,
     /// There is more to do, though the descriptor need not be readable.
     more: bool,
 }
@@ -177,7 +179,7 @@ impl Engine {
         attend: impl FnMut(&mut Host, Instant) -> bool + Send + 'static,
     ) {
         let index = self.halt.watch(fd);
-        self.attended.push(Attended { index, attend: Box::new(attend), more: false });
+        self.attended.push(Attended { index, attend: Box::new(attend), readable: false, more: false });
     }
 
     /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU
@@ -493,14 +495,13 @@ impl Engine {
         all_ended.then_some(Ended::DevicesEnded)
     }
 
-    /// Looks at the devices without sleeping, if it is time to ask descriptors, and at work in pieces.
+    /// Looks at the devices without sleeping, if it is time to ask descriptors, and at what is attended.
     fn look(&mut self, now: Instant) -> io::Result<()> {
         self.next_look = now + self.look_period;
-        let readable = now >= self.next_ask && self.ask(now)?;
-        if readable {
-            self.serve_devices();
+        if now >= self.next_ask {
+            self.ask(now)?;
         }
-        if now >= self.next_piece && (readable || self.attended.iter().any(|attended| attended.more)) {
+        if now >= self.next_piece {
             let end = self.attend_once(now);
             self.next_piece = end + 3 * end.since(now);
         }
@@ -508,18 +509,22 @@ impl Engine {
     }
 
     /// Asks descriptors whether they are readable: a system call.
-    fn ask(&mut self, now: Instant) -> io::Result<bool> {
+    fn ask(&mut self, now: Instant) -> io::Result<()> {
         self.next_ask =
             now + if self.asks_often { self.look_period } else { ASK_PERIOD.max(self.look_period) };
-        let watching = !self.devices.is_empty() || !self.attended.is_empty();
-        Ok(watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable)
+        let watching = !self.devices.is_empty() || !self.attended.is_empty() || self.following.is_some();
+        if watching && self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable {
+            self.note_readable();
+        }
+        Ok(())
     }
 
     fn sleep(&mut self, until: Instant, now: Instant) -> io::Result<Instant> {
-        if self.attended.iter().any(|attended| attended.more) {
+        if self.has_pieces() {
             // Only looks at what has come meanwhile.
-            self.halt.until(&self.clock, Instant::ZERO)?;
-            self.serve_devices();
+            if self.halt.until(&self.clock, Instant::ZERO)? == Woken::Readable {
+                self.note_readable();
+            }
             return Ok(self.attend_once(now));
         }
         let deadline = self.host.next_deadline().min(until);
@@ -533,14 +538,22 @@ impl Engine {
         let end = self.clock.now();
         self.observer.add_halted(end.since(now));
         if woken == Woken::Readable {
-            self.serve_devices();
+            self.note_readable();
             return Ok(self.attend_once(end));
         }
         Ok(end)
     }
 
-    fn serve_devices(&mut self) {
+    /// Takes note of what the descriptors told when they were last asked. Devices see at once; what is
+    /// attended may have to wait for its turn.
+    fn note_readable(&mut self) {
         for index in self.halt.readable() {
+            if let Some(attended) = self.attended.iter_mut().find(|attended| attended.index == index) {
+                attended.readable = true;
+            }
+            if let Some(following) = self.following.as_mut().filter(|f| f.index == index) {
+                following.readable = true;
+            }
             let mut devices = self.devices.iter();
             let Some((interface, queue)) = devices.find_map(|device| device.queue_of(index)) else {
                 continue;
@@ -555,13 +568,14 @@ impl Engine {
     /// host. Says when it was over.
     fn attend_once(&mut self, now: Instant) -> Instant {
         let mut worked = false;
-        for Attended { index, attend, more } in &mut self.attended {
-            if *more || self.halt.is_readable(*index) {
+        for Attended { attend, readable, more, .. } in &mut self.attended {
+            if core::mem::take(readable) || *more {
                 *more = attend(&mut self.host, now);
                 worked = true;
             }
         }
-        if let Some(following) = self.following.as_mut().filter(|f| self.halt.is_readable(f.index)) {
+        if let Some(following) = self.following.as_mut().filter(|following| following.readable) {
+            following.readable = false;
             following.read(&mut self.devices, &mut self.host);
             worked = true;
         }
@@ -753,6 +767,59 @@ mod tests {
     fn long_work_is_done_in_pieces_though_it_is_asked_for_once_and_counts_as_work() {
         let (_, worked, counted) = pieces(false);
         assert!(counted >= worked * 9 / 10, "{counted:?} of {worked:?}");
+    }
+
+    /// A core that never halts, with work that is always another piece, and a descriptor beside it. Gives how
+    /// often that was attended, and how often in vain.
+    fn beside_long_work(said: u64) -> (u64, u64) {
+        let mut engine = engine();
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        let ((mut near, far), (mut kept, work)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        kept.write_all(&[1]).unwrap();
+        engine.attend_in_pieces(Arc::new(OwnedFd::from(work)), |_host, _now| true);
+        far.set_nonblocking(true).unwrap();
+        let mut read = far.try_clone().unwrap();
+        let (heard, vain): (Arc<AtomicU64>, Arc<AtomicU64>) = (Arc::default(), Arc::default());
+        let (count, count_vain) = (Arc::clone(&heard), Arc::clone(&vain));
+        engine.attend(Arc::new(OwnedFd::from(far)), move |_host, _now| {
+            let got = read.read(&mut [0]);
+            let counted = if got.is_ok_and(|len| len == 1) { &count } else { &count_vain };
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        for number in 0..said {
+            near.write_all(&[1]).unwrap();
+            let until = engine.clock().now() + Duration::from_secs(30);
+            engine.run(until, |_| heard.load(Ordering::Relaxed) > number).unwrap();
+            // Asked, and said nothing since.
+            let until = engine.clock().now() + Duration::from_millis(2);
+            engine.run(until, |_| false).unwrap();
+        }
+        (heard.load(Ordering::Relaxed), vain.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn beside_long_work_what_is_attended_is_served_when_it_is_readable_and_then_only() {
+        assert_eq!(beside_long_work(20), (20, 0));
+    }
+
+    #[test]
+    fn what_is_readable_while_a_piece_is_not_yet_due_is_attended_when_it_is() {
+        let mut engine = engine();
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let heard: Arc<AtomicU64> = Arc::default();
+        let count = Arc::clone(&heard);
+        engine.attend(Arc::new(OwnedFd::from(far)), move |_host, _now| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        near.write_all(&[1]).unwrap();
+        let now = engine.clock().now();
+        engine.next_piece = Instant::NEVER;
+        engine.look(now).unwrap();
+        assert_eq!(heard.load(Ordering::Relaxed), 0);
+        // The descriptor is not asked a second time.
+        (engine.next_ask, engine.next_piece) = (Instant::NEVER, now);
+        engine.look(now).unwrap();
+        assert_eq!(heard.load(Ordering::Relaxed), 1);
     }
 
     #[test]
