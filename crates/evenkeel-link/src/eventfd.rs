@@ -1,8 +1,10 @@
-//! An eventfd (eventfd(2)): one thread notifies, another one that sleeps in a [`crate::Halt`] wakes up.
+//! An eventfd (eventfd(2)): one thread notifies, another one that sleeps in a [`crate::Halt`] wakes up, or
+//! sees it without a system call if it is awake.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -10,6 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 #[derive(Debug, Clone)]
 pub struct EventFd {
     event: Arc<OwnedFd>,
+    notified: Arc<AtomicBool>,
 }
 
 impl EventFd {
@@ -19,19 +22,34 @@ impl EventFd {
     /// If the process may open no more descriptors.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { event: Arc::new(event) })
+        Ok(Self { event: Arc::new(event), notified: Arc::default() })
     }
 
-    /// Makes [`EventFd::fd`] readable.
+    /// Makes [`EventFd::fd`] readable: a system call, unless it has been notified before and not taken.
     pub fn notify(&self) {
-        // Fails only when it has been notified 2^64 times and nobody took it.
-        let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
+        // Release: what the notifier wrote before is seen by whoever takes it.
+        if !self.notified.swap(true, Ordering::AcqRel) {
+            // Fails only when it has been notified 2^64 times and nobody took it.
+            let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
+        }
     }
 
-    /// Whether it was notified since the last call; several times count as one.
+    /// Whether [`EventFd::take`] would say so: one load, no system call. What a signal handler has notified
+    /// is not seen here.
+    #[must_use]
+    #[inline]
+    pub fn is_notified(&self) -> bool {
+        self.notified.load(Ordering::Acquire)
+    }
+
+    /// Whether it was notified since the last call; several times count as one. One that comes at the same
+    /// time may be told twice.
     #[must_use]
     pub fn take(&self) -> bool {
-        rustix::io::read(&*self.event, &mut [0; 8]).is_ok()
+        // In this order: who notifies once it is cleared writes, and that is still there to be read. So
+        // whoever finds it not readable can sleep.
+        let read = rustix::io::read(&*self.event, &mut [0; 8]).is_ok();
+        self.notified.swap(false, Ordering::AcqRel) || read
     }
 
     /// Readable while it has been notified and not taken.
@@ -43,5 +61,65 @@ impl EventFd {
     /// For a signal handler.
     pub(crate) fn raw(&self) -> RawFd {
         self.event.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+    use std::thread;
+
+    use evenkeel_core::time::Duration;
+
+    use super::*;
+    use crate::{Clock, Halt};
+
+    #[test]
+    fn notifications_count_once_and_are_seen_without_a_system_call() {
+        let event = EventFd::new().unwrap();
+        let (mut halt, clock) = (Halt::new().unwrap(), Clock::start());
+        halt.watch(event.fd());
+        let mut is_readable = || {
+            halt.until(&clock, evenkeel_core::time::Instant::ZERO).unwrap();
+            halt.is_readable(0)
+        };
+        for _ in 0..3 {
+            assert!(!event.is_notified() && !event.take() && !is_readable());
+            event.notify();
+            event.clone().notify();
+            assert!(event.is_notified() && is_readable());
+            assert!(event.take());
+        }
+    }
+
+    /// If one were lost, the one who takes them would sleep until the far deadline, and see less than there
+    /// was.
+    #[test]
+    fn no_notification_is_lost() {
+        const TURNS: u32 = 50_000;
+        let event = EventFd::new().unwrap();
+        let (mut halt, clock) = (Halt::new().unwrap(), Clock::start());
+        halt.watch(event.fd());
+        let (done, notifier) = (Arc::new(AtomicU32::new(0)), event.clone());
+        let theirs = Arc::clone(&done);
+        let other = thread::spawn(move || {
+            for turn in 1..=TURNS {
+                theirs.store(turn, Ordering::Relaxed);
+                notifier.notify();
+                if turn.is_multiple_of(7) {
+                    thread::yield_now();
+                }
+            }
+        });
+        let end = clock.now() + Duration::from_secs(60);
+        let mut seen = 0;
+        while seen < TURNS {
+            halt.until(&clock, end).unwrap();
+            assert!(clock.now() < end, "lost at {seen}");
+            if event.take() {
+                seen = done.load(Ordering::Relaxed);
+            }
+        }
+        other.join().unwrap();
     }
 }

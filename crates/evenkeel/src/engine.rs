@@ -12,7 +12,7 @@ use evenkeel_core::stack::{InterfaceId, NeighborUpdate};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{self as link, Clock, Device, DeviceChanges, Halt, Stop, Woken};
+use evenkeel_link::{self as link, Clock, Device, DeviceChanges, EventFd, Halt, Stop, Woken};
 
 use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 use crate::observer::{Observer, Parts};
@@ -21,7 +21,8 @@ use crate::observer::{Observer, Parts};
 /// without a system call; and devices whose rings are not in memory are asked whether they are readable.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
 
-/// With rings in memory only, descriptors are asked this often: nothing that they tell is urgent.
+/// With rings in memory only, descriptors are asked this often: what is urgent is seen without
+/// ([`Engine::attend_event`]).
 const ASK_PERIOD: Duration = Duration::from_millis(1);
 
 /// A core with a cable that has nothing to do looks for more work for so long before it halts: about as long
@@ -95,11 +96,19 @@ impl fmt::Debug for Tell {
 
 struct Attended {
     index: usize,
+    /// What the descriptor is of, if that can be asked without a system call.
+    event: Option<EventFd>,
     attend: Attend,
     /// The descriptor was readable when it was last asked, and has not been attended since.
     readable: bool,
     /// There is more to do, though the descriptor need not be readable.
     more: bool,
+}
+
+impl Attended {
+    fn is_due(&self) -> bool {
+        self.readable || self.more || self.event.as_ref().is_some_and(EventFd::is_notified)
+    }
 }
 
 impl fmt::Debug for Attended {
@@ -170,6 +179,22 @@ impl Engine {
         });
     }
 
+    /// The same for what another thread notifies: `attend` is called when it has, within 20 µs or one unit
+    /// while the core is busy, as that is seen without a system call.
+    pub fn attend_event(
+        &mut self,
+        event: &EventFd,
+        mut attend: impl FnMut(&mut Host, Instant) + Send + 'static,
+    ) {
+        let taken = event.clone();
+        self.attend(event.fd(), move |host, now| {
+            if taken.take() {
+                attend(host, now);
+            }
+        });
+        self.attended.last_mut().into_iter().for_each(|attended| attended.event = Some(event.clone()));
+    }
+
     /// The same for work that may be long: `attend` does a small piece of it, and says whether there is more.
     /// It is then called again, at once if the core has nothing else to do, else so that three quarters of
     /// the time are left for packets and programs.
@@ -179,7 +204,8 @@ impl Engine {
         attend: impl FnMut(&mut Host, Instant) -> bool + Send + 'static,
     ) {
         let index = self.halt.watch(fd);
-        self.attended.push(Attended { index, attend: Box::new(attend), readable: false, more: false });
+        let attend = Box::new(attend);
+        self.attended.push(Attended { index, event: None, attend, readable: false, more: false });
     }
 
     /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU
@@ -257,8 +283,8 @@ impl Engine {
         self.gather = time;
     }
 
-    /// Looks this often, while the host is busy, at what is else looked at every 20 µs, and asks all
-    /// descriptors each time.
+    /// Looks this often, while the host is busy, at what is else looked at every 20 µs. Descriptors are asked
+    /// each time if rings of some device are not in memory, else not more often than once a millisecond.
     pub fn look_every(&mut self, period: Duration) {
         self.look_period = period;
     }
@@ -568,11 +594,10 @@ impl Engine {
     /// host. Says when it was over.
     fn attend_once(&mut self, now: Instant) -> Instant {
         let mut worked = false;
-        for Attended { attend, readable, more, .. } in &mut self.attended {
-            if core::mem::take(readable) || *more {
-                *more = attend(&mut self.host, now);
-                worked = true;
-            }
+        for attended in self.attended.iter_mut().filter(|attended| attended.is_due()) {
+            attended.readable = false;
+            attended.more = (attended.attend)(&mut self.host, now);
+            worked = true;
         }
         if let Some(following) = self.following.as_mut().filter(|following| following.readable) {
             following.readable = false;
@@ -722,6 +747,28 @@ mod tests {
         assert!((1..=51).contains(&seldom), "{seldom} times in 50 ms");
         // Others may have the core for a while.
         assert!((0..100).any(|_| asked_in(50, true) > 100));
+    }
+
+    #[test]
+    fn what_another_thread_notifies_is_seen_by_a_busy_core_without_asking_descriptors() {
+        let mut engine = engine();
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        let (event, heard) = (EventFd::new().unwrap(), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&heard);
+        engine.attend_event(&event, move |_host, _now| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        engine.next_ask = Instant::NEVER;
+        for turn in 1..=3 {
+            event.notify();
+            event.notify();
+            let until = engine.clock().now() + Duration::from_secs(10);
+            let ended = engine.run(until, |_| heard.load(Ordering::Relaxed) == turn).unwrap();
+            assert_eq!(ended, Ended::Done, "after {turn}");
+        }
+        let until = engine.clock().now() + Duration::from_millis(1);
+        engine.run(until, |_| false).unwrap();
+        assert_eq!(heard.load(Ordering::Relaxed), 3);
     }
 
     #[test]

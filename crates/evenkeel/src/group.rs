@@ -48,19 +48,17 @@ struct Mailbox {
 struct Inbox {
     changes: Receiver<Change>,
     updates: Receiver<NeighborUpdate>,
-    event: EventFd,
 }
 
 fn mailbox() -> io::Result<(Mailbox, Inbox)> {
     let ((changes, read_changes), (updates, read_updates)) = (channel(), sync_channel(UPDATES));
     let event = EventFd::new()?;
-    let inbox = Inbox { changes: read_changes, updates: read_updates, event: event.clone() };
+    let inbox = Inbox { changes: read_changes, updates: read_updates };
     Ok((Mailbox { changes, updates, event }, inbox))
 }
 
 impl Inbox {
     fn read(&self, host: &mut Host, now: Instant) {
-        let _ = self.event.take();
         self.changes.try_iter().for_each(|change| change(host, now));
         self.updates.try_iter().for_each(|update| host.sync_neighbor(update, now));
     }
@@ -146,7 +144,7 @@ impl Group {
         let mut group = Self { engines, remote: Remote { boxes: Vec::new() } };
         for engine in &mut group.engines {
             let (mailbox, inbox) = mailbox()?;
-            engine.attend(mailbox.event.fd(), move |host, now| inbox.read(host, now));
+            engine.attend_event(&mailbox.event, move |host, now| inbox.read(host, now));
             group.remote.boxes.push(mailbox);
         }
         for (index, engine) in group.engines.iter_mut().enumerate() {

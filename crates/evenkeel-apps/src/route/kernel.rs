@@ -83,14 +83,11 @@ pub(super) fn follow(
     let ((tell, arrived), event) = (channel(), EventFd::new()?);
     // Both are called by the engine's thread, which never waits here.
     let follower = Arc::new(Mutex::new(follower));
-    let notified = (event.clone(), Arc::clone(&follower));
+    let notified = Arc::clone(&follower);
     engine.attend_in_pieces(fd, move |host, now| lock(&follower).follow(host, now));
-    engine.attend(event.fd(), move |_host, _now| {
-        let (event, follower) = &notified;
-        if event.take() {
-            let mut follower = lock(follower);
-            arrived.try_iter().for_each(|(index, interface)| follower.moved(index, interface));
-        }
+    engine.attend_event(&event, move |_host, _now| {
+        let mut follower = lock(&notified);
+        arrived.try_iter().for_each(|(index, interface)| follower.moved(index, interface));
     });
     Ok((report, Arrivals { arrived: tell, event }))
 }

@@ -254,11 +254,9 @@ fn follow_hangups(
     let (ask, asked): (Sender<()>, Receiver<()>) = mpsc::channel();
     let (hangup, remote) = (hangup_events()?, group.remote());
     if let Some(engine) = group.engines_mut().first_mut() {
-        engine.attend(hangup.fd(), move |_host, _now| {
-            if hangup.take() {
-                // The thread ends with the process.
-                let _ = ask.send(());
-            }
+        engine.attend_event(hangup, move |_host, _now| {
+            // The thread ends with the process.
+            let _ = ask.send(());
         });
     }
     let reloads = Arc::clone(reloads);

@@ -114,11 +114,7 @@ pub fn screen_on_thread(
     };
     engine.host_mut().require_screening();
     let process = engine.host_mut().spawn("screening", 0, Box::new(program));
-    engine.attend(event.fd(), move |host, now| {
-        if event.take() {
-            host.wake_process(process, now);
-        }
-    });
+    engine.attend_event(&event, move |host, now| host.wake_process(process, now));
     Ok(waiting)
 }
 

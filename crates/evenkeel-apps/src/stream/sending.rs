@@ -160,11 +160,7 @@ fn run(
     let engine = &mut hosted.engine;
     let program = Send::new(to, fast_open, source, drain, Arc::clone(&tally));
     let process = engine.host_mut().spawn("send", 0, Box::new(program));
-    engine.attend(outside.event.fd(), move |host, now| {
-        if outside.event.take() {
-            host.wake_process(process, now);
-        }
-    });
+    engine.attend_event(&outside.event, move |host, now| host.wake_process(process, now));
     let report = |engine: &mut Engine, elapsed| sent(engine, interface, &tally, compares, elapsed);
     let over = || tally.ended() || done();
     let mut elapsed = hosted.drive(limits, over, |engine, elapsed| watch(&report(engine, elapsed)))?;
