@@ -91,12 +91,21 @@ pub(crate) struct Watched {
     /// The kernel's number for it; none if it is not a network device.
     number: Option<u32>,
     mtu: usize,
+    rings_in_memory: bool,
 }
 
 impl Watched {
     pub(crate) fn new(first: usize, interface: InterfaceId, device: &dyn Device) -> Self {
-        let (name, status, mtu) = (device.name().to_owned(), device.status(), device.mtu());
-        Self { first, queues: device.queues(), interface, status, name, number: device.index(), mtu }
+        Self {
+            first,
+            queues: device.queues(),
+            interface,
+            status: device.status(),
+            name: device.name().to_owned(),
+            number: device.index(),
+            mtu: device.mtu(),
+            rings_in_memory: device.rings_in_memory(),
+        }
     }
 
     /// The same, once its places are known.
@@ -108,6 +117,10 @@ impl Watched {
     pub(crate) fn queue_of(&self, index: usize) -> Option<(InterfaceId, usize)> {
         let queue = index.checked_sub(self.first).filter(|&queue| queue < self.queues)?;
         Some((self.interface, queue))
+    }
+
+    pub(crate) fn rings_in_memory(&self) -> bool {
+        self.rings_in_memory
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -243,6 +243,7 @@ impl Engine {
             if error.is_none() {
                 fds.into_iter().zip(watched.first..).for_each(|(fd, index)| self.halt.replace(index, fd));
                 *watched = new;
+                self.asks_often = !self.devices.iter().all(Watched::rings_in_memory);
                 self.observer.observe(interface, parts);
             }
             if let Some(following) = &mut self.following {
@@ -325,13 +326,13 @@ impl Engine {
         device: Box<dyn Device>,
         add: impl FnOnce(&mut Host, Box<dyn Device>, Instant) -> Result<InterfaceId, AddInterfaceError>,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let (fds, in_memory) = (device.fds(), device.rings_in_memory());
+        let fds = device.fds();
         let (watched, parts) = (Watched::new(0, InterfaceId::default(), &*device), Parts::of(&*device));
         let interface = add(&mut self.host, device, self.clock.now())?;
         self.observer.observe(interface, parts);
         let indices: Vec<_> = fds.into_iter().map(|fd| self.halt.watch(fd)).collect();
         self.devices.push(watched.placed(indices.first().copied().unwrap_or(0), interface));
-        self.asks_often |= !in_memory;
+        self.asks_often = !self.devices.iter().all(Watched::rings_in_memory);
         Ok(interface)
     }
 
@@ -626,6 +627,8 @@ mod tests {
     use evenkeel_core::process::{Program, Step};
     use evenkeel_core::tcp::ListenerConfig;
     use evenkeel_link::capture::{Replay, ReplayOptions};
+    use evenkeel_link::{Tap, TapOptions};
+    use evenkeel_testing::in_namespace;
 
     use super::*;
 
@@ -769,6 +772,23 @@ mod tests {
         let until = engine.clock().now() + Duration::from_millis(1);
         engine.run(until, |_| false).unwrap();
         assert_eq!(heard.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn how_often_descriptors_are_asked_goes_by_the_devices_that_are_there() {
+        in_namespace(&[], || {
+            let mut engine = engine();
+            let now = engine.clock().now();
+            let interface = engine.add_device(Box::new(silent_device("asked-seldom")), &[]).unwrap();
+            assert!(!engine.asks_often);
+            let replacer = engine.replacer();
+            replacer.replace(interface, Box::new(Tap::open("ek0", &TapOptions::default()).unwrap()));
+            engine.replace_devices(now);
+            assert!(engine.asks_often);
+            replacer.replace(interface, Box::new(silent_device("asked-seldom-again")));
+            engine.replace_devices(now);
+            assert!(!engine.asks_often);
+        });
     }
 
     #[test]
