@@ -26,8 +26,9 @@ pub trait RxQueue: fmt::Debug + Send {
     /// Each is shown first, as it will be taken, where it lies if that is possible: who discards early has it
     /// neither copied nor moved. A device that brings no buffers of its own fills those of [`Burst::pool`].
     ///
-    /// Less than `limit` means that `burst` wanted no more, that the ring is empty, or that the pool is (then
-    /// `pending` still says that there is more).
+    /// Less than `limit` means that `burst` wanted no more, that the ring is empty, or that the pool is, or
+    /// that some were of no use to anybody, which count as far as the limit is concerned (then `pending`
+    /// still says that there is more).
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize;
 
     /// Frames that are in the ring, but not to be seen yet: their device gathers a few before it hands them

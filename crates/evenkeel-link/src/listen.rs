@@ -243,7 +243,11 @@ impl RxQueue for Listener {
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
         let (mut shown, mut goes_on) = (0, true);
-        while goes_on && shown < limit {
+        // One that is of no use counts, too: or a flood of them would have no end.
+        for _ in 0..limit {
+            if !goes_on {
+                break;
+            }
             let usable = match self.blocks.front() {
                 None => break,
                 Some(Slot::Malformed) => 0,

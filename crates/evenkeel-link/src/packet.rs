@@ -313,7 +313,8 @@ impl RxQueue for Receive {
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
         let mut done = 0;
-        while done < limit {
+        // One that is of no use counts, too: or a flood of them would have no end.
+        for _ in 0..limit {
             match self.next(burst) {
                 None => break,
                 Some(Next::Unusable) => self.unusable += 1,

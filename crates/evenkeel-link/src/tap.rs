@@ -223,27 +223,39 @@ impl TapQueue {
         Self { fd, status, readable: true, oversized: 0, counters }
     }
 
-    /// Reads one frame into `frame`; false if there is none, or none that fits.
-    fn read(&mut self, frame: &mut Frame) -> bool {
+    /// Reads one frame into `frame`.
+    fn read(&mut self, frame: &mut Frame) -> Read {
+        let room = frame.capacity();
+        if !frame.resize(room) {
+            return Read::Nothing;
+        }
         loop {
-            let room = frame.capacity();
-            if !frame.resize(room) {
-                return false;
-            }
             match rustix::io::read(&*self.fd, frame.bytes_mut()) {
                 // The kernel cuts a frame off where the buffer ends and does not say so; one that fills it is
                 // taken to be longer.
-                Ok(len) if len < room => return frame.resize(len),
-                Ok(_) => self.oversized += 1,
+                Ok(len) if len < room && frame.resize(len) => return Read::Frame,
+                Ok(_) => {
+                    self.oversized += 1;
+                    return Read::Oversized;
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     self.readable = false;
                     note(&self.status, error);
-                    return false;
+                    return Read::Nothing;
                 }
             }
         }
     }
+}
+
+/// What there was to be read.
+#[derive(PartialEq, Eq)]
+enum Read {
+    Frame,
+    /// One that is larger than a buffer; it is gone.
+    Oversized,
+    Nothing,
 }
 
 /// Writes one frame: false if the device is to be asked again later. Else it took the frame, or is down, or
@@ -276,21 +288,26 @@ impl RxQueue for TapQueue {
     }
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+        if !self.readable {
+            return 0;
+        }
         let (mut done, mut spare) = (0, None);
-        while self.readable && done < limit {
+        // One that is of no use counts, too: or a flood of them would have no end.
+        for _ in 0..limit {
             // The buffer of one that was discarded takes the next.
             let Some(mut frame) = spare.take().or_else(|| burst.pool().take()) else { break };
-            if !self.read(&mut frame) {
+            let read = self.read(&mut frame);
+            done += usize::from(read == Read::Frame);
+            let seen = match read {
+                Read::Frame => burst.see(frame.bytes(), &Metadata::NONE),
+                Read::Oversized => Seen::Discard,
+                Read::Nothing => Seen::DiscardLast,
+            };
+            let goes_on = if seen == Seen::Take {
+                burst.take(frame)
+            } else {
                 spare = Some(frame);
-                break;
-            }
-            done += 1;
-            let goes_on = match burst.see(frame.bytes(), &Metadata::NONE) {
-                Seen::Take => burst.take(frame),
-                seen => {
-                    spare = Some(frame);
-                    seen == Seen::Discard
-                }
+                seen == Seen::Discard
             };
             if !goes_on {
                 break;

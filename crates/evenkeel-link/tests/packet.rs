@@ -356,6 +356,34 @@ fn frames_larger_than_a_slot_are_counted_and_harmless() {
     });
 }
 
+/// Or whoever sends such would keep a host at it for as long as he likes.
+#[test]
+fn frames_of_no_use_are_passed_over_so_many_at_a_time() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        run("ip link set kernel0 mtu 9000");
+        run("ip link set ek0 mtu 9000");
+        assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
+        let (socket, quiet) = (UdpSocket::bind("10.77.0.1:0").unwrap(), bench.device.queue(0).missed());
+        for _ in 0..9 {
+            socket.send_to(&[7; 8000], "10.77.0.2:9").unwrap();
+        }
+        socket.send_to(&[7; 1400], "10.77.0.2:9").unwrap();
+        let mut takes = 0;
+        let frame = loop {
+            let waits = bench.device.queue(0).pending() > 0;
+            let missed = bench.device.queue(0).missed() - quiet;
+            if let Some(frame) = bench.device.queue_mut(0).take(&mut bench.pool) {
+                break frame;
+            }
+            takes += u64::from(waits);
+            assert_eq!(bench.device.queue(0).missed() - quiet, missed + u64::from(waits));
+        };
+        assert_eq!((takes, frame.len()), (9, 14 + 20 + 8 + 1400));
+        bench.pool.recycle(frame);
+    });
+}
+
 #[test]
 fn an_empty_pool_loses_nothing() {
     in_namespace(|| {

@@ -134,6 +134,30 @@ fn larger_frames_than_a_buffer_are_counted_and_harmless() {
     });
 }
 
+/// Or whoever sends such would keep a host at it for as long as he likes.
+#[test]
+fn frames_of_no_use_are_passed_over_so_many_at_a_time() {
+    in_namespace(|| {
+        let mut bench = tap_with_address();
+        run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
+        run("ip link set ek0 mtu 9000");
+        run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev ek0");
+        assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
+        let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+        for _ in 0..9 {
+            socket.send_to(&[7; 8000], "10.77.0.2:9").unwrap();
+        }
+        socket.send_to(&[7; 1400], "10.77.0.2:9").unwrap();
+        bench.device.set_readable(0);
+        for missed in 1..=9 {
+            assert!(bench.device.queue_mut(0).take(&mut bench.pool).is_none());
+            assert_eq!((bench.device.queue(0).missed(), bench.device.queue(0).pending()), (missed, 1));
+        }
+        let frame = bench.device.queue_mut(0).take(&mut bench.pool).unwrap();
+        assert_eq!(frame.len(), 14 + 20 + 8 + 1400);
+    });
+}
+
 #[test]
 fn a_device_removed_under_us_is_noticed_and_does_not_spin() {
     in_namespace(|| {

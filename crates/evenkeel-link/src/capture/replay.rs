@@ -271,7 +271,11 @@ impl RxQueue for Player {
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
         let mut done = 0;
-        while done < limit && self.is_due() {
+        // One that is of no use counts, too, as on every device.
+        for _ in 0..limit {
+            if !self.is_due() {
+                break;
+            }
             let mut bytes = self.reader.frame();
             if self.cut {
                 bytes = bytes.get(..FRAME_BYTES).unwrap_or(bytes);
@@ -427,6 +431,8 @@ mod tests {
         let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
         let mut replay = Replay::open(&file.0, &options, clock).unwrap();
         let mut pool = Pool::new(1);
+        assert!(replay.queue_mut(0).take(&mut pool).is_none());
+        assert_eq!((replay.queue(0).missed(), replay.queue(0).pending()), (1, 1));
         let frame = replay.queue_mut(0).take(&mut pool).unwrap();
         assert_eq!((frame.len(), replay.queue(0).missed()), (60, 1));
         pool.recycle(frame);
