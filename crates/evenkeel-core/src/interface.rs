@@ -23,8 +23,9 @@ pub trait RxQueue: fmt::Debug + Send {
     /// Gives the oldest frames to `burst`, one after the other: `limit` at most, and none after the one for
     /// which it says so. Says how many there were.
     ///
-    /// Each is shown first, as it will be taken, where it lies if that is possible: who discards early has it
-    /// neither copied nor moved. A device that brings no buffers of its own fills those of [`Burst::pool`].
+    /// Each is shown first, as it will be taken (but see [`Burst::records`]), where it lies if that is
+    /// possible: who discards early has it neither copied nor moved. A device that brings no buffers of its
+    /// own fills those of [`Burst::pool`].
     ///
     /// Less than `limit` means that `burst` wanted no more, that the ring is empty, or that the pool is, or
     /// that some were of no use to anybody, which count as far as the limit is concerned (then `pending`
@@ -49,6 +50,11 @@ pub trait RxQueue: fmt::Debug + Send {
 pub trait Burst {
     /// Where buffers come from and go back to.
     fn pool(&mut self) -> &mut Pool;
+
+    /// Whether what it sees is recorded, and so has to be as it was on the wire. If not, a checksum of UDP or
+    /// TCP that a sender of the same kernel left to an adaptor may still be missing in what it sees; in what
+    /// it takes it is there.
+    fn records(&self) -> bool;
 
     /// A frame, from the Ethernet header on, and what the device knows of it. Says what is to be done about
     /// it.
@@ -91,6 +97,10 @@ impl dyn RxQueue + '_ {
         impl Burst for One<'_> {
             fn pool(&mut self) -> &mut Pool {
                 self.pool
+            }
+
+            fn records(&self) -> bool {
+                false
             }
 
             fn see(&mut self, _bytes: &[u8], _metadata: &Metadata) -> Seen {

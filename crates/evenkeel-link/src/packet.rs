@@ -312,10 +312,10 @@ impl RxQueue for Receive {
     }
 
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
-        let mut done = 0;
+        let (mut done, mut spare) = (0, None);
         // One that is of no use counts, too: or a flood of them would have no end.
         for _ in 0..limit {
-            match self.next(burst) {
+            match self.next(burst, &mut spare) {
                 None => break,
                 Some(Next::Unusable) => self.unusable += 1,
                 Some(Next::Seen { more }) => {
@@ -325,6 +325,9 @@ impl RxQueue for Receive {
                     }
                 }
             }
+        }
+        if let Some(frame) = spare {
+            burst.pool().recycle(frame);
         }
         done
     }
@@ -402,10 +405,11 @@ impl Receive {
         self.segments.next_len().is_some() || self.ring.ready()
     }
 
-    /// Shows the oldest frame to `burst`. `None` if there is none, or no buffer for it.
-    fn next(&mut self, burst: &mut dyn Burst) -> Option<Next> {
+    /// Shows the oldest frame to `burst`. `None` if there is none, or no buffer for it. The buffer of one that
+    /// is discarded stays in `spare`, for the next.
+    fn next(&mut self, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
         if let Some(len) = self.segments.next_len() {
-            return self.next_segment(len, burst);
+            return self.next_segment(len, burst, spare);
         }
         let Slot::Frame(received) = self.ring.front()? else {
             self.ring.release();
@@ -414,25 +418,21 @@ impl Receive {
         if received.is_queued || received.to_be_segmented.is_some() {
             let usable = load(&mut self.segments, &received, &self.socket, &mut self.large);
             self.ring.release();
-            return if usable { self.next(burst) } else { Some(Next::Unusable) };
+            return if usable { self.next(burst, spare) } else { Some(Next::Unusable) };
         }
-        if !received.is_whole() || received.len() > FRAME_BYTES {
-            self.ring.release();
-            return Some(Next::Unusable);
-        }
-        let next =
-            if received.is_plain() { show_in_place(received.bytes, burst)? } else { mend(&received, burst)? };
+        let next = show(&received, burst, spare)?;
         self.ring.release();
         Some(next)
     }
 
-    fn next_segment(&mut self, len: usize, burst: &mut dyn Burst) -> Option<Next> {
-        let mut frame = burst.pool().take()?;
+    fn next_segment(&mut self, len: usize, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
+        let mut frame = buffer(burst, spare)?;
         if frame.resize(len) && self.segments.next(frame.bytes_mut()) {
-            return Some(show(frame, burst));
+            let seen = burst.see(frame.bytes(), &Metadata::NONE);
+            return Some(done(seen, frame, burst, spare));
         }
         self.segments.clear();
-        burst.pool().recycle(frame);
+        *spare = Some(frame);
         Some(Next::Unusable)
     }
 }
@@ -468,46 +468,38 @@ enum Next {
     },
 }
 
-/// Shows a frame where it lies, and copies it only if it is wanted. `None` if there is no buffer to do so.
-fn show_in_place(bytes: &[u8], burst: &mut dyn Burst) -> Option<Next> {
-    if burst.pool().available() == 0 {
-        return None;
-    }
-    let more = match burst.see(bytes, &Metadata::NONE) {
-        Seen::Take => {
-            let frame = burst.pool().take_copy(bytes)?;
-            burst.take(frame)
-        }
-        seen => seen == Seen::Discard,
-    };
-    Some(Next::Seen { more })
+fn buffer(burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Frame> {
+    spare.take().or_else(|| burst.pool().take())
 }
 
-/// The same for one to which something is to be done: in a buffer. `None` if there is none.
-fn mend(received: &Received<'_>, burst: &mut dyn Burst) -> Option<Next> {
-    let mut frame = burst.pool().take()?;
-    if !copy(received, &mut frame) {
-        burst.pool().recycle(frame);
+/// Shows a frame where it lies, if its headers are as they will be, and copies and completes it only if it is
+/// wanted; else it is shown as it was on the wire. There has to be a buffer, whatever becomes of it: `None`
+/// if there is none.
+fn show(received: &Received<'_>, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
+    let mut frame = buffer(burst, spare)?;
+    let in_place = received.has_its_headers() && (received.unfinished.is_none() || !burst.records());
+    let usable = received.is_whole() && frame.resize(received.len());
+    if !usable || !in_place && !received.write(frame.bytes_mut()) {
+        *spare = Some(frame);
         return Some(Next::Unusable);
     }
-    Some(show(frame, burst))
+    let seen = burst.see(if in_place { received.bytes } else { frame.bytes() }, &Metadata::NONE);
+    if in_place && seen == Seen::Take {
+        // It has room, and so has the checksum.
+        received.write(frame.bytes_mut());
+    }
+    Some(done(seen, frame, burst, spare))
 }
 
-/// Shows a frame that lies in a buffer.
-fn show(frame: Frame, burst: &mut dyn Burst) -> Next {
-    let more = match burst.see(frame.bytes(), &Metadata::NONE) {
-        Seen::Take => burst.take(frame),
-        seen => {
-            burst.pool().recycle(frame);
-            seen == Seen::Discard
-        }
+/// Does what is to be done about a frame that was seen.
+fn done(seen: Seen, frame: Frame, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Next {
+    let more = if seen == Seen::Take {
+        burst.take(frame)
+    } else {
+        *spare = Some(frame);
+        seen == Seen::Discard
     };
     Next::Seen { more }
-}
-
-/// Copies a frame out of its slot. False if it does not fit or makes no sense.
-fn copy(received: &Received<'_>, frame: &mut Frame) -> bool {
-    frame.resize(received.len()) && received.write(frame.bytes_mut())
 }
 
 impl Transmit {
@@ -564,29 +556,131 @@ mod tests {
         }
     }
 
+    /// Keeps what it sees and takes.
+    struct Keeper {
+        pool: Pool,
+        records: bool,
+        takes: bool,
+        /// Leaves no buffer to anybody.
+        hoards: bool,
+        hoard: Vec<Frame>,
+        /// Where it lay, and what it was.
+        seen: Vec<(*const u8, Vec<u8>)>,
+        taken: Vec<Vec<u8>>,
+    }
+
+    impl Keeper {
+        fn new(pkts: usize) -> Self {
+            let pool = Pool::new(pkts);
+            let (hoard, seen, taken) = (Vec::new(), Vec::new(), Vec::new());
+            Self { pool, records: false, takes: true, hoards: false, hoard, seen, taken }
+        }
+
+        /// Is shown a frame; gives it as it was seen, and as it was taken.
+        fn is_shown(&mut self, received: &Received<'_>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+            let mut spare = None;
+            let Some(Next::Seen { more: true }) = show(received, self, &mut spare) else { return None };
+            spare.into_iter().for_each(|frame| self.pool.recycle(frame));
+            Some((self.seen.pop()?.1, self.taken.pop()))
+        }
+    }
+
+    impl Burst for Keeper {
+        fn pool(&mut self) -> &mut Pool {
+            &mut self.pool
+        }
+
+        fn records(&self) -> bool {
+            self.records
+        }
+
+        fn see(&mut self, bytes: &[u8], _metadata: &Metadata) -> Seen {
+            if self.hoards {
+                self.hoard.extend(core::iter::from_fn(|| self.pool.take()));
+            }
+            self.seen.push((bytes.as_ptr(), bytes.to_vec()));
+            if self.takes { Seen::Take } else { Seen::Discard }
+        }
+
+        fn take(&mut self, frame: Frame) -> bool {
+            self.taken.push(frame.bytes().to_vec());
+            self.pool.recycle(frame);
+            true
+        }
+    }
+
+    /// A datagram whose checksum is still to be completed.
+    fn datagram() -> ([u8; 64], Option<Unfinished>) {
+        let mut bytes = core::array::from_fn(|n| n as u8);
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        bytes[23] = 17;
+        (bytes, Some(Unfinished { start: 34, offset: 6 }))
+    }
+
     #[test]
     fn a_tag_goes_back_behind_the_addresses_and_the_checksum_is_found_behind_it() {
-        let mut frame = Pool::new(1).take().unwrap();
-        let bytes: Vec<u8> = (0..64).collect();
-        let unfinished = Some(Unfinished { start: 34, offset: 6 });
-        assert!(copy(&received(&bytes, None, unfinished), &mut frame));
-        let untagged = frame.bytes().to_vec();
+        let (mut keeper, (bytes, unfinished)) = (Keeper::new(1), datagram());
+        let (_, untagged) = keeper.is_shown(&received(&bytes, None, unfinished)).unwrap();
+        let untagged = untagged.unwrap();
         assert_ne!(untagged[40..42], bytes[40..42]);
-        assert!(copy(&received(&bytes, Some(TAG), unfinished), &mut frame));
-        assert_eq!(frame.bytes(), [&untagged[..12], &TAG, &untagged[12..]].concat());
+        let (seen, tagged) = keeper.is_shown(&received(&bytes, Some(TAG), unfinished)).unwrap();
+        assert_eq!(seen, [&untagged[..12], &TAG, &untagged[12..]].concat());
+        assert_eq!(tagged.unwrap(), seen);
+    }
+
+    #[test]
+    fn what_is_discarded_is_neither_copied_nor_summed_unless_it_is_recorded() {
+        let (mut keeper, (bytes, unfinished)) = (Keeper::new(1), datagram());
+        let whole = keeper.is_shown(&received(&bytes, None, unfinished)).unwrap().1.unwrap();
+        assert!(whole != bytes && whole[..40] == bytes[..40] && whole[42..] == bytes[42..]);
+        keeper.takes = false;
+        let mut spare = None;
+        show(&received(&bytes, None, unfinished), &mut keeper, &mut spare).unwrap();
+        assert_eq!(keeper.seen.pop(), Some((bytes.as_ptr(), bytes.to_vec())));
+        // And its buffer serves the next.
+        assert!(spare.is_some() && keeper.pool.available() == 0);
+        keeper.records = true;
+        show(&received(&bytes, None, unfinished), &mut keeper, &mut spare).unwrap();
+        assert_eq!(keeper.seen.pop().unwrap().1, whole);
+        // What is complete may be recorded where it lies.
+        show(&received(&bytes, None, None), &mut keeper, &mut spare).unwrap();
+        assert_eq!(keeper.seen.pop().unwrap().0, bytes.as_ptr());
+        // A sender may name any place; before a frame is judged it has been completed there.
+        keeper.records = false;
+        let port = Some(Unfinished { start: 34, offset: 2 });
+        show(&received(&bytes, None, port), &mut keeper, &mut spare).unwrap();
+        assert_ne!(keeper.seen.pop().unwrap().1[36..38], bytes[36..38]);
+    }
+
+    #[test]
+    fn what_is_shown_and_wanted_is_taken_whatever_becomes_of_the_pool_meanwhile() {
+        let (mut keeper, (bytes, _)) = (Keeper::new(2), datagram());
+        keeper.hoards = true;
+        let mut spare = None;
+        assert!(show(&received(&bytes, None, None), &mut keeper, &mut spare).is_some());
+        assert_eq!((keeper.seen.len(), keeper.taken.len()), (1, 1));
+        // And without a buffer it is not shown.
+        keeper.hoard.extend(keeper.pool.take());
+        assert!(show(&received(&bytes, None, None), &mut keeper, &mut spare).is_none());
+        assert_eq!(keeper.seen.len(), 1);
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let mut frame = Pool::new(1).take().unwrap();
-        let room = vec![0; frame.capacity()];
-        assert!(copy(&received(&room, None, None), &mut frame));
-        assert!(!copy(&received(&room, Some(TAG), None), &mut frame));
+        let mut keeper = Keeper::new(1);
+        let room = vec![0; FRAME_BYTES];
+        assert!(keeper.is_shown(&received(&room, None, None)).is_some());
         let outside = Some(Unfinished { start: 60, offset: 16 });
-        assert!(!copy(&received(&[0; 60], None, outside), &mut frame));
+        let cut = Received { whole: 61, ..received(&[0; 60], None, None) };
+        for refused in [received(&room, Some(TAG), None), received(&[0; 60], None, outside), cut] {
+            let mut spare = None;
+            let next = show(&refused, &mut keeper, &mut spare);
+            assert!(matches!(next, Some(Next::Unusable)) && keeper.seen.is_empty());
+            keeper.pool.recycle(spare.unwrap());
+        }
         for short in 0..14 {
-            assert!(copy(&received(&room[..short], Some(TAG), None), &mut frame));
-            assert_eq!(frame.len(), short + 4);
+            let (seen, taken) = keeper.is_shown(&received(&room[..short], Some(TAG), None)).unwrap();
+            assert!(seen.len() == short + 4 && taken.is_some_and(|frame| frame.len() == short + 4));
         }
     }
 }

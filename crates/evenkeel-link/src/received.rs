@@ -67,9 +67,11 @@ impl Received<'_> {
         self.bytes.len() == self.whole && self.to_be_segmented.is_none()
     }
 
-    /// Whether the kernel took nothing out of it and left nothing undone.
-    pub(crate) const fn is_plain(&self) -> bool {
-        self.vlan.is_none() && self.unfinished.is_none()
+    /// Whether nothing was taken out of it, and nothing left undone but the checksum of a plain datagram or
+    /// segment: then its headers are as they will be.
+    #[inline]
+    pub(crate) fn has_its_headers(&self) -> bool {
+        self.vlan.is_none() && self.unfinished.is_none_or(|unfinished| unfinished.is_plain_in(self.bytes))
     }
 
     /// Writes the frame with its VLAN tag back in its place and its checksum completed to `room`, which is
@@ -87,6 +89,25 @@ impl Received<'_> {
         // The kernel counts from the start of the frame without its tag.
         unfinished.start += tag.len();
         complete(room, unfinished)
+    }
+}
+
+impl Unfinished {
+    /// Whether it is that of UDP or TCP, behind an IP header without options or extensions, and lies in the
+    /// frame. A sender can name any other place.
+    #[inline]
+    fn is_plain_in(self, frame: &[u8]) -> bool {
+        let (ip, protocol) = match frame.get(12..15) {
+            Some([0x08, 0x00, 0x45]) => (20, frame.get(23)),
+            Some([0x86, 0xdd, _]) => (40, frame.get(20)),
+            _ => return false,
+        };
+        let offset = match protocol {
+            Some(17) => 6,
+            Some(6) => 16,
+            _ => return false,
+        };
+        self.start == 14 + ip && self.offset == offset && self.start + self.offset + 2 <= frame.len()
     }
 }
 
@@ -237,6 +258,27 @@ mod tests {
             0xffff,
             "RFC 1071: the whole sums to minus zero"
         );
+    }
+
+    #[test]
+    fn what_is_undone_is_a_checksum_of_plain_packets_only_where_theirs_is() {
+        let v4 = |protocol| [&[0; 12][..], &[8, 0, 0x45], &[0; 8], &[protocol], &[0; 40]].concat();
+        let v6 = |protocol| [&[0; 12][..], &[0x86, 0xdd, 0x60], &[0; 5], &[protocol], &[0; 60]].concat();
+        let plain = |frame: &[u8], start, offset| Unfinished { start, offset }.is_plain_in(frame);
+        for (start, frame_of) in [(34, &v4 as &dyn Fn(u8) -> Vec<u8>), (54, &v6)] {
+            for (protocol, offset) in [(17, 6), (6, 16)] {
+                let frame = frame_of(protocol);
+                let end = start + offset + 2;
+                assert!(plain(&frame, start, offset) && plain(&frame[..end], start, offset));
+                assert!(!plain(&frame[..end - 1], start, offset), "it is not in the frame");
+                assert!(!plain(&frame, start, 22 - offset), "that of the other protocol");
+                assert!(!plain(&frame, start - 4, offset) && !plain(&frame, 88 - start, offset));
+            }
+            assert!(!plain(&frame_of(1), start, 6), "ICMP");
+        }
+        let mut options = v4(17);
+        options[14] = 0x46;
+        assert!(!plain(&options, 34, 6) && !plain(&[0; 80], 34, 6) && !plain(&[], 34, 6));
     }
 
     #[test]

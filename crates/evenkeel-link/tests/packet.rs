@@ -221,6 +221,52 @@ fn datagrams_of_the_kernel_have_a_right_checksum() {
     });
 }
 
+/// Looks at datagrams, and says whether their checksums were right.
+struct Checker {
+    pool: Pool,
+    records: bool,
+    right: Vec<bool>,
+}
+
+impl Burst for Checker {
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    fn records(&self) -> bool {
+        self.records
+    }
+
+    fn see(&mut self, bytes: &[u8], _metadata: &Metadata) -> Seen {
+        self.right.extend((is_udp(bytes, true) || is_udp(bytes, false)).then(|| checksum_is_right(bytes)));
+        Seen::Discard
+    }
+
+    fn take(&mut self, _frame: Frame) -> bool {
+        unreachable!("it takes none")
+    }
+}
+
+/// Its checksum is not computed only to be thrown away; but whoever records what he sees has it.
+#[test]
+fn a_datagram_of_the_kernel_is_discarded_without_its_checksum_unless_it_is_recorded() {
+    in_namespace(|| {
+        let mut bench = veth_with_neighbour();
+        for records in [false, true] {
+            let mut checker = Checker { pool: Pool::new(1), records, right: Vec::new() };
+            for to in ["10.77.0.2:9", "[fd77::2]:9"] {
+                let socket = UdpSocket::bind(if to.starts_with('[') { "[fd77::1]:0" } else { "10.77.0.1:0" });
+                socket.unwrap().send_to(&[7; 1000], to).unwrap();
+            }
+            let deadline = bench.clock.now() + Duration::from_secs(10);
+            while checker.right.len() < 2 && bench.clock.now() < deadline {
+                bench.device.queue_mut(0).receive(16, &mut checker);
+            }
+            assert_eq!(checker.right, [records; 2]);
+        }
+    });
+}
+
 #[test]
 fn segments_of_the_kernel_have_a_right_checksum() {
     in_namespace(|| {
@@ -491,6 +537,10 @@ struct Looker {
 impl Burst for Looker {
     fn pool(&mut self) -> &mut Pool {
         &mut self.pool
+    }
+
+    fn records(&self) -> bool {
+        true
     }
 
     fn see(&mut self, bytes: &[u8], note: &Metadata) -> Seen {

@@ -412,6 +412,10 @@ impl Burst for DeviceBurst<'_> {
         &mut self.net.pool
     }
 
+    fn records(&self) -> bool {
+        self.is_watched
+    }
+
     fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen {
         if self.is_watched {
             let (at, interface) = (self.now, self.port.interface);

@@ -240,6 +240,10 @@ impl Burst for Taped<'_> {
         self.burst.pool()
     }
 
+    fn records(&self) -> bool {
+        true
+    }
+
     fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen {
         self.tape.record(Direction::Inbound, bytes);
         self.burst.see(bytes, metadata)

@@ -353,6 +353,10 @@ mod tests {
             &mut self.pool
         }
 
+        fn records(&self) -> bool {
+            true
+        }
+
         fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen {
             self.frames.push((bytes.len(), *metadata));
             Seen::Discard
