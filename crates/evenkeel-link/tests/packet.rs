@@ -19,7 +19,9 @@ use evenkeel_link::{
     Address, Clock, Device, DeviceChange, DeviceChanges, DeviceState, LinkError, Listen, Listener, Packet,
     PacketOptions, device_now,
 };
-use support::{Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run};
+use support::{
+    Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run, with_patience,
+};
 
 const US: [u8; 4] = [10, 77, 0, 2];
 
@@ -99,19 +101,17 @@ fn many_frames_leave_by_one_system_call() {
     in_namespace(|| {
         veth();
         let (mut left, mut right) = (open("kernel0"), open("ek0"));
+        left.pool = Pool::new(256);
         let ours = |frame: &[u8]| is_ipv4(frame, 17) && frame[26..30] == [10, 0, 1, 9];
-        let mut frames: VecDeque<_> = Vec::from_iter((0..150).map(|n| left.pool.take_copy(&datagram(7, n))))
-            .into_iter()
-            .flatten()
-            .collect();
-        let waiting = frames.len();
-        assert_eq!(left.device.transmit(&mut frames, &mut left.pool), waiting);
-        assert_eq!(left.device.status().sent(), (waiting as u64, waiting.div_ceil(64) as u64));
+        let mut frames: VecDeque<_> =
+            (0..150).map(|n| left.pool.take_copy(&datagram(7, n)).unwrap()).collect();
+        assert_eq!(left.device.transmit(&mut frames, &mut left.pool), 150);
+        assert_eq!(left.device.status().sent(), (150, 3));
         // The kernel has copied them, so their buffers are free.
         assert_eq!(left.pool.available(), left.pool.capacity());
-        for number in 0..waiting {
+        for number in 0..150 {
             let frame = right.expect("a datagram", ours);
-            assert_eq!(frame.bytes()[42], number as u8);
+            assert_eq!(frame.bytes()[42], number);
             right.pool.recycle(frame);
         }
     });
@@ -126,26 +126,36 @@ fn flows_are_spread_over_the_rings_of_one_interface_each_in_order_and_none_twice
         let mut device = Packet::open("ek0", &options).unwrap();
         assert_eq!((device.queues(), device.fds().len()), (4, 4));
         let mut pool = Pool::new(64);
-        let (mut ring_of, mut next) = ([9; 32], [0; 32]);
+        // So many that hardly ever all of them pass over one of the rings: the kernel's hash is another one
+        // after each boot. And an odd number, or taking turns would look like flows that stay where they are.
+        const FLOWS: usize = 129;
+        let (mut ring_of, mut next) = ([9; FLOWS], [0; FLOWS]);
         for number in 0..8 {
-            for flow in 0..32 {
+            for flow in 0..FLOWS as u16 {
                 left.send(&datagram(2000 + flow, number));
             }
-            for ring in 0..4 {
-                while let Some(frame) = device.queue_mut(ring).take(&mut pool) {
-                    if is_ipv4(frame.bytes(), 17) {
-                        let flow = u16::from_be_bytes([frame.bytes()[34], frame.bytes()[35]]) - 2000;
-                        let flow = usize::from(flow);
-                        assert_eq!(frame.bytes()[42], next[flow], "flow {flow}");
-                        assert!(ring_of[flow] == ring || number == 0, "flow {flow}");
-                        (ring_of[flow], next[flow]) = (ring, next[flow] + 1);
+            with_patience("a frame of each flow", left.clock, || {
+                for ring in 0..4 {
+                    while let Some(frame) = device.queue_mut(ring).take(&mut pool) {
+                        if is_ipv4(frame.bytes(), 17) {
+                            let flow = flow_of(frame.bytes());
+                            assert_eq!(frame.bytes()[42], next[flow], "flow {flow}");
+                            assert!(ring_of[flow] == ring || number == 0, "flow {flow}");
+                            (ring_of[flow], next[flow]) = (ring, next[flow] + 1);
+                        }
+                        pool.recycle(frame);
                     }
-                    pool.recycle(frame);
                 }
-            }
+                next.iter().all(|&n| n == number + 1)
+            });
         }
-        assert!(next.iter().all(|&n| n == 8) && (0..4).all(|ring| ring_of.contains(&ring)), "{ring_of:?}");
+        assert!((0..4).all(|ring| ring_of.contains(&ring)), "{ring_of:?}");
     });
+}
+
+/// Which of the flows from port 2000 on a datagram is of.
+fn flow_of(frame: &[u8]) -> usize {
+    usize::from(u16::from_be_bytes([frame[34], frame[35]]) - 2000)
 }
 
 /// A UDP datagram from `port`, of which only the ends matter here.
@@ -167,23 +177,25 @@ fn flows_are_spread_over_the_queues_of_a_device_each_in_order_and_none_twice() {
         assert_eq!(queues[0].address(), queues[1].address());
         let mut queues: Vec<_> = queues.into_iter().map(Bench::new).collect();
         let ours = |frame: &[u8]| is_ipv4(frame, 17) && frame[26..30] == [10, 0, 1, 9];
-        let (mut by, mut next) = ([0; 2], [0; 32]);
+        let (mut by, mut next) = ([0; 2], [0; 33]);
         for number in 0..8 {
-            for flow in 0..32 {
+            for flow in 0..33 {
                 left.send(&datagram(2000 + flow, number));
             }
-            // Over a veth a frame is there when the call that sent it returns.
-            for (queue, count) in queues.iter_mut().zip(&mut by) {
-                while let Some(frame) = queue.frame_within(Duration::ZERO, ours) {
-                    let flow = usize::from(u16::from_be_bytes([frame.bytes()[34], frame.bytes()[35]]) - 2000);
-                    assert_eq!(frame.bytes()[42], next[flow], "flow {flow}");
-                    next[flow] += 1;
-                    *count += 1;
-                    queue.pool.recycle(frame);
+            with_patience("a frame of each flow", left.clock, || {
+                for (queue, count) in queues.iter_mut().zip(&mut by) {
+                    while let Some(frame) = queue.frame_within(Duration::ZERO, ours) {
+                        let flow = flow_of(frame.bytes());
+                        assert_eq!(frame.bytes()[42], next[flow], "flow {flow}");
+                        next[flow] += 1;
+                        *count += 1;
+                        queue.pool.recycle(frame);
+                    }
                 }
-            }
+                next.iter().all(|&n| n == number + 1)
+            });
         }
-        assert!(next.iter().all(|&n| n == 8) && by.iter().all(|&n| n >= 8 && n % 8 == 0), "{by:?} {next:?}");
+        assert!(by.iter().all(|&n| n >= 8 && n % 8 == 0), "{by:?}");
         for queue in &mut queues {
             queue.send(&datagram(1, 1));
             let seen = left.expect("what a queue sends", ours);

@@ -76,6 +76,16 @@ pub fn wait_until_gone(device: &str) {
     panic!("{device} is still there");
 }
 
+/// Calls again and again what looks whether something has come: it takes as long as the machine leaves the
+/// kernel without a core.
+pub fn with_patience(what: &str, clock: Clock, mut has_come: impl FnMut() -> bool) {
+    let deadline = clock.now() + Duration::from_secs(30);
+    while !has_come() {
+        assert!(clock.now() < deadline, "{what} did not come");
+        thread::yield_now();
+    }
+}
+
 /// One device with what is needed to drive it by hand.
 pub struct Bench<D: ?Sized> {
     pub pool: Pool,
