@@ -114,8 +114,9 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        if self.undo == Undo::BringDown {
-            // It may be gone already, and then there is nothing to undo.
+        // It may be gone already, and then there is nothing to undo; not to another one of its name either.
+        let is_there = || self.device.index().is_ok_and(|index| index.unsigned_abs() == self.index);
+        if self.undo == Undo::BringDown && is_there() {
             let _ = self.device.set_up(false);
         }
     }

@@ -14,7 +14,8 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{Clock, Device, DeviceState, KernelCounts, LinkError, Tap, TapOptions};
 use support::{
-    Bench, arp_reply, echo_reply, in_namespace, is_arp_request, is_ipv4, run, wait_until_gone, with_patience,
+    Bench, arp_reply, attempt, echo_reply, in_namespace, is_arp_request, is_ipv4, run, wait_until_gone,
+    with_patience,
 };
 
 const US: [u8; 4] = [10, 77, 0, 2];
@@ -75,6 +76,19 @@ fn a_persistent_tap_is_used_and_left_as_it_was() {
         let options =
             TapOptions { kernel_addresses: vec!["10.77.0.1/24".parse().unwrap()], ..TapOptions::default() };
         assert!(matches!(Tap::open("keep0", &options), Err(LinkError::AddressOfExisting { .. })));
+    });
+}
+
+#[test]
+fn who_has_a_tap_that_was_removed_leaves_the_next_of_its_name_alone() {
+    in_namespace(|| {
+        let [first, _second] = [(); 2].map(|()| {
+            let _ = attempt("ip link del keep0");
+            run("ip tuntap add dev keep0 mode tap");
+            Tap::open("keep0", &TapOptions::default()).unwrap()
+        });
+        drop(first);
+        assert!(run("ip link show keep0").contains(",UP"));
     });
 }
 
