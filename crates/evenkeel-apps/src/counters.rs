@@ -165,7 +165,10 @@ impl HostCounters {
         interfaces: &[InterfaceId],
         elapsed: Duration,
     ) -> Self {
-        let missed = interfaces.iter().map(|&interface| missed(host, interface)).sum();
+        let devices = observer.devices();
+        let before = devices.iter().filter(|device| interfaces.contains(&device.interface));
+        let missed = interfaces.iter().map(|&interface| missed(host, interface)).sum::<u64>()
+            + before.map(|device| device.missed_before).sum::<u64>();
         let ledger = host.ledger();
         let mut drops: Vec<Drop> =
             ledger.drops().flat_map(|(reason, input, output)| drops_of(reason, input, output)).collect();
@@ -183,7 +186,7 @@ impl HostCounters {
             transmitted: ledger.transmitted,
             drops,
             cpu: cpu(Level::ALL.map(|level| host.cpu(level)), observer.core(), elapsed),
-            interfaces: observer.devices().iter().map(InterfaceCounters::of).collect(),
+            interfaces: devices.iter().map(InterfaceCounters::of).collect(),
             conserved: host.check().is_ok(),
         }
     }

@@ -42,7 +42,7 @@ pub struct Listen {
 /// A network device of the kernel that is only listened to.
 #[derive(Debug)]
 pub struct Listener {
-    device: NetDevice,
+    device: Arc<NetDevice>,
     /// The kernel's number for the device.
     index: u32,
     presence: Presence,
@@ -78,7 +78,7 @@ impl Listener {
     /// # Errors
     /// Each says what to do; nothing is left behind.
     pub fn open(name: &str, listen: &Listen, ring_pkts: usize) -> Result<Self, LinkError> {
-        let device = NetDevice::open(name)?;
+        let device = Arc::new(NetDevice::open(name)?);
         let (index, (framing, address)) = (device.index()?, device.framing()?);
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
@@ -87,6 +87,7 @@ impl Listener {
         let (socket, blocks) = open_ring(index, framing, listen, ring_pkts).map_err(fail)?;
         let mtu = device.mtu()?.min(MTU_MAX);
         Ok(Self {
+            counters_of_device: KernelCounters::open(&device),
             device,
             index: index.unsigned_abs(),
             presence: Presence::of(index),
@@ -96,7 +97,6 @@ impl Listener {
             blocks,
             socket: Arc::new(socket),
             counters: Counters::default(),
-            counters_of_device: KernelCounters::open(name),
             passed: 0,
             unusable: 0,
             mended: vec![0; FRAME_BYTES].into(),

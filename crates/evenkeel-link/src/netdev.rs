@@ -1,11 +1,12 @@
 //! A network device of the kernel: its addresses and flags, and what the kernel counted for it.
 
+use core::ops::{Add, Sub};
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -226,13 +227,20 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
 }
 
-/// What the kernel counts for a device, since it was opened; read when asked for. Copies are the same. Bound
-/// to the network namespace it was opened in.
+/// What the kernel counts for a device, since it was opened; read when asked for. Of a device that is gone it
+/// is what was read last. Copies are the same. Bound to the network namespace it was opened in.
 #[derive(Debug, Clone)]
-pub struct KernelCounters {
-    table: Option<Arc<File>>,
-    name: String,
+pub struct KernelCounters(Arc<Mutex<Counted>>);
+
+#[derive(Debug)]
+struct Counted {
+    device: Arc<NetDevice>,
+    index: Option<i32>,
+    table: Option<File>,
+    /// When it was opened.
     before: KernelCounts,
+    /// What was read last.
+    last: KernelCounts,
 }
 
 /// Frames that the kernel did not hand to whoever has the device, or to the device. What each means depends
@@ -252,37 +260,70 @@ pub struct KernelCounts {
     pub tx_dropped: u64,
 }
 
-impl KernelCounters {
-    pub(crate) fn open(name: &str) -> Self {
-        let table = File::open("/proc/thread-self/net/dev").ok().map(Arc::new);
-        let counters = Self { table, name: name.to_owned(), before: KernelCounts::default() };
-        let before = counters.read().unwrap_or_default();
-        Self { before, ..counters }
-    }
+impl Add for KernelCounts {
+    type Output = Self;
 
-    /// What has been counted since; nothing if that cannot be read.
-    #[must_use]
-    pub fn since_opened(&self) -> KernelCounts {
-        let (now, before) = (self.read().unwrap_or_default(), self.before);
-        KernelCounts {
-            rx_errors: now.rx_errors.saturating_sub(before.rx_errors),
-            rx_dropped: now.rx_dropped.saturating_sub(before.rx_dropped),
-            rx_fifo_errors: now.rx_fifo_errors.saturating_sub(before.rx_fifo_errors),
-            tx_errors: now.tx_errors.saturating_sub(before.tx_errors),
-            tx_dropped: now.tx_dropped.saturating_sub(before.tx_dropped),
+    fn add(self, other: Self) -> Self {
+        Self {
+            rx_errors: self.rx_errors + other.rx_errors,
+            rx_dropped: self.rx_dropped + other.rx_dropped,
+            rx_fifo_errors: self.rx_fifo_errors + other.rx_fifo_errors,
+            tx_errors: self.tx_errors + other.tx_errors,
+            tx_dropped: self.tx_dropped + other.tx_dropped,
         }
     }
+}
 
+/// What has come since.
+impl Sub for KernelCounts {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            rx_errors: self.rx_errors.saturating_sub(earlier.rx_errors),
+            rx_dropped: self.rx_dropped.saturating_sub(earlier.rx_dropped),
+            rx_fifo_errors: self.rx_fifo_errors.saturating_sub(earlier.rx_fifo_errors),
+            tx_errors: self.tx_errors.saturating_sub(earlier.tx_errors),
+            tx_dropped: self.tx_dropped.saturating_sub(earlier.tx_dropped),
+        }
+    }
+}
+
+impl KernelCounters {
+    pub(crate) fn open(device: &Arc<NetDevice>) -> Self {
+        let (device, index) = (Arc::clone(device), device.index().ok());
+        let table = File::open("/proc/thread-self/net/dev").ok();
+        let mut counted =
+            Counted { device, index, table, before: KernelCounts::default(), last: KernelCounts::default() };
+        counted.before = counted.read().unwrap_or_default();
+        counted.last = counted.before;
+        Self(Arc::new(Mutex::new(counted)))
+    }
+
+    /// What has been counted since; nothing if that could never be read.
+    #[must_use]
+    pub fn since_opened(&self) -> KernelCounts {
+        // Nothing that holds it panics. It is held while the table is read: readers of one file get lines of
+        // different times if they take turns.
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.last = counted.read().unwrap_or(counted.last);
+        counted.last - counted.before
+    }
+}
+
+impl Counted {
+    /// The device's counters, if it is there.
     fn read(&self) -> Option<KernelCounts> {
-        let table = self.table.as_deref()?;
-        // Copies share the file, but not a place in it.
-        let (mut text, mut part) = (Vec::new(), [0; 4096]);
+        let (table, mut text, mut part) = (self.table.as_ref()?, Vec::new(), [0; 4096]);
         loop {
             match table.read_at(&mut part, text.len() as u64).ok()? {
-                0 => return counts(&String::from_utf8_lossy(&text), &self.name),
+                0 => break,
                 len => text.extend_from_slice(part.get(..len)?),
             }
         }
+        // Another one may have its name by now. This one had it when the table was read if it has it still.
+        let is_there = self.device.index().ok() == self.index;
+        counts(&String::from_utf8_lossy(&text), self.device.name()).filter(|_| is_there)
     }
 }
 
@@ -323,7 +364,7 @@ mod tests {
         assert!(matches!(lo.address(), Err(LinkError::WrongKind { .. })));
         assert_eq!(lo.framing().unwrap(), (Framing::Loopback, EthernetAddress::default()));
         assert!(matches!(NetDevice::open("no-such-dev"), Err(LinkError::NoDevice { .. })));
-        assert_eq!(KernelCounters::open("lo").since_opened(), KernelCounts::default());
+        assert_eq!(KernelCounters::open(&Arc::new(lo)).since_opened(), KernelCounts::default());
     }
 
     #[test]

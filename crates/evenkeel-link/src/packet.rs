@@ -203,7 +203,7 @@ impl Whole {
             status,
             queues,
             transmit: Transmit::open(self.index).map_err(|error| self.fail(error))?,
-            counters: KernelCounters::open(self.device.name()),
+            counters: KernelCounters::open(&self.device),
             _claim: None,
         })
     }

@@ -52,7 +52,7 @@ impl Default for TapOptions {
 /// The kernel segments and completes checksums before we see a frame.
 #[derive(Debug)]
 pub struct Tap {
-    device: NetDevice,
+    device: Arc<NetDevice>,
     /// The kernel's number for the device.
     index: u32,
     address: EthernetAddress,
@@ -91,7 +91,7 @@ impl Tap {
     /// Each says what to do; nothing is left behind.
     pub fn open(name: &str, options: &TapOptions) -> Result<Self, LinkError> {
         let Attached { fds, transmit, name, persistent } = attach(&DeviceName::new(name)?, options.queues)?;
-        let device = NetDevice::open(&name)?;
+        let device = Arc::new(NetDevice::open(&name)?);
         if let (true, Some(address)) = (persistent, options.kernel_addresses.first()) {
             return Err(LinkError::AddressOfExisting { name, address: address.to_string() });
         }
@@ -104,7 +104,7 @@ impl Tap {
         let undo = if persistent && !was_up { Undo::BringDown } else { Undo::Nothing };
         let address = options.address.on(&name, device.address()?).map_err(LinkError::random)?;
         let index = device.index()?.unsigned_abs();
-        let (status, counters) = (Status::default(), KernelCounters::open(&name));
+        let (status, counters) = (Status::default(), KernelCounters::open(&device));
         let first = core::iter::once(Some(counters.clone())).chain(core::iter::repeat(None));
         let queues = fds.into_iter().zip(first);
         let queues = queues.map(|(fd, counters)| TapQueue::new(fd, status.clone(), counters)).collect();

@@ -239,12 +239,13 @@ impl Engine {
             };
             let (fds, name) = (device.fds(), device.name().to_owned());
             let (new, parts) = (Watched::new(watched.first, interface, &*device), Parts::of(&*device));
+            let missed = missed(&mut self.host, interface);
             let error = self.host.replace_interface(interface, device, now).err();
             if error.is_none() {
                 fds.into_iter().zip(watched.first..).for_each(|(fd, index)| self.halt.replace(index, fd));
                 *watched = new;
                 self.asks_often = !self.devices.iter().all(Watched::rings_in_memory);
-                self.observer.observe(interface, parts);
+                self.observer.observe(interface, parts, missed);
             }
             if let Some(following) = &mut self.following {
                 (following.tell)(Notice::Replaced { name, error });
@@ -329,7 +330,7 @@ impl Engine {
         let fds = device.fds();
         let (watched, parts) = (Watched::new(0, InterfaceId::default(), &*device), Parts::of(&*device));
         let interface = add(&mut self.host, device, self.clock.now())?;
-        self.observer.observe(interface, parts);
+        self.observer.observe(interface, parts, 0);
         let indices: Vec<_> = fds.into_iter().map(|fd| self.halt.watch(fd)).collect();
         self.devices.push(watched.placed(indices.first().copied().unwrap_or(0), interface));
         self.asks_often = !self.devices.iter().all(Watched::rings_in_memory);
@@ -614,9 +615,17 @@ impl Engine {
     }
 }
 
+/// Frames shed by the receive rings of an interface.
+fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
+    let Some(interface) = host.interface_mut(interface) else { return 0 };
+    (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::io::{Read as _, Write as _};
+    use std::net::UdpSocket;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -626,11 +635,14 @@ mod tests {
     use evenkeel_core::interface::Interface as _;
     use evenkeel_core::process::{Program, Step};
     use evenkeel_core::tcp::ListenerConfig;
+    use evenkeel_core::wire::EthernetAddress;
     use evenkeel_link::capture::{Replay, ReplayOptions};
-    use evenkeel_link::{Tap, TapOptions};
-    use evenkeel_testing::in_namespace;
+    use evenkeel_link::{Address, Tap, TapOptions};
+    use evenkeel_testing::{in_namespace, run, wait_for};
 
     use super::*;
+
+    const US: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
 
     /// Keeps the core from ever halting.
     #[derive(Debug)]
@@ -788,6 +800,56 @@ mod tests {
             replacer.replace(interface, Box::new(silent_device("asked-seldom-again")));
             engine.replace_devices(now);
             assert!(!engine.asks_often);
+        });
+    }
+
+    /// Counters do not go backwards: what was lost is lost, whatever becomes of the device.
+    #[test]
+    fn what_was_counted_for_a_device_that_is_gone_counts_on_with_the_next() {
+        in_namespace(&[&[("ip", "iproute2")]], || {
+            let mut engine = engine();
+            let (observer, replacer) = (engine.observer(), engine.replacer());
+            let options = TapOptions { address: Address::Fixed(US), ..TapOptions::default() };
+            let mut interface = None;
+            for turn in 1..=2 {
+                run("ip tuntap add dev ek0 mode tap");
+                run("sysctl -qw net.ipv6.conf.ek0.disable_ipv6=1");
+                run("ip addr add 10.77.0.1/24 dev ek0");
+                let tap = Box::new(Tap::open("ek0", &options).unwrap());
+                run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:02 dev ek0");
+                let interface = *interface.get_or_insert_with(|| {
+                    engine.add_device(Box::new(silent_device("before")), &[]).unwrap()
+                });
+                replacer.replace(interface, tap);
+                engine.replace_devices(engine.clock().now());
+                // What finds the device's queue full is lost, and so is what is to be sent by one that is down.
+                let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
+                // The kernel takes a while to see that it has a carrier.
+                wait_for("a full queue", || {
+                    (0..1_000).for_each(|_| _ = socket.send_to(&[0; 18], "10.77.0.2:9"));
+                    observer.devices()[0].kernel.unwrap().tx_dropped >= turn * 1_000
+                });
+                run("ip link set ek0 down");
+                let device = engine.host_mut().interface_mut(interface).unwrap();
+                let (mut pool, mut frames) = (Pool::new(1), VecDeque::new());
+                frames.extend(pool.take_copy(&[0; 60]));
+                assert_eq!(device.transmit(&mut frames, &mut pool), 1);
+                let counted = |engine: &mut Engine| {
+                    let [device] = observer.devices().try_into().unwrap();
+                    let kernel = device.kernel.unwrap_or_default();
+                    let missed = device.missed_before + missed(&mut engine.host, interface);
+                    (device.sent, device.send_calls, device.refused, kernel.tx_dropped, missed)
+                };
+                let (sent, calls, refused, dropped, missed) = counted(&mut engine);
+                assert!(refused == turn && sent == calls && sent >= turn, "{sent} {calls} {refused}");
+                assert_eq!(missed, dropped);
+                run("ip link del ek0");
+                assert_eq!(counted(&mut engine), (sent, calls, refused, dropped, missed));
+                // Not even if there is another device of this name, which is not ours.
+                run("ip tuntap add dev ek0 mode tap");
+                assert_eq!(counted(&mut engine), (sent, calls, refused, dropped, missed));
+                run("ip link del ek0");
+            }
         });
     }
 

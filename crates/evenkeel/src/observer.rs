@@ -23,9 +23,9 @@ struct Shared {
 #[derive(Debug)]
 struct Observed {
     interface: InterfaceId,
-    name: String,
-    status: Status,
-    kernel: Option<KernelCounters>,
+    device: Parts,
+    /// What was counted for those that were in its place before.
+    earlier: Option<DeviceCounters>,
 }
 
 /// The threads that have run an engine, one after the other.
@@ -83,7 +83,7 @@ impl CoreUse {
     }
 }
 
-/// What the operating system says of a device.
+/// What the operating system says of a device, and of those that were in its place before.
 #[derive(Debug, Clone)]
 pub struct DeviceCounters {
     /// Which interface of the host it is.
@@ -96,8 +96,12 @@ pub struct DeviceCounters {
     pub send_calls: u64,
     /// Of these frames, those that it did not take: the device was down, gone or full.
     pub refused: u64,
-    /// What the kernel has counted since the device was opened; none if it is no network device.
+    /// What the kernel has counted since the device was opened; none if it is no network device. Of one that
+    /// is gone, what was read last.
     pub kernel: Option<KernelCounts>,
+    /// Frames shed by the receive rings of those that were in its place before. What its own have shed the
+    /// host knows ([`RxQueue::missed`](evenkeel_core::interface::RxQueue::missed)).
+    pub missed_before: u64,
 }
 
 impl Observer {
@@ -127,15 +131,16 @@ impl Observer {
         lock(&self.0.threads).observe();
     }
 
-    /// The device of this interface, be it the first or one in the place of another.
-    pub(crate) fn observe(&self, interface: InterfaceId, device: Parts) {
-        let Parts { name, status, kernel } = device;
-        let new = Observed { interface, name, status, kernel };
+    /// The device of this interface, be it the first or one in the place of another, whose receive rings have
+    /// shed so many frames.
+    pub(crate) fn observe(&self, interface: InterfaceId, device: Parts, missed: u64) {
         let mut all = lock(&self.0.devices);
-        match all.iter_mut().find(|observed| observed.interface == interface) {
-            Some(observed) => *observed = new,
-            None => all.push(new),
-        }
+        let Some(observed) = all.iter_mut().find(|observed| observed.interface == interface) else {
+            return all.push(Observed { interface, device, earlier: None });
+        };
+        let mut earlier = observed.counters();
+        earlier.missed_before += missed;
+        *observed = Observed { interface, device, earlier: Some(earlier) };
     }
 }
 
@@ -145,6 +150,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What is kept of a device that is handed to a host.
+#[derive(Debug)]
 pub(crate) struct Parts {
     name: String,
     status: Status,
@@ -159,14 +165,34 @@ impl Parts {
 
 impl Observed {
     fn counters(&self) -> DeviceCounters {
-        let (sent, send_calls) = self.status.sent();
-        DeviceCounters {
+        let Parts { name, status, kernel } = &self.device;
+        let (sent, send_calls) = status.sent();
+        let own = DeviceCounters {
             interface: self.interface,
-            name: self.name.clone(),
+            name: name.clone(),
             sent,
             send_calls,
-            refused: self.status.refused(),
-            kernel: self.kernel.as_ref().map(KernelCounters::since_opened),
+            refused: status.refused(),
+            kernel: kernel.as_ref().map(KernelCounters::since_opened),
+            missed_before: 0,
+        };
+        match &self.earlier {
+            Some(earlier) => own.and(earlier),
+            None => own,
+        }
+    }
+}
+
+impl DeviceCounters {
+    /// Together with those of the devices that were in its place before.
+    fn and(self, earlier: &Self) -> Self {
+        Self {
+            sent: self.sent + earlier.sent,
+            send_calls: self.send_calls + earlier.send_calls,
+            refused: self.refused + earlier.refused,
+            kernel: self.kernel.map(|kernel| kernel + earlier.kernel.unwrap_or_default()).or(earlier.kernel),
+            missed_before: self.missed_before + earlier.missed_before,
+            ..self
         }
     }
 }
