@@ -91,7 +91,7 @@ impl Engine {
             self.advance(UNITS_BETWEEN)?;
             return Ok(Ended::Done);
         }
-        let ended = self.run(until, |_| flag.0.load(Ordering::Acquire))?;
+        let ended = self.run_for_a_while(until, |_| flag.0.load(Ordering::Acquire))?;
         if ended != Ended::Done {
             self.enter(process, |system| system.forget(socket, &waker))?;
         }
@@ -105,6 +105,7 @@ impl Engine {
     /// If looking at the devices fails: the kernel is out of memory.
     pub fn advance(&mut self, units: usize) -> Result<Next, Error> {
         self.awake();
+        self.observe_this_thread();
         let mut now = self.clock().now();
         self.look_at_all(now)?;
         for _ in 0..units.max(1) {

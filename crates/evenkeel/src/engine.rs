@@ -392,6 +392,18 @@ impl Engine {
     /// # Errors
     /// If halting fails: the kernel is out of memory.
     pub fn run(&mut self, until: Instant, done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
+        let ended = self.run_for_a_while(until, done);
+        // When this thread has ended, the kernel knows it no more.
+        self.observer.read_thread();
+        ended
+    }
+
+    /// The same for who comes again soon.
+    pub(crate) fn run_for_a_while(
+        &mut self,
+        until: Instant,
+        done: impl FnMut(&Host) -> bool,
+    ) -> io::Result<Ended> {
         // The kernel may otherwise wake this thread 50 µs late, to save a little power.
         link::set_timer_slack(Duration::from_nanos(1))?;
         self.observer.observe_this_thread();
@@ -433,6 +445,11 @@ impl Engine {
                 None => self.clock.now(),
             };
         }
+    }
+
+    /// The calling thread runs the host, if not by [`Engine::run`].
+    pub(crate) fn observe_this_thread(&self) {
+        self.observer.observe_this_thread();
     }
 
     pub(crate) const fn halt(&self) -> &Halt {
@@ -851,6 +868,40 @@ mod tests {
                 run("ip link del ek0");
             }
         });
+    }
+
+    /// Works for a while, and says what is known of the thread when it has ended.
+    fn known_of_a_thread_that_has_ended(work: impl FnOnce(&mut Engine) + Send) -> Duration {
+        let mut engine = engine();
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        let observer = engine.observer();
+        std::thread::scope(|scope| {
+            scope.spawn(|| work(&mut engine));
+        });
+        observer.core().thread.ran
+    }
+
+    #[test]
+    fn how_a_thread_has_spent_its_time_is_known_when_it_has_ended() {
+        let ran = known_of_a_thread_that_has_ended(|engine| {
+            // The machine may leave it without a core.
+            while engine.host().cpu(evenkeel_core::host::Level::Process) < Duration::from_millis(20) {
+                engine.run(engine.clock().now() + Duration::from_millis(20), |_| false).unwrap();
+            }
+        });
+        assert!(ran > Duration::from_millis(1), "{ran:?}");
+    }
+
+    #[test]
+    fn an_event_loop_that_runs_a_host_is_observed_too() {
+        let ran = known_of_a_thread_that_has_ended(|engine| {
+            let observer = engine.observer();
+            let end = engine.clock().now() + Duration::from_secs(30);
+            while observer.core().thread.ran < Duration::from_millis(2) && engine.clock().now() < end {
+                assert_eq!(engine.advance(16).unwrap(), crate::Next::Again);
+            }
+        });
+        assert!(ran >= Duration::from_millis(2), "{ran:?}");
     }
 
     #[test]

@@ -217,8 +217,6 @@ impl Group {
                         let ended =
                             engine.run(until, |host| failed.load(Ordering::Relaxed) || done(index, host))?;
                         failure.has_come = false;
-                        // When it is over, the kernel knows it no more.
-                        let _last = engine.observer().core();
                         Ok(ended)
                     })
                 })

@@ -58,6 +58,7 @@ impl Threads {
         self.present = Some(Present { id, meter, before, last: before });
     }
 
+    /// What they have used so far, the present one as far as it can still be asked.
     fn time(&mut self) -> ThreadTime {
         let Some(Present { meter, before, last, .. }) = &mut self.present else { return self.earlier };
         *last = meter.read().unwrap_or(*last);
@@ -68,9 +69,13 @@ impl Threads {
 /// How the threads that ran an engine have spent its time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreUse {
-    /// As the kernel has it. Nothing if the engine has not run yet.
+    /// As the kernel has it: of each thread that has run the host ([`Engine::run`](crate::Engine::run),
+    /// [`wait`](crate::Engine::wait) or [`advance`](crate::Engine::advance)), all that it has used from the
+    /// first time until another one did, what it did beside included. Nothing if none has yet; of one that
+    /// has ended, what was read last: when it was asked for, and at the end of `run`.
     pub thread: ThreadTime,
-    /// In calls that halt the core: asleep, and on the way there and back.
+    /// In calls of the engine that halt the core: asleep, and on the way there and back. An event loop that
+    /// runs the host by turns halts by itself.
     pub halted: Duration,
 }
 
@@ -124,6 +129,11 @@ impl Observer {
     pub(crate) fn add_halted(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.0.halted_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// Takes note of how the thread has spent its time, for when it can no longer be asked.
+    pub(crate) fn read_thread(&self) {
+        lock(&self.0.threads).time();
     }
 
     /// The calling thread is the one to be observed.
