@@ -95,14 +95,15 @@ impl Status {
         }
     }
 
-    /// Frames given to the operating system for transmission that it did not take: the device was down, gone
-    /// or out of memory.
+    /// Of the frames given to the operating system for transmission, those that are lost because it did not
+    /// take them: the device was down, gone, out of memory, or only listened to.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Frames given to the operating system for transmission, and the system calls that took.
+    /// Frames given to the operating system for transmission, the refused ones included, and the system calls
+    /// that took: all of them, also those by which it took nothing.
     #[must_use]
     pub fn sent(&self) -> (u64, u64) {
         (self.0.sent.load(Ordering::Relaxed), self.0.send_calls.load(Ordering::Relaxed))
@@ -135,12 +136,20 @@ impl Status {
         self.0.state.store(state as u8, Ordering::Relaxed);
     }
 
+    /// A system call by which so many frames left, or were refused.
     pub(crate) fn count_call(&self, frames: u64) {
         self.0.sent.fetch_add(frames, Ordering::Relaxed);
         self.0.send_calls.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Of the frames of a call, those that were refused.
     pub(crate) fn count_refused(&self, frames: u64) {
         self.0.refused.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Frames refused without a call.
+    pub(crate) fn count_refused_uncalled(&self, frames: u64) {
+        self.0.sent.fetch_add(frames, Ordering::Relaxed);
+        self.count_refused(frames);
     }
 }

@@ -184,7 +184,7 @@ impl Interface for Listener {
 
     fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
         let count = frames.len();
-        self.status.count_refused(count as u64);
+        self.status.count_refused_uncalled(count as u64);
         frames.drain(..).for_each(|frame| pool.recycle(frame));
         count
     }

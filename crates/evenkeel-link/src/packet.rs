@@ -519,17 +519,21 @@ impl Transmit {
     fn send(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool, status: &Status) -> usize {
         let waiting = frames.len();
         while !frames.is_empty() {
-            let done = match self.batch.send(self.socket.as_fd(), frames.iter().map(Frame::bytes)) {
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => {
+            let sent = self.batch.send(self.socket.as_fd(), frames.iter().map(Frame::bytes));
+            let error = sent.as_ref().err().map(io::Error::kind);
+            let done = match error {
+                Some(io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => 0,
+                Some(_) => {
                     status.count_refused(1);
                     1
                 }
+                None => sent.unwrap_or(0),
             };
             status.count_call(done as u64);
             frames.drain(..done.min(frames.len())).for_each(|frame| pool.recycle(frame));
+            if error == Some(io::ErrorKind::WouldBlock) {
+                break;
+            }
         }
         waiting - frames.len()
     }
@@ -663,6 +667,24 @@ mod tests {
         keeper.hoard.extend(keeper.pool.take());
         assert!(show(&received(&bytes, None, None), &mut keeper, &mut spare).is_none());
         assert_eq!(keeper.seen.len(), 1);
+    }
+
+    #[test]
+    fn every_call_is_counted_also_one_that_finds_no_room() {
+        let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let mut transmit = Transmit { socket: near.into(), batch: SendBatch::new() };
+        let (mut pool, status) = (Pool::new(2_000), Status::default());
+        let mut frames: VecDeque<_> = core::iter::from_fn(|| pool.take_copy(&[7; 60])).collect();
+        let taken = transmit.send(&mut frames, &mut pool, &status);
+        assert!((1..2_000).contains(&taken), "there is no end of its queue");
+        let (sent, calls) = status.sent();
+        assert_eq!((sent, status.refused()), (taken as u64, 0));
+        assert_eq!(transmit.send(&mut frames, &mut pool, &status), 0);
+        assert_eq!(status.sent(), (sent, calls + 1));
+        drop(far);
+        let left = frames.len();
+        assert_eq!(transmit.send(&mut frames, &mut pool, &status), left);
+        assert_eq!((status.sent(), status.refused()), ((2_000, calls + 1 + left as u64), left as u64));
     }
 
     #[test]

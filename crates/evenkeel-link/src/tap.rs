@@ -263,17 +263,16 @@ enum Read {
 /// the kernel has no memory: either way the frame is done with.
 fn write(fd: &OwnedFd, frame: &Frame, status: &Status) -> bool {
     loop {
-        match rustix::io::write(fd, frame.bytes()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => continue,
-            Err(Errno::AGAIN) => return false,
-            Err(error) => {
-                status.count_refused(1);
-                note(status, error);
-            }
+        let error = rustix::io::write(fd, frame.bytes()).err();
+        let is_done = !matches!(error, Some(Errno::INTR | Errno::AGAIN));
+        status.count_call(u64::from(is_done));
+        if let Some(error) = error.filter(|_| is_done) {
+            status.count_refused(1);
+            note(status, error);
         }
-        status.count_call(1);
-        return true;
+        if error != Some(Errno::INTR) {
+            return is_done;
+        }
     }
 }
 
@@ -398,5 +397,25 @@ fn refusal(name: &str, of_several: bool, error: io::Error) -> LinkError {
     match error.raw_os_error() {
         Some(libc::EINVAL) => LinkError::WrongKind { name: name.to_owned(), wanted },
         _ => LinkError::of_device(name, "open the TAP device", "CAP_NET_ADMIN", error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    use super::*;
+
+    #[test]
+    fn every_call_is_counted_also_one_that_finds_no_room() {
+        let (near, far) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+        let (frame, status) = (Pool::new(1).take_copy(&[7; 1000]).unwrap(), Status::default());
+        let taken = (0..).take_while(|_| write(&far, &frame, &status)).count() as u64;
+        assert!(taken > 0);
+        assert_eq!((status.sent(), status.refused()), ((taken, taken + 1), 0));
+        drop(near);
+        // (Rust's programs ignore SIGPIPE.)
+        assert!(write(&far, &frame, &status));
+        assert_eq!((status.sent(), status.refused()), ((taken + 1, taken + 2), 1));
     }
 }

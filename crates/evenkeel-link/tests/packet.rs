@@ -595,6 +595,10 @@ fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
             assert_eq!(seen as u64 + listener.missed(), sent.into());
         }
         assert!(listener.missed() > 1000, "a ring of 256 KiB held everything");
+        // It sends nothing, and says so.
+        let mut frames: VecDeque<_> = (0..3).map(|_| left.pool.take_copy(&[0; 60]).unwrap()).collect();
+        assert_eq!(listener.transmit(&mut frames, &mut left.pool), 3);
+        assert_eq!((listener.status().sent(), listener.status().refused()), ((3, 0), 3));
     });
 }
 
