@@ -58,16 +58,21 @@ struct Shared {
 }
 
 impl Bridge {
-    /// Connects two devices. The first of `conditions` are those from the first to the second. The same seed
-    /// gives the same faults to the same frames.
+    /// Connects two devices with one receive ring each. The first of `conditions` are those from the first to
+    /// the second. The same seed gives the same faults to the same frames.
     ///
     /// # Errors
-    /// The thread cannot be made.
+    /// A device has several receive rings: in which order frames came that lie in different ones, and so
+    /// which of them have the faults, nobody could say. Or the thread cannot be made.
     pub fn between(
         devices: [Box<dyn Device>; 2],
         conditions: [Conditions; 2],
         seed: u64,
     ) -> io::Result<Self> {
+        if let Some(device) = devices.iter().find(|device| device.queues() > 1) {
+            let what = format!("{} has several receive rings, and a bridge reads one", device.name());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         let mut halt = Halt::new()?;
         let mut pool = Pool::with_limit(POOL_PKTS);
         let mut rng = Rng::new(seed);
@@ -155,6 +160,7 @@ impl Forwarder {
             let deadline = arrival.unwrap_or(Instant::NEVER).min(again);
             self.halt.until(&self.clock, deadline).unwrap();
             let Self { ports, halt, .. } = self;
+            // One descriptor each: one ring.
             halt.readable().for_each(|index| ports[index].device.set_readable(0));
         }
     }

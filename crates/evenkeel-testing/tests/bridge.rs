@@ -130,3 +130,14 @@ fn a_way_that_is_closed_lets_nothing_through_until_it_is_opened_and_afterwards_n
         assert!(!run("ip link").contains("k0") && !there.run("ip link").contains("k0"));
     });
 }
+
+#[test]
+fn a_device_with_several_receive_rings_is_refused() {
+    in_namespace(&[&PROGRAMS], || {
+        let [one, several] = [("k0", 1), ("k1", 2)].map(|(name, queues)| -> Box<dyn Device> {
+            Box::new(Tap::open(name, &TapOptions { queues, ..TapOptions::default() }).unwrap())
+        });
+        let error = Bridge::between([one, several], [Conditions::PERFECT; 2], 7).unwrap_err().to_string();
+        assert!(error.contains("k1 has several receive rings"), "{error}");
+    });
+}
