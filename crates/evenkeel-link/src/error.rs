@@ -76,6 +76,17 @@ pub enum LinkError {
         /// The device.
         name: String,
     },
+    /// It is to be listened to, by several receive rings.
+    #[error(
+        "a packet monitor sees the frames of `{name}` in order, by one receive ring: name it without \
+         `,queues={queues}`"
+    )]
+    ManyRings {
+        /// The device.
+        name: String,
+        /// How many there should have been.
+        queues: usize,
+    },
     /// The name cannot be a device's.
     #[error("`{name}` cannot be a network device's name: 1 to 15 bytes, no `/`, no space")]
     BadName {

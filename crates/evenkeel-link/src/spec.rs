@@ -60,7 +60,8 @@ pub const CABLE_QUEUES_MAX: usize = 64;
 pub enum SpecError {
     /// Not the name of a kind of link.
     #[error(
-        "`{0}` names no link; expected `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME` or `pcap:FILE`"
+        "`{0}` names no link; expected `cable`, `cable:QUEUES`, `tap:NAME` or `packet:NAME` (both also with \
+         `,queues=N`), or `pcap:FILE`"
     )]
     Unknown(String),
     /// The part after the colon is missing.
@@ -179,13 +180,19 @@ pub fn open(spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, LinkErro
 /// `ring_pkts` times 2 KiB; a capture to be read as fast as it can be.
 ///
 /// # Errors
-/// [`LinkError`] says what to do; nothing is left behind.
+/// [`LinkError`] says what to do; nothing is left behind. [`LinkError::ManyRings`] if `spec` wants more than
+/// one.
 pub fn listen(
     spec: &DeviceSpec,
     listen: &Listen,
     ring_pkts: usize,
     clock: Clock,
 ) -> Result<Box<dyn Device>, LinkError> {
+    if let DeviceSpec::Tap(device) | DeviceSpec::Packet(device) = spec
+        && device.queues > 1
+    {
+        return Err(LinkError::ManyRings { name: device.name.clone(), queues: device.queues });
+    }
     Ok(match spec {
         DeviceSpec::Tap(device) => Box::new(Tap::open(&device.name, &TapOptions::default())?),
         DeviceSpec::Packet(device) => Box::new(Listener::open(&device.name, listen, ring_pkts)?),
@@ -219,10 +226,20 @@ mod tests {
     }
 
     #[test]
+    fn a_monitor_that_is_to_have_several_rings_is_refused() {
+        for text in ["tap:no-such-dev,queues=2", "packet:no-such-dev,queues=4"] {
+            let Ok(LinkSpec::Device(spec)) = text.parse() else { panic!("{text}") };
+            let all = Listen { filter: None, promiscuous: false };
+            let error = super::listen(&spec, &all, 32, Clock::start()).unwrap_err();
+            assert!(error.to_string().contains("without `,queues="), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_and_what_was_expected_is_said() {
         let error = |text: &str| text.parse::<LinkSpec>().unwrap_err().to_string();
         assert!(error("tun:ek0").contains("`tun:ek0` names no link; expected `cable`"));
-        assert!(error("").contains("expected"));
+        assert!(error("").contains("expected") && error("").contains("`,queues=N`"));
         assert_eq!(error("tap"), "`tap` needs a device name: tap:ek0");
         assert_eq!(error("packet:"), "`packet` needs a device name: packet:eth1");
         assert_eq!(error("pcap:"), "`pcap` needs a file: pcap:capture.pcapng");
