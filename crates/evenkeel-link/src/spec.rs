@@ -230,7 +230,7 @@ mod tests {
         for text in ["tap:no-such-dev,queues=2", "packet:no-such-dev,queues=4"] {
             let Ok(LinkSpec::Device(spec)) = text.parse() else { panic!("{text}") };
             let all = Listen { filter: None, promiscuous: false };
-            let error = super::listen(&spec, &all, 32, Clock::start()).unwrap_err();
+            let error = listen(&spec, &all, 32, Clock::start()).unwrap_err();
             assert!(error.to_string().contains("without `,queues="), "{error}");
         }
     }

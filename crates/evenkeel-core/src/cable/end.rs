@@ -273,6 +273,10 @@ mod tests {
             &mut self.0
         }
 
+        fn records(&self) -> bool {
+            false
+        }
+
         fn see(&mut self, _: &[u8], _: &Metadata) -> Seen {
             Seen::Discard
         }
