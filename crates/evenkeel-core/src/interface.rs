@@ -184,8 +184,8 @@ pub trait Interface: fmt::Debug + Send {
     /// The demultiplexer on the interface, if it has one (`ni-lrp` needs it).
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer>;
 
-    /// Says that the operating system reported the descriptor of receive ring `queue` readable. Of a ring that
-    /// cannot be looked at it says that there are frames; a descriptor whose ring is empty may have an error
+    /// Says that the operating system reported the descriptor of receive ring `queue` readable. Of a ring
+    /// that cannot be looked at it says that there are frames; a descriptor whose ring is empty may have an error
     /// to be fetched, as when the device has gone down.
     fn set_readable(&mut self, queue: usize);
 }

@@ -405,8 +405,8 @@ impl Receive {
         self.segments.next_len().is_some() || self.ring.ready()
     }
 
-    /// Shows the oldest frame to `burst`. `None` if there is none, or no buffer for it. The buffer of one that
-    /// is discarded stays in `spare`, for the next.
+    /// Shows the oldest frame to `burst`. `None` if there is none, or no buffer for it. The buffer of one
+    /// that is discarded stays in `spare`, for the next.
     fn next(&mut self, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
         if let Some(len) = self.segments.next_len() {
             return self.next_segment(len, burst, spare);

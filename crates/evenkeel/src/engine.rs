@@ -839,7 +839,7 @@ mod tests {
                 });
                 replacer.replace(interface, tap);
                 engine.replace_devices(engine.clock().now());
-                // What finds the device's queue full is lost, and so is what is to be sent by one that is down.
+                // What finds the device's queue full is lost, and so is what is sent by one that is down.
                 let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
                 // The kernel takes a while to see that it has a carrier.
                 wait_for("a full queue", || {
