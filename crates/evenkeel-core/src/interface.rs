@@ -63,8 +63,8 @@ pub trait Burst {
     /// The frame that was just seen, if it was to be taken. Says whether there is to be another one.
     fn take(&mut self, frame: Frame) -> bool;
 
-    /// Both at once, for a ring whose frames have buffers of their own: what is not taken is put into `spare`.
-    /// Says whether there is to be another one.
+    /// Both at once, for a ring whose frames have buffers of their own: what is not taken is put into
+    /// `spare`. Says whether there is to be another one.
     fn take_unless_discarded(&mut self, frame: Frame, metadata: &Metadata, spare: &mut Vec<Frame>) -> bool {
         match self.see(frame.bytes(), metadata) {
             Seen::Take => self.take(frame),
@@ -185,8 +185,8 @@ pub trait Interface: fmt::Debug + Send {
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer>;
 
     /// Says that the operating system reported the descriptor of receive ring `queue` readable. Of a ring
-    /// that cannot be looked at it says that there are frames; a descriptor whose ring is empty may have an error
-    /// to be fetched, as when the device has gone down.
+    /// that cannot be looked at it says that there are frames; a descriptor whose ring is empty may have an
+    /// error to be fetched, as when the device has gone down.
     fn set_readable(&mut self, queue: usize);
 }
 

@@ -85,8 +85,8 @@ impl System<'_> {
         self.net.receive(socket, self.now).ok_or(ReceiveError::WouldBlock)
     }
 
-    /// Receives as many datagrams as there are and `datagrams` has room for, of 64 frames at most that wait in
-    /// a channel. Those that it held before are given back first.
+    /// Receives as many datagrams as there are and `datagrams` has room for, of 64 frames at most that wait
+    /// in a channel. Those that it held before are given back first.
     ///
     /// It costs a fraction of as many calls of [`System::receive`], and what is sent in answer leaves
     /// together.

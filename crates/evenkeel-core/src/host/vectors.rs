@@ -463,10 +463,10 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 999, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What knows plain datagrams only demultiplexes them as what knows all frames, whatever is bound; so does
-    /// what compares a frame with the last one.
+    /// What knows plain datagrams only demultiplexes them as what knows all frames, whatever is bound; so
+    /// does what compares a frame with the last one.
     #[test]
     fn a_plain_datagram_leads_where_any_frame_would(
         opens in proptest::collection::vec((any::<bool>(), 2..4_usize), 0..4),

@@ -85,10 +85,10 @@ impl Net {
         Ok(id)
     }
 
-    /// Whether a channel of TCP's gives feedback. That of SYNs does, unless its listener can take none: a ring
-    /// then keeps a burst of them on a core that keeps up, where a SYN that is lost costs its sender a second.
-    /// Other senders are paced by windows. The excess of those who are not ends in the channel, and is no
-    /// reason to hold back what shares a ring with it.
+    /// Whether a channel of TCP's gives feedback. That of SYNs does, unless its listener can take none: a
+    /// ring then keeps a burst of them on a core that keeps up, where a SYN that is lost costs its sender a
+    /// second. Other senders are paced by windows. The excess of those who are not ends in the channel, and
+    /// is no reason to hold back what shares a ring with it.
     fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
         let separates = self.config.separates();
         let Some(channel) = self.channels.get(id) else { return };
