@@ -10,6 +10,7 @@ const SHORT: [&str; 6] = ["demo", "--points", "3", "--seconds-per-point", "0.05"
 #[test]
 fn json_has_every_architecture_with_every_frame_accounted_for() {
     let result = json(&[&SHORT[..], &["--no-report", "--json"]].concat());
+    assert_eq!((&result["setup"]["queues"], &result["setup"]["shared_queue"]), (&4.into(), &false.into()));
     let architectures = result["architectures"].as_array().unwrap();
     let names: Vec<&str> = architectures.iter().map(|a| a["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["eager", "early-demux", "polled", "soft-lrp", "soft-lrp, 1 queue", "ni-lrp"]);
@@ -26,8 +27,8 @@ fn json_has_every_architecture_with_every_frame_accounted_for() {
 fn table_and_page_are_written_for_the_architectures_asked_for() {
     let page = std::env::temp_dir().join(format!("evenkeel-demo-test-{}.html", std::process::id()));
     let file = page.to_str().unwrap();
-    let output =
-        evenkeel(&[&SHORT[..], &["--architectures", "soft-lrp", "--work", "2us", "--report", file]].concat());
+    let asked = ["--architectures", "soft-lrp", "--work", "2us", "--queues", "3", "--report", file];
+    let output = evenkeel(&[&SHORT[..], &asked].concat());
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
         output.status.success() && output.stderr.is_empty(),
@@ -35,6 +36,7 @@ fn table_and_page_are_written_for_the_architectures_asked_for() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(said.contains("2 µs of work") && said.contains("soft-lrp") && !said.contains("eager"), "{said}");
+    assert!(said.contains("3 receive queues, one of them for both sockets"), "{said}");
     let html = std::fs::read_to_string(&page).unwrap();
     std::fs::remove_file(&page).unwrap();
     assert!(html.ends_with("</html>\n") && html.contains("soft-lrp"));

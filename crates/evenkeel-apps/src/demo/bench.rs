@@ -29,7 +29,7 @@ use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 use crate::service::{self, Service, Tally};
 
-/// The flooded service, and the one that nobody floods. Of several receive queues theirs are two.
+/// The flooded service, and the one that nobody floods.
 pub(super) const SERVICE_PORT: u16 = 7;
 const VICTIM_PORT: u16 = 53;
 /// Requests a second to the second service.
@@ -110,6 +110,21 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
         let observed = host.join().map_err(|_| io::Error::other("the host's thread panicked"))??;
         Ok(point(offered_pps, &offered, observed))
     })
+}
+
+/// Whether the requests to both services come by the same of so many receive queues: ports are what they are,
+/// and the hash of the cable decides.
+pub(super) fn shared_queue(queues: usize) -> bool {
+    let options = |name, number| cable::Options { ring_pkts: 2, ..cable::Options::new(name, number) };
+    let (mut generator, mut end) =
+        cable::pair(options("generator", 1), cable::Options { queues, ..options("cable", 2) });
+    let mut pool = Pool::with_limit(2 * queues);
+    end.attach(&mut pool).expect("the pool has frames for all rings");
+    let mut queue_of = |port| {
+        generator.send(requests(&generator, port, 1, 0).next());
+        (0..queues).find(|&queue| end.queue_mut(queue).take(&mut pool).map(|it| pool.recycle(it)).is_some())
+    };
+    queue_of(SERVICE_PORT) == queue_of(VICTIM_PORT)
 }
 
 /// What the generator did.
@@ -360,4 +375,23 @@ fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {
     let inside =
         observed.drops.iter().flat_map(|&(reason, input, output)| counters::drops_of(reason, input, output));
     missed.into_iter().chain(unmatched).chain(inside).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::demux::steering_hash;
+
+    use super::*;
+
+    /// No port is chosen for the queue it has, so that with some numbers of queues the two share one.
+    #[test]
+    fn both_services_share_a_queue_where_the_hash_says_so() {
+        let (generator, _) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));
+        let hash = |port| steering_hash(requests(&generator, port, 1, 0).next()) as usize;
+        let (service, victim) = (hash(SERVICE_PORT), hash(VICTIM_PORT));
+        let shared = |queues: &usize| shared_queue(*queues);
+        let expected = (1..=16).filter(|queues| service % queues == victim % queues);
+        assert!((1..=16).filter(shared).eq(expected));
+        assert!(shared_queue(1) && shared_queue(3) && !shared_queue(4));
+    }
 }

@@ -76,8 +76,13 @@ fn figures(page: &mut String, results: &Demonstration) {
         page,
         "",
         &pictures::victim_loss(results),
-        "A second socket on the same host gets a few requests and no flood. These are the requests it never \
-         saw.",
+        if results.setup.shared_queue {
+            "A second socket on the same host gets a few requests and no flood, by the same receive queue. \
+             These are the requests it never saw."
+        } else {
+            "A second socket on the same host gets a few requests and no flood. These are the requests it \
+             never saw."
+        },
     );
     figure(
         page,
@@ -210,6 +215,19 @@ mod tests {
         let mut results = fixture::demonstration();
         results.architectures[2].peak_pps = 123_456.0;
         assert!(render(&results).contains("<td>123 k</td>"));
+    }
+
+    #[test]
+    fn a_queue_that_both_sockets_share_is_told() {
+        let mut results = fixture::demonstration();
+        let told = |results: &_| {
+            let page = render(results);
+            ["same receive queue", "same ring as the flood", "one of them for both sockets"]
+                .map(|said| page.contains(said))
+        };
+        assert_eq!(told(&results), [false; 3]);
+        results.setup.shared_queue = true;
+        assert_eq!(told(&results), [true; 3]);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Setup {
     pub frame_bytes: usize,
     /// Receive queues of the interface.
     pub queues: usize,
+    /// Whether the requests to both services come by one of them, as the hash of the cable has it.
+    pub shared_queue: bool,
     /// Requests a second to the second, unflooded socket.
     pub victim_pps: f64,
     /// Length of the measured window at each load.

@@ -6,7 +6,7 @@ use evenkeel::link;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::Duration;
 
-use super::bench::{Conditions, FRAME_BYTES, VICTIM_PPS, measure};
+use super::bench::{Conditions, FRAME_BYTES, VICTIM_PPS, measure, shared_queue};
 use super::options::{Options, Progress};
 use super::results::{self, Demonstration, Point, Setup};
 use super::{kernel, machine};
@@ -111,6 +111,7 @@ fn setup(options: &Options) -> Setup {
         work_ns: options.work.as_nanos() as u64,
         frame_bytes: FRAME_BYTES,
         queues: options.queues,
+        shared_queue: shared_queue(options.queues),
         victim_pps: VICTIM_PPS as f64,
         seconds_per_point: options.seconds_per_point,
         seed: options.seed,

@@ -54,15 +54,22 @@ pub fn render(results: &Demonstration) -> String {
 #[must_use]
 pub fn conditions(setup: &Setup) -> String {
     format!(
-        "One UDP service, {} of work for each request; {} receive queue{}, {} cores, {} s at each load, seed \
-         {}.",
+        "One UDP service, {} of work for each request; {}, {} cores, {} s at each load, seed {}.",
         time(setup.work_ns),
-        setup.queues,
-        if setup.queues == 1 { "" } else { "s" },
+        queues(setup),
         setup.cores,
         without_zeros(&three_digits(setup.seconds_per_point)),
         setup.seed
     )
+}
+
+/// How many receive queues there are, and whether the flood has one that the other socket does not need.
+fn queues(setup: &Setup) -> String {
+    match (setup.queues, setup.shared_queue) {
+        (1, _) => "1 receive queue".to_owned(),
+        (queues, true) => format!("{queues} receive queues, one of them for both sockets"),
+        (queues, false) => format!("{queues} receive queues"),
+    }
 }
 
 /// The main table.
@@ -173,6 +180,16 @@ mod tests {
             assert!(text.lines().any(|l| l.trim_start().starts_with(name)), "{name}\n{text}");
         }
         assert!(text.contains("livelocks") && text.contains("keeps its peak"));
+    }
+
+    #[test]
+    fn a_queue_that_both_sockets_share_is_told() {
+        let mut setup = fixture::demonstration().setup;
+        assert!(conditions(&setup).contains("4 receive queues, 2 cores"));
+        setup.shared_queue = true;
+        assert!(conditions(&setup).contains("4 receive queues, one of them for both sockets, 2 cores"));
+        setup.queues = 1;
+        assert!(conditions(&setup).contains("1 receive queue, 2 cores"));
     }
 
     #[test]

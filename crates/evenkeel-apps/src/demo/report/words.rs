@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use crate::chart::escape;
-use crate::demo::results::{Architecture, Demonstration, LOSS_FREE_TOLERANCE};
+use crate::demo::results::{Architecture, Demonstration, LOSS_FREE_TOLERANCE, Setup};
 use crate::quantity::{count, in_words, percent, three_digits, time, without_zeros};
 
 /// What each architecture does, for people who have not met it.
@@ -147,7 +147,7 @@ fn measured(html: &mut String, results: &Demonstration) {
          --json</code>.</li>\n</ul>\n</section>\n",
         escape(machine),
         setup.cores,
-        rings(setup.queues),
+        rings(setup),
         setup.frame_bytes,
         without_zeros(&three_digits(setup.seconds_per_point)),
         count(setup.victim_pps.round() as u64),
@@ -156,17 +156,22 @@ fn measured(html: &mut String, results: &Demonstration) {
     );
 }
 
-fn rings(queues: usize) -> String {
-    if queues == 1 {
-        return "one receive ring. A host that leaves excess packets in the ring, as <em>polled</em> and \
-            <em>soft-lrp</em> do, then \
-                leaves those of the second socket there too"
-            .to_owned();
+fn rings(setup: &Setup) -> String {
+    /// What one ring for both sockets means.
+    const SHARED: &str = "A host that leaves excess packets in the ring, as <em>polled</em> and \
+        <em>soft-lrp</em> do, then \
+        leaves those of the second socket there too";
+    match (setup.queues, setup.shared_queue) {
+        (1, _) => format!("one receive ring. {SHARED}"),
+        (queues, true) => format!(
+            "{queues} receive rings; the adaptor's hash of the destination gives the second socket's \
+             requests the same ring as the flood. {SHARED}"
+        ),
+        (queues, false) => format!(
+            "{queues} receive rings; the adaptor's hash of the destination gives the second socket's \
+             requests another ring than the flood"
+        ),
     }
-    format!(
-        "{queues} receive rings; as on an adaptor that steers flows, the second socket's requests come by \
-         another ring than the flood"
-    )
 }
 
 fn caveats(html: &mut String, results: &Demonstration) {
