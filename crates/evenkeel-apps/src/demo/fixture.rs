@@ -18,6 +18,20 @@ pub(crate) fn point(offered_pps: f64) -> Point {
     }
 }
 
+/// A core of which the machine took a part, and no share is nothing.
+pub(crate) fn shares_of_all_kinds() -> CpuShares {
+    CpuShares {
+        interrupt: 0.05,
+        soft_interrupt: 0.1,
+        polling_thread: 0.15,
+        process: 0.3,
+        idle: 0.05,
+        halting: 0.15,
+        run_delay: 0.2,
+        system: 0.5,
+    }
+}
+
 /// The shape of an architecture's behaviour: how much of the flood costs what.
 struct Shape {
     name: &'static str,

@@ -113,11 +113,30 @@ fn row(a: &Architecture) -> Vec<String> {
 }
 
 fn cpu(architectures: &[Architecture]) -> Table {
-    let head = ["architecture", "interrupt", "soft interrupt", "polling thread", "processes", "idle"];
+    let head = [
+        "architecture",
+        "interrupt",
+        "soft interrupt",
+        "polling thread",
+        "processes",
+        "idle",
+        "halting",
+        "run delay",
+    ];
     let rows = architectures.iter().map(|a| {
-        let CpuShares { interrupt, soft_interrupt, polling_thread, process, idle, .. } = a.cpu;
-        let shares = [interrupt, soft_interrupt, polling_thread, process, idle].map(percent);
-        core::iter::once(a.name.clone()).chain(shares).collect()
+        // `system` is no share beside the others.
+        let CpuShares {
+            interrupt,
+            soft_interrupt,
+            polling_thread,
+            process,
+            idle,
+            halting,
+            run_delay,
+            system: _,
+        } = a.cpu;
+        let shares = [interrupt, soft_interrupt, polling_thread, process, idle, halting, run_delay];
+        core::iter::once(a.name.clone()).chain(shares.map(percent)).collect()
     });
     Table { head: vec![head.map(str::to_owned).to_vec()], rows: rows.collect() }
 }
@@ -190,6 +209,18 @@ mod tests {
         assert!(conditions(&setup).contains("4 receive queues, one of them for both sockets, 2 cores"));
         setup.queues = 1;
         assert!(conditions(&setup).contains("1 receive queue, 2 cores"));
+    }
+
+    #[test]
+    fn all_of_the_cores_time_is_shown() {
+        let mut results = fixture::demonstration();
+        results.architectures.truncate(1);
+        let cpu = &mut results.architectures[0].cpu;
+        *cpu = fixture::shares_of_all_kinds();
+        let table = super::cpu(&results.architectures);
+        let shown = table.rows[0][1..].iter().map(|share| share.parse::<f64>().unwrap());
+        assert!((shown.sum::<f64>() - 100.0).abs() < 1.0, "{:?}", table.rows);
+        assert_eq!(table.rows[0].len(), table.head[0].len());
     }
 
     #[test]

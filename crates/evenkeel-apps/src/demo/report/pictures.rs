@@ -4,7 +4,7 @@ use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::receive;
 
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, SERIES, Scale, Segment};
-use crate::demo::results::{Architecture, Demonstration, Point};
+use crate::demo::results::{Architecture, CpuShares, Demonstration, Point};
 use crate::quantity::{percent, short, si, three_digits, without_zeros};
 
 /// A picture and its title.
@@ -76,23 +76,33 @@ pub(super) fn neighbour(results: &Demonstration) -> Picture {
     })
 }
 
+/// The parts of a core's time, in the order of [`times`], and how each is filled.
+const TIMES: [(&str, usize); 8] = [
+    ("interrupt", 0),
+    ("soft interrupt", 1),
+    ("polling thread", 2),
+    ("receiving programs", 3),
+    ("neighbour", 4),
+    ("idle", 5),
+    ("halting", 6),
+    ("run delay", 7),
+];
+
+/// How a core spent its time; adds up to 1.
+fn times(a: &Architecture) -> [f64; TIMES.len()] {
+    // `system` is no share beside the others.
+    let CpuShares { interrupt, soft_interrupt, polling_thread, process, idle, halting, run_delay, system: _ } =
+        a.cpu;
+    // The neighbour's bill goes by the clock, which goes on while the machine gives the core to others.
+    let neighbour = a.neighbour_cpu.min(process);
+    [interrupt, soft_interrupt, polling_thread, process - neighbour, neighbour, idle, halting, run_delay]
+}
+
 /// Where the core's time went.
 pub(super) fn cpu(results: &Demonstration) -> Picture {
     let title = "The core's time at the highest load";
-    let parts = [
-        ("interrupt", 0),
-        ("soft interrupt", 1),
-        ("polling thread", 2),
-        ("receiving programs", 3),
-        ("neighbour", 4),
-        ("idle", 5),
-    ];
     let bars = results.architectures.iter().map(|a| {
-        let cpu = &a.cpu;
-        let programs = (cpu.process - a.neighbour_cpu).max(0.0);
-        let sizes =
-            [cpu.interrupt, cpu.soft_interrupt, cpu.polling_thread, programs, a.neighbour_cpu, cpu.idle];
-        let segments = sizes.into_iter().enumerate().map(|(part, size)| Segment { part, size });
+        let segments = times(a).into_iter().enumerate().map(|(part, size)| Segment { part, size });
         Bar { name: a.name.clone(), segments: segments.collect() }
     });
     let shares = |a: &Architecture| {
@@ -103,7 +113,7 @@ pub(super) fn cpu(results: &Demonstration) -> Picture {
         title: title.into(),
         description: format!("At the highest load {}.", list(results, shares)),
         width: BAR_WIDTH.1,
-        legend: parts.map(|(name, fill)| (name.to_owned(), fill)).to_vec(),
+        legend: TIMES.map(|(name, fill)| (name.to_owned(), fill)).to_vec(),
         bars: bars.collect(),
     };
     Picture { title, svg: chart.render() }
@@ -237,6 +247,20 @@ mod tests {
     #[test]
     fn an_architecture_keeps_its_colour_when_others_are_left_out() {
         assert_eq!(["eager", "ni-lrp", "gone-fishing"].map(style), [0, 4, KERNEL_STYLE]);
+    }
+
+    #[test]
+    fn a_bar_of_a_cores_time_adds_up_though_others_had_the_core() {
+        let mut results = fixture::demonstration();
+        let architecture = &mut results.architectures[0];
+        architecture.cpu = fixture::shares_of_all_kinds();
+        for neighbour_cpu in [0.2, 0.4] {
+            architecture.neighbour_cpu = neighbour_cpu;
+            let times = times(architecture);
+            assert!((times.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{times:?}");
+            assert!(times.iter().all(|&share| share >= 0.0), "{times:?}");
+        }
+        assert!(cpu(&results).svg.contains("eager: run delay, 20.0 %"));
     }
 
     #[test]
