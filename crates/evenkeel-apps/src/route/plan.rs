@@ -6,7 +6,7 @@ use core::str::FromStr;
 use std::net::IpAddr;
 
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
-use evenkeel_link::{Address, DeviceSpec, LinkSpec, SpecError, hardware_address, parse_queues};
+use evenkeel_link::{Address, DeviceSpec, LinkSpec, NetSpec, SpecError, hardware_address, parse_queues};
 
 /// A link of a router:
 /// `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
@@ -75,8 +75,9 @@ impl FromStr for Link {
         let first = parts.next().unwrap_or_default();
         let (name, device) =
             first.split_once('=').map_or((None, first), |(name, device)| (Some(name), device));
-        let device = match device.parse::<LinkSpec>() {
-            Ok(LinkSpec::Device(device @ (DeviceSpec::Tap(_) | DeviceSpec::Packet(_)))) => device,
+        let (kind, mut net): (fn(NetSpec) -> DeviceSpec, NetSpec) = match device.parse() {
+            Ok(LinkSpec::Device(DeviceSpec::Tap(net))) => (DeviceSpec::Tap, net),
+            Ok(LinkSpec::Device(DeviceSpec::Packet(net))) => (DeviceSpec::Packet, net),
             Ok(_) | Err(SpecError::Unknown(_)) => {
                 return Err(format!(
                     "`{device}` names no link that a router can stand between: expected tap:NAME or \
@@ -85,26 +86,28 @@ impl FromStr for Link {
             }
             Err(error) => return Err(error.to_string()),
         };
-        let name = name.map_or_else(|| default_name(&device), str::to_owned);
+        let name = name.unwrap_or(&net.name).to_owned();
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
         {
             return Err(format!("`{name}`: expected a name of letters, digits, `-`, `_` and `.`"));
         }
-        let mut link = Self { name, device, addresses: Vec::new(), mac: None, kernel_addresses: Vec::new() };
+        let (mut addresses, mut kernel_addresses) = (Vec::new(), Vec::new());
+        let (mut mac, mut queues) = (None, None);
         for part in parts {
             match part.split_once('=') {
-                Some(("kernel", address)) => link.kernel_addresses.push(own_address(address)?),
-                Some(("mac", mac)) if link.mac.is_none() => link.mac = Some(mac.parse()?),
-                Some(("queues", queues)) => match &mut link.device {
-                    DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => {
-                        device.queues = parse_queues(queues).map_err(|error| error.to_string())?;
-                    }
-                    DeviceSpec::Pcap(_) => {}
-                },
-                Some(("mac", _)) => return Err(format!("`{part}`: this link has a mac already")),
-                _ => link.addresses.push(own_address(part)?),
+                Some(("kernel", address)) => kernel_addresses.push(own_address(address)?),
+                Some(("mac", address)) if mac.is_none() => mac = Some(address.parse()?),
+                Some(("queues", number)) if queues.is_none() => {
+                    queues = Some(parse_queues(number).map_err(|error| error.to_string())?);
+                }
+                Some((key @ ("mac" | "queues"), _)) => {
+                    return Err(format!("`{part}`: this link has a {key}= already"));
+                }
+                _ => addresses.push(own_address(part)?),
             }
         }
+        net.queues = queues.unwrap_or(net.queues);
+        let link = Self { name, device: kind(net), addresses, mac, kernel_addresses };
         if link.mac == Some(Address::Device) && matches!(link.device, DeviceSpec::Tap(_)) {
             return Err("`mac=device` is for packet:NAME only: at the other end of a TAP it is the kernel's"
                 .to_owned());
@@ -113,13 +116,6 @@ impl FromStr for Link {
             return Err("`kernel=` is for tap:NAME only".to_owned());
         }
         Ok(link)
-    }
-}
-
-fn default_name(device: &DeviceSpec) -> String {
-    match device {
-        DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => device.name.clone(),
-        DeviceSpec::Pcap(path) => path.display().to_string(),
     }
 }
 
@@ -273,7 +269,13 @@ mod tests {
         assert_eq!(link.addresses.len(), 2);
         let link: Link = "tap:t0,10.0.1.1/24,kernel=10.0.1.2/24".parse().unwrap();
         assert_eq!((link.name.as_str(), link.kernel_addresses.len()), ("t0", 1));
-        for text in ["wan=packet:eth1,mac=device", "wan=packet:eth1,10.0.1.1/24,mac=02:00:00:00:00:09"] {
+        let link: Link = "packet:eth1,10.0.1.1/24,queues=4".parse().unwrap();
+        assert_eq!(link.to_string(), "eth1=packet:eth1,queues=4,10.0.1.1/24");
+        for text in [
+            "wan=packet:eth1,mac=device",
+            "wan=packet:eth1,10.0.1.1/24,mac=02:00:00:00:00:09",
+            "lan=tap:t0,queues=2,10.0.1.1/24",
+        ] {
             assert_eq!(text.parse::<Link>().unwrap().to_string(), text);
         }
         for (text, said) in [
@@ -284,7 +286,10 @@ mod tests {
             ("packet:eth1,kernel=10.0.0.1/24", "tap:NAME only"),
             ("a b=packet:eth1", "expected a name of letters"),
             ("packet:eth1,mac=eth1", "`eth1`: expected own, device, random"),
-            ("packet:eth1,mac=own,mac=own", "has a mac already"),
+            ("packet:eth1,mac=own,mac=own", "`mac=own`: this link has a mac= already"),
+            ("packet:eth1,queues=4,queues=2", "`queues=2`: this link has a queues= already"),
+            ("packet:eth1,queues=0", "from 1 to 16"),
+            ("pcap:a.pcapng,queues=4", "`pcap:a.pcapng` names no link that a router can stand between"),
             ("tap:t0,mac=device", "packet:NAME only"),
         ] {
             let error = text.parse::<Link>().unwrap_err();
