@@ -160,11 +160,12 @@ impl Blaster {
         let mut left = REPLIES_PER_STEP;
         for &socket in &self.sockets {
             while left > 0 {
+                self.replies.limit(left);
                 if system.receive_burst(socket, &mut self.replies).is_err() {
                     break;
                 }
                 add(&self.tally.replies, self.replies.len() as u64);
-                left = left.saturating_sub(self.replies.len());
+                left -= self.replies.len();
             }
         }
     }
@@ -199,4 +200,41 @@ impl Program for Blaster {
 /// Only the program writes its counters, so that an addition need not be one operation.
 fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::two_hosts::{ADDRESSES, TwoHosts};
+
+    /// A peer answers with one reply less than a step takes to the first flow, and with more to the second.
+    #[test]
+    fn a_step_takes_so_many_replies_of_all_its_flows() {
+        let mut hosts = TwoHosts::new();
+        let socket = hosts.turn(1, |system| system.bind(None, 9)).unwrap();
+        let tally = Arc::new(Tally::default());
+        let options = Options {
+            to: IpEndpoint::new(ADDRESSES[1], 9),
+            rate_pps: None,
+            burst_pkts: 2,
+            flows: 2,
+            payload: vec![0; 18],
+            duration: None,
+            count: Some(2),
+        };
+        let mut blaster = Blaster::new(options, Arc::clone(&tally));
+        while tally.sent() < 2 {
+            assert_eq!(hosts.turn(0, |system| blaster.step(system)), Step::Again);
+        }
+        hosts.turn(1, |system| {
+            for replies in [REPLIES_PER_STEP - 1, REPLIES_PER_STEP] {
+                let request = system.receive(socket).unwrap();
+                (0..replies).for_each(|_| system.send(socket, request.source, &[7]).unwrap());
+            }
+        });
+        for replies in [REPLIES_PER_STEP, 2 * REPLIES_PER_STEP - 1] {
+            hosts.turn(0, |system| blaster.step(system));
+            assert_eq!(tally.replies(), replies as u64);
+        }
+    }
 }

@@ -20,3 +20,5 @@ pub mod route;
 pub mod serve;
 pub mod service;
 pub mod stream;
+#[cfg(test)]
+mod two_hosts;

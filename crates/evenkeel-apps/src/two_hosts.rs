@@ -1,0 +1,43 @@
+//! For tests: two hosts on a cable, each with a program whose turns the test decides about.
+
+use evenkeel_core::cable::{Options, pair};
+use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::time::Instant;
+use evenkeel_core::wire::{IpAddress, IpCidr};
+
+/// Their addresses.
+pub(crate) const ADDRESSES: [IpAddress; 2] = [IpAddress::v4(10, 77, 0, 2), IpAddress::v4(10, 77, 0, 1)];
+
+pub(crate) struct TwoHosts {
+    hosts: [Host; 2],
+    programs: [ProcessId; 2],
+}
+
+impl TwoHosts {
+    /// Everything but the programs' turns happens by interrupts.
+    pub(crate) fn new() -> Self {
+        let options = |name, number| Options { ring_pkts: 512, ..Options::new(name, number) };
+        let (near, far) = pair(options("near", 1), options("far", 2));
+        let mut ends = [Some(near), Some(far)];
+        let mut hosts = ADDRESSES.map(|_| Host::new(Config::of(Architecture::Eager)).unwrap());
+        for ((host, end), address) in hosts.iter_mut().zip(&mut ends).zip(ADDRESSES) {
+            let end = Box::new(end.take().unwrap());
+            host.add_interface(end, &[IpCidr::new(address, 24)], Instant::ZERO).unwrap();
+        }
+        let programs = [0, 1].map(|side: usize| hosts[side].attach("program", 0, Instant::ZERO));
+        Self { hosts, programs }
+    }
+
+    /// A turn of the program on one host, and all that follows from it on both.
+    pub(crate) fn turn<T>(&mut self, side: usize, turn: impl FnOnce(&mut System<'_>) -> T) -> T {
+        let turned = self.hosts[side].enter(self.programs[side], Instant::ZERO, turn).unwrap();
+        while self.hosts.iter_mut().any(runs) {}
+        turned
+    }
+}
+
+fn runs(host: &mut Host) -> bool {
+    host.turn(Instant::ZERO).inspect(|ran| host.finish(ran, Instant::ZERO)).is_some()
+}
