@@ -5,7 +5,7 @@
 //! | a server of very many connections, whatever it serves | `server.rs`, `session.rs` |
 //! | what it may serve | `echo.rs`, `sink.rs`, `web.rs` |
 //! | a client that opens connections and sends made-up bytes | `client.rs` |
-//! | a client that sends what comes from outside, and gives what comes back | `send.rs`, `outside.rs` |
+//! | a client that sends what comes from outside, and gives what comes back | `send.rs`, `stdio.rs` |
 //! | made-up bytes | `pattern.rs` |
 //! | running them on devices and cables | `sending.rs`, `clients.rs`, and `../serve.rs` |
 //! | what they have done | `tally.rs`, `report.rs` |

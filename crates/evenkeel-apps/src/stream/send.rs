@@ -10,7 +10,7 @@ use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{ConnectError, ConnectOptions, SocketId, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::FourTuple;
-use evenkeel_core::tcp::connection::Info;
+use evenkeel_core::tcp::connection::{Error, Info};
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::time::Duration;
 
@@ -326,6 +326,17 @@ impl Send {
         self.shut && self.heard && system.stream_info(stream).ok().is_none_or(|(_, info)| settled(&info))
     }
 
+    /// Notes how the connection stands. It may be over before this is the first time it is looked at.
+    fn look(&self, stream: SocketId, system: &System<'_>) {
+        let Ok((tuple, info)) = system.stream_info(stream) else { return };
+        // A connection that is not there yet is refused, not reset.
+        let was = info.error == Some(Error::Reset) || info.counts.bytes_acked > 0;
+        if was || info.state.is_synchronized() {
+            self.tally.connected.store(true, Ordering::Relaxed);
+        }
+        self.tally.outcome().last = Some((tuple, info));
+    }
+
     fn go_on(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Step, StreamError> {
         let events = system.events();
         while system.next_event(events).is_ok() {}
@@ -335,13 +346,9 @@ impl Send {
             self.shut = true;
             Next::Wait
         });
-        let read = self.read(stream, system)?;
-        if let Ok((tuple, info)) = system.stream_info(stream) {
-            if info.state.is_synchronized() {
-                self.tally.connected.store(true, Ordering::Relaxed);
-            }
-            self.tally.outcome().last = Some((tuple, info));
-        }
+        let read = self.read(stream, system);
+        self.look(stream, system);
+        let read = read?;
         if self.gone || self.is_over(stream, system) {
             return Ok(Step::Exit);
         }
@@ -383,4 +390,35 @@ impl Program for Send {
 /// A connection that has `data` to say from the beginning.
 fn saying(data: &[u8]) -> ConnectOptions<'_> {
     ConnectOptions { data: Some(data), ..ConnectOptions::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::tcp::ListenerConfig;
+
+    use super::*;
+    use crate::two_hosts::{ADDRESSES, TwoHosts};
+
+    /// Between two of the program's turns the handshake is over, the peer accepts, and resets.
+    #[test]
+    fn a_connection_that_is_reset_before_the_program_saw_it_was_one() {
+        let mut hosts = TwoHosts::new();
+        let listener = hosts.turn(1, |system| system.listen(None, 9, &ListenerConfig::default())).unwrap();
+        let tally = Arc::new(Tally::default());
+        let source = Source::Pattern { pattern: Pattern::new(1), bytes: 100_000 };
+        let to = IpEndpoint::new(ADDRESSES[1], 9);
+        let mut send = Send::new(to, false, source, Drain::Count, Arc::clone(&tally));
+        assert_eq!(hosts.turn(0, |system| send.step(system)), Step::Again);
+        assert!(!tally.connected(), "it has not looked yet");
+        let reset = hosts.turn(1, |system| {
+            let (stream, _) = system.accept(listener).unwrap();
+            system.abort(stream)
+        });
+        assert_eq!(reset, Ok(()));
+        assert_eq!(hosts.turn(0, |system| send.step(system)), Step::Exit);
+        let outcome = tally.outcome();
+        assert_eq!(outcome.broken, Some(Broken::Connection(StreamError::Failed(Error::Reset))));
+        assert!(tally.connected());
+        assert_eq!(outcome.last.as_ref().map(|(_, info)| info.error), Some(Some(Error::Reset)));
+    }
 }
