@@ -47,6 +47,8 @@ pub struct Flooded {
     /// The generator.
     #[serde(flatten)]
     pub blasted: Blasted,
+    /// On a device: what the generator's host did.
+    pub counters: Option<HostCounters>,
     /// The sink.
     pub receiver: Option<Receiver>,
     /// Why nothing leaves by the device any more; `None` if all is well.
@@ -71,10 +73,13 @@ pub struct Receiver {
 /// # Errors
 /// [`SetupError`]
 pub fn on_device(setup: &HostSetup, at: &DeviceSetup, options: Options) -> Result<Flooded, SetupError> {
-    let (engine, attached) = setup.on_device(at, Clock::start())?;
-    let (blasted, device_failed) = run(engine, options, || false)?;
+    let (mut engine, attached) = setup.on_device(at, Clock::start())?;
+    let (blasted, elapsed) = run(&mut engine, options, || false)?;
+    let counters = HostCounters::of(&mut engine, attached.interface, elapsed);
+    let device_failed = engine.failed_device();
+    drop(engine);
     attached.close()?;
-    Ok(Flooded { blasted, receiver: None, device_failed })
+    Ok(Flooded { blasted, counters: Some(counters), receiver: None, device_failed })
 }
 
 /// Blasts from a host on one end of a cable.
@@ -87,18 +92,19 @@ pub(crate) fn on_cable(
 ) -> Result<Blasted, SetupError> {
     let mut engine = setup.engine(clock)?;
     engine.add_cable(end, &setup.addresses)?;
-    run(engine, options, done).map(|(blasted, _)| blasted)
+    run(&mut engine, options, done).map(|(blasted, _)| blasted)
 }
 
-/// What was sent, and why it ended if the device did.
+/// What was sent, and how long the host ran.
 fn run(
-    mut engine: Engine,
+    engine: &mut Engine,
     options: Options,
     done: impl Fn() -> bool,
-) -> Result<(Blasted, Option<String>), SetupError> {
+) -> Result<(Blasted, Duration), SetupError> {
     let (tally, target_pps) = (Arc::new(Tally::default()), options.rate_pps);
     engine.host_mut().spawn("blaster", 0, Box::new(Blaster::new(options, Arc::clone(&tally))));
-    drive(&mut engine, Limits::default(), || tally.ended() || done(), |_, _| {})?;
+    let over = || tally.ended() || done();
+    let (_, elapsed) = drive(engine, Limits::default(), over, |_, _| {})?;
     let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent());
     let blasted = Blasted {
         target_pps,
@@ -109,7 +115,7 @@ fn run(
         unsent: tally.unsent(),
         replies: tally.replies(),
     };
-    Ok((blasted, engine.failed_device()))
+    Ok((blasted, elapsed))
 }
 
 /// How a cable is flooded.
@@ -170,7 +176,7 @@ pub fn flood(
     })
     .map(|blasted| {
         let receiver = sink.receiver(&blasted, generator.end.sent());
-        Flooded { blasted, receiver: Some(receiver), device_failed: None }
+        Flooded { blasted, counters: None, receiver: Some(receiver), device_failed: None }
     })
 }
 

@@ -169,6 +169,28 @@ fn what_a_device_lost_stands_beside_what_we_lost() {
 }
 
 #[test]
+fn who_sends_by_a_device_says_what_became_of_the_frames() {
+    in_namespace("who_sends_by_a_device_says_what_became_of_the_frames", || {
+        run("ip link add kernel0 type veth peer name ek0");
+        run("ip addr add 10.77.0.1/24 dev kernel0");
+        run("ip link set kernel0 up");
+        run("ip link set ek0 up");
+        let blast = ["blast", "packet:ek0", "--rate", "max", "--count", "1000"];
+        wait_for("ip link show ek0 up");
+        let result = common::json(&[&blast[..], &["--json"]].concat());
+        let counters = &result["counters"];
+        let [ek0] = &counters["interfaces"].as_array().unwrap()[..] else { panic!("{result}") };
+        assert_eq!((&counters["conserved"], &result["receiver"]), (&true.into(), &().into()), "{result}");
+        assert_eq!((&ek0["name"], &ek0["sent"]), (&"ek0".into(), &counters["transmitted"]), "{result}");
+        assert!((sum(&counters["cpu"]) - 1.0).abs() < 1e-6, "{result}");
+        let said = String::from_utf8(common::evenkeel(&blast).stdout).unwrap();
+        let [first, .., last] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+        assert!(first.contains("sent 1000 requests") && first.contains(" % idle"), "{said}");
+        assert!(last.starts_with("  ek0: ") && last.contains(" frames sent, "), "{said}");
+    });
+}
+
+#[test]
 fn ni_lrp_on_a_device_is_refused_with_what_to_do() {
     in_namespace("ni_lrp_on_a_device_is_refused_with_what_to_do", || {
         let output = common::evenkeel(&["echo", "tap:keel0", "--architecture", "ni-lrp"]);

@@ -1,6 +1,6 @@
 //! How a host's core was spent, and what the operating system says of its devices, for people.
 
-use evenkeel_apps::counters::{CpuShares, HostCounters, InterfaceCounters};
+use evenkeel_apps::counters::{CpuShares, Drop, HostCounters, InterfaceCounters};
 use evenkeel_apps::quantity::{count, percent};
 
 /// Below this share nothing is said.
@@ -15,6 +15,12 @@ pub(super) fn idle(cpu: &CpuShares) -> String {
         }
     }
     text
+}
+
+/// One line for each reason of drops.
+pub(super) fn drops(counters: &HostCounters) -> String {
+    let line = |drop: &Drop| format!("  dropped {} at {}: {}\n", count(drop.frames), drop.place, drop.reason);
+    counters.drops.iter().map(line).collect()
 }
 
 /// One line for each device that has sent or lost frames.

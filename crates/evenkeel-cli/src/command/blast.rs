@@ -121,10 +121,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         terminal::print(&describe(&flooded))?;
     }
     Failure::of_device(flooded.device_failed.as_ref())?;
-    match &flooded.receiver {
-        Some(receiver) if !receiver.counters.conserved => Err(Failure::unbalanced()),
-        _ => Ok(()),
-    }
+    let receiver = flooded.receiver.as_ref().map(|receiver| &receiver.counters);
+    let conserved = [flooded.counters.as_ref(), receiver].into_iter().flatten().all(|host| host.conserved);
+    if conserved { Ok(()) } else { Err(Failure::unbalanced()) }
 }
 
 impl Arguments {
@@ -225,7 +224,12 @@ fn describe(flooded: &Flooded) -> String {
             text.push_str(&format!("; {frames} {what}"));
         }
     }
-    text.push('\n');
+    if let Some(counters) = &flooded.counters {
+        text.push_str(&format!("; {}\n{}", account::idle(&counters.cpu), account::drops(counters)));
+        text.push_str(&account::interfaces(counters));
+    } else {
+        text.push('\n');
+    }
     if let Some(receiver) = &flooded.receiver {
         text.push_str(&format!(
             "{} sink received {}: {}packets/s delivered; {}\n",
@@ -234,9 +238,7 @@ fn describe(flooded: &Flooded) -> String {
             si(receiver.delivered_pps),
             account::idle(&receiver.counters.cpu)
         ));
-        for drop in &receiver.counters.drops {
-            text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
-        }
+        text.push_str(&account::drops(&receiver.counters));
     }
     text
 }

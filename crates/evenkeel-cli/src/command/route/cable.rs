@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Arguments;
 use super::file::File;
+use crate::command::account;
 use crate::failure::Failure;
 use crate::quantity::Rate;
 use crate::terminal;
@@ -72,10 +73,7 @@ fn describe(architecture: &str, flooded: &Flooded) -> String {
     for rule in &last.rules {
         text.push_str(&format!("  {:>12}  {}\n", rule.packets, rule.rule));
     }
-    for drop in &last.counters.drops {
-        text.push_str(&format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason));
-    }
-    text
+    text + &account::drops(&last.counters)
 }
 
 fn line(step: &Step, peak_pps: f64) -> String {

@@ -109,9 +109,7 @@ pub(super) fn whole(routed: &Routed) -> String {
     if let Some(screening) = &routed.screening {
         text.push_str(&screening_lines(screening));
     }
-    for drop in &routed.counters.drops {
-        text.push_str(&format!("  dropped {} at {}: {}\n", count(drop.frames), drop.place, drop.reason));
-    }
+    text.push_str(&account::drops(&routed.counters));
     text.push_str(&account::interfaces(&routed.counters));
     if let Some(kernel) = &routed.kernel {
         text.push_str(&format!(

@@ -313,7 +313,7 @@ fn describe(sent: &Sent) -> String {
         Some(false) => text.push_str("  something else came back than was sent\n"),
         _ => {}
     }
-    text.push_str(&(show::segments(&sent.tcp) + &show::drops(&sent.counters)));
+    text.push_str(&(show::segments(&sent.tcp) + &account::drops(&sent.counters)));
     text.push_str(&account::interfaces(&sent.counters));
     if let Some(connection) = &sent.connection {
         text.push_str(&show::connection(connection));

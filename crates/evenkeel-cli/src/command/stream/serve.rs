@@ -263,7 +263,7 @@ fn describe(served: &Served) -> String {
     if let Some(streams) = served.streams() {
         text.push_str(&show::segments(&streams.tcp));
     }
-    text.push_str(&show::drops(&served.counters));
+    text.push_str(&account::drops(&served.counters));
     text.push_str(&account::interfaces(&served.counters));
     for connection in served.streams().iter().flat_map(|streams| &streams.connections) {
         text.push_str(&show::connection(connection));

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use evenkeel::core::tcp::counters::Counter;
-use evenkeel_apps::counters::{Drop, HostCounters};
 use evenkeel_apps::quantity::{count, si, three_digits};
 use evenkeel_apps::stream::{ConnectionReport, TcpReport};
 
@@ -41,12 +40,6 @@ pub(super) fn segments(tcp: &TcpReport) -> String {
         }
     }
     text + "\n"
-}
-
-/// One line for each reason of drops.
-pub(super) fn drops(counters: &HostCounters) -> String {
-    let line = |drop: &Drop| format!("  dropped {} at {}: {}\n", drop.frames, drop.place, drop.reason);
-    counters.drops.iter().map(line).collect()
 }
 
 /// A connection on two lines, as `ss -ti` shows it.
