@@ -283,18 +283,27 @@ impl CoreTime {
     pub fn core_share_since(&self, earlier: &Self) -> f64 {
         let CoreUse { thread, halted } = self.used.since(&earlier.used);
         // It may have been runnable while it was on its way back from halting.
-        let run_delay = self.share_of(earlier, thread.run_delay, Duration::ZERO);
-        self.share_of(earlier, thread.ran + halted, Duration::ZERO).min(1.0 - run_delay).max(0.0)
+        let run_delay = self.share(earlier, thread.run_delay);
+        self.share(earlier, thread.ran + halted).min(1.0 - run_delay).max(0.0)
     }
 
-    /// What share of the time between `earlier` and this a counter of CPU time has grown by.
+    /// What share of the core a process had since `earlier`, in which its bill went from `used_earlier` to
+    /// `used`. Bills go by the clock, also while the machine gives the core to others: a process bears as much
+    /// of that as it has of the time of all of them.
     #[must_use]
-    pub fn share_of(&self, earlier: &Self, used: Duration, used_earlier: Duration) -> f64 {
-        let elapsed = self.at.since(earlier.at);
-        if elapsed == Duration::ZERO {
+    pub fn process_share_since(&self, earlier: &Self, used: Duration, used_earlier: Duration) -> f64 {
+        let all =
+            self.levels[Level::Process as usize].saturating_sub(earlier.levels[Level::Process as usize]);
+        if all.is_zero() {
             return 0.0;
         }
-        used.saturating_sub(used_earlier).as_secs_f64() / elapsed.as_secs_f64()
+        let part = used.saturating_sub(used_earlier).as_secs_f64() / all.as_secs_f64();
+        part * self.shares_since(earlier).process
+    }
+
+    fn share(&self, earlier: &Self, time: Duration) -> f64 {
+        let elapsed = self.at.since(earlier.at);
+        if elapsed.is_zero() { 0.0 } else { time.as_secs_f64() / elapsed.as_secs_f64() }
     }
 }
 
@@ -347,6 +356,22 @@ mod tests {
         assert_eq!(repeats, 9);
         assert_eq!(best_of(&[0.5, 0.7, 0.6, 0.4], &mut repeats), 0.7);
         assert_eq!(repeats, 6);
+    }
+
+    /// Half of the time of processes was its own; of 100 ms the machine took 40, in the middle of their steps.
+    #[test]
+    fn what_others_took_of_the_core_no_process_had() {
+        let at = |millis: u64, process: u64, ran, run_delay| {
+            let [at, process, ran, run_delay] = [millis, process, ran, run_delay].map(Duration::from_millis);
+            let thread = link::ThreadTime { ran, run_delay, ..link::ThreadTime::default() };
+            let mut levels = [Duration::ZERO; Level::ALL.len()];
+            levels[Level::Process as usize] = process;
+            CoreTime { at: Instant::ZERO + at, used: CoreUse { thread, halted: Duration::ZERO }, levels }
+        };
+        let (from, until) = (at(0, 0, 0, 0), at(100, 100, 60, 40));
+        let had = until.process_share_since(&from, Duration::from_millis(50), Duration::ZERO);
+        assert!((had - 0.3).abs() < 1e-9, "{had}");
+        assert_eq!(from.process_share_since(&from, Duration::ZERO, Duration::ZERO), 0.0);
     }
 
     #[test]

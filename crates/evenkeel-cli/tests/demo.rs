@@ -36,7 +36,7 @@ fn table_and_page_are_written_for_the_architectures_asked_for() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(said.contains("2 µs of work") && said.contains("soft-lrp") && !said.contains("eager"), "{said}");
-    assert!(said.contains("3 receive queues, one of them for both sockets"), "{said}");
+    assert!(said.contains("both sockets the same one of the 3 receive queues"), "{said}");
     let html = std::fs::read_to_string(&page).unwrap();
     std::fs::remove_file(&page).unwrap();
     assert!(html.ends_with("</html>\n") && html.contains("soft-lrp"));

@@ -351,7 +351,7 @@ fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
         target_pps: target as f64,
         offered_pps: per_second(offered.in_window, offered.window),
         delivered_pps: per_second(until.delivered - from.delivered, until.core.at.since(from.core.at)),
-        neighbour_cpu: until.core.share_of(&from.core, until.neighbour, from.neighbour),
+        neighbour_cpu: until.core.process_share_since(&from.core, until.neighbour, from.neighbour),
         victim_loss: lost(offered.victims, seen),
         victim_p99_us: observed.latency.percentile(99.0).map(|p99| p99.as_secs_f64() * 1e6),
         cpu: until.core.shares_since(&from.core),

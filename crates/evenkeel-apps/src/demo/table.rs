@@ -17,7 +17,11 @@ struct Table {
 #[must_use]
 pub fn render(results: &Demonstration) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{}\n", conditions(&results.setup));
+    let _ = writeln!(text, "{}", conditions(&results.setup));
+    if let Some(shared) = shared_queue(&results.setup) {
+        let _ = writeln!(text, "{shared}");
+    }
+    text.push('\n');
     text.push_str(&loads(results).render());
     let _ = writeln!(text, "\nWhere the core's time went at the highest load, in %:\n");
     text.push_str(&cpu(&results.architectures).render());
@@ -54,22 +58,26 @@ pub fn render(results: &Demonstration) -> String {
 #[must_use]
 pub fn conditions(setup: &Setup) -> String {
     format!(
-        "One UDP service, {} of work for each request; {}, {} cores, {} s at each load, seed {}.",
+        "One UDP service, {} of work for each request; {} receive queue{}, {} cores, {} s at each load, seed \
+         {}.",
         time(setup.work_ns),
-        queues(setup),
+        setup.queues,
+        if setup.queues == 1 { "" } else { "s" },
         setup.cores,
         without_zeros(&three_digits(setup.seconds_per_point)),
         setup.seed
     )
 }
 
-/// How many receive queues there are, and whether the flood has one that the other socket does not need.
-fn queues(setup: &Setup) -> String {
-    match (setup.queues, setup.shared_queue) {
-        (1, _) => "1 receive queue".to_owned(),
-        (queues, true) => format!("{queues} receive queues, one of them for both sockets"),
-        (queues, false) => format!("{queues} receive queues"),
-    }
+/// What has to be said of the receive queues, if the flood has none of its own.
+fn shared_queue(setup: &Setup) -> Option<String> {
+    let shared = setup.queues > 1 && setup.shared_queue;
+    shared.then(|| {
+        format!(
+            "The hash of the cable gives both sockets the same one of the {} receive queues.",
+            setup.queues
+        )
+    })
 }
 
 /// The main table.
@@ -191,7 +199,9 @@ mod tests {
 
     #[test]
     fn it_fits_a_terminal_and_names_every_architecture() {
-        let text = render(&fixture::demonstration());
+        let mut results = fixture::demonstration();
+        results.setup.shared_queue = true;
+        let text = render(&results);
         for line in text.lines() {
             assert!(line.chars().count() <= 120, "{line}");
         }
@@ -203,12 +213,14 @@ mod tests {
 
     #[test]
     fn a_queue_that_both_sockets_share_is_told() {
-        let mut setup = fixture::demonstration().setup;
-        assert!(conditions(&setup).contains("4 receive queues, 2 cores"));
-        setup.shared_queue = true;
-        assert!(conditions(&setup).contains("4 receive queues, one of them for both sockets, 2 cores"));
-        setup.queues = 1;
-        assert!(conditions(&setup).contains("1 receive queue, 2 cores"));
+        let mut results = fixture::demonstration();
+        let told =
+            |results: &_| render(results).contains("both sockets the same one of the 4 receive queues");
+        assert!(!told(&results));
+        results.setup.shared_queue = true;
+        assert!(told(&results));
+        results.setup.queues = 1;
+        assert_eq!(shared_queue(&results.setup), None, "there is no other");
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub(super) fn run(
         // What happens before the window has an effect in it: a process is in debt for time in which its core
         // was away.
         core_share: until.core_share_since(&start),
-        neighbour: until.share_of(&from, used_until, used_from),
+        neighbour: until.process_share_since(&from, used_until, used_from),
         balanced: host.check().is_ok(),
         received: ledger.received,
         in_rings,
