@@ -288,8 +288,8 @@ impl CoreTime {
     }
 
     /// What share of the core a process had since `earlier`, in which its bill went from `used_earlier` to
-    /// `used`. Bills go by the clock, also while the machine gives the core to others: a process bears as much
-    /// of that as it has of the time of all of them.
+    /// `used`. Bills go by the clock, also while the machine gives the core to others: a process bears as
+    /// much of that as it has of the time of all of them.
     #[must_use]
     pub fn process_share_since(&self, earlier: &Self, used: Duration, used_earlier: Duration) -> f64 {
         let all =
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(repeats, 6);
     }
 
-    /// Half of the time of processes was its own; of 100 ms the machine took 40, in the middle of their steps.
+    /// Half of the time of processes was its own; of 100 ms the machine took 40, in the middle of steps.
     #[test]
     fn what_others_took_of_the_core_no_process_had() {
         let at = |millis: u64, process: u64, ran, run_delay| {

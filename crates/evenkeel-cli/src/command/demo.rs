@@ -49,8 +49,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     architectures: Vec<Architecture>,
     /// Receive queues of the interface, 1 to 16. Each service has the queue that the cable's hash gives it;
-    /// where that is the same, this is said. If there are several, soft-lrp is also measured with one, as TAPs
-    /// and most virtual machines have.
+    /// where that is the same, this is said. If there are several, soft-lrp is also measured with one, as
+    /// TAPs and most virtual machines have.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     queues: u16,
     /// Seed of everything that is random.

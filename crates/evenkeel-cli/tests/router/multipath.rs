@@ -4,8 +4,8 @@ use crate::bird::{flows_by, two_ways};
 use crate::support::{Host, Router, in_namespace, run};
 
 /// Addresses of B's that are pinged: each is a flow. A router chooses by a hash with a secret of its own, and
-/// keeps to what it chose however often it is asked; of so many flows as good as never fewer than [`HALF`] take
-/// one of two equal ways (once in five million times).
+/// keeps to what it chose however often it is asked; of so many flows as good as never fewer than [`HALF`]
+/// take one of two equal ways (once in five million times).
 const FLOWS: u8 = 100;
 const HALF: [u64; 2] = [25; 2];
 

@@ -90,9 +90,17 @@ const TIMES: [(&str, usize); 8] = [
 
 /// How a core spent its time; adds up to 1.
 fn times(a: &Architecture) -> [f64; TIMES.len()] {
-    // `system` is no share beside the others.
-    let CpuShares { interrupt, soft_interrupt, polling_thread, process, idle, halting, run_delay, system: _ } =
-        a.cpu;
+    let CpuShares {
+        interrupt,
+        soft_interrupt,
+        polling_thread,
+        process,
+        idle,
+        halting,
+        run_delay,
+        // No share beside the others.
+        system: _,
+    } = a.cpu;
     let (programs, neighbour) = (process - a.neighbour_cpu, a.neighbour_cpu);
     [interrupt, soft_interrupt, polling_thread, programs, neighbour, idle, halting, run_delay]
 }
