@@ -35,6 +35,8 @@ mod output;
 mod path;
 mod predicted;
 mod tcb;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod user;
 

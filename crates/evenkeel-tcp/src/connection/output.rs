@@ -92,7 +92,8 @@ impl Connection {
     /// A SYN or SYN-ACK, the first or again; which bytes go along, and whether it is again.
     #[inline]
     fn syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
-        let opening = self.snd.una == self.snd.iss && !matches!(self.state, State::Closed | State::TimeWait);
+        // SND.UNA says nothing of it later: after 4 GiB it comes round to ISS.
+        let opening = matches!(self.state, State::SynSent | State::SynReceived);
         if opening { self.unacknowledged_syn(now) } else { None }
     }
 
@@ -197,7 +198,7 @@ impl Connection {
         if self.cork || self.more {
             return false;
         }
-        let alone = !self.nagle || self.snd.small.at_or_before(self.snd.una);
+        let alone = !self.nagle || !self.snd.is_small_under_way();
         alone && (len == new.queued || len >= self.snd.wnd_max / 2)
     }
 

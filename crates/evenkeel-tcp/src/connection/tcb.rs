@@ -125,6 +125,12 @@ impl SendSide {
         SeqRange::new(self.nxt, SeqRange::at(self.una, self.wnd).end).len()
     }
 
+    /// A segment that was not full has left, and is not acknowledged. What was the last such 2 GiB ago seems
+    /// to be yet to come.
+    pub(super) fn is_small_under_way(&self) -> bool {
+        SeqRange::new(self.una, self.nxt).contains(self.small - 1)
+    }
+
     /// Our FIN is acknowledged.
     pub(super) fn fin_acked(&self) -> bool {
         self.fin && self.una.after(self.buffer.end())
