@@ -93,8 +93,7 @@ pub(super) struct Scoreboard {
     sacked_bytes: u32,
     sacked_segments: u32,
     lost_bytes: u32,
-    /// There since something was lost or sent again, until all is acknowledged: most connections never have
-    /// it.
+    /// There while something is lost or was sent again and is on its way: most connections never have it.
     repairs: Option<Box<Repairs>>,
     /// Every segment before it that was sent only once is sacked or lost.
     first_unjudged: Position,
@@ -176,7 +175,8 @@ impl Scoreboard {
         self.sacked_segments
     }
 
-    /// Each segment that is outstanding was sent once, and nothing is known of it.
+    /// Each segment that is outstanding was sent once, and nothing is known of it. It was perhaps otherwise
+    /// before.
     pub(super) fn is_undisturbed(&self) -> bool {
         self.repairs.is_none() && self.sacked_segments == 0
     }
@@ -228,7 +228,6 @@ impl Scoreboard {
 
     /// Notes that the segment is sent again; returns its end.
     fn transmit(&mut self, index: usize, now: Instant, again: &mut u32) -> Option<Position> {
-        self.drop_outdated_resent();
         let segment = self.segments.get_mut(index)?;
         if segment.fate == Fate::Sacked {
             return Some(segment.end());
@@ -353,7 +352,9 @@ impl Scoreboard {
     /// All that is outstanding was sent since `newest` (a time and the end of a segment), as nearly always:
     /// the first segment, and those behind it later still.
     pub(super) fn is_sent_since(&self, newest: (Instant, Position)) -> bool {
-        self.repairs.is_none() && self.first().is_none_or(|first| (first.sent_at, first.end()) >= newest)
+        // Of what was sent again, a receiver that takes back what it said may leave the first.
+        let is_since = |first: &Segment| !first.retransmitted && (first.sent_at, first.end()) >= newest;
+        self.repairs.is_none() && self.first().is_none_or(is_since)
     }
 
     /// Marks as lost what was sent before `newest` (a time and the end of a segment) and is older than
@@ -432,7 +433,6 @@ impl Scoreboard {
         current.then_some(index)
     }
 
-    /// Without SACK nobody else shortens the queue.
     fn drop_outdated_resent(&mut self) {
         while self.first_resent().is_some_and(|resent| self.find_resent(resent).is_none()) {
             self.drop_first_resent();
@@ -520,8 +520,16 @@ impl Scoreboard {
         self.segments.get(self.find(start.max(self.una))?)
     }
 
-    /// Drops entries that are out of date until the first of `lost` is a lost segment.
+    /// Drops entries that are out of date until the first of `lost` is a lost segment, and the first of
+    /// `resent` on its way; both, if there is none.
     fn settle(&mut self) {
+        if self.repairs.is_some() {
+            self.settle_repairs();
+        }
+    }
+
+    #[cold]
+    fn settle_repairs(&mut self) {
         while self.repairs.as_ref().is_some_and(|repairs| !repairs.lost.is_empty())
             && self.first_lost().is_none_or(|segment| segment.fate != Fate::Lost)
         {
@@ -529,6 +537,8 @@ impl Scoreboard {
                 repairs.lost.pop();
             }
         }
+        self.drop_outdated_resent();
+        self.repairs.take_if(|repairs| repairs.lost.is_empty() && repairs.resent.is_empty());
     }
 
     /// The index of the segment that `position` lies in.

@@ -315,3 +315,32 @@ fn nearly_everything_is_predicted() {
     }
     assert!(run.arrived == 300 && run.predicted >= 270, "{} of {}", run.predicted, run.arrived);
 }
+
+/// What was lost is repaired, and the connection then is as any other, though something is always on its way.
+#[test]
+fn after_a_loss_nearly_everything_is_predicted_again() {
+    const SEGMENT: u16 = 988;
+    const FLIGHT: i32 = 5;
+    let behind = |segments: i32| segments * i32::from(SEGMENT);
+    let mut run = Run::new(true, false, true);
+    let clock = Some(0);
+    let ack = |ack, sack| Step::Arrive { flags: 0x10, seq: 0, ack, window: 60_000, len: 0, sack, clock };
+    run.step(&Step::Write(10 * SEGMENT));
+    run.step(&Step::Pass(1));
+    // The first is lost, and all others have come.
+    run.step(&ack(behind(10), Some((9 * SEGMENT, 9 * SEGMENT))));
+    let retransmitted = |run: &Run| run.connection.info().recovery.retransmitted_segments;
+    assert_eq!(retransmitted(&run), 1);
+    for _ in 0..FLIGHT {
+        run.step(&Step::Write(SEGMENT));
+    }
+    (run.arrived, run.predicted) = (0, 0);
+    for _ in 0..1_000 {
+        run.step(&Step::Pass(1));
+        run.step(&ack(behind(FLIGHT - 1), None));
+        run.step(&Step::Write(SEGMENT));
+        assert!(run.connection.info().recovery.in_flight > 0, "something is always on its way");
+    }
+    assert_eq!(retransmitted(&run), 1);
+    assert!(run.predicted >= 900, "{} of {}", run.predicted, run.arrived);
+}

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::link::{Ends, Fortune, Packet, Path, World};
 use crate::congestion::Algorithm;
+use crate::recovery::scoreboard::{Fate, Segment};
 use crate::recovery::{AckInfo, Expired, Recovery, RecoveryConfig};
 use crate::time::{Duration, Instant};
 use crate::{SeqNumber, SeqRange};
@@ -23,12 +24,25 @@ pub(super) fn check(recovery: &Recovery) {
         end = segment.end();
     }
     assert_eq!(end, board.nxt());
+    check_short_cuts(recovery);
     assert!(recovery.in_flight() <= board.pipe());
     assert_eq!(recovery.deadline().is_some(), !recovery.is_empty());
     let allowed = recovery.send_allowance();
     assert!(allowed == 0 || recovery.in_flight() + allowed <= recovery.info().cwnd);
     let may_send_again = recovery.next_retransmission(u16::MAX).is_some();
     assert!(!may_send_again || count.lost > 0);
+}
+
+/// What is said of all segments without a look at them.
+fn check_short_cuts(recovery: &Recovery) {
+    let board = &recovery.board;
+    if board.is_undisturbed() {
+        assert!(board.iter().all(|segment| segment.fate == Fate::InFlight && !segment.retransmitted));
+    }
+    if let Some(newest) = recovery.rack.newest().filter(|newest| board.is_sent_since(*newest)) {
+        let in_flight = |segment: &&Segment| segment.fate == Fate::InFlight;
+        assert!(board.iter().filter(in_flight).all(|segment| (segment.sent_at, segment.end()) >= newest));
+    }
 }
 
 /// What may happen to a sender.
