@@ -75,6 +75,11 @@ impl Id {
     pub const fn index(self) -> u32 {
         self.index
     }
+
+    #[cfg(test)]
+    pub(super) const fn of_test(index: u32) -> Self {
+        Self { index, generation: 0 }
+    }
 }
 
 /// Why nothing was inserted.

@@ -1,5 +1,5 @@
 //! What a connection has to send, and what it has received. Empty, they keep what memory they have until
-//! somebody takes it, unless that is much.
+//! they are told to release it.
 
 mod assembly;
 mod receive;

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};
+use super::super::table::Id;
 use super::assembly::Assembly;
 use super::slices::{slices, slices_mut};
-use super::spares::{KEPT_MAX, Spares};
+use super::spares::{Spares, Whose};
 
 /// The part of the stream between the user and the window's right edge.
 ///
@@ -177,19 +178,23 @@ impl ReceiveBuffer {
     fn skip(&mut self, len: usize) {
         self.bytes.drain(..len);
         self.readable -= len;
-        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_MAX {
+    }
+
+    /// Gives its memory back if it is empty.
+    pub fn release(&mut self) {
+        if self.bytes.is_empty() {
             self.bytes = VecDeque::new();
         }
     }
 
-    /// It is to hold something: takes memory from `spares` if it has none.
-    pub(crate) fn borrow_from(&mut self, spares: &mut Spares) {
-        spares.lend(&mut self.bytes);
+    /// It is to hold `more` bytes: see [`Spares::lend`]. The connection is `id`.
+    pub(crate) fn borrow_from(&mut self, spares: &mut Spares, more: usize, id: Id) {
+        spares.lend(&mut self.bytes, more, Whose::Receiver(id));
     }
 
-    /// Gives its memory to `spares` if it is empty, of which there shall be `most_bytes` at most.
-    pub(crate) fn give_to(&mut self, spares: &mut Spares, most_bytes: usize) {
-        spares.take(&mut self.bytes, most_bytes);
+    /// Gives its memory to `spares` if it is empty: see [`Spares::take`].
+    pub(crate) fn give_to(&mut self, spares: &mut Spares, id: Id) {
+        spares.take(&mut self.bytes, Whose::Receiver(id));
     }
 
     /// Forgets what has come out of order. The peer will send it again, whatever SACK has told it (RFC 2018,

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use super::super::seq::{SeqNumber, SeqRange};
+use super::super::table::Id;
 use super::slices::slices;
-use super::spares::{KEPT_MAX, Spares};
+use super::spares::{Spares, Whose};
 
 /// The part of the stream that may have to be sent, again or for the first time.
 ///
@@ -70,19 +71,23 @@ impl SendBuffer {
         let acked = upto.since(self.start).min(self.bytes.len() as u32);
         self.bytes.drain(..acked as usize);
         self.start += acked;
-        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_MAX {
+    }
+
+    /// Gives its memory back if it is empty.
+    pub fn release(&mut self) {
+        if self.bytes.is_empty() {
             self.bytes = VecDeque::new();
         }
     }
 
-    /// It is to hold something: takes memory from `spares` if it has none.
-    pub(crate) fn borrow_from(&mut self, spares: &mut Spares) {
-        spares.lend(&mut self.bytes);
+    /// It is to hold `more` bytes: see [`Spares::lend`]. The connection is `id`.
+    pub(crate) fn borrow_from(&mut self, spares: &mut Spares, more: usize, id: Id) {
+        spares.lend(&mut self.bytes, more, Whose::Sender(id));
     }
 
-    /// Gives its memory to `spares` if it is empty, of which there shall be `most_bytes` at most.
-    pub(crate) fn give_to(&mut self, spares: &mut Spares, most_bytes: usize) {
-        spares.take(&mut self.bytes, most_bytes);
+    /// Gives its memory to `spares` if it is empty: see [`Spares::take`].
+    pub(crate) fn give_to(&mut self, spares: &mut Spares, id: Id) {
+        spares.take(&mut self.bytes, Whose::Sender(id));
     }
 
     /// Forgets everything: nobody will have it.
@@ -110,10 +115,9 @@ mod tests {
             acked = written.min(acked + 7);
             buffer.acknowledge(SeqNumber::new(u32::MAX - 4) + acked as u32);
         }
-        assert!(buffer.is_empty() && buffer.bytes.capacity() > 0);
-        buffer.write(&[0; KEPT_MAX + 1], usize::MAX);
-        buffer.acknowledge(buffer.end());
-        assert_eq!(buffer.capacity(), 0, "so much is not kept");
+        assert!(buffer.is_empty() && buffer.capacity() > 0);
+        buffer.release();
+        assert_eq!(buffer.capacity(), 0);
     }
 
     #[test]

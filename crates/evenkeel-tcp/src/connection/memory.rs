@@ -7,6 +7,7 @@ use super::tcb::{Allowance, Connection};
 use crate::buffer::Spares;
 use crate::counters::Counter;
 use crate::seq::SeqRange;
+use crate::table::Id;
 
 impl Connection {
     /// Bytes of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room
@@ -17,14 +18,15 @@ impl Connection {
         self.snd.buffer.capacity() + self.rcv.buffer.capacity()
     }
 
-    /// The user is about to write.
-    pub(crate) fn borrow_to_send(&mut self, spares: &mut Spares) {
-        self.snd.buffer.borrow_from(spares);
+    /// The user is about to write so many bytes. It is called `id`.
+    pub(crate) fn borrow_to_send(&mut self, spares: &mut Spares, more: usize, id: Id) {
+        self.snd.buffer.borrow_from(spares, more, id);
     }
 
-    /// A segment with payload has come.
-    pub(crate) fn borrow_to_receive(&mut self, spares: &mut Spares) {
-        self.rcv.buffer.borrow_from(spares);
+    /// A segment with so much payload has come.
+    #[inline]
+    pub(crate) fn borrow_to_receive(&mut self, spares: &mut Spares, more: usize, id: Id) {
+        self.rcv.buffer.borrow_from(spares, more, id);
     }
 
     /// One of its buffers holds nothing, and has memory for something.
@@ -34,10 +36,20 @@ impl Connection {
         snd.capacity() > 0 && snd.is_empty() || rcv.capacity() > 0 && rcv.is_empty()
     }
 
-    /// What holds nothing gives its memory to `spares`, of which there shall be `most_bytes` at most.
-    pub(crate) fn give_to(&mut self, spares: &mut Spares, most_bytes: usize) {
-        self.snd.buffer.give_to(spares, most_bytes);
-        self.rcv.buffer.give_to(spares, most_bytes);
+    /// What holds nothing gives its memory to `spares`: see [`Spares::take`].
+    pub(crate) fn give_to(&mut self, spares: &mut Spares, id: Id) {
+        self.snd.buffer.give_to(spares, id);
+        self.rcv.buffer.give_to(spares, id);
+    }
+
+    /// What holds nothing gives its memory back, unless an endpoint has taken it before: so an idle connection
+    /// owns none, if it was asked for all it had to send.
+    #[inline]
+    pub(super) fn release_idle_memory(&mut self) {
+        if self.has_idle_memory() {
+            self.snd.buffer.release();
+            self.rcv.buffer.release();
+        }
     }
 
     /// Something has come out of order, and takes memory up to where it belongs.

@@ -75,3 +75,25 @@ fn after_two_gigabytes_of_full_segments_a_small_one_need_not_wait() {
     connection.write(&[7; 100]).unwrap();
     assert_eq!(sent(&mut connection, START), [], "Nagle: the small one is on its way");
 }
+
+/// Used alone, without an endpoint that takes its memory for others.
+#[test]
+fn an_idle_connection_owns_no_memory_in_either_direction() {
+    let mut connection = established();
+    for n in 1..=3 {
+        connection.write(&[7; 2_000]).unwrap();
+        assert_eq!(sent(&mut connection, START).len(), 2);
+        assert!(connection.held() >= 2_000);
+        acknowledge(&mut connection, n * 2_000, START);
+        assert_eq!((sent(&mut connection, START), connection.held()), (vec![], 0));
+    }
+    let flags = Flags::ACK;
+    let header = Header { seq: IRS + 1, ack: ISS + 6_001, flags, window: 60_000, ..Header::default() };
+    connection.on_segment(&Segment { header, payload: [&[7; 900], &[]] }, START);
+    assert!(
+        connection.poll_transmit(START).is_none() && connection.held() >= 900,
+        "there is time to read it"
+    );
+    assert_eq!(connection.read(&mut [0; 1_000], START), Ok(900));
+    assert!(connection.poll_transmit(START).is_none() && connection.held() == 0);
+}

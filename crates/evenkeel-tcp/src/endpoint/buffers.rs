@@ -42,7 +42,7 @@ impl<R: Copy> Endpoint<R> {
             entry.has_holes = false;
             entry.connection.renege();
             self.counters.count_all(entry.connection.take_tally());
-            entry.account(&mut self.memory, &mut self.counters);
+            entry.account(id, &mut self.memory, &mut self.counters);
         }
     }
 
@@ -56,9 +56,9 @@ impl<R: Copy> Endpoint<R> {
 }
 
 impl<R> Entry<R> {
-    /// The connection's buffers own more bytes than before, or fewer.
+    /// The buffers of the connection, which is called `id`, own more bytes than before, or fewer.
     #[inline]
-    pub(super) fn account(&mut self, memory: &mut Memory, counters: &mut Counters) {
-        self.held = memory.account(&mut self.connection, self.held as usize, counters) as u32;
+    pub(super) fn account(&mut self, id: Id, memory: &mut Memory, counters: &mut Counters) {
+        self.held = memory.account(id, &mut self.connection, self.held as usize, counters) as u32;
     }
 }

@@ -94,9 +94,7 @@ impl<R: Copy> Endpoint<R> {
     fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) -> Fate {
         let Some(entry) = self.connections.get_mut(id) else { return Fate::Control };
         entry.connection.set_allowance(self.memory.allowance());
-        if !segment.is_empty() {
-            entry.connection.borrow_to_receive(self.memory.spares());
-        }
+        entry.connection.borrow_to_receive(self.memory.spares(), segment.payload_len(), id);
         let before = entry.connection.state();
         let fate = entry.connection.on_segment(segment, now);
         let after = entry.connection.state();

@@ -3,8 +3,9 @@
 use super::super::buffer::Spares;
 use super::super::connection::{Allowance, Connection};
 use super::super::counters::{Counter, Counters};
+use super::super::table::Id;
 
-/// What empty buffers leave behind may be this part of all there is.
+/// Of what empty buffers leave behind, small ones may be this part of all there is, and a large one as much.
 const SPARES_SHARE: usize = 1_024;
 
 /// How much there is, and how much is taken.
@@ -21,7 +22,8 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(limit: usize) -> Self {
-        let mut memory = Self { limit, taken: 0, spares: Spares::default(), allowance: Allowance::default() };
+        let spares = Spares::new(limit / SPARES_SHARE);
+        let mut memory = Self { limit, taken: 0, spares, allowance: Allowance::default() };
         memory.allowance = memory.current_allowance();
         memory
     }
@@ -31,7 +33,7 @@ impl Memory {
     }
 
     /// What connections may own together.
-    const fn limit(&self) -> usize {
+    fn limit(&self) -> usize {
         self.limit.saturating_sub(self.spares.bytes())
     }
 
@@ -54,17 +56,18 @@ impl Memory {
         &mut self.spares
     }
 
-    /// A connection that had `before` bytes may have more now, or fewer. What its buffers do not need is
+    /// The connection `id` that had `before` bytes may have more now, or fewer. What its buffers do not need is
     /// there for others. Says how many it has.
     #[inline]
     pub(super) fn account(
         &mut self,
+        id: Id,
         connection: &mut Connection,
         before: usize,
         counters: &mut Counters,
     ) -> usize {
         if connection.has_idle_memory() {
-            connection.give_to(&mut self.spares, self.limit / SPARES_SHARE);
+            connection.give_to(&mut self.spares, id);
         }
         let after = connection.held();
         if after != before {

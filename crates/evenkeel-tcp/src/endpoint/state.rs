@@ -310,7 +310,7 @@ impl<R: Copy> Endpoint<R> {
             self.to_send.push_back(id);
         }
         self.counters.count_all(entry.connection.take_tally());
-        entry.account(&mut self.memory, &mut self.counters);
+        entry.account(id, &mut self.memory, &mut self.counters);
         if entry.connection.has_holes() && !core::mem::replace(&mut entry.has_holes, true) {
             self.holes.push_back(id);
         }
@@ -346,7 +346,7 @@ impl<R: Copy> Endpoint<R> {
         if entry.connection.may_transmit() && !core::mem::replace(&mut entry.queued, true) {
             self.to_send.push_back(id);
         }
-        entry.account(&mut self.memory, &mut self.counters);
+        entry.account(id, &mut self.memory, &mut self.counters);
         entry.notified.readable = entry.notified.readable && entry.connection.is_readable();
         entry.notified.writable = entry.connection.is_writable();
         if !self.holes.is_empty() {

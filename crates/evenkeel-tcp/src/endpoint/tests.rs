@@ -843,6 +843,30 @@ fn what_a_connection_held_is_given_back_when_it_is_gone() {
     assert_eq!(world.ends.each_ref().map(Endpoint::buffered), [0, 0]);
 }
 
+/// A connection gets memory that another has left, and has all of it for as long as a byte of its stays: it
+/// is not to be much.
+#[test]
+fn a_byte_takes_little_memory_whatever_others_have_left() {
+    let config =
+        Config { receive_buffer_initial: 256 << 10, send_buffer_initial: 256 << 10, ..Config::default() };
+    let config = EndpointConfig { connection: Arc::new(config), ..EndpointConfig::default() };
+    for (len, most) in [(128 << 10, 4 << 10), (10_000, 16 << 10)] {
+        let mut world = World::listening(config.clone(), &ListenerConfig::default(), Faults::default(), 1);
+        let [large, small] = [1, 2].map(|port| world.connect(port));
+        world.pass(Duration::from_millis(50));
+        let from_large = world.ends[1].accept(&HTTP).unwrap();
+        assert_eq!(world.ends[0].write(large, &vec![7; len]), Ok(len));
+        world.pass(Duration::from_secs(1));
+        assert!(world.ends[1].buffered() >= len);
+        assert_eq!(world.ends[1].read(from_large, &mut vec![0; len], world.now), Ok(len));
+        assert_eq!(world.ends.each_ref().map(Endpoint::buffered), [0, 0]);
+        world.ends[0].write(small, b"!").unwrap();
+        world.pass(Duration::from_millis(100));
+        let taken = world.ends[1].buffered();
+        assert!((1..=most).contains(&taken), "{taken} bytes after {len}");
+    }
+}
+
 /// Every segment that leaves is in one of two counters, while its connection lives, and every reset in a
 /// third.
 #[test]

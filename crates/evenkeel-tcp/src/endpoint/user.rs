@@ -157,7 +157,7 @@ impl<R: Copy> Endpoint<R> {
     /// # Errors
     /// Nothing was taken.
     pub fn write(&mut self, id: Id, data: &[u8]) -> Result<usize, Unavailable> {
-        self.write_with(id, |connection| connection.write(data))
+        self.write_with(id, data.len(), |connection| connection.write(data))
     }
 
     /// As [`Connection::read`].
@@ -176,7 +176,7 @@ impl<R: Copy> Endpoint<R> {
     /// # Errors
     /// Nothing was taken.
     pub fn write_more(&mut self, id: Id, data: &[u8]) -> Result<usize, Unavailable> {
-        self.write_with(id, |connection| connection.write_more(data))
+        self.write_with(id, data.len(), |connection| connection.write_more(data))
     }
 
     /// As [`Connection::peek`].
@@ -282,11 +282,12 @@ impl<R: Copy> Endpoint<R> {
     fn write_with(
         &mut self,
         id: Id,
+        len: usize,
         write: impl FnOnce(&mut Connection) -> Result<usize, Unavailable>,
     ) -> Result<usize, Unavailable> {
         let Some(entry) = self.connections.get_mut(id) else { return Err(Unavailable::Closed) };
         entry.connection.set_allowance(self.memory.allowance());
-        entry.connection.borrow_to_send(self.memory.spares());
+        entry.connection.borrow_to_send(self.memory.spares(), len, id);
         let written = write(&mut entry.connection);
         self.touch_moved(id);
         written
