@@ -112,7 +112,8 @@ fn a_flood_at_closed_ports_is_hardly_answered() {
         }
         let millis = u32::try_from(bench.now.since(start).as_millis()).unwrap();
         let (resets, unreachables) = count(&mut bench);
-        let most = |per_s: u32, burst| burst..=burst + per_s * (millis + 1) / 1_000;
+        // One sender has a part of it only.
+        let most = |per_s: u32, burst| burst / 5..=burst + per_s * (millis + 1) / 1_000;
         assert!(most(200, 20).contains(&resets), "{architecture}: {resets} resets in {millis} ms");
         assert!(most(per_s, burst).contains(&unreachables), "{architecture}: {unreachables} unreachables");
         bench.now += Duration::from_secs(1);

@@ -56,6 +56,7 @@
 //! | Fast Open | [`fast_open`] |
 //! | initial sequence numbers, timestamps | [`isn`] |
 //! | the key behind all that must not be guessed | [`secret`] |
+//! | how many answers leave to strangers | [`reply_limit`] |
 //! | counters; why segments are dropped | [`counters`]; [`mod@drop`] |
 //! | whose fault it is that a call failed | [`Fault`] |
 //! | the Internet checksum (RFC 1071) | [`checksum`] |
@@ -86,6 +87,7 @@ mod queue;
 #[cfg(test)]
 mod random;
 pub mod recovery;
+pub mod reply_limit;
 pub mod secret;
 pub mod segment;
 pub mod seq;
@@ -105,6 +107,7 @@ pub use fault::Fault;
 pub use isn::InitialSequence;
 pub use listener::{Listener, ListenerConfig};
 pub use options::{Cookie, Options, SackBlocks, Timestamps};
+pub use reply_limit::ReplyLimit;
 pub use secret::Secret;
 pub use segment::{Ecn, Flags, Header, Malformed, Segment};
 pub use seq::{SeqNumber, SeqRange};

@@ -25,6 +25,8 @@ pub(super) enum Purpose {
     FastOpenServer,
     FastOpenCache,
     EphemeralPort,
+    ReplyPrefix,
+    ReplyTokens,
     /// Not TCP's.
     Other,
 }
@@ -77,7 +79,7 @@ impl Secret {
         self.hash(Purpose::Other, bytes, label)
     }
 
-    fn hash(&self, purpose: Purpose, bytes: &[u8], more: u64) -> u64 {
+    pub(super) fn hash(&self, purpose: Purpose, bytes: &[u8], more: u64) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         // As one word, so that what follows stays aligned.
         hasher.write_u64(more << 8 | purpose as u64);

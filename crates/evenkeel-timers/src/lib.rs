@@ -18,7 +18,7 @@ pub mod time;
 pub mod timers;
 pub mod wheel;
 
-pub use rate::RateLimit;
+pub use rate::{Bucket, RateLimit};
 pub use time::{Duration, Instant};
 pub use timers::{Timer, Timers};
 pub use wheel::Wheel;

@@ -1,16 +1,27 @@
-//! A token bucket, kept as one instant.
+//! Token buckets, each kept as one instant.
 
 use crate::time::{Duration, Instant};
 
-/// Lets `burst` events pass at once and `per_s` a second in the long run.
-///
-/// Instead of a count of tokens it keeps the instant at which the bucket will be full again (the generic cell
-/// rate algorithm): nothing has to be refilled.
-#[derive(Debug, Clone)]
+/// So many events a second in the long run, and so many at once: of each bucket.
+#[derive(Debug, Clone, Copy)]
 pub struct RateLimit {
     interval: Option<Duration>,
     tolerance: Duration,
+}
+
+/// What is left of the events that a [`RateLimit`] lets pass. At first it is full.
+///
+/// Instead of a count of tokens it keeps the instant at which it will be full again (the generic cell rate
+/// algorithm): nothing has to be refilled.
+#[derive(Debug, Clone, Copy)]
+pub struct Bucket {
     full_at: Instant,
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self { full_at: Instant::ZERO }
+    }
 }
 
 impl RateLimit {
@@ -19,18 +30,18 @@ impl RateLimit {
     pub fn new(per_s: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(per_s).filter(|_| burst > 0);
         let tolerance = interval.unwrap_or_default() * burst.saturating_sub(1);
-        Self { interval, tolerance, full_at: Instant::ZERO }
+        Self { interval, tolerance }
     }
 
-    /// Whether one more may pass now; takes its token if so.
-    pub fn pass(&mut self, now: Instant) -> bool {
-        let Some(interval) = self.interval else { return false };
-        let full_at = self.full_at.max(now);
-        let passes = full_at.since(now) <= self.tolerance;
-        if passes {
-            self.full_at = full_at + interval;
-        }
-        passes
+    /// Whether there is a token in the bucket.
+    #[must_use]
+    pub fn has_token(&self, bucket: &Bucket, now: Instant) -> bool {
+        self.interval.is_some() && bucket.full_at.since(now) <= self.tolerance
+    }
+
+    /// Takes tokens, also more than there are: the bucket owes them.
+    pub fn take(&self, bucket: &mut Bucket, tokens: u32, now: Instant) {
+        bucket.full_at = bucket.full_at.max(now) + self.interval.unwrap_or_default() * tokens;
     }
 }
 
@@ -38,14 +49,30 @@ impl RateLimit {
 mod tests {
     use super::*;
 
+    fn passed(limit: RateLimit, bucket: &mut Bucket, at: Instant) -> usize {
+        let mut pass = || {
+            let passes = limit.has_token(bucket, at);
+            limit.take(bucket, u32::from(passes), at);
+            passes
+        };
+        (0..50).filter(|_| pass()).count()
+    }
+
     #[test]
     fn a_burst_passes_then_the_rate() {
-        let mut limit = RateLimit::new(100, 10);
-        let passed = |limit: &mut RateLimit, at| (0..50).filter(|_| limit.pass(at)).count();
-        assert_eq!(passed(&mut limit, Instant::from_millis(1)), 10);
-        assert_eq!(passed(&mut limit, Instant::from_millis(5)), 0);
-        assert_eq!(passed(&mut limit, Instant::from_millis(31)), 3);
-        assert_eq!(passed(&mut limit, Instant::from_millis(9_000)), 10);
-        assert!(!RateLimit::new(0, 10).pass(Instant::ZERO));
+        let (limit, mut bucket) = (RateLimit::new(100, 10), Bucket::default());
+        assert_eq!(passed(limit, &mut bucket, Instant::from_millis(1)), 10);
+        assert_eq!(passed(limit, &mut bucket, Instant::from_millis(5)), 0);
+        assert_eq!(passed(limit, &mut bucket, Instant::from_millis(31)), 3);
+        assert_eq!(passed(limit, &mut bucket, Instant::from_millis(9_000)), 10);
+        assert_eq!(passed(RateLimit::new(0, 10), &mut Bucket::default(), Instant::ZERO), 0);
+    }
+
+    #[test]
+    fn what_a_bucket_owes_is_refilled_first() {
+        let (limit, mut bucket) = (RateLimit::new(100, 10), Bucket::default());
+        limit.take(&mut bucket, 15, Instant::from_millis(1));
+        assert_eq!(passed(limit, &mut bucket, Instant::from_millis(51)), 0);
+        assert_eq!(passed(limit, &mut bucket, Instant::from_millis(81)), 3);
     }
 }

@@ -46,7 +46,9 @@ pub struct Config {
     pub reassembly_v4: Duration,
     /// How long an IPv6 packet may stay in reassembly. 60 s (RFC 8200 4.5).
     pub reassembly_v6: Duration,
-    /// ICMP and ICMPv6 errors a second, all together (RFC 4443 2.4 f). 100; 0 sends none.
+    /// ICMP and ICMPv6 errors a second, all together (RFC 4443 2.4 f); a quarter of it to one prefix of
+    /// addresses, and somewhat more or less at random: see [`reply_limit`](crate::tcp::reply_limit). 100; 0
+    /// sends none.
     pub icmp_errors_per_s: u32,
     /// Errors that may be sent back to back. 10.
     pub icmp_error_burst: u32,

@@ -123,7 +123,7 @@ impl Stack {
         if self.cast(&offender.destination, interface) == Some(Cast::Broadcast) {
             return;
         }
-        if !self.within_rate(io) {
+        if !self.within_rate(&offender.source, io) {
             return;
         }
         let [a, b, c, d] = word.to_be_bytes();
@@ -132,9 +132,9 @@ impl Stack {
         self.reply_icmp(interface, offender.source, offender.destination, head, quote, io);
     }
 
-    /// Whether one more error may be sent now; counts it as dropped if not.
-    pub(super) fn within_rate(&mut self, io: &mut Io<'_>) -> bool {
-        let passes = self.errors.pass(io.now);
+    /// Whether one more error may be sent there now; counts it as dropped if not.
+    pub(super) fn within_rate(&mut self, to: &IpAddress, io: &mut Io<'_>) -> bool {
+        let passes = self.errors.pass(to, io.now);
         if !passes {
             io.ledger.originated += 1;
             io.ledger.drop_output(IpDrop::RateLimited);

@@ -47,7 +47,7 @@ impl Stack {
             Icmpv6Message::EchoRequest => {
                 // RFC 4443 4.2 wants groups answered too: within the limit, so that one packet does not start
                 // a storm.
-                if packet.cast != Cast::Unicast && !self.within_rate(io) {
+                if packet.cast != Cast::Unicast && !self.within_rate(&packet.source, io) {
                     io.consume(packet.payload);
                     return None;
                 }

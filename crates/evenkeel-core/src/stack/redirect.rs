@@ -43,7 +43,7 @@ impl Stack {
             }
             _ => false,
         };
-        if !is_better || !self.within_rate(io) {
+        if !is_better || !self.within_rate(&offender.source, io) {
             return;
         }
         match neighbor {

@@ -16,10 +16,9 @@ use super::random::Random;
 use super::reassembly::Reassembly;
 use super::route::Routes;
 use crate::deadline::Deadline;
-use crate::tcp::Secret;
+use crate::tcp::{ReplyLimit, Secret};
 use crate::time::Instant;
 use crate::timed::Waits;
-use evenkeel_timers::RateLimit;
 
 /// The protocols below sockets of one host.
 ///
@@ -43,7 +42,7 @@ pub struct Stack {
     pub(super) claims: Claims,
     pub(super) reassembly: Reassembly,
     pub(super) groups: Groups,
-    pub(super) errors: RateLimit,
+    pub(super) errors: ReplyLimit,
     pub(super) random: Random,
     pub(super) identifications: Identifications,
     /// Which flows take which of several next hops.
@@ -73,7 +72,7 @@ impl Stack {
             claims: Claims::default(),
             reassembly: Reassembly::new(&config),
             groups: Groups::default(),
-            errors: RateLimit::new(config.icmp_errors_per_s, config.icmp_error_burst),
+            errors: error_limit(&config, Secret::of_seed(seed)),
             identifications: Identifications::new(Secret::of_seed(seed)),
             // As other routers choose by the same hash, each mixes in something of its own: or all flows that
             // come to one would go on together.
@@ -87,11 +86,12 @@ impl Stack {
         }
     }
 
-    /// From now on identifications, jitter, and what flows take which of several next hops come from
+    /// From now on identifications, jitter, how many ICMP errors leave, and what flows take which of several next hops come from
     /// `secret`.
     pub fn set_secret(&mut self, secret: Secret) {
         let seed = |label| secret.hash_for(label, &[]);
         self.identifications = Identifications::new(secret);
+        self.errors = error_limit(&self.config, secret);
         self.neighbors.reseed(seed(2));
         self.random = Random::new(seed(3));
         self.flows = seed(4);
@@ -146,6 +146,13 @@ impl Stack {
     pub fn held(&self) -> u64 {
         self.neighbors.held()
     }
+}
+
+/// The rate limit of ICMP errors.
+fn error_limit(config: &Config, secret: Secret) -> ReplyLimit {
+    /// Among others with the same secret.
+    const LABEL: u64 = 2;
+    ReplyLimit::new(secret, LABEL, config.icmp_errors_per_s, config.icmp_error_burst)
 }
 
 impl Waits for Stack {

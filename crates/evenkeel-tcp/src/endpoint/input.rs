@@ -246,7 +246,7 @@ impl<R: Copy> Endpoint<R> {
     /// Answers for nobody, or for a listener. Resets have a rate limit: to whom none is sent tries again, or
     /// gives up, as if there were no host.
     fn answer(&mut self, tuple: FourTuple, header: Header, now: Instant) {
-        if header.flags.contains(Flags::RST) && !self.resets.pass(now) {
+        if header.flags.contains(Flags::RST) && !self.resets.pass(&tuple.remote.addr, now) {
             return self.counters.count(Counter::ResetsSkipped);
         }
         self.push_answer(Answer { tuple, header, again: false });

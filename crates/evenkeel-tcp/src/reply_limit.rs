@@ -1,0 +1,140 @@
+//! How many answers leave to who may not be who he says he is: resets on behalf of nobody, ICMP errors.
+//!
+//! They have a rate limit, lest whoever sends to closed ports makes the host send as much. One bucket for all
+//! would be a side channel: who forges a segment and then counts what is answered to himself learns whether
+//! the forged one was answered, too, and so whether there is a connection or an open port (CVE-2016-5696;
+//! Man et al., "DNS Cache Poisoning Attack Reloaded", CCS 2020). And who empties it takes `connection refused`
+//! from everybody. So there are two things more:
+//!
+//! - An answer takes none, one or two tokens, by a keyed hash of how many there were before: one on average.
+//!   Linux does the same (`icmp_global_consume`); RFC 5961, 10, and its successors randomise for this reason.
+//! - Each prefix of addresses, by a keyed hash, has a bucket of its own with a part of the rate.
+//!
+//! What remains: the bucket of all can be emptied from several prefixes, or by forging them, and nobody is
+//! answered then; who does it often enough can average the noise away, a million answers for one bit where a
+//! thousand are allowed a second; and one prefix in 256 shares the bucket of another.
+
+use super::secret::{Purpose, Secret};
+use crate::time::Instant;
+use crate::wire::IpAddress;
+use evenkeel_timers::{Bucket, RateLimit};
+
+/// Buckets for prefixes.
+const PREFIXES: usize = 256;
+/// The part of the rate that one prefix has.
+const SHARE: u32 = 4;
+/// A burst is not made smaller than that: a traceroute sends a few at once.
+const BURST_MIN: u32 = 8;
+
+/// A rate limit of answers to strangers.
+#[derive(Debug)]
+pub struct ReplyLimit {
+    secret: Secret,
+    /// Tells it from others with the same secret.
+    label: u64,
+    /// Answers that left.
+    count: u64,
+    all: RateLimit,
+    bucket: Bucket,
+    each: RateLimit,
+    by_prefix: Box<[Bucket; PREFIXES]>,
+}
+
+impl ReplyLimit {
+    /// So many a second on average, and so many at once. One that lets nothing pass has zero of either.
+    /// Limits with one secret have different labels, of 56 bits.
+    #[must_use]
+    pub fn new(secret: Secret, label: u64, per_s: u32, burst: u32) -> Self {
+        Self {
+            secret,
+            label,
+            count: 0,
+            all: RateLimit::new(per_s, burst),
+            bucket: Bucket::default(),
+            each: RateLimit::new(per_s.div_ceil(SHARE), (burst / SHARE).max(BURST_MIN).min(burst)),
+            by_prefix: Box::new([Bucket::default(); PREFIXES]),
+        }
+    }
+
+    /// Whether one more may be sent there; it counts as sent if so.
+    pub fn pass(&mut self, to: &IpAddress, now: Instant) -> bool {
+        if !self.all.has_token(&self.bucket, now) {
+            return false;
+        }
+        let place = self.secret.hash(Purpose::ReplyPrefix, &prefix(to), self.label) as usize % PREFIXES;
+        let Some(bucket) = self.by_prefix.get_mut(place).filter(|bucket| self.each.has_token(bucket, now))
+        else {
+            return false;
+        };
+        let draw = self.secret.hash(Purpose::ReplyTokens, &self.count.to_be_bytes(), self.label);
+        let tokens = (draw % 3) as u32;
+        self.count = self.count.wrapping_add(1);
+        self.each.take(bucket, tokens, now);
+        self.all.take(&mut self.bucket, tokens, now);
+        true
+    }
+}
+
+/// What one site has: 24 bits of IPv4, 48 of IPv6 (RFC 6177).
+fn prefix(address: &IpAddress) -> [u8; 6] {
+    match address {
+        IpAddress::Ipv4(address) => {
+            let [a, b, c, _] = address.octets();
+            [a, b, c, 0, 0, 0]
+        }
+        IpAddress::Ipv6(address) => {
+            let [a, b, c, d, e, f, ..] = address.octets();
+            [a, b, c, d, e, f]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+
+    fn limit(secret: u8, per_s: u32, burst: u32) -> ReplyLimit {
+        ReplyLimit::new(Secret::new([secret; 16]), 7, per_s, burst)
+    }
+
+    /// Of a flood of 100 000 in a second, from so many prefixes, how many pass.
+    fn passed(limit: &mut ReplyLimit, prefixes: u32) -> u32 {
+        let from = |n: u32| {
+            let [_, b, c, _] = ((n % prefixes) << 8).to_be_bytes();
+            IpAddress::v4(11, b, c, 1)
+        };
+        let at = |n: u32| Instant::from_millis(1_000) + Duration::from_micros(10) * n;
+        (0..100_000).map(|n| u32::from(limit.pass(&from(n), at(n)))).sum()
+    }
+
+    #[test]
+    fn the_rate_holds_on_average_and_how_many_pass_nobody_can_tell_before() {
+        let counts: Vec<u32> = (0..20).map(|secret| passed(&mut limit(secret, 1_000, 200), 1_000)).collect();
+        let average = counts.iter().sum::<u32>() / 20;
+        assert!((1_180..=1_220).contains(&average), "{average} of 1200: {counts:?}");
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(most - least > 40, "{counts:?}");
+        assert_eq!(passed(&mut limit(3, 1_000, 200), 1_000), counts[3], "but with the same secret the same");
+        assert_eq!(passed(&mut limit(1, 0, 200), 9) + passed(&mut limit(1, 1_000, 0), 9), 0);
+    }
+
+    #[test]
+    fn limits_with_one_secret_do_not_tell_of_one_another() {
+        let with_label = |label| passed(&mut ReplyLimit::new(Secret::new([1; 16]), label, 1_000, 200), 1_000);
+        assert_ne!(with_label(1), with_label(2));
+    }
+
+    #[test]
+    fn a_prefix_has_its_part_and_leaves_the_rest_to_others() {
+        let mut limit = limit(1, 1_000, 200);
+        let of_one = passed(&mut limit, 1);
+        assert!((250..=350).contains(&of_one), "{of_one} of 300");
+        let end = Instant::from_millis(2_000);
+        let answered = (0..50u8).filter(|n| limit.pass(&IpAddress::v4(12, 0, *n, 1), end)).count();
+        assert!(answered >= 49, "one prefix in 256 shares the bucket that is empty: {answered}");
+        let site = |host| IpAddress::v6(0x2001, 0xdb8, 1, host, 0, 0, 0, host);
+        let of_a_site = (0..1_000).filter(|host| limit.pass(&site(*host), end)).count();
+        assert!(of_a_site < 100, "an IPv6 site is one: {of_a_site}");
+    }
+}
