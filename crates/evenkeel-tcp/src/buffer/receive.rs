@@ -6,7 +6,7 @@ use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::table::Id;
 use super::assembly::Assembly;
-use super::slices::{slices, slices_mut};
+use super::slices::{forget_first, slices, slices_mut};
 use super::spares::{Spares, Whose};
 
 /// The part of the stream between the user and the window's right edge.
@@ -176,7 +176,7 @@ impl ReceiveBuffer {
 
     /// Forgets the first `len` bytes that can be read.
     fn skip(&mut self, len: usize) {
-        self.bytes.drain(..len);
+        forget_first(&mut self.bytes, len);
         self.readable -= len;
     }
 

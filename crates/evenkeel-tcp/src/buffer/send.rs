@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::table::Id;
-use super::slices::slices;
+use super::slices::{forget_first, slices};
 use super::spares::{Spares, Whose};
 
 /// The part of the stream that may have to be sent, again or for the first time.
@@ -69,7 +69,7 @@ impl SendBuffer {
     /// Forgets everything before `upto`: the peer has it.
     pub fn acknowledge(&mut self, upto: SeqNumber) {
         let acked = upto.since(self.start).min(self.bytes.len() as u32);
-        self.bytes.drain(..acked as usize);
+        forget_first(&mut self.bytes, acked as usize);
         self.start += acked;
     }
 

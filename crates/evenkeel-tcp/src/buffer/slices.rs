@@ -29,3 +29,13 @@ pub(super) fn slices_mut(bytes: &mut VecDeque<u8>, offset: usize, len: usize) ->
         .unwrap_or_default(),
     ]
 }
+
+/// Removes the first `len` bytes: all there are, most of the time.
+#[inline]
+pub(super) fn forget_first(bytes: &mut VecDeque<u8>, len: usize) {
+    if len == bytes.len() {
+        bytes.clear();
+    } else {
+        bytes.drain(..len);
+    }
+}

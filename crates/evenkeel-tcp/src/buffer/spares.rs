@@ -29,16 +29,17 @@ pub(crate) struct Spares {
     small: Vec<VecDeque<u8>>,
     small_bytes: usize,
     large: Option<(Whose, VecDeque<u8>)>,
+    large_bytes: usize,
 }
 
 impl Spares {
     pub(crate) const fn new(most_bytes: usize) -> Self {
-        Self { most_bytes, small: Vec::new(), small_bytes: 0, large: None }
+        Self { most_bytes, small: Vec::new(), small_bytes: 0, large: None, large_bytes: 0 }
     }
 
     /// Bytes of memory that are kept.
-    pub(crate) fn bytes(&self) -> usize {
-        self.small_bytes + self.large.as_ref().map_or(0, |(_, buffer)| buffer.capacity())
+    pub(crate) const fn bytes(&self) -> usize {
+        self.small_bytes + self.large_bytes
     }
 
     /// A buffer is to hold `more` bytes: if it has no room for them it gets memory of another, as far as there
@@ -59,8 +60,10 @@ impl Spares {
         }
     }
 
+    #[cold]
     fn lend_own(&mut self, to: &mut VecDeque<u8>, whose: Whose) {
         if let Some((_, mut buffer)) = self.large.take_if(|(last, _)| *last == whose) {
+            self.large_bytes = 0;
             buffer.append(to);
             core::mem::swap(to, &mut buffer);
             self.take(&mut buffer, whose);
@@ -70,19 +73,23 @@ impl Spares {
     /// Takes the memory of a buffer that is empty. What is more than may be kept the allocator has back.
     #[inline]
     pub(super) fn take(&mut self, from: &mut VecDeque<u8>, whose: Whose) {
-        if from.is_empty() && from.capacity() > 0 {
-            self.put(core::mem::take(from), whose);
+        let capacity = from.capacity();
+        if !from.is_empty() || capacity == 0 {
+            return;
         }
-    }
-
-    fn put(&mut self, buffer: VecDeque<u8>, whose: Whose) {
-        let capacity = buffer.capacity();
+        let buffer = core::mem::take(from);
         if capacity > SMALL {
-            self.large = Some((whose, buffer)).filter(|_| capacity <= self.most_bytes);
+            self.keep_large(buffer, whose);
         } else if self.small.len() < BUFFERS_MAX && self.small_bytes + capacity <= self.most_bytes {
             self.small.push(buffer);
             self.small_bytes += capacity;
         }
+    }
+
+    #[cold]
+    fn keep_large(&mut self, buffer: VecDeque<u8>, whose: Whose) {
+        self.large = Some((whose, buffer)).filter(|(_, buffer)| buffer.capacity() <= self.most_bytes);
+        self.large_bytes = self.large.as_ref().map_or(0, |(_, buffer)| buffer.capacity());
     }
 }
 

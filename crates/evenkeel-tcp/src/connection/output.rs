@@ -59,26 +59,25 @@ impl Connection {
     /// The next segment to send, if there is one. It counts as sent. If there is none, buffers that are empty
     /// give back their memory.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
-        let next = if self.may_transmit() { self.next(now) } else { None };
-        let Some((header, payload, again)) = next else {
+        if !self.may_transmit() {
             self.release_idle_memory();
             return None;
+        }
+        let (header, payload, again) = if let Some((seq, flags)) = self.due.reset.take() {
+            (self.reset_header(seq, flags, now), SeqRange::default(), false)
+        } else if let Some(syn) = self.syn(now) {
+            syn
+        } else {
+            let Some(Next { seq, flags, payload, ecn, again }) = self.next_segment(now) else {
+                self.release_idle_memory();
+                return None;
+            };
+            (Header { ecn, ..self.header(seq, flags, now) }, payload, again)
         };
         let segment = Segment { header, payload: self.snd.buffer.get(payload) };
         self.counts.segments_out += 1;
         self.counts.bytes_out += segment.payload_len() as u64;
         Some(Outgoing { segment, again })
-    }
-
-    /// The header of the next segment, which bytes go along, and whether it is again.
-    fn next(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
-        if let Some((seq, flags)) = self.due.reset.take() {
-            return Some((self.reset_header(seq, flags, now), SeqRange::default(), false));
-        }
-        self.syn(now).or_else(|| {
-            let Next { seq, flags, payload, ecn, again } = self.next_segment(now)?;
-            Some((Header { ecn, ..self.header(seq, flags, now) }, payload, again))
-        })
     }
 
     fn next_segment(&mut self, now: Instant) -> Option<Next> {

@@ -7,7 +7,7 @@ use super::super::state::State;
 use super::config::Config;
 use super::error::Error;
 use super::tcb::Connection;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 
 /// Why a call moved nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,11 +162,13 @@ impl Connection {
     /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender
     /// back ("dynamic right-sizing", Fisk and Feng, 2001).
     fn grow_receive_buffer(&mut self, read: usize, now: Instant) {
-        let round_trip = self.recovery.srtt().unwrap_or(Duration::from_millis(1));
+        /// Before one was measured.
+        const ROUND_TRIP_NANOS: u64 = nanos(Duration::from_millis(1));
+        let round_trip = self.recovery.srtt_nanos().unwrap_or(ROUND_TRIP_NANOS);
         let rcv = &mut self.rcv;
         rcv.read = rcv.read.saturating_add(u32::try_from(read).unwrap_or(u32::MAX));
-        let passed = now.since(rcv.read_since);
-        if passed <= round_trip * 2 && !self.allowance.pressed {
+        let passed = now.nanos_since(rcv.read_since);
+        if passed <= round_trip.saturating_mul(2) && !self.allowance.pressed {
             let wanted = rcv.read.saturating_mul(2).min(Config::bytes(self.config.receive_buffer_max));
             rcv.limit = rcv.limit.max(wanted);
         }

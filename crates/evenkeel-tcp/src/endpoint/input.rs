@@ -46,23 +46,25 @@ impl<R: Copy> Endpoint<R> {
         now: Instant,
     ) -> Fate {
         self.counters.count(Counter::InSegs);
-        let segment = match Segment::parse(bytes, &packet.source, &packet.destination, packet.ecn) {
+        // It is not moved: that takes longer than to read it.
+        let parsed = Segment::parse(bytes, &packet.source, &packet.destination, packet.ecn);
+        let segment = match &parsed {
             Ok(segment) => segment,
-            Err(why) => return self.count_malformed(why),
+            Err(why) => return self.count_malformed(*why),
         };
         let header = &segment.header;
         let local = IpEndpoint::new(packet.destination, header.destination);
         let tuple = FourTuple::new(local, IpEndpoint::new(packet.source, header.source));
         if let Some(id) = expected.filter(|&id| self.is_between(id, &tuple)) {
-            return self.deliver(id, &segment, now);
+            return self.deliver(id, segment, now);
         }
         let hash = self.connections.hash(&tuple);
         if let Some(id) = self.connections.find_hashed(hash, &tuple) {
-            return self.deliver(id, &segment, now);
+            return self.deliver(id, segment, now);
         }
         let previous = match self.time_wait.find_hashed(hash, &tuple) {
             None => None,
-            Some(id) => match self.time_wait.handle_segment(id, &segment, now, &mut self.counters) {
+            Some(id) => match self.time_wait.handle_segment(id, segment, now, &mut self.counters) {
                 time_wait::Answer::Nothing => return Fate::Control,
                 time_wait::Answer::Send(header) => {
                     self.answer(tuple, header, now);
@@ -72,7 +74,7 @@ impl<R: Copy> Endpoint<R> {
                 time_wait::Answer::Reopen { previous } => Some(previous),
             },
         };
-        self.offer_to_listener(hash, &Arrival { tuple, segment, mss: packet.mss, previous, now })
+        self.offer_to_listener(hash, &Arrival { tuple, segment: *segment, mss: packet.mss, previous, now })
     }
 
     /// Whether this is a connection between these two ends, and not over.

@@ -33,7 +33,7 @@ impl Memory {
     }
 
     /// What connections may own together.
-    fn limit(&self) -> usize {
+    const fn limit(&self) -> usize {
         self.limit.saturating_sub(self.spares.bytes())
     }
 

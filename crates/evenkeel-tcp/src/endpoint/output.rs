@@ -143,8 +143,9 @@ impl<R: Copy> Endpoint<R> {
         }
         // Nothing is taken or given back here, but it says how large its window is.
         connection.set_allowance(self.memory.allowance());
-        let left = connection.poll_transmit(now).map(|Outgoing { segment, again }| {
-            (segment.header.flags, again, write(tuple, &segment, *dscp, Some(route), to))
+        let left = connection.poll_transmit(now);
+        let left = left.as_ref().map(|Outgoing { segment, again }| {
+            (segment.header.flags, *again, write(tuple, segment, *dscp, Some(route), to))
         });
         // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the
         // room to write, though nothing leaves: the user is to hear when there is some again.

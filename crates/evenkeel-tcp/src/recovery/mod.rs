@@ -318,6 +318,10 @@ impl Recovery {
         self.rtt.srtt()
     }
 
+    pub(super) fn srtt_nanos(&self) -> Option<u64> {
+        self.rtt.srtt_nanos()
+    }
+
     /// Bytes thought to be on their way (`pipe` of RFC 6675).
     #[must_use]
     pub fn in_flight(&self) -> u32 {

@@ -288,8 +288,15 @@ impl Net {
             let Some(id) = self.processing_of(process).active.pop_front() else { return };
             match self.next_segment(id, now) {
                 Some(waiting) => {
-                    self.processing_of(process).active.push_back(id);
-                    self.input_from(id, waiting, now);
+                    let channel = self.channel(id);
+                    let segments_for = channel.and_then(|channel| channel.segments_for);
+                    // Most have one segment at a time: another visit would find nothing.
+                    if channel.is_some_and(|channel| !channel.has_rings() && channel.is_empty()) {
+                        self.settle_channel(id);
+                    } else {
+                        self.processing_of(process).active.push_back(id);
+                    }
+                    self.input_from(segments_for, waiting, now);
                 }
                 None => self.settle_channel(id),
             }
@@ -297,8 +304,7 @@ impl Net {
     }
 
     /// Protocol input of a frame from a channel of TCP's: a connection's channel says whose segment it is.
-    fn input_from(&mut self, channel: ChannelId, waiting: Waiting, now: Instant) {
-        let segments_for = self.channel(channel).and_then(|channel| channel.segments_for);
+    fn input_from(&mut self, segments_for: Option<SegmentKind>, waiting: Waiting, now: Instant) {
         match (self.input_frame(waiting, now), segments_for) {
             (Some(Received::Segment(packet)), Some(SegmentKind::Connection(id))) => {
                 self.input_segment(packet, Some(id), now);
@@ -433,6 +439,33 @@ mod tests {
         assert!(!gives_feedback(&net));
         net.resume_listeners();
         assert!(gives_feedback(&net));
+    }
+
+    /// Its channel is free for others at once, and stays where it is while a second segment waits.
+    #[test]
+    fn a_connection_with_one_segment_is_visited_once() {
+        let mut net = Net::new(Config { batch_pkts: 1, ..Config::of(Architecture::SoftLrp) }).unwrap();
+        net.reserve_segments().unwrap();
+        let end = |last, port| IpEndpoint::new(IpAddress::v4(10, 0, 0, last), port);
+        let tuple = FourTuple::new(end(1, 1_000), end(2, 7));
+        let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();
+        let program = ProcessId(5);
+        net.tcp.set_owner(Owner { id, process: Some(program), socket: None, channel: None });
+        let channel = net.segment_channel(&tuple, false).unwrap();
+        for _ in 0..2 {
+            let frame = net.pool.take().unwrap();
+            net.channel_mut(channel).unwrap().push(InterfaceId(0), frame).unwrap();
+            net.count_held(SegmentKind::Connection(id));
+        }
+        net.activate(channel, SegmentKind::Connection(id));
+        let state = |net: &Net| {
+            let has = net.tcp.owner(id).unwrap().channel;
+            (net.has_segments(program), has, net.tcp.free_list.channels.len(), net.segments_waiting())
+        };
+        net.process_segments(program, Instant::ZERO);
+        assert_eq!(state(&net), (true, Some(channel), 0, 1));
+        net.process_segments(program, Instant::ZERO);
+        assert_eq!(state(&net), (false, None, 1, 0));
     }
 
     /// It had no segments before it ended; then some came for what is left of its connections.
