@@ -3,15 +3,15 @@
 //! They have a rate limit, lest whoever sends to closed ports makes the host send as much. One bucket for all
 //! would be a side channel: who forges a segment and then counts what is answered to himself learns whether
 //! the forged one was answered, too, and so whether there is a connection or an open port (CVE-2016-5696;
-//! Man et al., "DNS Cache Poisoning Attack Reloaded", CCS 2020). And who empties it takes `connection refused`
-//! from everybody. So there are two things more:
+//! Man et al., "DNS Cache Poisoning Attack Reloaded", CCS 2020). And who empties it takes `connection
+//! refused` from everybody. So there are two things more:
 //!
 //! - An answer takes none, one or two tokens, by a keyed hash of how many there were before: one on average.
-//!   Linux does the same (`icmp_global_consume`); RFC 5961, 10, and its successors randomise for this reason.
+//!   Linux does the same (`icmp_global_consume`).
 //! - Each prefix of addresses, by a keyed hash, has a bucket of its own with a part of the rate.
 //!
 //! What remains: the bucket of all can be emptied from several prefixes, or by forging them, and nobody is
-//! answered then; who does it often enough can average the noise away, a million answers for one bit where a
+//! answered then; who does it often enough can average the noise away, some million answers for one bit where a
 //! thousand are allowed a second; and one prefix in 256 shares the bucket of another.
 
 use super::secret::{Purpose, Secret};

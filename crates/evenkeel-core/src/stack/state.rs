@@ -86,8 +86,8 @@ impl Stack {
         }
     }
 
-    /// From now on identifications, jitter, how many ICMP errors leave, and what flows take which of several next hops come from
-    /// `secret`.
+    /// From now on identifications, jitter, how many ICMP errors leave, and what flows take which of several
+    /// next hops come from `secret`.
     pub fn set_secret(&mut self, secret: Secret) {
         let seed = |label| secret.hash_for(label, &[]);
         self.identifications = Identifications::new(secret);

@@ -42,8 +42,8 @@ impl Spares {
         self.small_bytes + self.large_bytes
     }
 
-    /// A buffer is to hold `more` bytes: if it has no room for them it gets memory of another, as far as there
-    /// is any for it.
+    /// A buffer is to hold `more` bytes: if it has no room for them it gets memory of another, as far as
+    /// there is any for it.
     #[inline]
     pub(super) fn lend(&mut self, to: &mut VecDeque<u8>, more: usize, whose: Whose) {
         if to.capacity() - to.len() >= more {

@@ -42,8 +42,8 @@ impl Connection {
         self.rcv.buffer.give_to(spares, id);
     }
 
-    /// What holds nothing gives its memory back, unless an endpoint has taken it before: so an idle connection
-    /// owns none, if it was asked for all it had to send.
+    /// What holds nothing gives its memory back, unless an endpoint has taken it before: so an idle
+    /// connection owns none, if it was asked for all it had to send.
     #[inline]
     pub(super) fn release_idle_memory(&mut self) {
         if self.has_idle_memory() {

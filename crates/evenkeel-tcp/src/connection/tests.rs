@@ -41,7 +41,8 @@ fn segment_of(segment: &Segment<'_>) -> (Flags, SeqRange) {
     (segment.header.flags, segment.range())
 }
 
-/// Numbers from the beginning of a connection seem to be of its present: SND.UNA comes round to ISS, where a SYN once was.
+/// Numbers from the beginning of a connection seem to be of its present: SND.UNA comes round to ISS, where a
+/// SYN once was.
 #[test]
 fn after_four_gigabytes_what_is_lost_there_is_data_and_no_syn() {
     let mut connection = established();

@@ -31,8 +31,8 @@ pub struct EndpointConfig {
     pub fast_open_servers: usize,
     /// Resets a second in the long run, and how many at once, in answer to segments of no connection: whoever
     /// floods closed ports, or guesses at connections, is not to make the host send as much. Those of
-    /// connections are not among them. A quarter of it for one prefix of addresses, and somewhat more or less at
-    /// random: see [`reply_limit`](crate::reply_limit). Default 1000 and 1000; zero for none.
+    /// connections are not among them. A quarter of it for one prefix of addresses, and somewhat more or less
+    /// at random: see [`reply_limit`](crate::reply_limit). Default 1000 and 1000; zero for none.
     pub resets_per_s: u32,
     /// See [`EndpointConfig::resets_per_s`].
     pub reset_burst: u32,

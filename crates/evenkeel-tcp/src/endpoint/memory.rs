@@ -56,8 +56,8 @@ impl Memory {
         &mut self.spares
     }
 
-    /// The connection `id` that had `before` bytes may have more now, or fewer. What its buffers do not need is
-    /// there for others. Says how many it has.
+    /// The connection `id` that had `before` bytes may have more now, or fewer. What its buffers do not need
+    /// is there for others. Says how many it has.
     #[inline]
     pub(super) fn account(
         &mut self,
