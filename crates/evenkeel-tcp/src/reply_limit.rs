@@ -11,8 +11,8 @@
 //! - Each prefix of addresses, by a keyed hash, has a bucket of its own with a part of the rate.
 //!
 //! What remains: the bucket of all can be emptied from several prefixes, or by forging them, and nobody is
-//! answered then; who does it often enough can average the noise away, some million answers for one bit where a
-//! thousand are allowed a second; and one prefix in 256 shares the bucket of another.
+//! answered then; who does it often enough can average the noise away, some million answers for one bit where
+//! a thousand are allowed a second; and one prefix in 256 shares the bucket of another.
 
 use super::secret::{Purpose, Secret};
 use crate::time::Instant;
