@@ -3,58 +3,73 @@
 //! A full queue need not hold back the ring that feeds it if its excess can be discarded at little cost, and
 //! must not if others receive from that ring. But a flood can be so large that discarding it takes the core.
 
-use super::cycle::{Budget, CycleLimit};
 use super::sources::{SourceId, Sources};
 use crate::time::{Duration, Instant};
 
-/// So often what discarding may cost is granted anew.
-const PERIOD: Duration = Duration::from_millis(1);
+/// For so long, at most, sources are held back at a time but for what the last vector cost: less than it
+/// takes to read a channel, so that whoever is flooded has something to read meanwhile.
+const WINDOW: Duration = Duration::from_micros(50);
 
 /// The time that discarding takes of the core, and for which sources.
+///
+/// It is paid for with time in which they are held back: three times as much if it may take a quarter.
 #[derive(Debug)]
 pub(super) struct Discards {
-    budget: Budget,
+    percent: u8,
+    now: Instant,
+    /// When what it took until now is its share of the time.
+    paid_at: Instant,
+    /// Whose frames were discarded since it was last.
     sources: Sources,
+    is_held_back: bool,
 }
 
 impl Discards {
     /// Discarding may take `percent` of the core.
-    pub(super) fn new(percent: u8) -> Self {
-        Self { budget: Budget::new(CycleLimit { period: PERIOD, percent }), sources: Sources::NONE }
+    pub(super) const fn new(percent: u8) -> Self {
+        Self {
+            percent,
+            now: Instant::ZERO,
+            paid_at: Instant::ZERO,
+            sources: Sources::NONE,
+            is_held_back: false,
+        }
     }
 
     /// Time was spent on frames of a source that were discarded.
     pub(super) fn charge(&mut self, source: SourceId, elapsed: Duration) {
         self.sources = self.sources.union(Sources::one(source));
-        self.budget.charge(elapsed, true);
+        self.paid_at = self.paid_at.max(self.now) + elapsed * 100 / u32::from(self.percent.max(1));
+        self.is_held_back = self.percent < 100 && self.paid_at.since(self.now) > WINDOW;
     }
 
     /// The sources held back: those whose frames were discarded, once it has taken too long.
-    pub(super) fn held_back(&self) -> Sources {
-        if self.sources.is_empty() || !self.budget.exceeds(100) { Sources::NONE } else { self.sources }
+    pub(super) const fn held_back(&self) -> Sources {
+        if self.is_held_back { self.sources } else { Sources::NONE }
     }
 
-    /// Begins a new period if the last one is over, and says whether.
+    /// Time goes on. Says whether discarding has now been paid for.
     #[inline]
     pub(super) fn roll(&mut self, now: Instant) -> bool {
-        let over = !self.sources.is_empty() && self.budget.renew(now);
-        if over {
+        self.now = now;
+        let is_paid = !self.sources.is_empty() && now >= self.paid_at;
+        if is_paid {
             self.sources = Sources::NONE;
+            self.is_held_back = false;
         }
-        over
+        is_paid
     }
 
     /// The core is idle: there is nobody to whom it could be left.
     pub(super) fn idle(&mut self) {
-        if !self.sources.is_empty() {
-            self.budget.reset();
-            self.sources = Sources::NONE;
-        }
+        self.paid_at = self.now;
+        self.sources = Sources::NONE;
+        self.is_held_back = false;
     }
 
     /// When [`Discards::roll`] has something to do.
-    pub(super) fn next_deadline(&self) -> Instant {
-        if self.held_back().is_empty() { Instant::NEVER } else { self.budget.period_ends() }
+    pub(super) const fn next_deadline(&self) -> Instant {
+        if self.is_held_back { self.paid_at } else { Instant::NEVER }
     }
 }
 
@@ -65,20 +80,32 @@ mod tests {
     const A: SourceId = SourceId(0);
     const B: SourceId = SourceId(1);
 
+    fn at(micros: u64) -> Instant {
+        Instant::from_micros(micros)
+    }
+
     #[test]
-    fn holds_back_whose_frames_were_discarded_once_that_has_taken_its_share() {
+    fn holds_back_whose_frames_were_discarded_until_it_is_paid_for() {
         let mut discards = Discards::new(25);
-        assert!(!discards.roll(Instant::ZERO), "nothing was discarded");
-        discards.charge(A, Duration::from_micros(250));
+        assert!(!discards.roll(at(100)), "nothing was discarded");
+        discards.charge(A, Duration::from_micros(12));
         assert_eq!((discards.held_back(), discards.next_deadline()), (Sources::NONE, Instant::NEVER));
-        discards.charge(A, Duration::from_micros(1));
-        assert_eq!(discards.held_back(), Sources::one(A));
-        discards.charge(B, Duration::from_micros(1));
+        assert!(!discards.roll(at(112)));
+        discards.charge(A, Duration::from_micros(3));
+        assert_eq!(discards.held_back(), Sources::NONE, "it is less than a window behind");
+        discards.charge(B, Duration::from_micros(4));
         assert_eq!(discards.held_back(), Sources::one(A).union(Sources::one(B)));
-        let over = discards.next_deadline();
-        assert_eq!(over, Instant::from_millis(1));
-        assert!(!discards.roll(Instant::from_micros(999)) && discards.roll(over));
+        assert_eq!(discards.next_deadline(), at(100 + 4 * (12 + 3 + 4)));
+        assert!(!discards.roll(at(175)) && discards.roll(at(176)));
         assert_eq!((discards.held_back(), discards.next_deadline()), (Sources::NONE, Instant::NEVER));
+    }
+
+    #[test]
+    fn a_vector_that_takes_long_is_paid_for_in_full() {
+        let mut discards = Discards::new(1);
+        discards.roll(at(1_000));
+        discards.charge(A, Duration::from_micros(10));
+        assert_eq!(discards.next_deadline(), at(2_000));
     }
 
     #[test]
@@ -87,6 +114,8 @@ mod tests {
         discards.charge(A, Duration::from_micros(900));
         discards.idle();
         assert_eq!(discards.held_back(), Sources::NONE);
+        discards.charge(A, Duration::from_micros(1));
+        assert_eq!(discards.held_back(), Sources::NONE, "nothing is left to be paid for");
     }
 
     #[test]
