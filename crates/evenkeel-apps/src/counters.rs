@@ -149,6 +149,24 @@ pub struct CpuShares {
     pub system: f64,
 }
 
+impl CpuShares {
+    /// The shares that add up to 1, in the order of their fields.
+    pub(crate) const fn parts(&self) -> [f64; 7] {
+        let &Self {
+            interrupt,
+            soft_interrupt,
+            polling_thread,
+            process,
+            idle,
+            halting,
+            run_delay,
+            // No share beside the others.
+            system: _,
+        } = self;
+        [interrupt, soft_interrupt, polling_thread, process, idle, halting, run_delay]
+    }
+}
+
 impl HostCounters {
     /// The counters of a host with one interface, after it has been driven for `elapsed`.
     #[must_use]

@@ -437,7 +437,7 @@ impl DemuxTable {
         Some((FourTuple::new(destination, source), opens(flags)))
     }
 
-    /// From whom a plain packet is, and to whom, if that is one of our unicast addresses.
+    /// From whom a plain packet is, and to whom, if that is an address of ours.
     #[inline(always)]
     fn ends_of_plain(&self, frame: &[u8], plain: Plain) -> Option<[IpEndpoint; 2]> {
         let &[d0, d1, d2, d3, d4, d5] = frame.first_chunk()?;

@@ -66,12 +66,23 @@ pub trait Burst {
     /// Both at once, for a ring whose frames have buffers of their own: what is not taken is put into
     /// `spare`. Says whether there is to be another one.
     fn take_unless_discarded(&mut self, frame: Frame, metadata: &Metadata, spare: &mut Vec<Frame>) -> bool {
-        match self.see(frame.bytes(), metadata) {
-            Seen::Take => self.take(frame),
-            seen => {
-                spare.push(frame);
-                seen == Seen::Discard
-            }
+        see_then_take(self, frame, metadata, spare)
+    }
+}
+
+/// [`Burst::take_unless_discarded`], step by step.
+#[inline]
+pub(crate) fn see_then_take<B: Burst + ?Sized>(
+    burst: &mut B,
+    frame: Frame,
+    metadata: &Metadata,
+    spare: &mut Vec<Frame>,
+) -> bool {
+    match burst.see(frame.bytes(), metadata) {
+        Seen::Take => burst.take(frame),
+        seen => {
+            spare.push(frame);
+            seen == Seen::Discard
         }
     }
 }

@@ -285,8 +285,9 @@ impl Engine {
         self.gather = time;
     }
 
-    /// Looks this often, while the host is busy, at what is else looked at every 20 µs. Descriptors are asked
-    /// each time if rings of some device are not in memory, else not more often than once a millisecond.
+    /// Looks this often, while the host is busy, at what is else looked at every 20 µs. Descriptors are
+    /// asked each time if rings of some device are not in memory, else not more often than once a
+    /// millisecond.
     pub fn look_every(&mut self, period: Duration) {
         self.look_period = period;
     }

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use super::results::{Architecture, CpuShares, Demonstration, Drop, Setup};
+use super::results::{Architecture, Demonstration, Drop, Setup};
 use super::verdict;
 use crate::quantity::{count, percent, si, three_digits, time, without_zeros};
 
@@ -131,21 +131,9 @@ fn cpu(architectures: &[Architecture]) -> Table {
         "halting",
         "run delay",
     ];
-    let rows = architectures.iter().map(|a| {
-        // `system` is no share beside the others.
-        let CpuShares {
-            interrupt,
-            soft_interrupt,
-            polling_thread,
-            process,
-            idle,
-            halting,
-            run_delay,
-            system: _,
-        } = a.cpu;
-        let shares = [interrupt, soft_interrupt, polling_thread, process, idle, halting, run_delay];
-        core::iter::once(a.name.clone()).chain(shares.map(percent)).collect()
-    });
+    let rows = architectures
+        .iter()
+        .map(|a| core::iter::once(a.name.clone()).chain(a.cpu.parts().map(percent)).collect());
     Table { head: vec![head.map(str::to_owned).to_vec()], rows: rows.collect() }
 }
 

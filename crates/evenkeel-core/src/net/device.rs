@@ -7,7 +7,7 @@ use crate::demux::{Class, LastClass};
 use crate::drop::{QueueDrop, Reason, TcpDrop, UdpDrop};
 use crate::frame::{Frame, Metadata, Pool};
 use crate::id::{ChannelId, QueueId};
-use crate::interface::{Burst, Seen};
+use crate::interface::{Burst, Seen, see_then_take};
 use crate::link::{Carried, Port, Side, Taken};
 use crate::plain::Plain;
 use crate::poll::Sources;
@@ -452,12 +452,6 @@ impl Burst for DeviceBurst<'_> {
             self.demultiplexed += 1;
             return self.give(id, plain, frame, spare);
         }
-        match self.see(frame.bytes(), metadata) {
-            Seen::Take => self.take(frame),
-            seen => {
-                spare.push(frame);
-                seen == Seen::Discard
-            }
-        }
+        see_then_take(self, frame, metadata, spare)
     }
 }

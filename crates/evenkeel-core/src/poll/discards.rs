@@ -6,8 +6,8 @@
 use super::sources::{SourceId, Sources};
 use crate::time::{Duration, Instant};
 
-/// For so long, at most, sources are held back at a time but for what the last vector cost: less than it
-/// takes to read a channel, so that whoever is flooded has something to read meanwhile.
+/// How far the cost of discarding may run ahead of its share before sources are held back until it no longer
+/// does: less than it takes to read a channel, so that whoever is flooded has something to read meanwhile.
 const WINDOW: Duration = Duration::from_micros(50);
 
 /// The time that discarding takes of the core, and for which sources.

@@ -4,7 +4,7 @@ use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::receive;
 
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, SERIES, Scale, Segment};
-use crate::demo::results::{Architecture, CpuShares, Demonstration, Point};
+use crate::demo::results::{Architecture, Demonstration, Point};
 use crate::quantity::{percent, short, si, three_digits, without_zeros};
 
 /// A picture and its title.
@@ -90,17 +90,7 @@ const TIMES: [(&str, usize); 8] = [
 
 /// How a core spent its time; adds up to 1.
 fn times(a: &Architecture) -> [f64; TIMES.len()] {
-    let CpuShares {
-        interrupt,
-        soft_interrupt,
-        polling_thread,
-        process,
-        idle,
-        halting,
-        run_delay,
-        // No share beside the others.
-        system: _,
-    } = a.cpu;
+    let [interrupt, soft_interrupt, polling_thread, process, idle, halting, run_delay] = a.cpu.parts();
     let (programs, neighbour) = (process - a.neighbour_cpu, a.neighbour_cpu);
     [interrupt, soft_interrupt, polling_thread, programs, neighbour, idle, halting, run_delay]
 }
