@@ -137,9 +137,9 @@ impl Node {
             Some(Received::IcmpError(_)) | None => return,
         };
         assert_eq!(datagram.chunks().map(<[u8]>::len).sum::<usize>(), datagram.len());
-        assert!(self.stack.is_local(&datagram.destination.addr), "{datagram:?}");
-        assert!(!datagram.source.addr.is_multicast(), "{datagram:?}");
-        let IpEndpoint { addr, port } = datagram.destination;
+        assert!(self.stack.is_local(&datagram.destination().addr), "{datagram:?}");
+        assert!(!datagram.source().addr.is_multicast(), "{datagram:?}");
+        let IpEndpoint { addr, port } = datagram.destination();
         let expected = self.table.udp(&addr, port).unwrap_or(CONTROL);
         match class {
             Class::FirstFragment(channel, _) => assert_eq!(channel, expected, "{datagram:?}"),

@@ -229,7 +229,7 @@ mod tests {
         hosts.turn(1, |system| {
             for replies in [REPLIES_PER_STEP - 1, REPLIES_PER_STEP] {
                 let request = system.receive(socket).unwrap();
-                (0..replies).for_each(|_| system.send(socket, request.source, &[7]).unwrap());
+                (0..replies).for_each(|_| system.send(socket, request.source(), &[7]).unwrap());
             }
         });
         for replies in [REPLIES_PER_STEP, 2 * REPLIES_PER_STEP - 1] {

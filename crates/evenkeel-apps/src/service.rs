@@ -137,7 +137,7 @@ impl Service {
             if self.options.echo {
                 let length = request.copy_to(&mut self.buffer);
                 let payload = self.buffer.get(..length).unwrap_or_default();
-                let sent = system.send(socket, request.source, payload).is_ok();
+                let sent = system.send(socket, request.source(), payload).is_ok();
                 add(if sent { &self.tally.answers } else { &self.tally.unanswered }, 1);
             }
             add(&self.tally.requests, 1);

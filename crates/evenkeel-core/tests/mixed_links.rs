@@ -136,7 +136,7 @@ impl Echo {
     fn datagrams(socket: SocketId, system: &mut System<'_>) {
         while let Ok(datagram) = system.receive(socket) {
             let payload: Vec<u8> = datagram.chunks().flatten().copied().collect();
-            system.send(socket, datagram.source, &payload).unwrap();
+            system.send(socket, datagram.source(), &payload).unwrap();
             system.recycle(datagram);
         }
     }

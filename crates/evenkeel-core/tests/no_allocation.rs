@@ -41,7 +41,7 @@ impl Program for Echo {
         let mut copy = [0; 64];
         let copy = &mut copy[..payload.len()];
         copy.copy_from_slice(payload);
-        system.send(socket, datagram.source, copy).unwrap();
+        system.send(socket, datagram.source(), copy).unwrap();
         system.recycle(datagram);
         if self.nap.is_zero() { Step::Again } else { Step::Sleep(system.now() + self.nap) }
     }

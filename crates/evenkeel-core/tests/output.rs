@@ -336,7 +336,7 @@ impl Program for Echo {
             return Step::Again;
         };
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
-        system.send(socket, datagram.source, b"there").unwrap();
+        system.send(socket, datagram.source(), b"there").unwrap();
         system.recycle(datagram);
         system.compute(self.compute);
         Step::Again

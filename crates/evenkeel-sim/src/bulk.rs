@@ -96,7 +96,7 @@ impl Program for WindowReceiver {
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         self.received += 1;
         if self.received.is_multiple_of(self.every) {
-            self.ack = Some(datagram.source);
+            self.ack = Some(datagram.source());
         }
         system.compute(self.copying.of(datagram.chunks().map(<[u8]>::len).sum()));
         system.recycle(datagram);

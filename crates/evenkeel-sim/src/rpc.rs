@@ -38,7 +38,7 @@ impl Program for RpcServer {
             return Step::Again;
         }
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
-        self.answer = Some((datagram.source, datagram.chunks().flatten().copied().collect()));
+        self.answer = Some((datagram.source(), datagram.chunks().flatten().copied().collect()));
         system.recycle(datagram);
         system.compute(self.compute);
         Step::Again
@@ -80,7 +80,7 @@ impl Worker {
 
     fn accept(&mut self, socket: SocketId, system: &mut System<'_>) -> Step {
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
-        let (client, now) = (datagram.source, system.now());
+        let (client, now) = (datagram.source(), system.now());
         self.work = Some(Working { client, left: self.compute, slice: Duration::ZERO, slice_began: now });
         system.recycle(datagram);
         Step::Again
@@ -176,10 +176,10 @@ impl RpcClient {
 
     fn receive(&mut self, socket: SocketId, system: &mut System<'_>) -> bool {
         let Ok(datagram) = system.receive(socket) else { return false };
-        if datagram.source == self.worker {
+        if datagram.source() == self.worker {
             self.worked.push(system.now().since(self.start));
         }
-        if let Some(server) = self.servers.iter_mut().find(|server| server.at == datagram.source) {
+        if let Some(server) = self.servers.iter_mut().find(|server| server.at == datagram.source()) {
             server.answered += 1;
             self.answered.add_one();
         }

@@ -135,7 +135,7 @@ impl Program for Recorder {
         }
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         let payload = datagram.chunks().flatten().copied().collect();
-        self.got = Some(Delivery { at: system.now(), from: datagram.source, payload });
+        self.got = Some(Delivery { at: system.now(), from: datagram.source(), payload });
         system.recycle(datagram);
         Step::Again
     }
@@ -166,7 +166,7 @@ impl Program for Echo {
             return Step::Again;
         }
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
-        self.answer = Some((datagram.source, datagram.chunks().flatten().copied().collect()));
+        self.answer = Some((datagram.source(), datagram.chunks().flatten().copied().collect()));
         system.recycle(datagram);
         Step::Again
     }

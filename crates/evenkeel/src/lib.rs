@@ -30,7 +30,7 @@
 //!         // on its bill.
 //!         let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
 //!         if let Some(payload) = request.as_slice() {
-//!             let _ = system.send(socket, request.source, payload);
+//!             let _ = system.send(socket, request.source(), payload);
 //!         }
 //!         system.recycle(request);
 //!         Step::Again

@@ -205,7 +205,7 @@ struct Recorder {
 impl Recorder {
     fn note(&self, datagram: &Datagram) {
         let payload = datagram.chunks().flatten().copied().collect();
-        let heard = (self.port, datagram.source, datagram.destination, payload);
+        let heard = (self.port, datagram.source(), datagram.destination(), payload);
         self.heard.lock().unwrap().push(heard);
     }
 }

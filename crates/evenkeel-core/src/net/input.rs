@@ -83,7 +83,7 @@ impl Net {
 
     /// Appends a datagram to the queues of the sockets it is for.
     pub(super) fn dispatch(&mut self, datagram: Datagram, fed_by: Sources, now: Instant) {
-        let IpEndpoint { addr, port } = datagram.destination;
+        let IpEndpoint { addr, port } = datagram.destination();
         let channel = self.table.udp(&addr, port);
         let members = channel.and_then(|c| self.channel(c)).map_or(0, |c| c.members.len());
         let (Some(channel), true) = (channel, members > 0) else {

@@ -28,6 +28,11 @@ impl Piece {
         self.end.saturating_sub(self.start) as usize
     }
 
+    /// Where it begins in the frame.
+    pub(crate) const fn start(&self) -> usize {
+        self.start as usize
+    }
+
     /// Takes up to `len` bytes off the front; says how many were there.
     fn strip(&mut self, len: usize) -> usize {
         let taken = len.min(self.len());
@@ -46,7 +51,7 @@ impl Piece {
 pub(crate) enum Payload {
     One(Piece),
     /// In order.
-    Many(Vec<Piece>),
+    Many(Box<[Piece]>),
 }
 
 impl Payload {
@@ -71,17 +76,26 @@ impl Payload {
 
     /// The first run: any header of an upper layer must lie in it whole (RFC 7112 5 asks for that over IPv6).
     pub(crate) fn head(&self) -> &[u8] {
-        self.pieces().first().map(Piece::bytes).unwrap_or_default()
+        self.first().map(Piece::bytes).unwrap_or_default()
+    }
+
+    /// The first run, and its frame from the Ethernet header on: the headers in it speak for the packet.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&Piece> {
+        match self {
+            Self::One(piece) => Some(piece),
+            Self::Many(pieces) => pieces.first(),
+        }
     }
 
     /// Where the first run begins in its frame.
     pub(crate) fn head_start(&self) -> usize {
-        self.pieces().first().map_or(0, |piece| piece.start as usize)
+        self.first().map_or(0, Piece::start)
     }
 
     /// The frame of the first run, whose headers speak for the packet.
     pub(crate) fn first_frame(&self) -> Option<&Frame> {
-        self.pieces().first().map(|piece| &piece.frame)
+        self.first().map(|piece| &piece.frame)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -136,7 +150,7 @@ impl Payload {
 }
 
 #[cold]
-fn recycle_all(pieces: Vec<Piece>, pool: &mut Pool) {
+fn recycle_all(pieces: Box<[Piece]>, pool: &mut Pool) {
     pieces.into_iter().for_each(|piece| pool.recycle(piece.frame));
 }
 

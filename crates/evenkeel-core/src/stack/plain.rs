@@ -16,7 +16,7 @@ use crate::frame::Frame;
 use crate::id::InterfaceId;
 use crate::plain::Plain;
 use crate::tcp::{Checksum, Ecn};
-use crate::wire::{IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
+use crate::wire::{IpAddress, Ipv4Address, Ipv6Address};
 
 const UDP: u8 = 17;
 
@@ -70,10 +70,10 @@ impl Stack {
         // Written out for each family: it is what a datagram costs.
         if plain.is_v4() {
             let addresses = self.admit_v4_plain(interface, frame.bytes()).map(|(addresses, _)| addresses);
-            return datagram(interface, frame, plain, addresses, ends_v4, io, to);
+            return datagram(interface, frame, plain, addresses, io, to);
         }
         let addresses = self.admit_v6_plain(interface, frame.bytes()).map(|(addresses, _)| addresses);
-        datagram(interface, frame, plain, addresses, ends_v6, io, to)
+        datagram(interface, frame, plain, addresses, io, to)
     }
 
     /// Between whom a plain packet is, if the long way would let it in.
@@ -174,13 +174,13 @@ impl Stack {
 
 /// Source and destination, as they stand in a header.
 #[inline(always)]
-const fn ends_v4(addresses: &[u8; 8]) -> (IpAddress, IpAddress) {
+pub(super) const fn ends_v4(addresses: &[u8; 8]) -> (IpAddress, IpAddress) {
     let &[a, b, c, d, e, f, g, h] = addresses;
     (IpAddress::Ipv4(Ipv4Address::new(a, b, c, d)), IpAddress::Ipv4(Ipv4Address::new(e, f, g, h)))
 }
 
 #[inline(always)]
-fn ends_v6(addresses: &[u8; 32]) -> (IpAddress, IpAddress) {
+pub(super) fn ends_v6(addresses: &[u8; 32]) -> (IpAddress, IpAddress) {
     let [source, destination] = [0, 1].map(|end| {
         let address = addresses.as_chunks::<16>().0.get(end).copied().unwrap_or_default();
         IpAddress::Ipv6(Ipv6Address::from_octets(address))
@@ -195,14 +195,13 @@ fn datagram<const N: usize>(
     frame: Frame,
     plain: Plain,
     addresses: Option<[u8; N]>,
-    ends: impl FnOnce(&[u8; N]) -> (IpAddress, IpAddress),
     io: &mut Io<'_>,
     to: &mut impl TakesDatagrams,
 ) -> Result<bool, Frame> {
     let (Some(addresses), Some(udp)) = (addresses, frame.bytes().get(plain.transport()..plain.end())) else {
         return Err(frame);
     };
-    let Some(&[s0, s1, d0, d1, l0, l1, c0, c1]) = udp.first_chunk() else { return Err(frame) };
+    let Some(&[_, _, _, _, l0, l1, c0, c1]) = udp.first_chunk() else { return Err(frame) };
     let len = usize::from(u16::from_be_bytes([l0, l1]));
     let is_summed = c0 | c1 != 0;
     // One without a sum is IPv4's alone.
@@ -216,13 +215,7 @@ fn datagram<const N: usize>(
             return Ok(false);
         }
     }
-    let (source, destination) = ends(&addresses);
     let start = plain.transport() + 8;
-    to.put(Datagram {
-        interface,
-        source: IpEndpoint::new(source, u16::from_be_bytes([s0, s1])),
-        destination: IpEndpoint::new(destination, u16::from_be_bytes([d0, d1])),
-        payload: Payload::One(Piece::new(frame, start, start + len - 8)),
-    });
+    to.put(Datagram { interface, payload: Payload::One(Piece::new(frame, start, start + len - 8)) });
     Ok(true)
 }

@@ -6,12 +6,13 @@ use super::header::{Header, PACKET_MAX};
 use super::io::Io;
 use super::packet::{Packet, Payload};
 use super::path::{Path, RouteHandle};
+use super::plain::{ends_v4, ends_v6};
 use super::state::Stack;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
 use crate::id::InterfaceId;
 use crate::tcp::Checksum;
-use crate::wire::{IpAddress, IpEndpoint, IpProtocol};
+use crate::wire::{IpAddress, IpEndpoint, IpProtocol, Ipv4Address};
 
 const HEADER: usize = 8;
 
@@ -22,14 +23,44 @@ const HEADER: usize = 8;
 pub struct Datagram {
     /// The interface it came in by.
     pub interface: InterfaceId,
-    /// Who sent it.
-    pub source: IpEndpoint,
-    /// Where it was sent: an address of ours, a broadcast, or a group.
-    pub destination: IpEndpoint,
+    /// Behind the headers, which stay where they are.
     pub(super) payload: Payload,
 }
 
 impl Datagram {
+    /// Who sent it.
+    #[must_use]
+    pub fn source(&self) -> IpEndpoint {
+        self.ends().0
+    }
+
+    /// Where it was sent: an address of ours, a broadcast, or a group.
+    #[must_use]
+    pub fn destination(&self) -> IpEndpoint {
+        self.ends().1
+    }
+
+    /// Source and destination, as its headers say.
+    fn ends(&self) -> (IpEndpoint, IpEndpoint) {
+        let first = self.payload.first();
+        let ends = first.and_then(|piece| Self::ends_in(piece.frame.bytes(), piece.start()));
+        // No datagram is made of a frame that does not hold its headers.
+        ends.unwrap_or_else(|| [IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0); 2].into())
+    }
+
+    /// The same of a frame whose UDP header ends before `payload`.
+    #[inline]
+    fn ends_in(frame: &[u8], payload: usize) -> Option<(IpEndpoint, IpEndpoint)> {
+        let &[a, b, c, d] = frame.get(payload.checked_sub(HEADER)?..)?.first_chunk()?;
+        let (source, destination) = if frame.get(12) == Some(&0x08) {
+            ends_v4(frame.get(26..)?.first_chunk()?)
+        } else {
+            ends_v6(frame.get(22..)?.first_chunk()?)
+        };
+        let ports = [[a, b], [c, d]].map(u16::from_be_bytes);
+        Some((IpEndpoint::new(source, ports[0]), IpEndpoint::new(destination, ports[1])))
+    }
+
     /// Bytes of payload.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -81,7 +112,7 @@ impl Datagram {
     #[must_use]
     pub fn duplicate(&self, pool: &mut Pool) -> Option<Self> {
         let payload = self.payload.duplicate(pool)?;
-        Some(Self { interface: self.interface, source: self.source, destination: self.destination, payload })
+        Some(Self { interface: self.interface, payload })
     }
 
     /// Gives its frames back, faster than by dropping it. They must have been counted.
@@ -120,37 +151,25 @@ pub struct Source {
     pub port: u16,
 }
 
-/// The ports of a UDP header, its length field, and whether it has a checksum.
-struct Ports {
-    source: u16,
-    destination: u16,
+/// The length field of a UDP header, and whether it has a checksum.
+struct Sum {
     len: usize,
     summed: bool,
 }
 
-impl Ports {
+impl Sum {
     fn parse(head: &[u8]) -> Option<Self> {
-        let &[a, b, c, d, e, f, g, h, ..] = head else { return None };
-        Some(Self {
-            source: u16::from_be_bytes([a, b]),
-            destination: u16::from_be_bytes([c, d]),
-            len: usize::from(u16::from_be_bytes([e, f])),
-            summed: [g, h] != [0, 0],
-        })
+        let &[_, _, _, _, e, f, g, h, ..] = head else { return None };
+        Some(Self { len: usize::from(u16::from_be_bytes([e, f])), summed: [g, h] != [0, 0] })
     }
 }
 
 impl Stack {
     pub(super) fn input_udp(mut packet: Packet, io: &mut Io<'_>) -> Option<Datagram> {
         match check(&mut packet) {
-            Ok(ports) => {
+            Ok(()) => {
                 packet.payload.strip(HEADER);
-                Some(Datagram {
-                    interface: packet.interface,
-                    source: IpEndpoint::new(packet.source, ports.source),
-                    destination: IpEndpoint::new(packet.destination, ports.destination),
-                    payload: packet.payload,
-                })
+                Some(Datagram { interface: packet.interface, payload: packet.payload })
             }
             Err(reason) => {
                 io.drop_payload(packet.payload, reason);
@@ -206,14 +225,14 @@ impl Stack {
 }
 
 /// Checks length and checksum; cuts off what the length field leaves over.
-fn check(packet: &mut Packet) -> Result<Ports, Reason> {
-    let ports = Ports::parse(packet.payload.head()).ok_or(UdpDrop::Malformed)?;
-    if ports.len < HEADER || ports.len > packet.payload.len() {
+fn check(packet: &mut Packet) -> Result<(), Reason> {
+    let sum = Sum::parse(packet.payload.head()).ok_or(UdpDrop::Malformed)?;
+    if sum.len < HEADER || sum.len > packet.payload.len() {
         return Err(UdpDrop::Malformed.into());
     }
-    packet.payload.truncate(ports.len);
-    if ports.summed {
-        let pseudo = Checksum::pseudo(&packet.source, &packet.destination, IpProtocol::Udp.into(), ports.len);
+    packet.payload.truncate(sum.len);
+    if sum.summed {
+        let pseudo = Checksum::pseudo(&packet.source, &packet.destination, IpProtocol::Udp.into(), sum.len);
         if packet.payload.chunks().fold(pseudo, Checksum::add).finish() != 0 {
             return Err(UdpDrop::Checksum.into());
         }
@@ -221,7 +240,7 @@ fn check(packet: &mut Packet) -> Result<Ports, Reason> {
         // Optional over IPv4 only (RFC 8200 8.1).
         return Err(UdpDrop::Checksum.into());
     }
-    Ok(ports)
+    Ok(())
 }
 
 fn head(source: IpAddress, port: u16, to: IpEndpoint, len: usize, payload: &[u8]) -> [u8; HEADER] {

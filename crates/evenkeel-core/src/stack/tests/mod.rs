@@ -111,7 +111,7 @@ impl Node {
         let payload: Vec<u8> = datagram.chunks().flatten().copied().collect();
         assert_eq!(payload.len(), datagram.len());
         self.ledger.delivered += datagram.frames();
-        let ends = (datagram.source, datagram.destination);
+        let ends = (datagram.source(), datagram.destination());
         datagram.recycle(&mut self.pool);
         Some((ends.0, ends.1, payload))
     }

@@ -146,7 +146,7 @@ fn a_datagram_is_read_in_every_way() {
     let payload = udp_bytes(v4(1), v4(2), b"0123456789");
     let datagram = node.receive(&packet_v4(17, 1, 0, &[], &payload)).unwrap();
     assert_eq!(
-        (datagram.source, datagram.destination),
+        (datagram.source(), datagram.destination()),
         (IpEndpoint::new(v4(1), 7), IpEndpoint::new(v4(2), 9))
     );
     assert_eq!((datagram.len(), datagram.frames(), datagram.is_empty()), (10, 1, false));
@@ -354,7 +354,7 @@ fn broadcasts_groups_and_errors_are_never_reported() {
     let mut broadcast = edit_v4(good, |packet| packet[19] = 255);
     broadcast[..6].fill(0xff);
     let datagram = node.receive(&broadcast).unwrap();
-    assert_eq!(datagram.destination.addr, v4(255));
+    assert_eq!(datagram.destination().addr, v4(255));
     node.with(|stack, io| stack.port_unreachable(&datagram, io));
     node.ledger.drop_input(UdpDrop::NoSocket, 1);
     datagram.recycle(&mut node.pool);
