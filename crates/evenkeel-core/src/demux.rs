@@ -161,15 +161,19 @@ impl LastClass {
         (plain.is_v4() && plain.is_udp()).then_some(Self { head, channel })
     }
 
-    /// Where the next frame leads, if it is another one to the same place.
+    /// What the next frame is, if it is another one to the same place.
     #[inline(always)]
-    pub(crate) fn next(&self, frame: &[u8]) -> Option<(ChannelId, Plain)> {
+    pub(crate) fn next(&self, frame: &[u8]) -> Option<Plain> {
         let head = head_of(frame)?;
         let other = |word: usize| (head[word] ^ self.head[word]) & HEAD[word];
         if other(0) | other(1) | other(2) | other(3) != 0 {
             return None;
         }
-        Some((self.channel, Plain::of_udp_v4(frame)?))
+        Plain::of_udp_v4(frame)
+    }
+
+    pub(crate) const fn channel(&self) -> ChannelId {
+        self.channel
     }
 }
 

@@ -4,6 +4,7 @@
 use core::fmt;
 use std::collections::VecDeque;
 
+use rtrb::chunks::ReadChunkIntoIter;
 use smoltcp::wire::EthernetAddress;
 
 use crate::demux::Change;
@@ -63,27 +64,43 @@ pub trait Burst {
     /// The frame that was just seen, if it was to be taken. Says whether there is to be another one.
     fn take(&mut self, frame: Frame) -> bool;
 
-    /// Both at once, for a ring whose frames have buffers of their own: what is not taken is put into
-    /// `spare`. Says whether there is to be another one.
-    fn take_unless_discarded(&mut self, frame: Frame, metadata: &Metadata, spare: &mut Vec<Frame>) -> bool {
-        see_then_take(self, frame, metadata, spare)
+    /// Both, of each of a vector of frames that have buffers of their own, and of which the device knows no
+    /// more than their bytes. What is not taken is put into `spare`. Says how many there were; the rest is
+    /// left in `frames`.
+    fn take_vector(&mut self, frames: &mut Frames<'_>, spare: &mut Vec<Frame>) -> usize {
+        let mut done = 0;
+        for frame in frames {
+            done += 1;
+            if !see_then_take(self, frame, spare) {
+                break;
+            }
+        }
+        done
     }
 }
 
-/// [`Burst::take_unless_discarded`], step by step.
+/// What [`Burst::take_vector`] does about a frame, step by step.
 #[inline]
-pub(crate) fn see_then_take<B: Burst + ?Sized>(
-    burst: &mut B,
-    frame: Frame,
-    metadata: &Metadata,
-    spare: &mut Vec<Frame>,
-) -> bool {
-    match burst.see(frame.bytes(), metadata) {
+pub(crate) fn see_then_take<B: Burst + ?Sized>(burst: &mut B, frame: Frame, spare: &mut Vec<Frame>) -> bool {
+    match burst.see(frame.bytes(), &Metadata::NONE) {
         Seen::Take => burst.take(frame),
         seen => {
             spare.push(frame);
             seen == Seen::Discard
         }
+    }
+}
+
+/// The oldest frames of a ring between two threads. What is not taken out stays there.
+#[derive(Debug)]
+pub struct Frames<'a>(pub(crate) ReadChunkIntoIter<'a, Frame>);
+
+impl Iterator for Frames<'_> {
+    type Item = Frame;
+
+    #[inline]
+    fn next(&mut self) -> Option<Frame> {
+        self.0.next()
     }
 }
 

@@ -88,6 +88,7 @@ impl WorkLog {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        self.counts.fill(0);
+        self.compute = Duration::ZERO;
     }
 }

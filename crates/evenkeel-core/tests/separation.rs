@@ -157,6 +157,16 @@ fn feedback_that_knows_no_others_takes_from_them() {
     assert!(seen.quiet.1 < seen.quiet.0 / 2 && seen.discarded == 0, "{seen:?}");
 }
 
+/// Others count from their last frame on, however many came before it one after the other.
+#[test]
+fn who_has_received_all_the_time_is_not_forgotten() {
+    let mut host = Host::new(Feedback::default());
+    host.run(Duration::from_millis(1_100), 0, true);
+    host.run(LONG, FLOOD_PKTS, false);
+    let seen = host.run(LONG, FLOOD_PKTS, false);
+    assert!(seen.shed == 0 && seen.discarded > 4_000, "{seen:?}");
+}
+
 /// A second after the last frame for anybody else the ring sheds again.
 #[test]
 fn who_has_received_nothing_for_a_second_is_forgotten() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::frame::{Frame, HEADROOM, Metadata, Pool};
-use crate::interface::{Burst, RxQueue};
+use crate::frame::{Frame, HEADROOM, Pool};
+use crate::interface::{Burst, Frames, RxQueue};
 
 /// Most buffers a receive ring gives back at a time.
 const REFILL_BATCH_MAX: usize = 32;
@@ -121,10 +121,8 @@ const HEADERS: usize = 64;
 /// Loads bytes of frames that the other core has written, and does nothing with them: their cache lines come
 /// over side by side, instead of one after the other as each frame is handled.
 fn begin_to_fetch(frames: &[Frame]) {
-    for frame in frames {
-        let bytes = frame.bytes();
-        core::hint::black_box((bytes.first().copied(), bytes.get(HEADERS).copied()));
-    }
+    let byte = |frame: &Frame, at| frame.bytes().get(at).copied().unwrap_or_default();
+    core::hint::black_box(frames.iter().fold(0, |all, frame| all | byte(frame, 0) | byte(frame, HEADERS)));
 }
 
 impl RxQueue for RingConsumer {
@@ -137,14 +135,7 @@ impl RxQueue for RingConsumer {
         let (first, wrapped) = chunk.as_slices();
         begin_to_fetch(first);
         begin_to_fetch(wrapped);
-        let mut done = 0;
-        // What is not iterated over stays in the ring.
-        for frame in chunk {
-            done += 1;
-            if !burst.take_unless_discarded(frame, &Metadata::NONE, &mut self.spare) {
-                break;
-            }
-        }
+        let done = burst.take_vector(&mut Frames(chunk.into_iter()), &mut self.spare);
         self.missing += done;
         if self.missing >= self.refill_batch {
             self.refill(burst.pool());

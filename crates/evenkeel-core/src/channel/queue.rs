@@ -65,6 +65,16 @@ pub struct Waiting {
     pub(crate) verdict: Option<Verdict>,
 }
 
+impl Waiting {
+    /// Where to find what is needed of it, if it is a plain datagram that the demultiplexing table, in the
+    /// state `generation`, has led here.
+    #[inline]
+    pub(crate) fn plain_datagram(&self, generation: u32) -> Option<Plain> {
+        let Verdict { plain, generation: found } = self.verdict?;
+        (plain.is_udp() && found == generation).then_some(plain)
+    }
+}
+
 /// What is known of a plain frame: protocol input need not look again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
@@ -142,10 +152,10 @@ impl Channel {
         queue_pkts + rings * self.ring_pkts
     }
 
-    /// Counts a frame that came and found no room, here or in what all channels share.
-    pub(crate) const fn refuse(&mut self) {
-        self.counters.arrived += 1;
-        self.counters.discarded += 1;
+    /// Counts frames that came and found no room, here or in what all channels share.
+    pub(crate) const fn refuse(&mut self, frames: usize) {
+        self.counters.arrived += frames as u64;
+        self.counters.discarded += frames as u64;
     }
 
     /// Adds the channel's ring on an interface that demultiplexes.
@@ -160,7 +170,7 @@ impl Channel {
     /// this is the place where overload is shed (early packet discard).
     pub fn push(&mut self, interface: InterfaceId, frame: Frame) -> Result<Arrival, Frame> {
         if self.is_full() {
-            self.refuse();
+            self.refuse(1);
             return Err(frame);
         }
         Ok(self.append(Waiting { frame, interface, verdict: None }))
@@ -172,25 +182,38 @@ impl Channel {
         self.queue.len() >= self.capacity_pkts
     }
 
+    /// Frames that it has room for while it holds fewer than `pkts`.
+    #[inline]
+    pub(crate) fn room(&self, pkts: usize) -> usize {
+        pkts.saturating_sub(1).min(self.capacity_pkts).saturating_sub(self.queue.len())
+    }
+
     /// Stores a frame for which there is room.
     #[inline]
     pub(crate) fn append(&mut self, waiting: Waiting) -> Arrival {
-        self.counters.arrived += 1;
-        let first = self.queue.is_empty();
-        self.queue.push_back(waiting);
-        self.counters.high_water_pkts = self.counters.high_water_pkts.max(self.queue.len());
-        Arrival { interrupt: core::mem::take(&mut self.armed), first }
+        self.append_uncounted(waiting);
+        self.appended(1)
     }
 
-    /// Takes the oldest frame of the host's own queue, if that is a plain datagram which the demultiplexing
-    /// table, in the state `generation`, has led here.
+    /// The same, without the rest, of which there is one for several.
+    #[inline(always)]
+    pub(crate) fn append_uncounted(&mut self, waiting: Waiting) {
+        self.queue.push_back(waiting);
+    }
+
+    /// So many frames have been appended.
     #[inline]
-    pub(crate) fn pop_plain_datagram(&mut self, generation: u32) -> Option<(Waiting, Plain)> {
-        let Verdict { plain, generation: found } = self.queue.front()?.verdict?;
-        if !plain.is_udp() || found != generation {
-            return None;
-        }
-        Some((self.queue.pop_front()?, plain))
+    pub(crate) fn appended(&mut self, frames: usize) -> Arrival {
+        let queued = self.queue.len();
+        self.counters.arrived += frames as u64;
+        self.counters.high_water_pkts = self.counters.high_water_pkts.max(queued);
+        Arrival { interrupt: core::mem::take(&mut self.armed), first: queued == frames }
+    }
+
+    /// Takes the oldest frame of the host's own queue.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Waiting> {
+        self.queue.pop_front()
     }
 
     /// Takes the oldest frame. Rings on interfaces are served round robin, after the host's own queue.
@@ -315,6 +338,26 @@ mod tests {
     }
 
     #[test]
+    fn several_frames_arrive_as_one_does() {
+        let (mut channel, mut pool) = channel(4);
+        channel.arm();
+        for (frames, interrupt, first, room) in [(3, true, true, 0), (1, false, false, 0)] {
+            for _ in 0..frames {
+                let frame = pool.take().unwrap();
+                channel.append_uncounted(Waiting { frame, interface: IF, verdict: None });
+            }
+            assert_eq!(channel.appended(frames), Arrival { interrupt, first });
+            assert_eq!(channel.room(3), room, "while it holds fewer than three");
+        }
+        assert!(channel.is_full() && channel.room(usize::MAX) == 0);
+        channel.refuse(5);
+        assert_eq!(channel.counters(), ChannelCounters { arrived: 9, discarded: 5, high_water_pkts: 4 });
+        channel.take(&mut pool);
+        channel.take(&mut pool);
+        assert_eq!((channel.room(usize::MAX), channel.room(4), channel.room(3)), (2, 1, 0));
+    }
+
+    #[test]
     fn an_interrupt_is_raised_once() {
         let (mut channel, mut pool) = channel(4);
         channel.arm();
@@ -363,7 +406,7 @@ mod tests {
     #[test]
     fn a_frame_that_others_left_no_room_for_arrived_and_was_discarded() {
         let mut channel = Channel::growing(4, 0);
-        channel.refuse();
+        channel.refuse(1);
         assert_eq!(channel.counters(), ChannelCounters { arrived: 1, discarded: 1, high_water_pkts: 0 });
     }
 }

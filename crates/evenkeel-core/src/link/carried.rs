@@ -1,5 +1,6 @@
 //! Whose traffic comes by a ring, and whether it is more than a burst.
 
+use crate::demux::LastClass;
 use crate::id::ChannelId;
 use crate::time::{Duration, Instant};
 
@@ -19,6 +20,9 @@ pub(crate) struct Carried {
     filled_since: Option<Instant>,
     /// When a frame was last discarded for a full channel.
     discarded_at: Option<Instant>,
+    /// Where the last frame led if it was a plain datagram, and by which generation of the demultiplexing
+    /// table.
+    last_class: Option<(LastClass, u32)>,
 }
 
 impl Carried {
@@ -30,6 +34,17 @@ impl Carried {
             last => self.before = last.replace((channel, now)).or(self.before),
         }
         self.before.is_some_and(|(_, at)| now.since(at) < MEMORY)
+    }
+
+    /// Where the last frame led, as far as that holds for the next.
+    #[inline]
+    pub(crate) fn last_class(&self, generation: u32) -> Option<LastClass> {
+        self.last_class.filter(|&(_, found_by)| found_by == generation).map(|(last, _)| last)
+    }
+
+    #[inline]
+    pub(crate) fn keep_class(&mut self, last: Option<LastClass>, generation: u32) {
+        self.last_class = last.map(|last| (last, generation));
     }
 
     /// Frames were taken, and what is left of them or not. `discarded`: for full channels.

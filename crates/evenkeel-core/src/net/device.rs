@@ -7,8 +7,8 @@ use crate::demux::{Class, LastClass};
 use crate::drop::{QueueDrop, Reason, TcpDrop, UdpDrop};
 use crate::frame::{Frame, Metadata, Pool};
 use crate::id::{ChannelId, QueueId};
-use crate::interface::{Burst, Seen, see_then_take};
-use crate::link::{Carried, Port, Side, Taken};
+use crate::interface::{Burst, Frames, Seen, see_then_take};
+use crate::link::{Port, Side, Taken};
 use crate::plain::Plain;
 use crate::poll::Sources;
 use crate::ready::Ready;
@@ -56,14 +56,14 @@ impl Net {
         };
         let mut burst = DeviceBurst::new(self, port, now);
         let done = interface.queue_mut(queue).receive(limit, &mut burst);
-        let DeviceBurst { mut carried, separates, demultiplexed, taken, discarded, .. } = burst;
-        if separates {
-            carried.taken(interface.queue(queue).pending() == 0, discarded > 0, now);
+        let DeviceBurst { separates, demultiplexed, taken, discarded, last, generation, .. } = burst;
+        if let Some(carried) = self.links.carried(port) {
+            carried.keep_class(last, generation);
+            if separates {
+                carried.taken(interface.queue(queue).pending() == 0, discarded > 0, now);
+            }
         }
         self.links.put_back(port.interface, interface);
-        if let Some(known) = self.links.carried(port) {
-            *known = carried;
-        }
         self.links.count_received(port.interface, done as u64, &mut self.ledger);
         self.ledger.drop_input(QueueDrop::Channel, u64::from(discarded));
         self.work.add_times(Work::Receive, done as u32);
@@ -153,7 +153,7 @@ impl Net {
         match channel.segments_for {
             None if !channel.is_full() => Offered::Taken,
             None => {
-                channel.refuse();
+                channel.refuse(1);
                 let waiting = channel.queued();
                 let stops =
                     self.poller.enqueued(QueueId::Channel(id), &mut channel.gate, waiting, fed_by, now);
@@ -171,13 +171,13 @@ impl Net {
             if !channel.is_full() {
                 return Offered::Taken;
             }
-            channel.refuse();
+            channel.refuse(1);
             return Offered::Discarded { stops: false };
         };
         if !channel.is_full() && channel.queued() < shared {
             return Offered::Taken;
         }
-        channel.refuse();
+        channel.refuse(1);
         if channel.is_empty() && !channel.listed {
             // It was taken for this frame.
             self.give_back(id, connection);
@@ -263,7 +263,6 @@ struct DeviceBurst<'a> {
     separates: bool,
     /// Whether it matters now: more comes than a burst.
     is_flooded: bool,
-    carried: Carried,
     /// What is inhibited for the queue of the frame that was just seen.
     feeds: Sources,
     /// Whether anything may hold this ring back.
@@ -277,6 +276,8 @@ struct DeviceBurst<'a> {
     to: Option<(ChannelId, Option<Verdict>)>,
     /// Where the last frame led, if it was a plain datagram.
     last: Option<LastClass>,
+    /// Whether a frame of this burst has led there, so that `feeds` fits.
+    is_noted: bool,
     demultiplexed: u32,
     /// Put into a channel.
     taken: u32,
@@ -289,12 +290,13 @@ impl<'a> DeviceBurst<'a> {
         let fed_by = net.config.scope(Sources::one(port.source));
         // What interrupts discard nobody is charged for.
         let separates = port.plan.device == DeviceWork::Polled && net.config.separates();
-        let carried = net.links.carried(port).copied().unwrap_or_default();
-        let is_flooded = separates && carried.is_flooded(now);
+        let generation = net.table.generation();
+        let carried = net.links.carried(port);
+        let last = carried.as_ref().and_then(|carried| carried.last_class(generation));
+        let is_flooded = separates && carried.as_ref().is_some_and(|carried| carried.is_flooded(now));
         let is_limited = !net.links.held_back(port).is_empty();
         let is_watched = !net.descriptors.captures().is_empty();
         let only_demultiplexes = port.plan.is_lazy() && !is_watched && !net.config.listen_only;
-        let generation = net.table.generation();
         Self {
             net,
             port,
@@ -302,14 +304,14 @@ impl<'a> DeviceBurst<'a> {
             fed_by,
             separates,
             is_flooded,
-            carried,
             feeds: fed_by,
             is_limited,
             is_watched,
             only_demultiplexes,
             generation,
             to: None,
-            last: None,
+            last,
+            is_noted: false,
             demultiplexed: 0,
             taken: 0,
             discarded: 0,
@@ -331,15 +333,17 @@ impl<'a> DeviceBurst<'a> {
     #[inline]
     fn demultiplex(&mut self, bytes: &[u8]) -> Seen {
         self.demultiplexed += 1;
-        if let Some((id, plain)) = self.last.and_then(|last| last.next(bytes)) {
-            return self.offer(id, Some(plain));
+        if let Some((last, plain)) = self.last.and_then(|last| Some((last, last.next(bytes)?))) {
+            if !self.is_noted {
+                self.note(last.channel());
+            }
+            return self.offer(last.channel(), Some(plain));
         }
         let plain = Plain::of(bytes);
         match self.net.channel_of(bytes, plain) {
             Ok(id) => {
                 self.last = plain.and_then(|plain| LastClass::of(bytes, plain, id));
-                let others_receive = self.carried.note(id, self.now) && self.is_flooded;
-                self.feeds = if others_receive { Sources::NONE } else { self.fed_by };
+                self.note(id);
                 self.offer(id, plain)
             }
             Err(reason) => self.dropped(reason),
@@ -363,31 +367,71 @@ impl<'a> DeviceBurst<'a> {
         }
     }
 
-    /// Puts a plain datagram into its channel if there is room. Says whether there is to be another frame.
+    /// Does what is to be done about a frame, and all that follow it to the same place, if that is where the
+    /// last one went and it is the same for each: they are appended, or discarded, and the channel's gate has
+    /// nothing to say. Counts them in `done`, and says which comes next.
+    ///
+    /// # Errors
+    /// Gives the frame back for which there is more to be decided.
     #[inline(always)]
-    fn give(&mut self, id: ChannelId, plain: Plain, frame: Frame, spare: &mut Vec<Frame>) -> bool {
+    fn take_run(
+        &mut self,
+        mut frame: Frame,
+        frames: &mut Frames<'_>,
+        spare: &mut Vec<Frame>,
+        done: &mut usize,
+    ) -> Result<Option<Frame>, Frame> {
+        let Some(last) = self.last.filter(|_| self.only_demultiplexes) else { return Err(frame) };
+        let Some(mut plain) = last.next(frame.bytes()) else { return Err(frame) };
+        if !self.is_noted {
+            self.note(last.channel());
+        }
         let net = &mut *self.net;
-        let Some(channel) = net.channels.get_mut(id) else {
-            spare.push(frame);
-            return self.dropped(UdpDrop::NoSocket.into()) == Seen::Discard;
+        let Some(channel) = net.channels.get_mut(last.channel()) else { return Err(frame) };
+        let silent_pkts = channel.gate.silent_pkts(self.feeds);
+        let discards = channel.is_full() && channel.queued() < silent_pkts;
+        let room = if discards { usize::MAX } else { channel.room(silent_pkts) };
+        if room == 0 || net.poller.is_told_of_lengths() {
+            return Err(frame);
+        }
+        let (interface, generation) = (self.port.interface, self.generation);
+        let mut run = 0;
+        let next = loop {
+            run += 1;
+            if discards {
+                spare.push(frame);
+            } else {
+                let verdict = Some(Verdict { plain, generation });
+                channel.append_uncounted(Waiting { frame, interface, verdict });
+            }
+            let Some(next) = frames.next() else { break None };
+            match last.next(next.bytes()).filter(|_| run < room) {
+                Some(found) => (frame, plain) = (next, found),
+                None => break Some(next),
+            }
         };
-        let mut arrival = Arrival::default();
-        if channel.is_full() {
-            spare.push(frame);
-            self.discarded += 1;
-            channel.refuse();
+        *done += run - 1 + usize::from(next.is_some());
+        self.demultiplexed += run as u32;
+        if discards {
+            channel.refuse(run);
+            self.discarded += run as u32;
         } else {
-            self.taken += 1;
-            let verdict = Some(Verdict { plain, generation: self.generation });
-            arrival = channel.append(Waiting { frame, interface: self.port.interface, verdict });
+            self.taken += run as u32;
+            let arrival = channel.appended(run);
+            if arrival.first || arrival.interrupt {
+                net.arrived(last.channel(), arrival);
+            }
         }
-        let queued = channel.queued();
-        let queue = QueueId::Channel(id);
-        let stops = net.poller.enqueued(queue, &mut channel.gate, queued, self.feeds, self.now);
-        if arrival.first || arrival.interrupt {
-            net.arrived(id, arrival);
-        }
-        !stops || self.goes_on()
+        Ok(next)
+    }
+
+    /// A frame leads to a channel, and it is not known yet whether others receive by this ring.
+    #[inline]
+    fn note(&mut self, id: ChannelId) {
+        let carried = self.net.links.carried(self.port);
+        let others_receive = carried.is_some_and(|carried| carried.note(id, self.now)) && self.is_flooded;
+        self.feeds = if others_receive { Sources::NONE } else { self.fed_by };
+        self.is_noted = true;
     }
 
     /// A frame leads nowhere.
@@ -444,14 +488,21 @@ impl Burst for DeviceBurst<'_> {
         }
     }
 
-    #[inline]
-    fn take_unless_discarded(&mut self, frame: Frame, metadata: &Metadata, spare: &mut Vec<Frame>) -> bool {
-        if self.only_demultiplexes
-            && let Some((id, plain)) = self.last.and_then(|last| last.next(frame.bytes()))
-        {
-            self.demultiplexed += 1;
-            return self.give(id, plain, frame, spare);
+    fn take_vector(&mut self, frames: &mut Frames<'_>, spare: &mut Vec<Frame>) -> usize {
+        let mut next = frames.next();
+        let mut done = usize::from(next.is_some());
+        while let Some(frame) = next.take() {
+            match self.take_run(frame, frames, spare, &mut done) {
+                Ok(other) => next = other,
+                Err(frame) => {
+                    if !see_then_take(self, frame, spare) {
+                        break;
+                    }
+                    next = frames.next();
+                    done += usize::from(next.is_some());
+                }
+            }
         }
-        see_then_take(self, frame, metadata, spare)
+        done
     }
 }

@@ -181,10 +181,14 @@ impl Net {
         let (mut taken, mut delivered, mut refused) = (0, 0, None);
         while *left > 0
             && to.has_room()
-            && let Some((waiting, plain)) = channel.pop_plain_datagram(generation)
+            && let Some(waiting) = channel.pop()
         {
             *left -= 1;
             taken += 1;
+            let Some(plain) = waiting.plain_datagram(generation) else {
+                refused = Some(waiting);
+                break;
+            };
             let Waiting { frame, interface, .. } = waiting;
             match self.stack.input_plain_udp(interface, frame, plain, &mut io, to) {
                 // Or it was dropped for its sum.

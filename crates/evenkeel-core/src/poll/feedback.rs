@@ -125,6 +125,12 @@ impl Gate {
         if percent > 100 { 100 } else { percent as u8 }
     }
 
+    /// [`Gate::on_enqueue`] has nothing to say as long as the queue holds fewer than so many.
+    #[inline]
+    pub(crate) fn silent_pkts(&self, fed_by: Sources) -> usize {
+        if self.closed.union(fed_by) == self.closed { usize::MAX } else { self.high_pkts }
+    }
+
     /// After an enqueue (or the attempt): the sources to inhibit besides those inhibited already, if the high
     /// mark is reached.
     #[inline]

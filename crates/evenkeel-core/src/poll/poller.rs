@@ -284,6 +284,12 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         inhibited.is_some() || !self.limits.is_empty()
     }
 
+    /// Whether every enqueue matters to it, not only those at a high mark.
+    #[inline]
+    pub(crate) const fn is_told_of_lengths(&self) -> bool {
+        !self.limits.is_empty()
+    }
+
     fn filled(&mut self, percent: u8) {
         self.limits.iter_mut().for_each(|limit| limit.filled(percent));
     }

@@ -111,3 +111,19 @@ pub(crate) fn is_link_local(address: &IpAddress) -> bool {
 pub(crate) fn is_link_scope(address: Ipv6Address) -> bool {
     address.is_unicast_link_local() || (address.is_multicast() && address.octets()[1] & 0xf <= 2)
 }
+
+/// Source and destination, as they stand in a header.
+#[inline(always)]
+pub(super) const fn ends_v4(addresses: &[u8; 8]) -> (IpAddress, IpAddress) {
+    let &[a, b, c, d, e, f, g, h] = addresses;
+    (IpAddress::Ipv4(Ipv4Address::new(a, b, c, d)), IpAddress::Ipv4(Ipv4Address::new(e, f, g, h)))
+}
+
+#[inline(always)]
+pub(super) fn ends_v6(addresses: &[u8; 32]) -> (IpAddress, IpAddress) {
+    let [source, destination] = [0, 1].map(|end| {
+        let address = addresses.as_chunks::<16>().0.get(end).copied().unwrap_or_default();
+        IpAddress::Ipv6(Ipv6Address::from_octets(address))
+    });
+    (source, destination)
+}

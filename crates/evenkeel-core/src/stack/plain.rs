@@ -3,7 +3,7 @@
 //! What it takes, the [long way](super::Stack::input) would take just so, and what it drops (a datagram with
 //! a wrong sum) that would drop. All else it gives back.
 
-use super::address::Cast;
+use super::address::{Cast, ends_v4, ends_v6};
 use super::believed::Between;
 use super::io::Io;
 use super::packet::{Payload, Piece};
@@ -16,7 +16,7 @@ use crate::frame::Frame;
 use crate::id::InterfaceId;
 use crate::plain::Plain;
 use crate::tcp::{Checksum, Ecn};
-use crate::wire::{IpAddress, Ipv4Address, Ipv6Address};
+use crate::wire::{IpAddress, Ipv4Address};
 
 const UDP: u8 = 17;
 
@@ -67,13 +67,26 @@ impl Stack {
         io: &mut Io<'_>,
         to: &mut impl TakesDatagrams,
     ) -> Result<bool, Frame> {
+        let bytes = frame.bytes();
         // Written out for each family: it is what a datagram costs.
-        if plain.is_v4() {
-            let addresses = self.admit_v4_plain(interface, frame.bytes()).map(|(addresses, _)| addresses);
-            return datagram(interface, frame, plain, addresses, io, to);
+        let length = if plain.is_v4() {
+            self.admit_v4_plain(interface, bytes).and_then(|(addresses, _)| length(bytes, plain, &addresses))
+        } else {
+            self.admit_v6_plain(interface, bytes).and_then(|(addresses, _)| length(bytes, plain, &addresses))
+        };
+        match length {
+            None => return Err(frame),
+            Some(Length::Wrong) => {
+                io.drop_frame(frame, UdpDrop::Checksum);
+                return Ok(false);
+            }
+            Some(Length::Of(len)) => {
+                let start = plain.transport();
+                let payload = Payload::One(Piece::new(frame, start + 8, start + len));
+                to.put(Datagram { interface, payload });
+            }
         }
-        let addresses = self.admit_v6_plain(interface, frame.bytes()).map(|(addresses, _)| addresses);
-        datagram(interface, frame, plain, addresses, io, to)
+        Ok(true)
     }
 
     /// Between whom a plain packet is, if the long way would let it in.
@@ -172,50 +185,28 @@ impl Stack {
     }
 }
 
-/// Source and destination, as they stand in a header.
-#[inline(always)]
-pub(super) const fn ends_v4(addresses: &[u8; 8]) -> (IpAddress, IpAddress) {
-    let &[a, b, c, d, e, f, g, h] = addresses;
-    (IpAddress::Ipv4(Ipv4Address::new(a, b, c, d)), IpAddress::Ipv4(Ipv4Address::new(e, f, g, h)))
+/// What a plain frame says of the datagram in it.
+enum Length {
+    /// Header and payload.
+    Of(usize),
+    /// Its sum is wrong.
+    Wrong,
 }
 
+/// The length of the datagram in a frame, if length and sum are as the short way wants them.
 #[inline(always)]
-pub(super) fn ends_v6(addresses: &[u8; 32]) -> (IpAddress, IpAddress) {
-    let [source, destination] = [0, 1].map(|end| {
-        let address = addresses.as_chunks::<16>().0.get(end).copied().unwrap_or_default();
-        IpAddress::Ipv6(Ipv6Address::from_octets(address))
-    });
-    (source, destination)
-}
-
-/// Gives the datagram in a frame to `to`, if its length and sum are right. Says whether they are.
-#[inline(always)]
-fn datagram<const N: usize>(
-    interface: InterfaceId,
-    frame: Frame,
-    plain: Plain,
-    addresses: Option<[u8; N]>,
-    io: &mut Io<'_>,
-    to: &mut impl TakesDatagrams,
-) -> Result<bool, Frame> {
-    let (Some(addresses), Some(udp)) = (addresses, frame.bytes().get(plain.transport()..plain.end())) else {
-        return Err(frame);
-    };
-    let Some(&[_, _, _, _, l0, l1, c0, c1]) = udp.first_chunk() else { return Err(frame) };
+fn length<const N: usize>(frame: &[u8], plain: Plain, addresses: &[u8; N]) -> Option<Length> {
+    let udp = frame.get(plain.transport()..plain.end())?;
+    let &[_, _, _, _, l0, l1, c0, c1] = udp.first_chunk()?;
     let len = usize::from(u16::from_be_bytes([l0, l1]));
     let is_summed = c0 | c1 != 0;
     // One without a sum is IPv4's alone.
-    let Some(covered) = udp.get(..len).filter(|_| len >= 8 && (is_summed || plain.is_v4())) else {
-        return Err(frame);
-    };
+    let covered = udp.get(..len).filter(|_| len >= 8 && (is_summed || plain.is_v4()))?;
     if is_summed {
-        let pseudo = Checksum::default().add_array(&addresses).add_array(&[0, UDP, l0, l1]);
+        let pseudo = Checksum::default().add_array(addresses).add_array(&[0, UDP, l0, l1]);
         if pseudo.add(covered).finish() != 0 {
-            io.drop_frame(frame, UdpDrop::Checksum);
-            return Ok(false);
+            return Some(Length::Wrong);
         }
     }
-    let start = plain.transport() + 8;
-    to.put(Datagram { interface, payload: Payload::One(Piece::new(frame, start, start + len - 8)) });
-    Ok(true)
+    Some(Length::Of(len))
 }

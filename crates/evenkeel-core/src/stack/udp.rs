@@ -1,12 +1,11 @@
 //! UDP: datagrams in and out (RFC 768, RFC 8200 8.1).
 
-use super::address::Cast;
+use super::address::{Cast, ends_v4, ends_v6};
 use super::error::OutputError;
 use super::header::{Header, PACKET_MAX};
 use super::io::Io;
 use super::packet::{Packet, Payload};
 use super::path::{Path, RouteHandle};
-use super::plain::{ends_v4, ends_v6};
 use super::state::Stack;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
