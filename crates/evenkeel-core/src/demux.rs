@@ -7,7 +7,7 @@
 use crate::drop::{IpDrop, LinkDrop, Reason};
 use crate::id::ChannelId;
 use crate::plain::Plain;
-use crate::tcp::{FourTuple, Secret, Table as Connections};
+use crate::tcp::{Flags, FourTuple, Secret, Table as Connections};
 use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
 /// What leads to a channel.
@@ -175,13 +175,6 @@ impl LastClass {
     pub(crate) const fn channel(&self) -> ChannelId {
         self.channel
     }
-}
-
-/// Whether a segment with such flags wants to open a connection.
-const fn opens(flags: u8) -> bool {
-    const SYN: u8 = 0x02;
-    const ACK: u8 = 0x10;
-    flags & (SYN | ACK) == SYN
 }
 
 /// The addresses the host answers to. They are few.
@@ -430,15 +423,15 @@ impl DemuxTable {
         self.udp.find(&destination.addr, destination.port)
     }
 
-    /// The same for a plain segment: between whom it is, and whether it opens a connection.
+    /// The same for a plain segment: between whom it is, and its flags.
     #[inline]
-    pub(crate) fn plain_segment(&self, frame: &[u8], plain: Plain) -> Option<(FourTuple, bool)> {
+    pub(crate) fn plain_segment(&self, frame: &[u8], plain: Plain) -> Option<(FourTuple, Flags)> {
         if plain.is_udp() {
             return None;
         }
         let [source, destination] = self.ends_of_plain(frame, plain)?;
         let &flags = frame.get(plain.transport() + 13)?;
-        Some((FourTuple::new(destination, source), opens(flags)))
+        Some((FourTuple::new(destination, source), Flags::from_bits(flags)))
     }
 
     /// From whom a plain packet is, and to whom, if that is an address of ours.
@@ -607,7 +600,7 @@ impl DemuxTable {
     }
 
     fn classify_segment(&self, tuple: FourTuple, flags: u8) -> Class {
-        let opens = opens(flags);
+        let opens = Flags::from_bits(flags).opens();
         let connection = self.connections.find(&tuple).and_then(|id| self.connections.get(id)).copied();
         let channel = connection.or_else(|| self.segments_for_nobody(&tuple, opens));
         Class::Segment { tuple, opens, channel }

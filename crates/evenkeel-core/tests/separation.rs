@@ -6,14 +6,15 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Bench, Seen, Sink, UNIT, syn, udp};
-use evenkeel_core::drop::QueueDrop;
+use common::{Bench, Seen, Sink, UNIT, syn, tcp, udp};
+use evenkeel_core::drop::{QueueDrop, TcpDrop};
 use evenkeel_core::host::{Config, System};
 use evenkeel_core::poll::{Feedback, Quota};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::tcp::{Counter, Flags, Header, ListenerConfig};
 use evenkeel_core::time::Duration;
+use evenkeel_core::work::Work;
 
 const FLOODED: u16 = 7;
 const QUIET: u16 = 9;
@@ -256,4 +257,29 @@ fn a_burst_of_syns_is_no_flood() {
 #[test]
 fn a_listener_that_can_take_no_connections_holds_nothing_back() {
     assert_eq!(bursts_of_syns(0), (10, 400 - 32, 0));
+}
+
+/// What comes for a closed port is answered within the rate limit of resets. The rest is discarded where it
+/// lies, and nobody processes it; so are resets, which are not answered at all.
+#[test]
+fn a_flood_of_a_closed_port_is_discarded_early() {
+    let mut host = Host::new(Feedback::default());
+    let mut flood = |flags: Flags| {
+        for _ in 0..40 {
+            let header = Header { source: 1_024, destination: HTTP, flags, ..Header::default() };
+            host.bench.send(&vec![tcp(header, b""); 50]);
+            host.bench.run(Duration::from_micros(500));
+        }
+        let bench = &host.bench;
+        let count = |counter| bench.host.tcp_counters().get(counter);
+        assert_eq!(bench.wire.sent().missed, 0);
+        let sent_and_not = [Counter::OutRsts, Counter::ResetsSkipped].map(count);
+        let discarded = bench.host.ledger().input_drops(TcpDrop::NoSocket);
+        ([count(Counter::InSegs), discarded], sent_and_not, bench.work[Work::Segment as usize].1)
+    };
+    let (all, [resets, skipped], processed) = flood(Flags::SYN);
+    assert_eq!((all, resets + skipped), ([2_000; 2], 2_000));
+    // A quarter of 1000 at once for one prefix. A token lets as many pass as come before it is taken.
+    assert!((200..=300).contains(&resets) && (resets..500).contains(&processed), "{resets} of {processed}");
+    assert_eq!(flood(Flags::RST), ([4_000; 2], [resets, skipped], processed));
 }

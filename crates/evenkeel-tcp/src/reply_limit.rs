@@ -56,20 +56,31 @@ impl ReplyLimit {
         }
     }
 
-    /// Whether one more may be sent there; it counts as sent if so.
-    pub fn pass(&mut self, to: &IpAddress, now: Instant) -> bool {
+    /// Whether one more may be sent there now.
+    #[must_use]
+    pub fn may_pass(&self, to: &IpAddress, now: Instant) -> bool {
+        self.place_with_tokens(to, now).is_some()
+    }
+
+    /// The place of the prefix's bucket, if there are tokens in it, and in that of all.
+    fn place_with_tokens(&self, to: &IpAddress, now: Instant) -> Option<usize> {
         if !self.all.has_token(&self.bucket, now) {
-            return false;
+            return None;
         }
         let place = self.secret.hash(Purpose::ReplyPrefix, &prefix(to), self.label) as usize % PREFIXES;
-        let Some(bucket) = self.by_prefix.get_mut(place).filter(|bucket| self.each.has_token(bucket, now))
-        else {
-            return false;
-        };
+        let bucket = self.by_prefix.get(place)?;
+        self.each.has_token(bucket, now).then_some(place)
+    }
+
+    /// Whether one more may be sent there; it counts as sent if so.
+    pub fn pass(&mut self, to: &IpAddress, now: Instant) -> bool {
+        let Some(place) = self.place_with_tokens(to, now) else { return false };
         let draw = self.secret.hash(Purpose::ReplyTokens, &self.count.to_be_bytes(), self.label);
         let tokens = (draw % 3) as u32;
         self.count = self.count.wrapping_add(1);
-        self.each.take(bucket, tokens, now);
+        if let Some(bucket) = self.by_prefix.get_mut(place) {
+            self.each.take(bucket, tokens, now);
+        }
         self.all.take(&mut self.bucket, tokens, now);
         true
     }

@@ -35,6 +35,18 @@ impl Flags {
     /// Congestion window reduced (RFC 3168, 6.1).
     pub const CWR: Self = Self(0x80);
 
+    /// Those of a header.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// Whether a segment with these wants a new connection: a SYN without an ACK.
+    #[must_use]
+    pub const fn opens(self) -> bool {
+        self.contains(Self::SYN) && !self.contains(Self::ACK)
+    }
+
     /// These and those of `flags`.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {

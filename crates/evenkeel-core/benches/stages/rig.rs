@@ -10,6 +10,8 @@ use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::{Datagrams, SocketId};
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, IpEndpoint};
 
@@ -45,6 +47,12 @@ impl Rig {
         rig.run_to_rest();
         rig.discard_sent();
         rig
+    }
+
+    /// Everything that is not on the link is behind the other end.
+    pub(crate) fn add_gateway(&mut self) {
+        let all = IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0);
+        self.host.add_route(all, PEER.into(), InterfaceId(0)).unwrap();
     }
 
     /// Puts frames on the wire, as many as the host's adaptor takes.
@@ -145,6 +153,19 @@ pub(crate) struct Sleeper {
 impl Program for Sleeper {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         system.bind(None, self.port).unwrap();
+        Step::Sleep(Instant::NEVER)
+    }
+}
+
+/// Listens, and accepts nothing.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) port: u16,
+}
+
+impl Program for Listening {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        system.listen(None, self.port, &ListenerConfig::default()).unwrap();
         Step::Sleep(Instant::NEVER)
     }
 }

@@ -14,13 +14,13 @@ use evenkeel_core::socket::Datagrams;
 use evenkeel_core::stack::{self, InterfaceId, Io, Received, Stack};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{
-    EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpCidr, IpProtocol, Ipv6Address, Ipv6Packet,
-    Ipv6Repr, UdpPacket, UdpRepr,
+    EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpCidr, IpProtocol, Ipv4Address, Ipv6Address,
+    Ipv6Packet, Ipv6Repr, UdpPacket, UdpRepr,
 };
 
-use crate::common::{HOST, HOST_MAC, PEER_MAC, udp};
+use crate::common::{HOST, HOST_MAC, PEER_MAC, syn_from, udp};
 use crate::filters;
-use crate::rig::{BurstSink, Monitor, NAP, Rig, Sender, Sink, Sleeper};
+use crate::rig::{BurstSink, Listening, Monitor, NAP, Rig, Sender, Sink, Sleeper};
 use crate::router::Forward;
 
 /// Frames that are measured together.
@@ -96,6 +96,8 @@ pub(crate) fn all() -> Vec<Stage> {
             .within(60.0),
         Stage::new("demultiplex and discard: soft-lrp interrupt", || Discard::of(DeviceWork::Interrupt))
             .within(60.0),
+        Stage::new("SYN flood, soft-lrp: own port", || SynFlood::of(PORT)),
+        Stage::new("SYN flood, soft-lrp: closed port", || SynFlood::of(PORT + 1)),
         Stage::new("delivery: soft-lrp", || Delivery::of(Architecture::SoftLrp)),
         Stage::new("delivery: ni-lrp", || Delivery::of(Architecture::NiLrp)),
         Stage::new("receive path: eager", || Receive::of(Architecture::Eager)).within(200.0),
@@ -280,6 +282,45 @@ impl Discard {
 impl Batch for Discard {
     fn prepare(&mut self) {
         self.rig.send(&self.frames);
+    }
+
+    fn run(&mut self) {
+        self.rig.run_to_rest();
+    }
+}
+
+/// SYNs from everywhere: from the ring to what is answered.
+struct SynFlood {
+    rig: Rig,
+    /// SYNs sent.
+    sent: u32,
+    port: u16,
+}
+
+impl SynFlood {
+    fn of(port: u16) -> Self {
+        let config = Config::of(Architecture::SoftLrp);
+        let mut flood = Self { rig: Rig::new(config, Box::new(Listening { port: PORT })), sent: 0, port };
+        flood.rig.add_gateway();
+        // The SYN queue is full, and what may be sent unasked is used up.
+        for _ in 0..200 {
+            flood.prepare();
+            flood.run();
+        }
+        flood
+    }
+}
+
+impl Batch for SynFlood {
+    fn prepare(&mut self) {
+        self.rig.discard_sent();
+        let mut syn = |_| {
+            self.sent = self.sent.wrapping_add(0x9e37_79b9);
+            let address = Ipv4Address::from_bits(0x0a4e_0000 | self.sent >> 16);
+            syn_from(address, self.sent as u16 | 1024, self.port)
+        };
+        let frames: Vec<_> = (0..BATCH).map(&mut syn).collect();
+        self.rig.send(&frames);
     }
 
     fn run(&mut self) {

@@ -490,7 +490,8 @@ proptest! {
                 (Some(plain), Class::Channel(id)) => LastClass::of(&frame, plain, id),
                 _ => None,
             };
-            if let Some((tuple, opens)) = plain.and_then(|plain| table.plain_segment(&frame, plain)) {
+            if let Some((tuple, flags)) = plain.and_then(|plain| table.plain_segment(&frame, plain)) {
+                let opens = flags.opens();
                 let channel = table.segments_for_nobody(&tuple, opens);
                 prop_assert_eq!(class, Class::Segment { tuple, opens, channel });
             }

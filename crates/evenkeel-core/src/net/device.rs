@@ -123,13 +123,13 @@ impl Net {
 
     /// The channel that a frame leads to, or why it leads nowhere.
     #[inline]
-    fn channel_of(&mut self, bytes: &[u8], plain: Option<Plain>) -> Result<ChannelId, Reason> {
+    fn channel_of(&mut self, bytes: &[u8], plain: Option<Plain>, now: Instant) -> Result<ChannelId, Reason> {
         if let Some(plain) = plain {
             if let Some(id) = self.table.classify_plain(bytes, plain) {
                 return Ok(id);
             }
-            if let Some((tuple, opens)) = self.table.plain_segment(bytes, plain) {
-                return self.segment_channel(&tuple, opens).ok_or(TcpDrop::NoSocket.into());
+            if let Some((tuple, flags)) = self.table.plain_segment(bytes, plain) {
+                return self.plain_segment_channel(&tuple, flags, now).ok_or(TcpDrop::NoSocket.into());
             }
         }
         match self.table.classify(bytes) {
@@ -340,7 +340,7 @@ impl<'a> DeviceBurst<'a> {
             return self.offer(last.channel(), Some(plain));
         }
         let plain = Plain::of(bytes);
-        match self.net.channel_of(bytes, plain) {
+        match self.net.channel_of(bytes, plain, self.now) {
             Ok(id) => {
                 self.last = plain.and_then(|plain| LastClass::of(bytes, plain, id));
                 self.note(id);

@@ -242,16 +242,25 @@ pub(crate) fn udp_between(
 
 /// A SYN from `from` to `port`.
 pub(crate) fn syn(from: u16, port: u16) -> Vec<u8> {
-    tcp(Header { source: from, destination: port, flags: Flags::SYN, ..Header::default() }, b"")
+    syn_from(PEER, from, port)
+}
+
+/// The same from anywhere.
+pub(crate) fn syn_from(address: Ipv4Address, from: u16, port: u16) -> Vec<u8> {
+    tcp_from(address, Header { source: from, destination: port, flags: Flags::SYN, ..Header::default() }, b"")
 }
 
 /// A segment from the peer to the host.
 pub(crate) fn tcp(header: Header, payload: &[u8]) -> Vec<u8> {
+    tcp_from(PEER, header, payload)
+}
+
+fn tcp_from(from: Ipv4Address, header: Header, payload: &[u8]) -> Vec<u8> {
     let segment = Segment { header, payload: [payload, b""] };
     let mut bytes = vec![0; segment.len()];
-    segment.emit(&mut bytes, &PEER.into(), &HOST.into()).unwrap();
+    segment.emit(&mut bytes, &from.into(), &HOST.into()).unwrap();
     let ip = Ipv4Repr {
-        src_addr: PEER,
+        src_addr: from,
         dst_addr: HOST,
         next_header: IpProtocol::Tcp,
         payload_len: bytes.len(),

@@ -231,6 +231,20 @@ impl<R: Copy> Endpoint<R> {
         self.touch(id);
     }
 
+    /// Whether nothing would come of a segment that is nobody's, not even an answer: it is counted then, and
+    /// need not be given to [`Endpoint::input`]. Its sum is not looked at.
+    pub fn drops_unanswered(&mut self, from: &IpAddress, flags: Flags, now: Instant) -> bool {
+        let is_reset = flags.contains(Flags::RST);
+        if !is_reset && self.resets.may_pass(from, now) {
+            return false;
+        }
+        self.counters.count(Counter::InSegs);
+        if !is_reset {
+            self.counters.count(Counter::ResetsSkipped);
+        }
+        true
+    }
+
     /// RFC 9293, 3.10.7.1: nobody is there.
     fn refuse(&mut self, tuple: &FourTuple, segment: &Segment<'_>, now: Instant) {
         let header = &segment.header;

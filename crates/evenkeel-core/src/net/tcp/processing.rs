@@ -23,9 +23,9 @@ use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::{Gate, Sources};
 use crate::socket::{Descriptor, ListenError};
 use crate::stack::Received;
-use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{ListenAt, Match, Routes};
 use crate::tcp::table::Id;
+use crate::tcp::{Flags, FourTuple};
 use crate::time::Instant;
 
 impl Net {
@@ -184,6 +184,21 @@ impl Net {
             Match::TimeWait => self.tcp.free_list.time_wait,
             Match::None => self.table.segments_for_nobody(tuple, opens),
         }
+    }
+
+    /// The same, with early discard: what is nobody's and would not even be answered leads nowhere.
+    pub(in crate::net) fn plain_segment_channel(
+        &mut self,
+        tuple: &FourTuple,
+        flags: Flags,
+        now: Instant,
+    ) -> Option<ChannelId> {
+        let channel = self.segment_channel(tuple, flags.opens());
+        let is_nobodys = channel == self.channels.daemons().control;
+        if is_nobodys && self.tcp.endpoint.drops_unanswered(&tuple.remote.addr, flags, now) {
+            return None;
+        }
+        channel
     }
 
     #[inline]

@@ -4,9 +4,9 @@ use super::super::state::Net;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
 use crate::ready::Ready;
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
-use crate::tcp::FourTuple;
 use crate::tcp::endpoint::{EgressSet, EndpointEvent, Fate, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
+use crate::tcp::{Flags, FourTuple};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -181,11 +181,9 @@ fn ready_for(readiness: Readiness) -> Ready {
     bits.into_iter().fold(Ready::NONE, Ready::union)
 }
 
-/// Whether a segment wants a new connection: a SYN without an ACK.
+/// Whether a segment wants a new connection.
 fn opens(bytes: &[u8]) -> bool {
-    /// Where the header has its flags, and two of them.
+    /// Where the header has its flags.
     const FLAGS: usize = 13;
-    const SYN: u8 = 0x02;
-    const ACK: u8 = 0x10;
-    bytes.get(FLAGS).is_some_and(|&flags| flags & (SYN | ACK) == SYN)
+    bytes.get(FLAGS).is_some_and(|&flags| Flags::from_bits(flags).opens())
 }
