@@ -81,11 +81,13 @@ impl SendBuffer {
     }
 
     /// It is to hold `more` bytes: see [`Spares::lend`]. The connection is `id`.
+    #[inline]
     pub(crate) fn borrow_from(&mut self, spares: &mut Spares, more: usize, id: Id) {
         spares.lend(&mut self.bytes, more, Whose::Sender(id));
     }
 
     /// Gives its memory to `spares` if it is empty: see [`Spares::take`].
+    #[inline]
     pub(crate) fn give_to(&mut self, spares: &mut Spares, id: Id) {
         spares.take(&mut self.bytes, Whose::Sender(id));
     }

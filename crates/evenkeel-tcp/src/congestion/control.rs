@@ -75,9 +75,9 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// The last congestion or timeout was none: `window` is again what it was before.
     fn on_undo(&mut self, window: &Window);
 
-    /// For so long, up to now, congestion was not what limited the connection: it had nothing to send, or
+    /// From `since` up to `now` congestion was not what limited the connection: it had nothing to send, or
     /// less than the window.
-    fn on_idle(&mut self, _idle: Duration) {}
+    fn on_idle(&mut self, _since: Instant, _now: Instant) {}
 }
 
 /// Division that keeps what is left over for the next time, so that small steps add up.

@@ -169,9 +169,9 @@ impl CongestionControl for Cubic {
     }
 
     /// Section 4.2: `t` MUST NOT count the time in which the application, not the network, was the limit.
-    fn on_idle(&mut self, idle: Duration) {
+    fn on_idle(&mut self, since: Instant, now: Instant) {
         if let Some(epoch) = &mut self.epoch {
-            epoch.start += idle;
+            epoch.start += now.since(since);
         }
     }
 }
@@ -299,7 +299,7 @@ mod tests {
             window.cwnd = window.ssthresh;
             rounds(cubic, window, Instant::from_millis(1000), 10);
         }
-        cubic.on_idle(Duration::from_secs(60));
+        cubic.on_idle(Instant::from_millis(2_000), Instant::from_millis(62_000));
         let after_idle = rounds(&mut cubic, &mut window, Instant::from_millis(62_000), 10);
         assert_eq!(after_idle, rounds(&mut other, &mut other_window, Instant::from_millis(2000), 10));
     }

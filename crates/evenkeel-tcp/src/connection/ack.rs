@@ -6,6 +6,8 @@ use super::super::recovery::{AckInfo, RecoveryState};
 use super::super::segment::{Flags, Header, Segment};
 use super::super::seq::SeqNumber;
 use super::super::state::{State, StateEvent};
+use super::clock::Clock;
+use super::config::Config;
 use super::tcb::Connection;
 use crate::time::{Duration, Instant};
 
@@ -66,7 +68,7 @@ impl Connection {
         let advances = header.ack.after(self.snd.una);
         let before = self.snd.wnd;
         self.update_window(header);
-        let age = if advances { self.age_of_echo(header, now) } else { None };
+        let age = if advances { age_of_echo(self.clock.as_ref(), &self.config, header, now) } else { None };
         let state = self.recovery.state();
         let acked = self.recovery.on_ack(&AckInfo {
             ack: header.ack,
@@ -85,14 +87,6 @@ impl Connection {
         self.snd.una = header.ack;
         self.forget_acknowledged(header.ack);
         self.note_progress(advances, before, now);
-    }
-
-    /// How long ago it was sent what a segment echoes the timestamp of.
-    pub(super) fn age_of_echo(&self, header: &Header, now: Instant) -> Option<Duration> {
-        let age = self.clock.as_ref()?.age(header.options.timestamps?.echo, now)?;
-        // Nothing is under way for so long: the echo was made up, and the pacer would wait as long for the
-        // next segment.
-        Some(age).filter(|age| *age <= self.config.recovery.rto.max)
     }
 
     /// An acknowledgment has come. The window was `before`.
@@ -162,4 +156,17 @@ impl Connection {
             _ => self.end(),
         }
     }
+}
+
+/// How long ago it was sent what a segment echoes the timestamp of.
+pub(super) fn age_of_echo(
+    clock: Option<&Clock>,
+    config: &Config,
+    header: &Header,
+    now: Instant,
+) -> Option<Duration> {
+    let age = clock?.age(header.options.timestamps?.echo, now)?;
+    // Nothing is under way for so long: the echo was made up, and the pacer would wait as long for the next
+    // segment.
+    Some(age).filter(|age| *age <= config.recovery.rto.max)
 }

@@ -119,11 +119,12 @@ impl Connection {
     /// then it says a little more, if there is room, or a little less: what was promised still holds.
     pub(super) fn offer_window(&mut self) -> u16 {
         let nxt = self.rcv.nxt();
-        let promised = self.rcv.edge.since(nxt);
-        let window = if self.window_gain() >= self.window_step() { self.free() } else { promised };
+        let (free, promised) = (self.free(), self.rcv.edge.since(nxt));
+        let gain = (nxt + free).since(self.rcv.edge);
+        let window = if gain >= self.window_step() { free } else { promised };
         let shift = self.rcv.shift;
         let rounded_up = window.saturating_add((1 << shift) - 1) >> shift;
-        let fits = rounded_up << shift <= self.free().max(promised);
+        let fits = rounded_up << shift <= free.max(promised);
         let field = u16::try_from(if fits { rounded_up } else { window >> shift }).unwrap_or(u16::MAX);
         self.rcv.edge = self.rcv.edge.max(nxt + (u32::from(field) << shift));
         self.tally.note_if(field == 0 && !self.rcv.shut, Counter::ToZeroWindowAdv);
@@ -136,12 +137,8 @@ impl Connection {
     /// more than it brings.
     pub(super) fn is_window_update_due(&self) -> bool {
         let promised = self.rcv.edge.since(self.rcv.nxt());
-        self.window_gain() >= self.window_step() && self.window_gain() >= promised
-    }
-
-    /// How far the right edge could move.
-    fn window_gain(&self) -> u32 {
-        (self.rcv.nxt() + self.free()).since(self.rcv.edge)
+        let gain = (self.rcv.nxt() + self.free()).since(self.rcv.edge);
+        gain >= self.window_step() && gain >= promised
     }
 
     fn window_step(&self) -> u32 {

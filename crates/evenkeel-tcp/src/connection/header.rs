@@ -34,22 +34,28 @@ impl Connection {
     pub(super) fn options(&self, now: Instant) -> Options {
         Options {
             timestamps: self.clock.as_ref().map(|clock| clock.option(now)),
-            sack: if self.sack { self.sack_blocks() } else { SackBlocks::default() },
+            sack: if self.reports_sack() { self.sack_blocks() } else { SackBlocks::default() },
             ..Options::default()
         }
     }
 
     /// The bytes they take.
     pub(super) fn options_len(&self) -> usize {
-        let quiet = !self.sack || self.rcv.dsack.is_none() && !self.rcv.buffer.has_holes();
-        if quiet {
+        if !self.reports_sack() {
             return if self.clock.is_some() { usize::from(TIMESTAMPS_LEN) } else { 0 };
         }
         let timestamps = self.clock.as_ref().map(|_| Timestamps::default());
         Options { timestamps, sack: self.sack_blocks(), ..Options::default() }.len()
     }
 
+    /// There is something to say in SACK.
+    #[inline]
+    fn reports_sack(&self) -> bool {
+        self.sack && (self.rcv.dsack.is_some() || self.rcv.buffer.has_holes())
+    }
+
     /// RFC 2018, 4; before them what came twice, and the block that contains it (RFC 2883, 4).
+    #[cold]
     fn sack_blocks(&self) -> SackBlocks {
         let Some(duplicate) = self.rcv.dsack else { return self.rcv.buffer.sack() };
         let around = self.rcv.buffer.held_around(duplicate);

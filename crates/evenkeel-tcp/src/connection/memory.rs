@@ -37,6 +37,7 @@ impl Connection {
     }
 
     /// What holds nothing gives its memory to `spares`: see [`Spares::take`].
+    #[inline]
     pub(crate) fn give_to(&mut self, spares: &mut Spares, id: Id) {
         self.snd.buffer.give_to(spares, id);
         self.rcv.buffer.give_to(spares, id);

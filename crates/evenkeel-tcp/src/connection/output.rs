@@ -85,13 +85,29 @@ impl Connection {
             State::Closed | State::Listen | State::SynSent => None,
             State::TimeWait => self.acknowledgment(),
             _ => self
-                .tail_loss_probe(now)
-                .or_else(|| self.lost(now))
+                .repair(now)
                 .or_else(|| self.new_data(now))
-                .or_else(|| self.window_probe(now))
-                .or_else(|| self.keepalive_probe())
+                .or_else(|| self.probe(now))
                 .or_else(|| self.acknowledgment()),
         }
+    }
+
+    /// Something is lost, or may be.
+    #[inline]
+    fn repair(&mut self, now: Instant) -> Option<Next> {
+        if !self.due.tail_loss_probe && !self.recovery.has_lost() {
+            return None;
+        }
+        self.tail_loss_probe(now).or_else(|| self.lost(now))
+    }
+
+    /// The peer is to answer.
+    #[inline]
+    fn probe(&mut self, now: Instant) -> Option<Next> {
+        if !self.due.window_probe && !self.due.keepalive {
+            return None;
+        }
+        self.window_probe(now).or_else(|| self.keepalive_probe())
     }
 
     /// A SYN or SYN-ACK, the first or again; which bytes go along, and whether it is again.
@@ -102,6 +118,7 @@ impl Connection {
         if opening { self.unacknowledged_syn(now) } else { None }
     }
 
+    #[cold]
     fn unacknowledged_syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
         let first = self.snd.nxt == self.snd.iss;
         let lost = || self.recovery.next_retransmission(1).is_some_and(|range| range.start == self.snd.iss);
@@ -134,6 +151,7 @@ impl Connection {
     }
 
     /// RFC 8985, 7.3: new data if the window has room for them, else the last segment again.
+    #[cold]
     fn tail_loss_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.tail_loss_probe) {
             return None;
@@ -145,9 +163,10 @@ impl Connection {
         }
     }
 
+    #[cold]
     fn lost(&mut self, now: Instant) -> Option<Next> {
         let range = self.recovery.next_retransmission(self.room() as u16)?;
-        if self.recovery.send_allowance() < range.len() || self.must_pace(now) {
+        if !self.recovery.may_send(range.len()) || self.must_pace(now) {
             return None;
         }
         let after_timeout = self.recovery.state() == RecoveryState::Loss;
@@ -166,7 +185,7 @@ impl Connection {
         };
         let bytes = new.range.len() - u32::from(new.range.end.after(self.snd.buffer.end()));
         // A FIN alone is too small to congest anything, and frees much.
-        if bytes > 0 && (self.recovery.send_allowance() < bytes || self.must_pace(now)) {
+        if bytes > 0 && (!self.recovery.may_send(bytes) || self.must_pace(now)) {
             return None;
         }
         self.data(new.range, false, now)
@@ -177,6 +196,7 @@ impl Connection {
     }
 
     /// As much new data as the peer's window and one segment have room for, and the FIN if it is next.
+    #[inline]
     fn candidate(&self) -> Option<Candidate> {
         let (queued, usable, full) =
             (self.snd.buffer.end().since(self.snd.nxt), self.snd.usable(), self.room());
@@ -250,6 +270,7 @@ impl Connection {
     ///
     /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of
     /// with a byte: what the peer must not take need not be remembered as sent.
+    #[cold]
     fn window_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.window_probe) || self.snd.unsent() == 0 {
             return None;

@@ -8,6 +8,7 @@ use super::super::counters::Counter;
 use super::super::drop::Fate;
 use super::super::segment::{Ecn, Flags, Header, Segment};
 use super::super::state::State;
+use super::ack::age_of_echo;
 use super::tcb::Connection;
 use crate::time::Instant;
 
@@ -56,7 +57,7 @@ impl Connection {
         self.update_window(header);
         let advances = header.ack != self.snd.una;
         if advances {
-            let age = self.age_of_echo(header, now);
+            let age = || age_of_echo(self.clock.as_ref(), &self.config, header, now);
             self.recovery.on_expected_ack(header.ack, age, now);
             self.snd.una = header.ack;
             self.forget_acknowledged(header.ack);

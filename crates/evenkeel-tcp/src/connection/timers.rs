@@ -5,7 +5,7 @@ use super::super::recovery::Expired;
 use super::super::state::{State, StateEvent};
 use super::config::Keepalive;
 use super::error::Error;
-use super::tcb::Connection;
+use super::tcb::{Connection, Timers};
 use crate::time::{Duration, Instant};
 
 /// What a deadline is for.
@@ -32,7 +32,18 @@ impl Timer {
 }
 
 impl Connection {
-    /// When [`Connection::on_deadline`] is to be called, and what for.
+    /// When [`Connection::on_deadline`] is to be called; [`Instant::NEVER`] if nothing is due at all.
+    #[must_use]
+    pub fn next_deadline(&self) -> Instant {
+        if self.state == State::Closed {
+            return Instant::NEVER;
+        }
+        let Timers { delayed_ack, persist, keepalive, two_msl, pace, .. } = self.timers;
+        let others = delayed_ack.min(persist).min(keepalive).min(two_msl.min(pace));
+        self.recovery.next_deadline().min(others).min(self.patience_ends())
+    }
+
+    /// The same, and what for.
     #[must_use]
     pub fn deadline(&self) -> Option<(Instant, Timer)> {
         if self.state == State::Closed {
@@ -40,7 +51,7 @@ impl Connection {
         }
         let timers = &self.timers;
         let all = [
-            (self.recovery.deadline().unwrap_or(Instant::NEVER), Timer::Recovery),
+            (self.recovery.next_deadline(), Timer::Recovery),
             (timers.delayed_ack, Timer::DelayedAck),
             (timers.pace, Timer::Pace),
             (timers.persist, Timer::Persist),
@@ -105,6 +116,7 @@ impl Connection {
 
     /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window
     /// found closed, without a sign of the peer.
+    #[inline]
     fn patience_ends(&self) -> Instant {
         let probes = self.timers.persist != Instant::NEVER || self.due.window_probe && self.snd.unsent() > 0;
         let waits = !self.recovery.is_empty() || probes;

@@ -16,15 +16,16 @@ pub(super) struct Memory {
     taken: usize,
     /// What none owns at present.
     spares: Spares,
-    /// It follows from these.
+    /// Both together, and what follows from it.
+    used: usize,
     allowance: Allowance,
 }
 
 impl Memory {
     pub(super) fn new(limit: usize) -> Self {
         let spares = Spares::new(limit / SPARES_SHARE);
-        let mut memory = Self { limit, taken: 0, spares, allowance: Allowance::default() };
-        memory.allowance = memory.current_allowance();
+        let mut memory = Self { limit, taken: 0, spares, used: 0, allowance: Allowance::default() };
+        memory.renew_allowance();
         memory
     }
 
@@ -32,19 +33,14 @@ impl Memory {
         self.taken
     }
 
-    /// What connections may own together.
-    const fn limit(&self) -> usize {
-        self.limit.saturating_sub(self.spares.bytes())
-    }
-
     /// What one connection may take. A quarter is kept for those who need it to go on.
     pub(super) const fn allowance(&self) -> Allowance {
         self.allowance
     }
 
-    fn current_allowance(&self) -> Allowance {
-        let left = u32::try_from(self.limit().saturating_sub(self.taken)).unwrap_or(u32::MAX);
-        Allowance { left, pressed: self.taken > self.limit() / 4 * 3 }
+    fn renew_allowance(&mut self) {
+        let left = u32::try_from(self.limit.saturating_sub(self.used)).unwrap_or(u32::MAX);
+        self.allowance = Allowance { left, pressed: self.used > self.limit / 4 * 3 };
     }
 
     pub(super) const fn is_scarce(&self) -> bool {
@@ -66,21 +62,26 @@ impl Memory {
         before: usize,
         counters: &mut Counters,
     ) -> usize {
-        if connection.has_idle_memory() {
-            connection.give_to(&mut self.spares, id);
-        }
+        connection.give_to(&mut self.spares, id);
         let after = connection.held();
-        if after != before {
-            self.change(before, after, counters);
-        }
+        self.change(before, after, counters);
         after
     }
 
-    /// Somebody who had `before` bytes has `after` now.
+    /// Somebody who had `before` bytes has `after` now. Mostly it has taken them of those that nobody needed,
+    /// or has left them to others.
+    #[inline]
     pub(super) fn change(&mut self, before: usize, after: usize, counters: &mut Counters) {
-        let was_scarce = self.is_scarce();
         self.taken = (self.taken + after).saturating_sub(before);
-        self.allowance = self.current_allowance();
+        if self.used != self.taken + self.spares.bytes() {
+            self.note_used(counters);
+        }
+    }
+
+    fn note_used(&mut self, counters: &mut Counters) {
+        let was_scarce = self.is_scarce();
+        self.used = self.taken + self.spares.bytes();
+        self.renew_allowance();
         if self.is_scarce() && !was_scarce {
             counters.count(Counter::MemoryPressures);
         }

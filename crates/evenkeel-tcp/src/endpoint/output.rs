@@ -30,7 +30,7 @@ pub struct Transmit<R = ()> {
 
 /// What came of a connection's turn to send.
 enum Turn<R> {
-    /// It may have more.
+    /// A segment was written. The connection may have more.
     Sent(Transmit<R>, bool),
     /// It has nothing to send.
     Idle,
@@ -190,11 +190,9 @@ impl<R: Copy> Endpoint<R> {
             }
             return;
         }
-        match entry.connection.deadline() {
-            Some((at, _)) => self.wheel.set(id.index(), at),
-            None => {
-                self.wheel.cancel(id.index());
-            }
+        match entry.connection.next_deadline() {
+            Instant::NEVER => _ = self.wheel.cancel(id.index()),
+            at => self.wheel.set(id.index(), at),
         }
     }
 

@@ -9,7 +9,7 @@ use super::tail_loss::Verdict;
 use super::{AckInfo, Acked, Recovery};
 use crate::SeqRange;
 use crate::congestion::{Arrival, Window};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 
 /// How many blocks a SACK option has room for (RFC 2018, 3).
 const SACK_BLOCKS: usize = 4;
@@ -59,7 +59,7 @@ pub(super) struct Witness<'a> {
     pub(super) rtt: &'a mut RttEstimator,
     pub(super) now: Instant,
     pub(super) echoed: Option<Instant>,
-    pub(super) arrived: Arrived,
+    pub(super) arrived: &'a mut Arrived,
 }
 
 impl Witness<'_> {
@@ -96,7 +96,7 @@ impl Recovery {
         let echoed = info.rtt_echo.map(|age| earlier(info.now, age));
         let dsack = self.dsack(info, told);
         let mut arrived = self.deliver(ack, info, echoed);
-        self.sample_rtt(&arrived, info.rtt_echo, info.now);
+        self.sample_rtt(&arrived, || info.rtt_echo, info.now);
         let repeats = arrived.acked == 0 && !overtaken && !info.payload && !info.window_update;
         let duplicate = repeats && !self.board.is_empty();
         if !self.sack {
@@ -162,15 +162,14 @@ impl Recovery {
     /// Brings the scoreboard up to date (RFC 6675, Update()), and RACK with it.
     fn deliver(&mut self, ack: Position, info: &AckInfo<'_>, echoed: Option<Instant>) -> Arrived {
         let before = self.before();
-        let arrived = Arrived::default();
-        let mut witness =
-            Witness { rack: &mut self.rack, rtt: &mut self.rtt, now: info.now, echoed, arrived };
+        let mut arrived = Arrived::default();
+        let (rack, rtt) = (&mut self.rack, &mut self.rtt);
+        let mut witness = Witness { rack, rtt, now: info.now, echoed, arrived: &mut arrived };
         self.board.acknowledge(ack, |segment| witness.see(segment));
         let sacked_before = self.board.sacked_bytes();
         if self.sack && !info.sack.is_empty() {
             deliver_sacked(&mut self.board, ack, info.sack, &mut witness);
         }
-        let mut arrived = witness.arrived;
         let after = self.before();
         arrived.acked = bytes(before.una, ack);
         arrived.sacked = self.board.sacked_bytes() - sacked_before;
@@ -179,12 +178,22 @@ impl Recovery {
     }
 
     /// One sample for each acknowledgment that tells a round trip for sure (RFC 6298, 3; RFC 7323, 4).
-    pub(super) fn sample_rtt(&mut self, arrived: &Arrived, rtt_echo: Option<Duration>, now: Instant) {
-        let by_clock = arrived.first_sent.filter(|_| !arrived.retransmitted).map(|sent| now.since(sent));
-        let by_echo = rtt_echo.filter(|_| arrived.acked > 0).map(|rtt| rtt.max(self.config.timestamp_tick));
-        let Some(rtt) = by_clock.or(by_echo) else { return };
+    #[inline]
+    pub(super) fn sample_rtt(
+        &mut self,
+        arrived: &Arrived,
+        rtt_echo: impl FnOnce() -> Option<Duration>,
+        now: Instant,
+    ) {
+        let by_clock =
+            arrived.first_sent.filter(|_| !arrived.retransmitted).map(|sent| now.nanos_since(sent));
+        let by_echo = || {
+            let rtt = rtt_echo().filter(|_| arrived.acked > 0)?;
+            Some(nanos(rtt.max(self.config.timestamp_tick)))
+        };
+        let Some(rtt) = by_clock.or_else(by_echo) else { return };
         let per_round = self.board.outstanding().div_ceil(self.window.mss.saturating_mul(2));
-        self.rtt.sample(rtt, per_round);
+        self.rtt.sample(rtt, per_round, &self.config.rto);
         self.tail_loss.on_sample();
     }
 
@@ -235,7 +244,7 @@ impl Recovery {
     /// once).
     fn on_syn_acknowledged(&mut self, arrived: &Arrived) {
         if arrived.retransmitted {
-            self.rtt.syn_was_lost();
+            self.rtt.syn_was_lost(&self.config.rto);
             if self.timeouts > 1 {
                 self.window.cwnd = self.window.mss;
             }
@@ -281,7 +290,7 @@ impl Recovery {
         self.window.ssthresh = self.window.ssthresh.max(undo.window.ssthresh);
         self.control.on_undo(&self.window);
         self.board.unmark_lost();
-        self.rtt.forget_backoff();
+        self.rtt.forget_backoff(&self.config.rto);
         self.duplicates = 0;
         self.totals.get_or_insert_default().undone += 1;
     }
@@ -460,7 +469,7 @@ impl Recovery {
             self.control.on_arrival(&mut self.window, &arrival);
         } else {
             // The user, or the peer's window, was the limit.
-            self.control.on_idle(now.since(self.told_at));
+            self.control.on_idle(self.told_at, now);
         }
         self.told_at = now;
         if self.board.una() >= self.round_end {

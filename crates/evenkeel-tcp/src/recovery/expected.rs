@@ -24,15 +24,21 @@ impl Recovery {
     }
 
     /// What [`Recovery::on_ack`] comes to for an acknowledgment that [is expected](Self::expects) and
-    /// advances.
-    pub fn on_expected_ack(&mut self, ack: SeqNumber, rtt_echo: Option<Duration>, now: Instant) {
+    /// advances. How long ago the segment left whose timestamp is echoed is asked only if nothing else tells
+    /// the round trip.
+    pub fn on_expected_ack(
+        &mut self,
+        ack: SeqNumber,
+        rtt_echo: impl FnOnce() -> Option<Duration>,
+        now: Instant,
+    ) {
         let (before, told) = (self.before(), self.board.position(ack));
         let acked = told.saturating_sub(self.board.una()) as u32;
         // Of segments that were sent only once the echo tells nothing.
-        let arrived = Arrived::in_order(acked);
-        let mut witness = Witness { rack: &mut self.rack, rtt: &mut self.rtt, now, echoed: None, arrived };
+        let mut arrived = Arrived::in_order(acked);
+        let (rack, rtt) = (&mut self.rack, &mut self.rtt);
+        let mut witness = Witness { rack, rtt, now, echoed: None, arrived: &mut arrived };
         self.board.acknowledge(told, |segment| witness.see(segment));
-        let arrived = witness.arrived;
         self.sample_rtt(&arrived, rtt_echo, now);
         self.duplicates = 0;
         self.grow(&before, &arrived, now);

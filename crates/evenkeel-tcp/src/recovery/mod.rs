@@ -156,7 +156,7 @@ impl Recovery {
             recover: board.una(),
             round_end: board.una(),
             board,
-            rtt: RttEstimator::new(),
+            rtt: RttEstimator::new(&config.rto),
             rack: Rack::new(),
             tail_loss: TailLoss::new(),
             window: Window { cwnd, ssthresh: Window::UNKNOWN, mss },
@@ -247,9 +247,9 @@ impl Recovery {
         if !self.board.is_empty() || self.board.is_syn_outstanding() {
             return;
         }
-        self.control.on_idle(now.since(self.told_at));
+        self.control.on_idle(self.told_at, now);
         self.told_at = now;
-        if now.nanos_since(self.last_sent) > self.rtt.rto_nanos(&self.config.rto) {
+        if now.nanos_since(self.last_sent) > self.rtt.rto_nanos() {
             self.window.cwnd = self.window.cwnd.min(self.initial_window());
         }
     }
@@ -257,7 +257,7 @@ impl Recovery {
     /// The retransmission timeout for what is sent now.
     #[must_use]
     pub fn rto(&self) -> Duration {
-        self.rtt.rto(&self.config.rto)
+        self.rtt.rto()
     }
 
     fn initial_window(&self) -> u32 {
@@ -298,6 +298,16 @@ impl Recovery {
         }
         let room = self.window.cwnd.saturating_sub(self.in_flight());
         room - room % self.window.mss
+    }
+
+    /// Whether [`Recovery::send_allowance`] has room for so many bytes.
+    #[must_use]
+    #[inline]
+    pub fn may_send(&self, bytes: u32) -> bool {
+        // Of one segment that takes no division.
+        let segment = bytes <= self.window.mss && self.board.segments() < self.config.segments_max;
+        let room = self.window.cwnd.saturating_sub(self.in_flight());
+        if segment { room >= self.window.mss || bytes == 0 } else { self.send_allowance() >= bytes }
     }
 
     /// When the next segment may leave, if it must wait; [`None`] if it need not.

@@ -41,23 +41,28 @@ pub(crate) struct RttEstimator {
     /// How often the timer has expired since the last sample.
     backoff: u32,
     min: WindowedMin,
+    /// The timeout that follows from these, in nanoseconds: it is asked for more often than it changes.
+    rto: u64,
 }
 
 impl RttEstimator {
     /// After the timeout of a SYN (RFC 6298, 5.7).
     const INITIAL_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
-    pub(crate) fn new() -> Self {
-        Self { smoothed: None, syn_lost: false, backoff: 0, min: WindowedMin::new() }
+    pub(crate) fn new(config: &RtoConfig) -> Self {
+        let (min, rto) = (WindowedMin::new(), 0);
+        let mut estimator = Self { smoothed: None, syn_lost: false, backoff: 0, min, rto };
+        estimator.renew_rto(config);
+        estimator
     }
 
-    /// A segment that was sent once took `rtt` to be acknowledged (Karn's algorithm, RFC 6298, 3, is the
-    /// caller's).
+    /// A segment that was sent once took `rtt` nanoseconds to be acknowledged (Karn's algorithm, RFC 6298, 3,
+    /// is the caller's).
     ///
     /// `per_round` is how many samples a round trip brings. With more than one the gains shrink, so that the
     /// memory stays as long as with one (RFC 7323, appendix G).
-    pub(crate) fn sample(&mut self, rtt: Duration, per_round: u32) {
-        let (rtt, per_round) = (nanos(rtt), per_round.max(1));
+    pub(crate) fn sample(&mut self, rtt: u64, per_round: u32, config: &RtoConfig) {
+        let per_round = per_round.max(1);
         let (srtt, rttvar) = match self.smoothed {
             // (2.2)
             None => (rtt, rtt / 2),
@@ -69,6 +74,7 @@ impl RttEstimator {
         };
         self.smoothed = Some((srtt, rttvar));
         self.backoff = 0;
+        self.renew_rto(config);
     }
 
     /// Notes a round trip of so many nanoseconds for [`RttEstimator::min`]: the shortest that an
@@ -99,11 +105,15 @@ impl RttEstimator {
     }
 
     /// The timeout for what is sent now.
-    pub(crate) fn rto(&self, config: &RtoConfig) -> Duration {
-        Duration::from_nanos(self.rto_nanos(config))
+    pub(crate) fn rto(&self) -> Duration {
+        Duration::from_nanos(self.rto)
     }
 
-    pub(crate) fn rto_nanos(&self, config: &RtoConfig) -> u64 {
+    pub(crate) fn rto_nanos(&self) -> u64 {
+        self.rto
+    }
+
+    fn renew_rto(&mut self, config: &RtoConfig) {
         let rto = match self.smoothed {
             None if self.syn_lost => nanos(config.initial.max(Self::INITIAL_AFTER_LOST_SYN)),
             None => nanos(config.initial),
@@ -112,31 +122,34 @@ impl RttEstimator {
             }
         };
         let factor = 1u64.checked_shl(self.backoff).unwrap_or(u64::MAX);
-        rto.saturating_mul(factor).min(nanos(config.max))
+        self.rto = rto.saturating_mul(factor).min(nanos(config.max));
     }
 
     /// The timer expired: the next timeout is twice as long (5.5).
-    pub(crate) fn back_off(&mut self) {
+    pub(crate) fn back_off(&mut self, config: &RtoConfig) {
         self.backoff = self.backoff.saturating_add(1);
+        self.renew_rto(config);
     }
 
     /// The timeout was spurious.
-    pub(crate) fn forget_backoff(&mut self) {
+    pub(crate) fn forget_backoff(&mut self, config: &RtoConfig) {
         self.backoff = 0;
+        self.renew_rto(config);
     }
 
     /// The SYN had to be sent again, so its acknowledgment says nothing of the round trip: data begin with a
     /// timeout of 3 s (5.7).
-    pub(crate) fn syn_was_lost(&mut self) {
+    pub(crate) fn syn_was_lost(&mut self, config: &RtoConfig) {
         self.syn_lost = true;
-        self.backoff = 0;
+        self.forget_backoff(config);
     }
 }
 
 /// `value` moved by 1/`steps` of the way to `target`.
 fn approach(value: u64, target: u64, steps: u32) -> u64 {
-    let steps = u64::from(steps);
-    if target >= value { value + (target - value) / steps } else { value - (value - target) / steps }
+    // The way there may lead up or down; no time is so long that it would not fit.
+    let way = target.wrapping_sub(value).cast_signed();
+    value.wrapping_add_signed(way / i64::from(steps))
 }
 
 /// The minimum over the last five minutes, give or take half (RFC 8985, 6.2, step 1: a longer route must be
@@ -181,26 +194,31 @@ mod tests {
     }
 
     fn estimator() -> RttEstimator {
-        RttEstimator::new()
+        RttEstimator::new(&RtoConfig::default())
+    }
+
+    /// A sample.
+    fn sample(rtt: &mut RttEstimator, sample: Duration, per_round: u32) {
+        rtt.sample(nanos(sample), per_round, &RtoConfig::default());
     }
 
     fn rto(rtt: &RttEstimator) -> Duration {
-        rtt.rto(&RtoConfig::default())
+        rtt.rto()
     }
 
     #[test]
     fn the_first_sample_sets_srtt_and_half_of_it_rttvar() {
         let mut rtt = estimator();
         assert_eq!(rto(&rtt), Duration::from_secs(1));
-        rtt.sample(ms(400), 1);
+        sample(&mut rtt, ms(400), 1);
         assert_eq!((rtt.srtt(), rtt.rttvar(), rto(&rtt)), (Some(ms(400)), Some(ms(200)), ms(1200)));
     }
 
     #[test]
     fn later_samples_move_srtt_by_an_eighth_and_rttvar_by_a_quarter() {
         let mut rtt = estimator();
-        rtt.sample(ms(400), 1);
-        rtt.sample(ms(800), 1);
+        sample(&mut rtt, ms(400), 1);
+        sample(&mut rtt, ms(800), 1);
         // RTTVAR = 3/4 * 200 + 1/4 * |400 - 800|, SRTT = 7/8 * 400 + 1/8 * 800
         assert_eq!((rtt.srtt(), rtt.rttvar(), rto(&rtt)), (Some(ms(450)), Some(ms(250)), ms(1450)));
     }
@@ -208,8 +226,8 @@ mod tests {
     #[test]
     fn more_samples_in_a_round_weigh_less_each() {
         let mut rtt = estimator();
-        rtt.sample(ms(400), 1);
-        rtt.sample(ms(800), 4);
+        sample(&mut rtt, ms(400), 1);
+        sample(&mut rtt, ms(800), 4);
         assert_eq!(
             (rtt.srtt(), rtt.rttvar()),
             (Some(Duration::from_micros(412_500)), Some(Duration::from_micros(212_500)))
@@ -219,32 +237,32 @@ mod tests {
     #[test]
     fn on_a_short_path_the_timeout_leaves_room_for_a_delayed_ack() {
         let mut rtt = estimator();
-        (0..100).for_each(|_| rtt.sample(ms(1), 1));
+        (0..100).for_each(|_| sample(&mut rtt, ms(1), 1));
         assert_eq!(rto(&rtt), ms(201));
     }
 
     #[test]
     fn the_timeout_doubles_until_a_sample_and_never_exceeds_its_maximum() {
         let mut rtt = estimator();
-        rtt.sample(ms(400), 1);
-        rtt.back_off();
-        rtt.back_off();
+        sample(&mut rtt, ms(400), 1);
+        rtt.back_off(&RtoConfig::default());
+        rtt.back_off(&RtoConfig::default());
         assert_eq!(rto(&rtt), ms(4800));
-        (0..100).for_each(|_| rtt.back_off());
+        (0..100).for_each(|_| rtt.back_off(&RtoConfig::default()));
         assert_eq!(rto(&rtt), Duration::from_secs(120));
-        rtt.sample(ms(400), 1);
+        sample(&mut rtt, ms(400), 1);
         assert!(rto(&rtt) < ms(1200));
     }
 
     #[test]
     fn data_after_a_lost_syn_begin_with_three_seconds() {
         let mut rtt = estimator();
-        rtt.back_off();
-        rtt.syn_was_lost();
+        rtt.back_off(&RtoConfig::default());
+        rtt.syn_was_lost(&RtoConfig::default());
         assert_eq!(rto(&rtt), Duration::from_secs(3));
         let mut rtt = estimator();
-        rtt.sample(ms(10), 1);
-        rtt.syn_was_lost();
+        sample(&mut rtt, ms(10), 1);
+        rtt.syn_was_lost(&RtoConfig::default());
         assert_eq!(rto(&rtt), ms(210), "not if timestamps told the round trip all the same");
     }
 
@@ -265,7 +283,7 @@ mod tests {
         ) {
             let mut rtt = estimator();
             for &(nanos, per_round) in &samples {
-                rtt.sample(Duration::from_nanos(nanos), per_round);
+                sample(&mut rtt, Duration::from_nanos(nanos), per_round);
             }
             let all = || samples.iter().map(|&(nanos, _)| Duration::from_nanos(nanos));
             let srtt = rtt.srtt().unwrap();

@@ -13,8 +13,13 @@ impl Recovery {
     /// everything that is sent or acknowledged.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let first = self.reordering_at.min(self.tail_loss.at).min(self.retransmission_at);
-        (first != Instant::NEVER).then_some(first)
+        Some(self.next_deadline()).filter(|at| *at != Instant::NEVER)
+    }
+
+    /// The same; [`Instant::NEVER`] while nothing is outstanding.
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.reordering_at.min(self.tail_loss.at).min(self.retransmission_at)
     }
 
     /// The time is `now`, and no acknowledgment has come.
@@ -32,7 +37,7 @@ impl Recovery {
 
     /// When the retransmission timer expires that is set now (RFC 6298, 5).
     fn timeout_from(&self, now: Instant) -> Instant {
-        now.plus_nanos(self.rtt.rto_nanos(&self.config.rto))
+        now.plus_nanos(self.rtt.rto_nanos())
     }
 
     fn on_reordering_over(&mut self, now: Instant) -> Expired {
@@ -67,7 +72,7 @@ impl Recovery {
             self.reduce_on_timeout();
         }
         self.reordering_at = Instant::NEVER;
-        self.rtt.back_off();
+        self.rtt.back_off(&self.config.rto);
         self.retransmission_at = self.timeout_from(now);
         Expired::Timeout
     }
