@@ -26,6 +26,8 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const FAST_OPEN: u8 = 34;
+/// Bytes of timestamps with what aligns them.
+const TIMESTAMPS_LEN: usize = 12;
 
 /// What a segment says in its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -188,11 +190,37 @@ impl Options {
 
     /// The bytes they take in a header: a multiple of four, at most [`OPTIONS_MAX`].
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
+        if self.clocks_alone().is_some() {
+            return TIMESTAMPS_LEN;
+        }
         let len = self.bytes_before_sack();
         let blocks = self.blocks_that_fit(len).len();
         let sack = if blocks == 0 { 0 } else { 2 + 2 + 8 * blocks };
         (len + sack).next_multiple_of(4).min(OPTIONS_MAX)
+    }
+
+    /// The clocks, if there is nothing else: what nearly every segment has (RFC 7323, appendix A).
+    #[inline]
+    fn clocks_alone(&self) -> Option<Timestamps> {
+        let others = self.mss.is_some() || self.window_scale.is_some() || self.sack_permitted;
+        self.timestamps.filter(|_| !others && self.sack.is_empty() && self.fast_open.is_none())
+    }
+
+    /// Writes them to `room`, which is as long as they are.
+    #[inline]
+    pub(super) fn write_to(&self, room: &mut [u8]) -> Option<()> {
+        if let Some(clocks) = self.clocks_alone()
+            && let Ok(room) = room.try_into()
+        {
+            let room: &mut [u8; TIMESTAMPS_LEN] = room;
+            *room = write_timestamps([NOP, NOP], clocks);
+            return Some(());
+        }
+        let (bytes, len) = self.emit();
+        room.copy_from_slice(bytes.get(..len).filter(|bytes| bytes.len() == room.len())?);
+        Some(())
     }
 
     /// What [`Options::emit`] writes before SACK: it all fits, whatever there is.
@@ -292,10 +320,14 @@ impl Writer {
     }
 
     /// Appends timestamps, so that two bytes before them align them.
-    fn timestamps(&mut self, before: [u8; 2], Timestamps { value, echo }: Timestamps) {
-        let ([x, y], [a, b, c, d], [e, f, g, h]) = (before, value.to_be_bytes(), echo.to_be_bytes());
-        self.write(&[x, y, TIMESTAMPS, 10, a, b, c, d, e, f, g, h]);
+    fn timestamps(&mut self, before: [u8; 2], clocks: Timestamps) {
+        self.write(&write_timestamps(before, clocks));
     }
+}
+
+fn write_timestamps(before: [u8; 2], Timestamps { value, echo }: Timestamps) -> [u8; TIMESTAMPS_LEN] {
+    let ([x, y], [a, b, c, d], [e, f, g, h]) = (before, value.to_be_bytes(), echo.to_be_bytes());
+    [x, y, TIMESTAMPS, 10, a, b, c, d, e, f, g, h]
 }
 
 #[cfg(test)]

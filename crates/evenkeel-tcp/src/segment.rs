@@ -276,15 +276,14 @@ impl<'a> Segment<'a> {
     /// Writes it, with its checksum, to the beginning of `to`; says how many bytes. `None` if `to` is shorter
     /// than [`Segment::len`].
     pub fn emit(&self, to: &mut [u8], source: &IpAddress, destination: &IpAddress) -> Option<usize> {
-        let (options, options_len) = self.header.options.emit();
-        let header_len = HEADER_LEN + options_len;
+        let header_len = self.header.bytes();
         let len = header_len + self.payload_len();
         let to = to.get_mut(..len)?;
         let (head, mut rest) = to.split_at_mut(header_len);
         let (fixed, room) = head.split_first_chunk_mut()?;
         *fixed = self.fixed_part(header_len);
-        room.copy_from_slice(options.get(..options_len)?);
-        for part in self.payload {
+        self.header.options.write_to(room)?;
+        for part in self.payload.into_iter().filter(|part| !part.is_empty()) {
             let (room, after) = rest.split_at_mut_checked(part.len())?;
             room.copy_from_slice(part);
             rest = after;

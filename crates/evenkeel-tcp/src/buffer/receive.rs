@@ -154,7 +154,7 @@ impl ReceiveBuffer {
     pub fn peek(&self, to: &mut [u8]) -> usize {
         let len = to.len().min(self.readable);
         let mut rest = to;
-        for part in slices(&self.bytes, 0, len) {
+        for part in slices(&self.bytes, 0, len).into_iter().filter(|part| !part.is_empty()) {
             let Some((room, after)) = rest.split_at_mut_checked(part.len()) else { break };
             room.copy_from_slice(part);
             rest = after;

@@ -3,9 +3,14 @@
 use std::collections::VecDeque;
 
 /// The `len` bytes from `offset` on, in the two places where they lie.
+#[inline]
 pub(super) fn slices(bytes: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
     let (front, back) = bytes.as_slices();
     let (start, end) = (offset, offset.saturating_add(len));
+    // Most do not wrap.
+    if let Some(whole) = front.get(start..end) {
+        return [whole, &[]];
+    }
     [
         front.get(start.min(front.len())..end.min(front.len())).unwrap_or_default(),
         back.get(

@@ -63,21 +63,36 @@ impl Connection {
             self.release_idle_memory();
             return None;
         }
-        let (header, payload, again) = if let Some((seq, flags)) = self.due.reset.take() {
-            (self.reset_header(seq, flags, now), SeqRange::default(), false)
-        } else if let Some(syn) = self.syn(now) {
-            syn
-        } else {
-            let Some(Next { seq, flags, payload, ecn, again }) = self.next_segment(now) else {
-                self.release_idle_memory();
-                return None;
-            };
-            (Header { ecn, ..self.header(seq, flags, now) }, payload, again)
+        // SND.UNA says nothing of our SYN later: after 4 GiB it comes round to ISS.
+        let opening = matches!(self.state, State::SynSent | State::SynReceived);
+        if (opening || self.due.reset.is_some())
+            && let Some((header, payload, again)) = self.reset_or_syn(now)
+        {
+            return Some(self.outgoing(header, payload, again));
+        }
+        let Some(Next { seq, flags, payload, ecn, again }) = self.next_segment(now) else {
+            self.release_idle_memory();
+            return None;
         };
+        let header = Header { ecn, ..self.header(seq, flags, now) };
+        Some(self.outgoing(header, payload, again))
+    }
+
+    #[inline]
+    fn outgoing(&mut self, header: Header, payload: SeqRange, again: bool) -> Outgoing<'_> {
         let segment = Segment { header, payload: self.snd.buffer.get(payload) };
         self.counts.segments_out += 1;
         self.counts.bytes_out += segment.payload_len() as u64;
-        Some(Outgoing { segment, again })
+        Outgoing { segment, again }
+    }
+
+    /// What has no place in the stream; which bytes go along, and whether it is again.
+    #[cold]
+    fn reset_or_syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
+        match self.due.reset.take() {
+            Some((seq, flags)) => Some((self.reset_header(seq, flags, now), SeqRange::default(), false)),
+            None => self.syn(now),
+        }
     }
 
     fn next_segment(&mut self, now: Instant) -> Option<Next> {
@@ -111,15 +126,7 @@ impl Connection {
     }
 
     /// A SYN or SYN-ACK, the first or again; which bytes go along, and whether it is again.
-    #[inline]
     fn syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
-        // SND.UNA says nothing of it later: after 4 GiB it comes round to ISS.
-        let opening = matches!(self.state, State::SynSent | State::SynReceived);
-        if opening { self.unacknowledged_syn(now) } else { None }
-    }
-
-    #[cold]
-    fn unacknowledged_syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
         let first = self.snd.nxt == self.snd.iss;
         let lost = || self.recovery.next_retransmission(1).is_some_and(|range| range.start == self.snd.iss);
         if !(core::mem::take(&mut self.due.syn) || !first && lost()) {
@@ -237,6 +244,7 @@ impl Connection {
     }
 
     /// A segment with the bytes, and perhaps the FIN, of `range`.
+    #[inline]
     fn data(&mut self, range: SeqRange, again: bool, now: Instant) -> Option<Next> {
         let end = self.snd.buffer.end();
         let bytes = range.intersection(SeqRange::new(range.start, end));

@@ -159,7 +159,7 @@ impl Net {
         if let Some(channel) = self.channel_mut(channel) {
             channel.segments_for = Some(SegmentKind::Connection(id));
         }
-        self.tcp.change_owner(id, |owner| owner.channel = Some(channel));
+        self.tcp.set_channel(id, Some(channel));
         self.arm_segment_channel(channel);
     }
 
@@ -170,7 +170,7 @@ impl Net {
         if !self.channel(channel).is_some_and(Channel::has_rings) {
             return;
         }
-        self.tcp.change_owner(id, |owner| owner.channel = None);
+        self.tcp.set_channel(id, None);
         self.update(Change::Unbind(Binding::Connection(tuple)));
         self.tcp.free_list.ringed.push(channel);
     }
@@ -219,7 +219,7 @@ impl Net {
         if let Some(channel) = self.channel_mut(channel) {
             channel.segments_for = Some(SegmentKind::Connection(id));
         }
-        self.tcp.change_owner(id, |owner| owner.channel = Some(channel));
+        self.tcp.set_channel(id, Some(channel));
         Some(channel)
     }
 
@@ -367,9 +367,9 @@ impl Net {
         if self.channel(channel).is_some_and(Channel::has_rings) {
             return;
         }
-        self.tcp.change_owner(connection, |owner| {
-            owner.channel = owner.channel.filter(|&of| of != channel);
-        });
+        if self.tcp.owner(connection).is_some_and(|owner| owner.channel == Some(channel)) {
+            self.tcp.set_channel(connection, None);
+        }
         self.tcp.free_list.channels.push(channel);
     }
 

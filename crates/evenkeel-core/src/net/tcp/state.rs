@@ -129,6 +129,15 @@ impl Tcp {
         }
     }
 
+    /// From now on its channel is this one, or none, if anything is known of a connection.
+    pub(super) fn set_channel(&mut self, id: Id, channel: Option<ChannelId>) {
+        if let Some(Some(stored)) = self.owners.get_mut(id.index() as usize)
+            && stored.id == id
+        {
+            stored.channel = channel.map_or(Stored::NONE, |channel| channel.0);
+        }
+    }
+
     /// Changes what is known of a connection, if anything is.
     pub(super) fn change_owner(&mut self, id: Id, change: impl FnOnce(&mut Owner)) {
         if let Some(mut owner) = self.owner(id) {
