@@ -138,6 +138,9 @@ impl Ecn {
     }
 }
 
+/// A payload of so many bytes is summed while it is copied, a smaller one together with the header.
+const BULK: usize = 256;
+
 /// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
@@ -283,12 +286,18 @@ impl<'a> Segment<'a> {
         let (fixed, room) = head.split_first_chunk_mut()?;
         *fixed = self.fixed_part(header_len);
         self.header.options.write_to(room)?;
-        for part in self.payload.into_iter().filter(|part| !part.is_empty()) {
-            let (room, after) = rest.split_at_mut_checked(part.len())?;
-            room.copy_from_slice(part);
-            rest = after;
-        }
-        let sum = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), len).add(to);
+        let pseudo = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), len);
+        let sum = match self.payload {
+            [bulk, []] if bulk.len() >= BULK => pseudo.add(head).add_copied(bulk, rest),
+            parts => {
+                for part in parts.into_iter().filter(|part| !part.is_empty()) {
+                    let (room, after) = rest.split_at_mut_checked(part.len())?;
+                    room.copy_from_slice(part);
+                    rest = after;
+                }
+                pseudo.add(to)
+            }
+        };
         *to.get_mut(16..)?.first_chunk_mut()? = sum.finish().to_be_bytes();
         Some(len)
     }
@@ -374,6 +383,25 @@ mod tests {
             Header { flags: Flags::SYN | Flags::FIN, seq: SeqNumber::new(u32::MAX), ..Header::default() };
         let segment = Segment { header, payload: [b"ab", b""] };
         assert_eq!((segment.seq_len(), segment.range().end), (4, SeqNumber::new(3)));
+    }
+
+    #[test]
+    fn a_payload_in_two_places_leaves_as_one_does() {
+        let payload: Vec<u8> = (0..1_460_u32).map(|n| (n * 7 % 251) as u8).collect();
+        let emitted = |payload| {
+            let mut bytes = [0xaa; 1_600];
+            let len = Segment { header: header(), payload }.emit(&mut bytes, &A, &B).unwrap();
+            bytes[..len].to_vec()
+        };
+        for len in [BULK - 1, BULK, BULK + 1, 1_447, 1_448] {
+            let whole = emitted([&payload[..len], b""]);
+            let read = Segment::parse(&whole, &A, &B, Ecn::Capable).unwrap();
+            assert_eq!(read.payload[0], &payload[..len]);
+            for cut in [0, 1, 100, len / 2, len - 1] {
+                let (a, b) = payload[..len].split_at(cut);
+                assert!(emitted([a, b]) == whole, "{len} cut at {cut}");
+            }
+        }
     }
 
     #[test]
