@@ -125,6 +125,14 @@ impl RttEstimator {
         self.rto = rto.saturating_mul(factor).min(nanos(config.max));
     }
 
+    /// The timeout follows from the rest.
+    #[cfg(test)]
+    pub(super) fn is_rto_of(&self, config: &RtoConfig) -> bool {
+        let mut anew = self.clone();
+        anew.renew_rto(config);
+        anew.rto == self.rto
+    }
+
     /// The timer expired: the next timeout is twice as long (5.5).
     pub(crate) fn back_off(&mut self, config: &RtoConfig) {
         self.backoff = self.backoff.saturating_add(1);

@@ -216,6 +216,7 @@ impl Run {
             self.connection.on_deadline(self.now);
             self.drain();
             let next = self.connection.deadline();
+            assert_eq!(self.connection.next_deadline(), next.map_or(Instant::NEVER, |(at, _)| at));
             assert!(
                 next.is_none_or(|next| next.0 > self.now),
                 "{timer:?}, then {next:?}, in {}",

@@ -27,7 +27,11 @@ pub(super) fn check(recovery: &Recovery) {
     check_short_cuts(recovery);
     assert!(recovery.in_flight() <= board.pipe());
     assert_eq!(recovery.deadline().is_some(), !recovery.is_empty());
+    assert!(recovery.rtt.is_rto_of(&recovery.config.rto));
     let allowed = recovery.send_allowance();
+    for bytes in [0, 1, recovery.info().mss, recovery.info().mss + 1, allowed, allowed.saturating_add(1)] {
+        assert_eq!(recovery.may_send(bytes), bytes <= allowed, "{bytes} of {allowed}");
+    }
     assert!(allowed == 0 || recovery.in_flight() + allowed <= recovery.info().cwnd);
     let may_send_again = recovery.next_retransmission(u16::MAX).is_some();
     assert!(!may_send_again || count.lost > 0);
