@@ -38,8 +38,8 @@ impl Checksum {
         Self { sum: add_word(self.sum, sum), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
-    /// The sum with `bytes` appended, which are copied to `to` on the way, as long as they are: that each word
-    /// is summed takes no longer than that it is moved.
+    /// The sum with `bytes` appended, which are copied to `to`, as long as they are, on the way: to sum each
+    /// word takes no longer than to move it.
     #[must_use]
     #[inline]
     pub fn add_copied(self, bytes: &[u8], to: &mut [u8]) -> Self {
