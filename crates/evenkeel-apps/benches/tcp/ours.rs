@@ -15,7 +15,7 @@ use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::Clock;
 
-use crate::shared::{CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors};
+use crate::shared::{BULK_WINDOW, CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors};
 
 /// As adaptors of 10 Gbit/s have.
 const RING_PKTS: usize = 1_024;
@@ -59,7 +59,10 @@ pub(crate) fn run(
     let both = Barrier::new(2);
     let host = |end, addresses: &[IpCidr], program: Box<dyn Program>| {
         // What a ring holds, a channel holds, too: else it is the channel that limits the window.
-        let config = Config { channel_pkts: RING_PKTS, ..Config::of(architecture) };
+        let mut config = Config { channel_pkts: RING_PKTS, ..Config::of(architecture) };
+        let connection = Arc::make_mut(&mut config.tcp.connection);
+        connection.send_buffer_max = BULK_WINDOW;
+        connection.receive_buffer_max = BULK_WINDOW;
         let mut engine = Engine::new(Host::new(config).unwrap(), Clock::start()).unwrap();
         engine.add_cable(end, addresses).unwrap();
         engine.host_mut().spawn("program", 0, program);

@@ -13,12 +13,10 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
-use crate::shared::{CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors};
+use crate::shared::{BULK_WINDOW, CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors};
 
 const RING_PKTS: usize = 1_024;
 const MTU: usize = 1_514;
-/// As much as a ring holds. It has no congestion window by default, and would send more than fits.
-const BULK_WINDOW: usize = 1 << 20;
 const SMALL_WINDOW: usize = 1 << 12;
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 2);

@@ -11,6 +11,9 @@ pub(crate) const CHUNK: usize = 64 << 10;
 /// Conversations at a time.
 pub(crate) const TOGETHER: usize = 32;
 pub(crate) const PORT: u16 = 80;
+/// Bytes of the buffers of a bulk connection: as much as a ring holds. smoltcp has no congestion window by
+/// default, and would send more than fits.
+pub(crate) const BULK_WINDOW: usize = 1 << 20;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
