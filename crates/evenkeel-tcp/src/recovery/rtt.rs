@@ -35,8 +35,11 @@ impl Default for RtoConfig {
 /// there is one for every connection.
 #[derive(Debug, Clone)]
 pub(crate) struct RttEstimator {
-    /// `SRTT` and `RTTVAR`, once there was a sample.
-    smoothed: Option<(u64, u64)>,
+    /// `SRTT` and `RTTVAR`, of no meaning until there was a sample. An `Option` of both would take eight bytes
+    /// more of every connection.
+    srtt: u64,
+    rttvar: u64,
+    is_sampled: bool,
     syn_lost: bool,
     /// How often the timer has expired since the last sample.
     backoff: u32,
@@ -51,7 +54,8 @@ impl RttEstimator {
 
     pub(crate) fn new(config: &RtoConfig) -> Self {
         let (min, rto) = (WindowedMin::new(), 0);
-        let mut estimator = Self { smoothed: None, syn_lost: false, backoff: 0, min, rto };
+        let (is_sampled, syn_lost) = (false, false);
+        let mut estimator = Self { srtt: 0, rttvar: 0, is_sampled, syn_lost, backoff: 0, min, rto };
         estimator.renew_rto(config);
         estimator
     }
@@ -63,16 +67,15 @@ impl RttEstimator {
     /// memory stays as long as with one (RFC 7323, appendix G).
     pub(crate) fn sample(&mut self, rtt: u64, per_round: u32, config: &RtoConfig) {
         let per_round = per_round.max(1);
-        let (srtt, rttvar) = match self.smoothed {
-            // (2.2)
-            None => (rtt, rtt / 2),
+        (self.srtt, self.rttvar) = if self.is_sampled {
             // (2.3), with alpha = 1/8 and beta = 1/4
-            Some((srtt, rttvar)) => {
-                let rttvar = approach(rttvar, srtt.abs_diff(rtt), per_round.saturating_mul(4));
-                (approach(srtt, rtt, per_round.saturating_mul(8)), rttvar)
-            }
+            let rttvar = approach(self.rttvar, self.srtt.abs_diff(rtt), per_round.saturating_mul(4));
+            (approach(self.srtt, rtt, per_round.saturating_mul(8)), rttvar)
+        } else {
+            // (2.2)
+            (rtt, rtt / 2)
         };
-        self.smoothed = Some((srtt, rttvar));
+        self.is_sampled = true;
         self.backoff = 0;
         self.renew_rto(config);
     }
@@ -97,11 +100,11 @@ impl RttEstimator {
     }
 
     pub(crate) fn srtt_nanos(&self) -> Option<u64> {
-        self.smoothed.map(|(srtt, _)| srtt)
+        self.is_sampled.then_some(self.srtt)
     }
 
     pub(crate) fn rttvar(&self) -> Option<Duration> {
-        self.smoothed.map(|(_, rttvar)| Duration::from_nanos(rttvar))
+        self.is_sampled.then(|| Duration::from_nanos(self.rttvar))
     }
 
     /// The timeout for what is sent now.
@@ -114,12 +117,12 @@ impl RttEstimator {
     }
 
     fn renew_rto(&mut self, config: &RtoConfig) {
-        let rto = match self.smoothed {
-            None if self.syn_lost => nanos(config.initial.max(Self::INITIAL_AFTER_LOST_SYN)),
-            None => nanos(config.initial),
-            Some((srtt, rttvar)) => {
-                srtt.saturating_add(rttvar.saturating_mul(4).max(nanos(config.slack_min)))
-            }
+        let rto = if self.is_sampled {
+            self.srtt.saturating_add(self.rttvar.saturating_mul(4).max(nanos(config.slack_min)))
+        } else if self.syn_lost {
+            nanos(config.initial.max(Self::INITIAL_AFTER_LOST_SYN))
+        } else {
+            nanos(config.initial)
         };
         let factor = 1u64.checked_shl(self.backoff).unwrap_or(u64::MAX);
         self.rto = rto.saturating_mul(factor).min(nanos(config.max));
