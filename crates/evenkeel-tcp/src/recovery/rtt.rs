@@ -35,8 +35,8 @@ impl Default for RtoConfig {
 /// there is one for every connection.
 #[derive(Debug, Clone)]
 pub(crate) struct RttEstimator {
-    /// `SRTT` and `RTTVAR`, of no meaning until there was a sample. An `Option` of both would take eight bytes
-    /// more of every connection.
+    /// `SRTT` and `RTTVAR`, of no meaning until there was a sample. An `Option` of both would take eight
+    /// bytes more of every connection.
     srtt: u64,
     rttvar: u64,
     is_sampled: bool,
