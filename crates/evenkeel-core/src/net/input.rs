@@ -152,12 +152,18 @@ impl Net {
             }
             left -= 1;
             let Some(waiting) = self.take_for_socket(id, now) else { return };
-            self.input_waiting(waiting, now);
-            if self.stack.reassembling() > 0 {
-                self.input_fragments(now);
-            }
-            self.take_ready(id, to);
+            self.input_for(id, waiting, to, now);
         }
+    }
+
+    /// Protocol input of a frame from a channel of a socket, and what of it is ready for the caller.
+    fn input_for(&mut self, id: SocketId, waiting: Waiting, to: &mut impl TakesDatagrams, now: Instant) {
+        self.input_waiting(waiting, now);
+        // It may be the first fragment that later ones have waited for.
+        if self.stack.reassembling() > 0 {
+            self.input_fragments(now);
+        }
+        self.take_ready(id, to);
     }
 
     /// Hands over plain datagrams from the channel of a socket, straight, as long as they come one after the
@@ -212,8 +218,7 @@ impl Net {
             self.poller.resume(QueueId::Channel(channel_id));
         }
         if let Some(waiting) = refused {
-            self.input_waiting(waiting, now);
-            self.take_ready(id, to);
+            self.input_for(id, waiting, to, now);
         }
         true
     }
