@@ -45,6 +45,10 @@ pub trait RxQueue: fmt::Debug + Send {
 
     /// Frames shed because this ring was full, or had no buffer.
     fn missed(&self) -> u64;
+
+    /// Whether any were since this was last asked, as far as that is known without asking the kernel first.
+    /// So more has come than the ring can keep. Cheap: it is asked whenever frames are taken.
+    fn overflowed(&mut self) -> bool;
 }
 
 /// Whoever takes frames from a ring, a burst at a time.

@@ -67,6 +67,10 @@ impl RxQueue for Flooded {
         0
     }
 
+    fn overflowed(&mut self) -> bool {
+        false
+    }
+
     fn buffered(&self) -> u64 {
         0
     }

@@ -124,6 +124,17 @@ fn a_flooded_socket_takes_nothing_from_others_on_its_ring() {
     assert!(seen.flooded > 600, "its program has nearly all of the core: {seen:?}");
 }
 
+/// Nor at its beginning: a ring that overflows carries no burst. It is held back from one look at it to the
+/// next, and no longer.
+#[test]
+fn a_flood_takes_next_to_nothing_from_others_when_it_begins() {
+    let mut host = Host::new(Feedback::default());
+    host.run(LONG, 0, true);
+    let seen = host.run(LONG, FLOOD_PKTS, true);
+    assert!(seen.quiet.0 > 60 && seen.quiet.0 - seen.quiet.1 <= 2, "{seen:?}");
+    assert!(seen.shed < 400 && seen.discarded > 4_000, "{seen:?}");
+}
+
 /// Nor does one whose program sleeps, and leaves the core idle.
 #[test]
 fn a_socket_that_nobody_reads_takes_nothing_from_others_on_its_ring() {

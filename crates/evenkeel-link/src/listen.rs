@@ -282,6 +282,11 @@ impl RxQueue for Listener {
     fn buffered(&self) -> u64 {
         self.counters.put(&self.socket).saturating_sub(self.passed)
     }
+
+    /// Whoever only listens keeps nobody's frames apart, and need not know.
+    fn overflowed(&mut self) -> bool {
+        false
+    }
 }
 
 /// A frame as far as a buffer holds it, where it lies if nothing is to be done about it, else in `room`.

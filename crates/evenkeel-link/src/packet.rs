@@ -345,6 +345,15 @@ impl RxQueue for Receive {
     fn buffered(&self) -> u64 {
         0
     }
+
+    /// The slots say so. They do until the kernel's counters are read.
+    fn overflowed(&mut self) -> bool {
+        let overflowed = self.ring.take_losing();
+        if overflowed {
+            self.counters.lost(&self.socket);
+        }
+        overflowed
+    }
 }
 
 impl Receive {

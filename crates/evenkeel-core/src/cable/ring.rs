@@ -43,6 +43,8 @@ pub(super) struct RingConsumer {
     pub(super) shared: Arc<Shared>,
     /// Buffers of frames that were discarded, to be given back.
     spare: Vec<Frame>,
+    /// Of the frames that the sender shed, how many [`RxQueue::overflowed`] has told of.
+    told: u64,
     /// Buffers not given back yet.
     pub(super) missing: usize,
     /// How many are given back at a time. Each time costs a cache line that the sender's core has, so it pays
@@ -61,6 +63,7 @@ pub(super) fn ring(pkts: usize) -> (RingProducer, RingConsumer) {
             fill: fill_in,
             shared,
             spare: Vec::with_capacity(pkts),
+            told: 0,
             missing: pkts,
             refill_batch: (pkts / 4).clamp(1, REFILL_BATCH_MAX),
         },
@@ -161,5 +164,10 @@ impl RxQueue for RingConsumer {
 
     fn missed(&self) -> u64 {
         self.shared.missed.0.load(Ordering::Relaxed)
+    }
+
+    fn overflowed(&mut self) -> bool {
+        let missed = self.missed();
+        core::mem::replace(&mut self.told, missed) != missed
     }
 }

@@ -390,6 +390,10 @@ mod tests {
         fn missed(&self) -> u64 {
             self.0
         }
+
+        fn overflowed(&mut self) -> bool {
+            false
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::time::{Duration, Instant};
 
 /// Whoever has received by a ring within this time is taken to go on.
 const MEMORY: Duration = Duration::from_secs(1);
-/// A ring that has not been empty for so long carries more than a burst; and a flood is over when nothing has
-/// been discarded for so long.
+/// A ring that has not been empty for so long carries more than a burst, as does one that has overflowed; a
+/// flood is over when nothing has been discarded, and the ring has not overflowed, for so long.
 const BURST: Duration = Duration::from_millis(10);
 
 /// What is known of a ring's traffic.
@@ -18,8 +18,8 @@ pub(crate) struct Carried {
     before: Option<(ChannelId, Instant)>,
     /// Since when it has held frames whenever it was looked at.
     filled_since: Option<Instant>,
-    /// When a frame was last discarded for a full channel.
-    discarded_at: Option<Instant>,
+    /// When a frame was last discarded for a full channel, or found to have been shed by the ring.
+    shed_at: Option<Instant>,
     /// Where the last frame led if it was a plain datagram, and by which generation of the demultiplexing
     /// table.
     last_class: Option<(LastClass, u32)>,
@@ -51,16 +51,21 @@ impl Carried {
     pub(crate) fn taken(&mut self, is_empty: bool, discarded: bool, now: Instant) {
         self.filled_since = if is_empty { None } else { self.filled_since.or(Some(now)) };
         if discarded {
-            self.discarded_at = Some(now);
+            self.shed_at = Some(now);
         }
     }
 
     /// Whether more comes than a ring can keep until there is time for it. How busy the core is says nothing
-    /// about that: a receiver may sleep.
+    /// about that: a receiver may sleep. `overflowed`: whether the ring has shed frames lately.
     #[inline]
-    pub(crate) fn is_flooded(&self, now: Instant) -> bool {
-        self.filled_since.is_some_and(|since| now.since(since) >= BURST)
-            || self.discarded_at.is_some_and(|at| now.since(at) < BURST)
+    pub(crate) fn is_flooded(&mut self, now: Instant, overflowed: impl FnOnce() -> bool) -> bool {
+        let is_known = self.filled_since.is_some_and(|since| now.since(since) >= BURST)
+            || self.shed_at.is_some_and(|at| now.since(at) < BURST);
+        if is_known || !overflowed() {
+            return is_known;
+        }
+        self.shed_at = Some(now);
+        true
     }
 }
 
@@ -87,12 +92,25 @@ mod tests {
         let mut carried = Carried::default();
         carried.taken(false, false, at(5));
         carried.taken(true, false, at(14));
-        assert!(!carried.is_flooded(at(30)), "a burst");
+        assert!(!carried.is_flooded(at(30), || false), "a burst");
         carried.taken(false, false, at(40));
         carried.taken(false, false, at(45));
-        assert!(!carried.is_flooded(at(49)) && carried.is_flooded(at(50)));
+        let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
+        assert!(!is_flooded(49) && is_flooded(50));
         carried.taken(true, true, at(51));
-        assert!(carried.is_flooded(at(60)) && !carried.is_flooded(at(61)));
+        let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
+        assert!(is_flooded(60) && !is_flooded(61));
+    }
+
+    #[test]
+    fn a_ring_that_overflows_is_flooded_at_once() {
+        let at = |ms| Instant::from_millis(ms);
+        let mut carried = Carried::default();
+        carried.taken(false, false, at(5));
+        assert!(!carried.is_flooded(at(6), || false) && carried.is_flooded(at(7), || true));
+        carried.taken(true, false, at(8));
+        let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
+        assert!(is_flooded(16) && !is_flooded(17));
     }
 
     #[test]

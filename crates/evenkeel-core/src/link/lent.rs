@@ -32,6 +32,10 @@ impl RxQueue for Lent {
     fn missed(&self) -> u64 {
         0
     }
+
+    fn overflowed(&mut self) -> bool {
+        false
+    }
 }
 
 impl Interface for Lent {

@@ -7,7 +7,7 @@ use crate::demux::{Class, LastClass};
 use crate::drop::{QueueDrop, Reason, TcpDrop, UdpDrop};
 use crate::frame::{Frame, Metadata, Pool};
 use crate::id::{ChannelId, QueueId};
-use crate::interface::{Burst, Frames, Seen, see_then_take};
+use crate::interface::{Burst, Frames, RxQueue, Seen, see_then_take};
 use crate::link::{Port, Side, Taken};
 use crate::plain::Plain;
 use crate::poll::Sources;
@@ -54,7 +54,7 @@ impl Net {
         let Some(mut interface) = self.links.lend(port.interface) else {
             return Taken { done: 0, discarded: 0 };
         };
-        let mut burst = DeviceBurst::new(self, port, now);
+        let mut burst = DeviceBurst::new(self, port, interface.queue_mut(queue), now);
         let done = interface.queue_mut(queue).receive(limit, &mut burst);
         let DeviceBurst { separates, demultiplexed, taken, discarded, last, generation, .. } = burst;
         if let Some(carried) = self.links.carried(port) {
@@ -286,14 +286,15 @@ struct DeviceBurst<'a> {
 }
 
 impl<'a> DeviceBurst<'a> {
-    fn new(net: &'a mut Net, port: Port, now: Instant) -> Self {
+    fn new(net: &'a mut Net, port: Port, ring: &mut dyn RxQueue, now: Instant) -> Self {
         let fed_by = net.config.scope(Sources::one(port.source));
         // What interrupts discard nobody is charged for.
         let separates = port.plan.device == DeviceWork::Polled && net.config.separates();
         let generation = net.table.generation();
-        let carried = net.links.carried(port);
+        let mut carried = net.links.carried(port);
         let last = carried.as_ref().and_then(|carried| carried.last_class(generation));
-        let is_flooded = separates && carried.as_ref().is_some_and(|carried| carried.is_flooded(now));
+        let overflowed = || ring.overflowed();
+        let is_flooded = separates && carried.as_mut().is_some_and(|it| it.is_flooded(now, overflowed));
         let is_limited = !net.links.held_back(port).is_empty();
         let is_watched = !net.descriptors.captures().is_empty();
         let only_demultiplexes = port.plan.is_lazy() && !is_watched && !net.config.listen_only;

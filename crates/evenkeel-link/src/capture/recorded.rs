@@ -276,6 +276,10 @@ impl<I: Interface + ?Sized> RxQueue for Recorded<I> {
     fn missed(&self) -> u64 {
         self.inner.queue(self.current.get()).missed()
     }
+
+    fn overflowed(&mut self) -> bool {
+        self.inner.queue_mut(self.current.get()).overflowed()
+    }
 }
 
 impl<I: Interface + ?Sized> Demultiplexer for Recorded<I> {
@@ -332,5 +336,9 @@ impl RxQueue for RecordedRing {
 
     fn buffered(&self) -> u64 {
         self.inner.buffered()
+    }
+
+    fn overflowed(&mut self) -> bool {
+        self.inner.overflowed()
     }
 }

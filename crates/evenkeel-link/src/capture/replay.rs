@@ -317,6 +317,11 @@ impl RxQueue for Player {
     fn buffered(&self) -> u64 {
         0
     }
+
+    /// What is played waits until it is taken.
+    fn overflowed(&mut self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]
