@@ -46,8 +46,8 @@ pub trait RxQueue: fmt::Debug + Send {
     /// Frames shed because this ring was full, or had no buffer.
     fn missed(&self) -> u64;
 
-    /// Whether any were since this was last asked, as far as that is known without asking the kernel first.
-    /// So more has come than the ring can keep. Cheap: it is asked whenever frames are taken.
+    /// Whether any were since this was last asked, as far as that is known at once and without a system
+    /// call. It is asked before and after the ring was held back: whether that has cost frames.
     fn overflowed(&mut self) -> bool;
 }
 

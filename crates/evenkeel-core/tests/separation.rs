@@ -124,8 +124,8 @@ fn a_flooded_socket_takes_nothing_from_others_on_its_ring() {
     assert!(seen.flooded > 600, "its program has nearly all of the core: {seen:?}");
 }
 
-/// Nor at its beginning: a ring that overflows carries no burst. It is held back from one look at it to the
-/// next, and no longer.
+/// Nor at its beginning: a ring that overflows while it is held back carries no burst. It is held back once,
+/// and no longer.
 #[test]
 fn a_flood_takes_next_to_nothing_from_others_when_it_begins() {
     let mut host = Host::new(Feedback::default());

@@ -32,8 +32,6 @@ pub(crate) struct Ring<M> {
     slots: usize,
     slot_bytes: usize,
     next: usize,
-    /// A slot said that frames were lost before it.
-    losing: bool,
 }
 
 /// What the kernel puts into a slot before the frame at most: header, address, virtio_net_hdr, and their
@@ -46,7 +44,7 @@ impl<M: Memory> Ring<M> {
     pub(crate) fn new(memory: M, slot_bytes: usize) -> Option<Self> {
         let slots = memory.len().checked_div(slot_bytes)?;
         let sound = slots > 0 && slot_bytes >= size_of::<tpacket2_hdr>() && slot_bytes.is_multiple_of(16);
-        sound.then_some(Self { memory, slots, slot_bytes, next: 0, losing: false })
+        sound.then_some(Self { memory, slots, slot_bytes, next: 0 })
     }
 
     /// Whether the next slot has been filled. One load.
@@ -74,15 +72,9 @@ impl<M: Memory> Ring<M> {
 
     /// Gives the slot at the front back to the kernel.
     pub(crate) fn release(&mut self) {
-        self.losing |= self.status().load(Ordering::Relaxed) & libc::TP_STATUS_LOSING != 0;
         // Release: our reads of the slot come before the kernel's next write to it.
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
-    }
-
-    /// Whether a slot has said that frames were lost, since this was last asked.
-    pub(crate) fn take_losing(&mut self) -> bool {
-        core::mem::take(&mut self.losing)
     }
 
     fn slot(&self) -> *mut u8 {
@@ -193,15 +185,13 @@ pub(crate) mod tests {
     fn a_full_ring_is_read_slot_by_slot() {
         let mut ring = ring(4);
         for index in 0..4 {
-            let losing = if index == 2 { libc::TP_STATUS_LOSING } else { 0 };
-            ring.fill(index, &plain(&[index as u8; 14]), libc::TP_STATUS_USER | losing);
+            ring.fill(index, &plain(&[index as u8; 14]), libc::TP_STATUS_USER | libc::TP_STATUS_LOSING);
         }
         for index in 0..4 {
             assert!(
                 matches!(ring.front(), Some(Slot::Frame(received)) if received.bytes == [index as u8; 14])
             );
             ring.release();
-            assert_eq!(ring.take_losing(), index == 2);
         }
         assert!(!ring.ready());
     }

@@ -6,8 +6,8 @@ use crate::time::{Duration, Instant};
 
 /// Whoever has received by a ring within this time is taken to go on.
 const MEMORY: Duration = Duration::from_secs(1);
-/// A ring that has not been empty for so long carries more than a burst, as does one that has overflowed; a
-/// flood is over when nothing has been discarded, and the ring has not overflowed, for so long.
+/// A ring that has not been empty for so long carries more than a burst, as does one that overflows while it
+/// is held back; a flood is over when neither that nor a discard has happened for so long.
 const BURST: Duration = Duration::from_millis(10);
 
 /// What is known of a ring's traffic.
@@ -18,7 +18,10 @@ pub(crate) struct Carried {
     before: Option<(ChannelId, Instant)>,
     /// Since when it has held frames whenever it was looked at.
     filled_since: Option<Instant>,
-    /// When a frame was last discarded for a full channel, or found to have been shed by the ring.
+    /// It was held back when frames were last taken.
+    is_held: bool,
+    /// When a frame was last discarded for a full channel, or the ring had shed some because it was held
+    /// back.
     shed_at: Option<Instant>,
     /// Where the last frame led if it was a plain datagram, and by which generation of the demultiplexing
     /// table.
@@ -47,25 +50,26 @@ impl Carried {
         self.last_class = last.map(|last| (last, generation));
     }
 
-    /// Frames were taken, and what is left of them or not. `discarded`: for full channels.
-    pub(crate) fn taken(&mut self, is_empty: bool, discarded: bool, now: Instant) {
+    /// Frames were taken, and what is left of them or not. `discarded`: for full channels. `is_held`: and no
+    /// more are to be taken for now.
+    pub(crate) fn taken(&mut self, is_empty: bool, discarded: bool, is_held: bool, now: Instant) {
         self.filled_since = if is_empty { None } else { self.filled_since.or(Some(now)) };
+        self.is_held = is_held;
         if discarded {
             self.shed_at = Some(now);
         }
     }
 
     /// Whether more comes than a ring can keep until there is time for it. How busy the core is says nothing
-    /// about that: a receiver may sleep. `overflowed`: whether the ring has shed frames lately.
+    /// about that: a receiver may sleep. `overflowed`: whether the ring has shed frames since any were taken.
+    /// If it was not held back meanwhile, that is not for want of discarding.
     #[inline]
     pub(crate) fn is_flooded(&mut self, now: Instant, overflowed: impl FnOnce() -> bool) -> bool {
-        let is_known = self.filled_since.is_some_and(|since| now.since(since) >= BURST)
-            || self.shed_at.is_some_and(|at| now.since(at) < BURST);
-        if is_known || !overflowed() {
-            return is_known;
+        if core::mem::take(&mut self.is_held) && overflowed() {
+            self.shed_at = Some(now);
         }
-        self.shed_at = Some(now);
-        true
+        self.filled_since.is_some_and(|since| now.since(since) >= BURST)
+            || self.shed_at.is_some_and(|at| now.since(at) < BURST)
     }
 }
 
@@ -90,27 +94,30 @@ mod tests {
     fn a_ring_that_is_not_emptied_is_flooded_until_nothing_is_discarded() {
         let at = |ms| Instant::from_millis(ms);
         let mut carried = Carried::default();
-        carried.taken(false, false, at(5));
-        carried.taken(true, false, at(14));
+        carried.taken(false, false, false, at(5));
+        carried.taken(true, false, false, at(14));
         assert!(!carried.is_flooded(at(30), || false), "a burst");
-        carried.taken(false, false, at(40));
-        carried.taken(false, false, at(45));
+        carried.taken(false, false, false, at(40));
+        carried.taken(false, false, false, at(45));
         let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
         assert!(!is_flooded(49) && is_flooded(50));
-        carried.taken(true, true, at(51));
+        carried.taken(true, true, false, at(51));
         let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
         assert!(is_flooded(60) && !is_flooded(61));
     }
 
     #[test]
-    fn a_ring_that_overflows_is_flooded_at_once() {
+    fn a_ring_that_overflows_while_it_is_held_back_is_flooded_at_once() {
         let at = |ms| Instant::from_millis(ms);
         let mut carried = Carried::default();
-        carried.taken(false, false, at(5));
-        assert!(!carried.is_flooded(at(6), || false) && carried.is_flooded(at(7), || true));
-        carried.taken(true, false, at(8));
+        carried.taken(false, false, false, at(5));
+        assert!(!carried.is_flooded(at(6), || true), "there was no time for it");
+        carried.taken(false, false, true, at(6));
+        assert!(!carried.is_flooded(at(7), || false) && !carried.is_flooded(at(7), || true));
+        carried.taken(true, false, true, at(8));
+        assert!(carried.is_flooded(at(9), || true));
         let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
-        assert!(is_flooded(16) && !is_flooded(17));
+        assert!(is_flooded(18) && !is_flooded(19));
     }
 
     #[test]

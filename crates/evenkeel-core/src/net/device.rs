@@ -57,10 +57,16 @@ impl Net {
         let mut burst = DeviceBurst::new(self, port, interface.queue_mut(queue), now);
         let done = interface.queue_mut(queue).receive(limit, &mut burst);
         let DeviceBurst { separates, demultiplexed, taken, discarded, last, generation, .. } = burst;
+        let stops = self.poller.stops(port.source);
         if let Some(carried) = self.links.carried(port) {
             carried.keep_class(last, generation);
             if separates {
-                carried.taken(interface.queue(queue).pending() == 0, discarded > 0, now);
+                let ring = interface.queue_mut(queue);
+                if stops {
+                    // What it has shed until now does not count.
+                    ring.overflowed();
+                }
+                carried.taken(ring.pending() == 0, discarded > 0, stops, now);
             }
         }
         self.links.put_back(port.interface, interface);

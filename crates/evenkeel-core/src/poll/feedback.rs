@@ -57,8 +57,9 @@ pub struct Feedback {
     /// [`FeedbackScope::Feeding`] holds a ring back there only if all that has come by it in the last second
     /// was for the full channel: then the excess is shed in the ring, at no cost. If others receive from it,
     /// too, it is discarded, up to [`discard_percent`](Self::discard_percent). What the ring is rid of within
-    /// 10 ms, without having overflowed, was a burst, and no excess: the ring keeps it. Where interrupts do
-    /// the device work there is no such bound, and a full channel always holds its ring back.
+    /// 10 ms, without having overflowed while it was held back, was a burst, and no excess: the ring keeps
+    /// it. Where interrupts do the device work there is no such bound, and a full channel always holds its
+    /// ring back.
     pub scope: FeedbackScope,
     /// A ring is held back, whoever receives from it, if taking frames from it that are then discarded takes
     /// more than this share of the core, in percent. Default 25. As long as the core is idle there is no
