@@ -7,6 +7,8 @@ use evenkeel_core::wire::{
 };
 use smoltcp::phy::ChecksumCapabilities;
 
+use crate::dice::Dice;
+
 const ETHERNET: usize = 14;
 const HOP_LIMIT: u8 = 64;
 
@@ -52,8 +54,8 @@ impl Requests {
         });
         let mut frames = flows.collect::<Result<Vec<_>, _>>()?;
         for last in (1..frames.len()).rev() {
-            // Fisher and Yates. The bias of the remainder is of no consequence here.
-            frames.swap(last, (dice.roll() % (last as u64 + 1)) as usize);
+            // Fisher and Yates.
+            frames.swap(last, dice.below(last + 1));
         }
         Ok(Self { frames, next: 0 })
     }
@@ -113,20 +115,6 @@ fn emit_udp(shape: &Shape, udp: UdpRepr, payload: &[u8], to: &mut [u8]) {
         |bytes| bytes.copy_from_slice(payload),
         &ChecksumCapabilities::default(),
     );
-}
-
-/// `SplitMix64`.
-#[derive(Debug)]
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }
 
 #[cfg(test)]

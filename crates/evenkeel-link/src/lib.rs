@@ -12,6 +12,7 @@ pub mod capture;
 mod changes;
 mod claim;
 mod clock;
+mod connections;
 mod cpu;
 mod device;
 mod error;
@@ -37,6 +38,7 @@ mod wait;
 
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
+pub use connections::{Connections, Happened, allow_descriptors};
 pub use cpu::{
     ThreadMeter, ThreadTime, cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_time,
 };

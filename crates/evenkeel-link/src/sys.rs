@@ -154,6 +154,16 @@ pub fn send_in_segments(socket: &impl AsFd, bytes: u16) -> io::Result<()> {
     check(unsafe { libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, (&raw const value).cast(), len) })
 }
 
+/// Has `bind` choose an address alone; the port is chosen by `connect` (ip(7), `IP_BIND_ADDRESS_NO_PORT`).
+pub(crate) fn bind_without_port(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let value: libc::c_int = 1;
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    let option = libc::IP_BIND_ADDRESS_NO_PORT;
+    let value = (&raw const value).cast();
+    // SAFETY: the value is an integer that lives through the call.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_IP, option, value, len) })
+}
+
 /// Has the kernel run a filter on what a socket receives, from now on.
 pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &Program) -> io::Result<()> {
     let list = program.instructions().iter();

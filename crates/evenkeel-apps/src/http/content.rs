@@ -1,14 +1,14 @@
-//! The content of a request: it is read and forgotten, so that the connection can be kept (RFC 9112, 6 and
+//! The content of a message: it is read and forgotten, so that the connection can be kept (RFC 9112, 6 and
 //! 7.1).
 
-/// Bytes of content that are read and forgotten.
+/// Bytes of a request's content that are read and forgotten.
 pub(super) const CONTENT_BYTES_MAX: u64 = 64 << 10;
 /// Bytes that the line with a chunk's size may have: a size, and extensions that nobody knows.
 const LINE_BYTES_MAX: u64 = 256;
 /// Bytes that the trailer fields may have together.
 const TRAILER_BYTES_MAX: u64 = 8 << 10;
 
-/// What is still to come of a request's content.
+/// What is still to come of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// So many bytes; none when it is over.
@@ -51,8 +51,8 @@ pub(super) struct Chunked {
     at: At,
     /// Of the chunk: its size as far as it was read, then the bytes that are still to come.
     left: u64,
-    /// Bytes of all chunks so far.
-    content: u64,
+    /// Bytes that all chunks that are still to come may have.
+    room: u64,
     /// Bytes of this line, or of the trailer.
     line: u64,
 }
@@ -79,8 +79,9 @@ enum At {
 }
 
 impl Chunked {
-    pub(super) const fn new() -> Self {
-        Self { at: At::Size, left: 0, content: 0, line: 0 }
+    /// With no more than `room` bytes of content in all.
+    pub(super) const fn up_to(room: u64) -> Self {
+        Self { at: At::Size, left: 0, room, line: 0 }
     }
 
     fn pass(&mut self, bytes: &[u8]) -> Result<usize, Unreadable> {
@@ -137,7 +138,7 @@ impl Chunked {
     /// The line with the size is over.
     fn chunk(&mut self) -> Option<At> {
         self.line = 0;
-        self.content = self.content.checked_add(self.left).filter(|content| *content <= CONTENT_BYTES_MAX)?;
+        self.room = self.room.checked_sub(self.left)?;
         Some(if self.left == 0 { At::Trailer } else { At::Data })
     }
 }
@@ -154,7 +155,7 @@ mod tests {
 
     /// How many bytes a chunked content has; `None` if it is not all there.
     fn len(bytes: &[u8], piece: usize) -> Result<Option<usize>, Unreadable> {
-        let (mut content, mut passed) = (Content::Chunked(Chunked::new()), 0);
+        let (mut content, mut passed) = (Content::Chunked(Chunked::up_to(CONTENT_BYTES_MAX)), 0);
         while passed < bytes.len() && !content.is_over() {
             let end = bytes.len().min(passed.saturating_add(piece));
             passed += content.pass(&bytes[passed..end])?;

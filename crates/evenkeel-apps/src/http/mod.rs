@@ -1,5 +1,5 @@
 //! A minimal HTTP/1.x responder (RFC 9110, RFC 9112), sans-IO: bytes of a connection in, bytes of a
-//! connection out.
+//! connection out; and a reader of other people's responses.
 //!
 //! It has one document, of so many bytes, which is made up as it is sent: any size costs no memory. `GET` and
 //! `HEAD` of `/` give it; everything else gives an error that fits. Connections are kept (HTTP/1.1) or closed
@@ -14,6 +14,7 @@ mod date;
 mod document;
 mod host;
 mod request;
+mod response;
 
 use std::ops::Range;
 
@@ -22,6 +23,7 @@ pub use date::HttpDate;
 pub use document::Document;
 pub use request::{HEAD_BYTES_MAX, HEADERS_MAX, Status};
 use request::{Head, Request};
+pub use response::{Answered, Malformed, ResponseReader};
 
 /// One connection of a server.
 ///

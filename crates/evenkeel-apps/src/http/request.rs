@@ -189,7 +189,11 @@ fn chunked<'b>(codings: impl Iterator<Item = &'b [u8]>) -> Result<Content, Statu
             return Err(Status::BadRequest);
         }
         if last {
-            return if known { Ok(Content::Chunked(Chunked::new())) } else { Err(Status::NotImplemented) };
+            return if known {
+                Ok(Content::Chunked(Chunked::up_to(CONTENT_BYTES_MAX)))
+            } else {
+                Err(Status::NotImplemented)
+            };
         }
         known = false;
     }

@@ -1,0 +1,44 @@
+//! Numbers from a seed, for what is made up: the same seed gives the same ones.
+
+/// `SplitMix64`.
+#[derive(Debug, Clone)]
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Any of the numbers below `bound`, and 0 below 1. The bias of the remainder is of no consequence here.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.roll() % (bound as u64).max(1)) as usize
+    }
+
+    /// The gap before the next of events that come at random, one in a unit of time.
+    pub(crate) fn exponential(&mut self) -> f64 {
+        // 53 bits, as many as there are in the number; never 0.
+        let share = ((self.roll() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        -share.ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_at_random_have_the_mean_and_the_deviation_of_one() {
+        let mut dice = Dice(3);
+        let gaps: Vec<f64> = (0..100_000).map(|_| dice.exponential()).collect();
+        let mean = gaps.iter().sum::<f64>() / 1e5;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / 1e5;
+        assert!((mean - 1.0).abs() < 0.02 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
+        assert!(gaps.iter().all(|gap| *gap >= 0.0 && gap.is_finite()));
+        assert!((0..1_000).all(|_| dice.below(7) < 7));
+        assert_eq!(dice.below(0), 0);
+    }
+}

@@ -1,0 +1,295 @@
+//! Reading responses of a server that may say anything (RFC 9112): where each ends, and what it was.
+
+use core::mem;
+
+use super::content::{Chunked, Content};
+
+/// Bytes that the head of a response may have.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Fields that it may have.
+const FIELDS_MAX: usize = 128;
+/// Interim responses (RFC 9110, 15.2) that may come before one.
+const INTERIM_MAX: u8 = 8;
+
+/// A response that came whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// Its status code.
+    pub status: u16,
+    /// The connection can be used again: the server keeps it, and nothing follows that was not asked for.
+    pub keep: bool,
+}
+
+/// What came is no response, or one without bounds. Nobody knows where the next would begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Reads one response, sans-IO. Its content is passed over; its memory is bounded.
+#[derive(Debug)]
+pub struct ResponseReader {
+    /// The beginning of a head that is not there to its end.
+    head: Vec<u8>,
+    body: Option<Body>,
+    interim: u8,
+    /// The request was a HEAD, whose response has no content.
+    bodiless: bool,
+    begun: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Body {
+    answered: Answered,
+    /// `None` if it is whatever comes until the connection is closed.
+    content: Option<Content>,
+}
+
+impl ResponseReader {
+    /// For the response to a request, which was a HEAD or not.
+    #[must_use]
+    pub const fn new(to_head: bool) -> Self {
+        Self { head: Vec::new(), body: None, interim: 0, bodiless: to_head, begun: false }
+    }
+
+    /// Something of it has come.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Takes what has come; gives the response when that is whole.
+    ///
+    /// # Errors
+    /// [`Malformed`]: close the connection.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answered>, Malformed> {
+        self.begun |= !bytes.is_empty();
+        if self.body.is_some() {
+            return self.pass(bytes);
+        }
+        if self.head.is_empty() {
+            let rest = self.read_head(bytes)?;
+            if self.body.is_none() {
+                self.head = rest.to_vec();
+            }
+            return if self.body.is_some() { self.pass(rest) } else { Ok(None) };
+        }
+        let mut held = mem::take(&mut self.head);
+        held.extend_from_slice(bytes);
+        // Somebody who says it letter by letter is not read from the beginning for each.
+        let ends_line = bytes.contains(&b'\n');
+        let rest = if ends_line { self.read_head(&held)?.len() } else { held.len() };
+        if self.body.is_some() {
+            return self.pass(held.get(held.len() - rest..).unwrap_or_default());
+        }
+        held.drain(..held.len() - rest);
+        self.head = held;
+        if self.head.len() < HEAD_BYTES_MAX { Ok(None) } else { Err(Malformed) }
+    }
+
+    /// The server has closed the connection: that may be the end of the response.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn end(&self) -> Result<Answered, Malformed> {
+        match self.body {
+            Some(Body { answered, content: None }) => Ok(Answered { keep: false, ..answered }),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Reads interim responses, and the head of the one that counts, if it is there; gives what follows.
+    fn read_head<'b>(&mut self, mut bytes: &'b [u8]) -> Result<&'b [u8], Malformed> {
+        while self.body.is_none() {
+            let Some((head, len)) = parse(bytes, self.bodiless)? else {
+                return if bytes.len() < HEAD_BYTES_MAX { Ok(bytes) } else { Err(Malformed) };
+            };
+            bytes = bytes.get(len..).unwrap_or_default();
+            match head.answered.status {
+                // Nobody asked for another protocol.
+                101 => return Err(Malformed),
+                100..200 => {
+                    self.interim += 1;
+                    if self.interim > INTERIM_MAX {
+                        return Err(Malformed);
+                    }
+                }
+                _ => self.body = Some(head),
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<Option<Answered>, Malformed> {
+        let Some(Body { answered, content: Some(content) }) = &mut self.body else { return Ok(None) };
+        let passed = content.pass(bytes).map_err(|_| Malformed)?;
+        let whole = Answered { keep: answered.keep && passed == bytes.len(), ..*answered };
+        Ok(content.is_over().then_some(whole))
+    }
+}
+
+/// The head at the beginning of `bytes` and its length, if it is there to its end.
+fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<(Body, usize)>, Malformed> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut fields);
+    let len = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(len)) => len,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return Err(Malformed),
+    };
+    let status = response.code.filter(|code| (100..600).contains(code)).ok_or(Malformed)?;
+    let fields = Fields(response.headers);
+    let keep = if response.version == Some(1) {
+        !fields.says("connection", b"close")
+    } else {
+        fields.says("connection", b"keep-alive")
+    };
+    let none = bodiless || matches!(status, 100..200 | 204 | 304);
+    let content = if none { Some(Content::NONE) } else { fields.content()? };
+    Ok(Some((Body { answered: Answered { status, keep }, content }, len)))
+}
+
+struct Fields<'h, 'b>(&'h [httparse::Header<'b>]);
+
+impl<'b> Fields<'_, 'b> {
+    /// The elements of all lists that are fields of this name.
+    fn elements<'n>(&'n self, name: &'n str) -> impl Iterator<Item = &'b [u8]> + 'n {
+        let fields = self.0.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+        let elements = fields.flat_map(|field| field.value.split(|byte| *byte == b','));
+        elements.map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
+    }
+
+    fn says(&self, name: &str, what: &[u8]) -> bool {
+        self.elements(name).any(|element| element.eq_ignore_ascii_case(what))
+    }
+
+    /// How much content follows (RFC 9112, 6.3); `None` if it ends with the connection.
+    fn content(&self) -> Result<Option<Content>, Malformed> {
+        if let Some(last) = self.elements("transfer-encoding").last() {
+            let chunked = last.eq_ignore_ascii_case(b"chunked");
+            return Ok(chunked.then_some(Content::Chunked(Chunked::up_to(u64::MAX))));
+        }
+        let mut lengths = self.elements("content-length");
+        let Some(first) = lengths.next() else { return Ok(None) };
+        // RFC 9110, 8.6: the same one several times over is one.
+        if !first.iter().all(u8::is_ascii_digit) || lengths.any(|other| other != first) {
+            return Err(Malformed);
+        }
+        let digits = str::from_utf8(first).map_err(|_| Malformed)?;
+        digits.parse().map(|len| Some(Content::Length(len))).map_err(|_| Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is read of `bytes` in pieces, after which the server closes.
+    fn read(bytes: &[u8], piece: usize) -> Result<Answered, Malformed> {
+        let mut reader = ResponseReader::new(false);
+        for bytes in bytes.chunks(piece) {
+            if let Some(answered) = reader.receive(bytes)? {
+                return Ok(answered);
+            }
+        }
+        reader.end()
+    }
+
+    const WHOLE: [&str; 8] = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\ncontent-length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\nT: x\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 404 N\r\n\
+         Content-Length: 1\r\n\r\nx",
+        "HTTP/1.1 503 Busy\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    ];
+
+    #[test]
+    fn responses_end_where_they_say() {
+        for (text, status) in WHOLE.into_iter().zip([200, 200, 200, 204, 304, 200, 404, 503]) {
+            for piece in [1, 2, 7, 1_000] {
+                let answered = Answered { status, keep: true };
+                assert_eq!(read(text.as_bytes(), piece), Ok(answered), "{text:?} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_is_kept_only_if_nothing_speaks_against_it() {
+        let keeps = |text: &str| read(text.as_bytes(), 1_000).unwrap().keep;
+        assert!(!keeps("HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n"));
+        assert!(!keeps("HTTP/1.1 200 OK\r\nConnection: x, close\r\nContent-Length: 0\r\n\r\n"));
+        assert!(!keeps("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"));
+        assert!(!keeps("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP"), "more than was asked for");
+        assert!(!keeps("HTTP/1.1 200 OK\r\n\r\nuntil the end"));
+        assert!(!keeps("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nuntil the end"));
+    }
+
+    #[test]
+    fn the_response_to_head_has_no_content() {
+        let mut reader = ResponseReader::new(true);
+        let answered = reader.receive(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n");
+        assert_eq!(answered, Ok(Some(Answered { status: 200, keep: true })));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_whole() {
+        for text in WHOLE {
+            for cut in 0..text.len() {
+                assert_eq!(read(&text.as_bytes()[..cut], 5), Err(Malformed), "{:?}", &text[..cut]);
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [
+            "SSH-2.0-OpenSSH_9.2\r\n",
+            "HTTP/2 200\r\n\r\n",
+            "HTTP/1.1 999 OK\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\nxx",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+            "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        ] {
+            assert_eq!(read(text.as_bytes(), 1_000), Err(Malformed), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_never_comes_to_an_end_is_cut_off() {
+        for text in ["HTTP/1.1 100 Continue\r\n\r\n", "A: b\r\n", "aaaaaaaaaaaaaaaaaaaaaaaa"] {
+            for piece in [1, 100, 100_000] {
+                let mut reader = ResponseReader::new(false);
+                reader.receive(b"HTTP/1.1 100 Continue\r\nB: c\r\n").unwrap();
+                let endless = text.repeat(100_000 / text.len());
+                let refused = endless.as_bytes().chunks(piece).any(|bytes| {
+                    assert!(reader.head.len() <= HEAD_BYTES_MAX + piece);
+                    reader.receive(bytes).is_err()
+                });
+                assert!(refused, "{text:?} in pieces of {piece}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_do_no_harm(
+            start in 0..WHOLE.len(),
+            cut in 0usize..80,
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            piece in 1usize..50,
+        ) {
+            let text = WHOLE[start].as_bytes();
+            let bytes = [&text[..cut.min(text.len())], &bytes].concat();
+            let (whole, pieces) = (read(&bytes, 1_000), read(&bytes, piece));
+            // Whether something follows can be seen only if it came along.
+            prop_assert_eq!(whole.map(|answered| answered.status), pieces.map(|answered| answered.status));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! When each request is due: decided beforehand, whatever the server does (open loop).
+
+use evenkeel_core::time::Duration;
+
+use super::curve::Curve;
+use crate::dice::Dice;
+
+/// How requests follow each other at a given rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spacing {
+    /// At equal distances.
+    Constant,
+    /// At random, each independent of the others, as those of very many users are (a Poisson process).
+    #[default]
+    Poisson,
+}
+
+impl core::str::FromStr for Spacing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "constant" => Ok(Self::Constant),
+            "poisson" => Ok(Self::Poisson),
+            _ => Err("expected constant or poisson".to_owned()),
+        }
+    }
+}
+
+/// The times at which requests are due, from the start on, in order.
+///
+/// Counted in requests, events come at a rate of one; the curve says how fast that count runs. So a rate that
+/// changes neither loses a request nor makes one up, and no error adds up within a step.
+#[derive(Debug)]
+pub struct Arrivals {
+    curve: Curve,
+    dice: Option<Dice>,
+    /// The step in which the next one is due, when that begins, and how many were counted until then.
+    step: usize,
+    begins: f64,
+    counted: f64,
+    /// At which count the next one is due.
+    count: f64,
+    next: Option<Duration>,
+}
+
+impl Arrivals {
+    /// Requests along a curve. The same seed gives the same times.
+    #[must_use]
+    pub fn new(curve: Curve, spacing: Spacing, seed: u64) -> Self {
+        let mut dice = (spacing == Spacing::Poisson).then_some(Dice(seed));
+        let count = dice.as_mut().map_or(0.0, Dice::exponential);
+        let mut arrivals = Self { curve, dice, step: 0, begins: 0.0, counted: 0.0, count, next: None };
+        arrivals.next = arrivals.time();
+        arrivals
+    }
+
+    /// When the next one is due, after the start; `None` when there are no more.
+    #[must_use]
+    pub fn next(&self) -> Option<Duration> {
+        self.next
+    }
+
+    /// The next one is taken.
+    pub fn advance(&mut self) {
+        self.count += self.dice.as_mut().map_or(1.0, Dice::exponential);
+        self.next = self.time();
+    }
+
+    /// When the count is reached.
+    fn time(&mut self) -> Option<Duration> {
+        loop {
+            let step = self.curve.steps().get(self.step)?;
+            let length = step.length.as_secs_f64();
+            let events = step.rate * length;
+            // What is due as the step ends is due in the next one.
+            if self.count < self.counted + events {
+                let seconds = self.begins + (self.count - self.counted) / step.rate;
+                return Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+            }
+            self.begins += length;
+            self.counted += events;
+            self.step += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::curve::Step;
+    use super::*;
+
+    fn times(curve: &Curve, spacing: Spacing, seed: u64) -> Vec<f64> {
+        let mut arrivals = Arrivals::new(curve.clone(), spacing, seed);
+        let next = || {
+            let time = arrivals.next()?;
+            arrivals.advance();
+            Some(time.as_secs_f64())
+        };
+        core::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn at_equal_distances_there_are_exactly_as_many_as_the_rate_says() {
+        let times = times(&Curve::flat(1_000.0, Duration::from_secs(10)), Spacing::Constant, 1);
+        assert_eq!(times.len(), 10_000);
+        for (n, time) in times.iter().enumerate() {
+            assert!((time - n as f64 / 1e3).abs() < 1e-8, "{n}: {time}");
+        }
+    }
+
+    #[test]
+    fn at_random_gaps_are_exponential_and_a_seed_gives_them() {
+        let curve = Curve::flat(1_000.0, Duration::from_secs(100));
+        let first = times(&curve, Spacing::Poisson, 7);
+        assert_eq!(first, times(&curve, Spacing::Poisson, 7));
+        assert_ne!(first, times(&curve, Spacing::Poisson, 8));
+        let gaps: Vec<f64> = first.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        // Of an exponential distribution a share of e^-1 is above the mean.
+        let above = gaps.iter().filter(|gap| **gap > mean).count() as f64 / gaps.len() as f64;
+        assert!((mean - 1e-3).abs() < 2e-5 && (above - 0.3679).abs() < 0.01, "{mean} {above}");
+    }
+
+    #[test]
+    fn nothing_is_due_while_the_rate_is_zero() {
+        let second = Duration::from_secs(1);
+        let steps = [10.0, 0.0, 20.0].map(|rate| Step { length: second, rate });
+        for spacing in [Spacing::Constant, Spacing::Poisson] {
+            let times = times(&Curve::of(steps.to_vec()), spacing, 1);
+            assert!(times.iter().all(|time| *time < 1.0 || *time >= 2.0), "{times:?}");
+            assert!(times.iter().any(|time| *time >= 2.0));
+        }
+        assert_eq!(times(&Curve::flat(0.0, second), Spacing::Poisson, 1), [0.0; 0]);
+    }
+
+    proptest! {
+        /// Whatever the curve: in order, within it, and at equal distances in each step as many as wanted,
+        /// give or take one.
+        #[test]
+        fn any_curve_is_followed(
+            steps in proptest::collection::vec((1u64..5_000, 0.0f64..500.0), 1..20),
+            poisson: bool,
+        ) {
+            let steps = steps.into_iter().map(|(ms, rate)| Step { length: Duration::from_millis(ms), rate });
+            let curve = Curve::of(steps.collect());
+            let spacing = if poisson { Spacing::Poisson } else { Spacing::Constant };
+            let times = times(&curve, spacing, 3);
+            prop_assert!(times.is_sorted());
+            prop_assert!(times.last().is_none_or(|last| *last <= curve.length().as_secs_f64()));
+            if poisson {
+                let wanted = curve.requests();
+                prop_assert!((times.len() as f64 - wanted).abs() < 7.0 * wanted.sqrt() + 10.0);
+            } else {
+                let mut begin = 0.0;
+                for step in curve.steps() {
+                    let end = begin + step.length.as_secs_f64();
+                    let came = times.iter().filter(|time| (begin..end).contains(*time)).count() as f64;
+                    let wanted = step.rate * step.length.as_secs_f64();
+                    prop_assert!((came - wanted).abs() <= 1.0 + 1e-6, "{} for {}", came, wanted);
+                    begin = end;
+                }
+            }
+        }
+    }
+}

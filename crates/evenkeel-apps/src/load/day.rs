@@ -1,0 +1,226 @@
+//! A day's requests: how the rate rises and falls from midnight to midnight.
+
+use core::f64::consts::TAU;
+
+use evenkeel_core::time::Duration;
+
+use super::curve::{Curve, Step};
+use crate::dice::Dice;
+
+/// Samples of a day in the paper's live trials: one each 15 minutes.
+pub const SAMPLES: usize = 96;
+const HOURS: f64 = 24.0;
+
+/// Requests a second on average over the day of 1998-04-23 (2 602 448 requests; table 3 of Banga and Mogul).
+const MEAN: f64 = 2_602_448.0 / 86_400.0;
+
+/// The shape is an assumption, a power of a raised cosine, for the paper has no picture of it. Its
+/// parameters are such that the paper's statistics hold: the mean above, 55 requests/s from 10:00 to 11:00
+/// (table 7), and 54 of the 96 samples above 20 requests/s (table 5).
+const NIGHT: f64 = 13.10;
+const NOON: f64 = 58.49;
+const BUSIEST_HOUR: f64 = 12.0;
+
+/// How far the rate of a single second is from that of its quarter of an hour: the busiest second of the day
+/// had 116 requests where the busiest hours had 55 on average. With independent users it would have had some
+/// 87. A gamma distribution of this order (its deviation is 0.22 of its mean) makes up for the rest.
+const ORDER: u32 = 21;
+
+/// A day from midnight to midnight.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Day {
+    /// Requests a second in parts of equal length.
+    rates: Vec<f64>,
+    bursty: bool,
+}
+
+impl Day {
+    /// One like those of the paper's live trials.
+    #[must_use]
+    pub fn synthetic() -> Self {
+        let hour = |sample: usize| (sample as f64 + 0.5) * HOURS / SAMPLES as f64;
+        let shape = |hour: f64| ((1.0 + (TAU * (hour - BUSIEST_HOUR) / HOURS).cos()) / 2.0).powi(2);
+        let rates = (0..SAMPLES).map(|sample| NIGHT + (NOON - NIGHT) * shape(hour(sample))).collect();
+        Self { rates, bursty: true }
+    }
+
+    /// One from lines of a time of day and the requests a second from then on, such as `09:30 55`. What
+    /// follows a `#` is a remark.
+    ///
+    /// # Errors
+    /// The line that makes no sense.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut changes = Vec::new();
+        for (line, number) in text.lines().zip(1..) {
+            let said = line.split('#').next().unwrap_or_default().trim();
+            if said.is_empty() {
+                continue;
+            }
+            let wrong = || format!("line {number}: `{said}` is no time and rate such as `09:30 55`");
+            let change = change(said).ok_or_else(wrong)?;
+            if changes.last().is_some_and(|(minute, _)| *minute >= change.0) {
+                return Err(format!("line {number}: {said} is not after the line before"));
+            }
+            changes.push(change);
+        }
+        if changes.first().is_none_or(|(minute, _)| *minute != 0) {
+            return Err("the first line must say the rate at 00:00".to_owned());
+        }
+        let rate_at =
+            |minute: usize| changes.iter().rev().find(|(from, _)| *from <= minute).map(|(_, rate)| *rate);
+        let rates: Vec<f64> = (0..MINUTES).filter_map(rate_at).collect();
+        if rates.iter().any(|rate| *rate > 0.0) {
+            Ok(Self { rates, bursty: false })
+        } else {
+            Err("nobody comes all day".to_owned())
+        }
+    }
+
+    /// Requests a second on average.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.rates.iter().sum::<f64>() / self.rates.len() as f64
+    }
+
+    /// Requests a second in the busiest part.
+    #[must_use]
+    pub fn peak(&self) -> f64 {
+        self.rates.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The same day with another mean, and if `peak` says so another height above it.
+    ///
+    /// # Errors
+    /// There is no such day: its nights would have less than nothing.
+    pub fn scaled(mut self, mean: f64, peak: Option<f64>) -> Result<Self, String> {
+        let (old_mean, old_peak) = (self.mean(), self.peak());
+        let depth = old_mean - self.rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let height = match peak {
+            None => mean / old_mean,
+            Some(peak) if depth > 0.0 => (peak - mean) / (old_peak - old_mean),
+            Some(_) => return Err("a day that is the same at all times has no other peak".to_owned()),
+        };
+        // Where the rate is least it becomes zero at the most.
+        let highest = if depth > 0.0 { mean / depth } else { f64::INFINITY };
+        if !(0.0..=highest * (1.0 + 1e-9)).contains(&height) {
+            let most = mean + (old_peak - old_mean) * highest;
+            return Err(format!(
+                "with a mean of {mean:.1}/s this day can have a peak from {mean:.1} to {most:.1}/s"
+            ));
+        }
+        for rate in &mut self.rates {
+            *rate = (mean + (*rate - old_mean) * height).max(0.0);
+        }
+        Ok(self)
+    }
+
+    /// The day in `length`.
+    #[must_use]
+    pub fn within(&self, length: Duration, seed: u64) -> Curve {
+        let parts = u32::try_from(self.rates.len()).unwrap_or(u32::MAX);
+        let mut dice = Dice(seed);
+        let mut steps = Vec::new();
+        for (part, rate) in (0..parts).zip(&self.rates) {
+            let (begin, end) = (length * part / parts, length * (part + 1) / parts);
+            if !self.bursty {
+                steps.push(Step { length: end - begin, rate: *rate });
+                continue;
+            }
+            let mut left = end - begin;
+            while !left.is_zero() {
+                let length = left.min(Duration::from_secs(1));
+                let lot = (0..ORDER).map(|_| dice.exponential()).sum::<f64>() / f64::from(ORDER);
+                steps.push(Step { length, rate: rate * lot });
+                left -= length;
+            }
+        }
+        Curve::of(steps)
+    }
+}
+
+const MINUTES: usize = 24 * 60;
+
+/// A minute of the day and a rate.
+fn change(line: &str) -> Option<(usize, f64)> {
+    let (time, rate) = line.split_once([' ', '\t', ','])?;
+    let (hour, minute) = time.split_once(':')?;
+    let (hour, minute): (usize, usize) = (hour.parse().ok()?, minute.parse().ok()?);
+    let rate: f64 = rate.trim().parse().ok()?;
+    (hour < 24 && minute < 60 && rate.is_finite() && rate >= 0.0).then_some((hour * 60 + minute, rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_synthetic_day_has_the_statistics_of_the_paper() {
+        let day = Day::synthetic();
+        assert!((day.mean() / MEAN - 1.0).abs() < 0.002, "{}", day.mean());
+        let from_ten = day.rates[40..44].iter().sum::<f64>() / 4.0;
+        assert!((from_ten - 55.0).abs() < 0.5, "{from_ten}");
+        assert_eq!(day.rates.iter().filter(|rate| **rate > 20.0).count(), 54);
+    }
+
+    /// Uncompressed, over several days: the busiest second of a day has about 116 requests, and without
+    /// bursts it would have far fewer.
+    #[test]
+    fn its_busiest_second_is_as_busy_as_the_papers() {
+        use super::super::arrivals::{Arrivals, Spacing};
+        let busiest = |bursty: bool, seed: u64| {
+            let day = Day { bursty, ..Day::synthetic() };
+            let mut arrivals =
+                Arrivals::new(day.within(Duration::from_hours(24), seed), Spacing::Poisson, seed);
+            let mut seconds = vec![0_u32; 86_400];
+            while let Some(time) = arrivals.next() {
+                seconds[time.as_secs() as usize] += 1;
+                arrivals.advance();
+            }
+            seconds.into_iter().max().unwrap()
+        };
+        for seed in 1..4 {
+            let (with, without) = (busiest(true, seed), busiest(false, seed));
+            assert!((105..135).contains(&with), "{with}");
+            assert!((80..100).contains(&without), "{without}");
+        }
+    }
+
+    #[test]
+    fn a_day_may_be_scaled_to_any_mean_and_within_bounds_to_any_peak() {
+        let day = Day::synthetic().scaled(1_000.0, None).unwrap();
+        assert!((day.mean() - 1_000.0).abs() < 1e-6 && (day.peak() - 1_940.0).abs() < 10.0, "{}", day.peak());
+        let flat = Day::synthetic().scaled(1_000.0, Some(1_200.0)).unwrap();
+        assert!((flat.mean() - 1_000.0).abs() < 1e-6 && (flat.peak() - 1_200.0).abs() < 1e-6);
+        let error = Day::synthetic().scaled(1_000.0, Some(3_000.0)).unwrap_err();
+        assert!(error.contains("from 1000.0 to 26"), "{error}");
+        assert!(Day::synthetic().scaled(1_000.0, Some(2_600.0)).is_ok());
+        assert!(Day::synthetic().scaled(1_000.0, Some(900.0)).is_err());
+    }
+
+    #[test]
+    fn compressed_it_has_fewer_requests_at_the_same_rates() {
+        let curve = Day::synthetic().within(Duration::from_mins(5), 1);
+        assert_eq!(curve.length(), Duration::from_mins(5));
+        assert!((curve.requests() / (300.0 * MEAN) - 1.0).abs() < 0.1, "{}", curve.requests());
+    }
+
+    #[test]
+    fn days_are_read_from_text() {
+        let day = Day::parse("00:00 5  # night\n\n# day\n06:00 50\n18:30,7\n").unwrap();
+        assert!((day.mean() - (5.0 * 6.0 + 50.0 * 12.5 + 7.0 * 5.5) / 24.0).abs() < 1e-9);
+        let curve = day.within(Duration::from_secs(24), 1);
+        assert!((curve.requests_between(Duration::ZERO, Duration::from_secs(6)) - 30.0).abs() < 1e-6);
+        for (wrong, why) in [
+            ("", "at 00:00"),
+            ("01:00 5", "at 00:00"),
+            ("00:00 0", "nobody"),
+            ("00:00 5\n25:00 6", "line 2"),
+            ("00:00 -5", "line 1"),
+            ("00:00 inf", "line 1"),
+            ("00:00 5\n06:00 1\n06:00 2", "line 3"),
+            ("noon 5", "line 1"),
+        ] {
+            assert!(Day::parse(wrong).is_err_and(|error| error.contains(why)), "{wrong}");
+        }
+    }
+}

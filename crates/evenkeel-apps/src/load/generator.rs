@@ -1,0 +1,696 @@
+//! The generator: which connection is opened, asked, kept and closed when.
+//!
+//! As with the S-Client of Banga and Druschel (*Measuring the Capacity of a Web Server*, 1997) what begins
+//! requests does not wait for what handles their answers, and a connection that is not established within a
+//! bounded time is given up: so the offered rate does not fall when the server is saturated.
+
+use std::collections::VecDeque;
+
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_timers::{Timer, Timers};
+
+use super::account::{Account, Counts, Failure, Job};
+use super::arrivals::{Arrivals, Spacing};
+use super::cold::Cold;
+use super::curve::Curve;
+use super::plan::{Load, Plan};
+use super::report::{ConnectionCounts, Measured};
+use super::request::Request;
+use super::transport::{Close, Id, Transport};
+use crate::dice::Dice;
+use crate::http::{Answered, ResponseReader};
+
+/// Requests begun in one turn, at most: others are heard, and the clock is read, in between.
+const BATCH: usize = 8;
+/// Reads from one connection in a turn, at most.
+const READS: usize = 16;
+/// Bytes read at a time.
+const READ_BYTES: usize = 64 << 10;
+/// How long a server may take to close a connection that was to be closed after the answer. One that is
+/// closed from here would keep its port in TIME-WAIT.
+const LINGER: Duration = Duration::from_secs(1);
+/// In a closed loop nothing is asked for so long after something failed: there would be no end to it.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Makes requests as planned, sans-IO.
+///
+/// Whoever drives it calls [`Generator::turn`] when [`Generator::deadline`] has come and whenever something
+/// has happened, and [`Generator::handle`] for each connection on which something has, until it [is
+/// over](Generator::is_over); then [`Generator::finish`].
+#[derive(Debug)]
+pub struct Generator {
+    plan: Plan,
+    request: Request,
+    phase: Phase,
+    start: Instant,
+    /// Open loop: when requests are due.
+    arrivals: Option<Arrivals>,
+    cold_arrivals: Arrivals,
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+    timers: Timers<u32>,
+    /// Places of kept connections; the one used last is used first.
+    idle: Vec<u32>,
+    /// Requests that wait for a connection.
+    waiting: VecDeque<Job>,
+    /// Connections on which there was more to read than one turn takes.
+    more: VecDeque<Id>,
+    /// Connections for requests, but for those that are being closed.
+    hot: usize,
+    closing: usize,
+    /// Requests that have a connection.
+    in_flight: usize,
+    /// In a closed loop, not before this.
+    pause: Instant,
+    cold: Cold,
+    dice: Dice,
+    connections: ConnectionCounts,
+    account: Account,
+    buffer: Box<[u8]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Cold connections are opened.
+    Gathering,
+    Running,
+    /// Nothing more is due; what is under way comes to its end.
+    Draining,
+    Over,
+}
+
+/// A place for a connection.
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    timer: Timer,
+    cold: bool,
+    /// Requests sent on this connection.
+    asked: u64,
+    /// Its place among those that are idle.
+    rank: usize,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Vacant,
+    /// The handshake is under way; for no request if it is a cold one.
+    Opening {
+        job: Option<Job>,
+        since: Instant,
+    },
+    Idle,
+    /// A request is being sent, or its answer awaited.
+    Busy(Busy),
+    /// The server is to close it.
+    Closing,
+}
+
+#[derive(Debug)]
+struct Busy {
+    job: Option<Job>,
+    since: Instant,
+    sent: usize,
+    last: bool,
+    reader: ResponseReader,
+}
+
+/// How it goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Glance {
+    /// Cold connections are being opened, still.
+    pub gathering: bool,
+    /// How long it has been measured.
+    pub measured: Duration,
+    /// Of how long in all.
+    pub length: Duration,
+    /// What was asked, and what came of it.
+    pub counts: Counts,
+    /// Requests that have a connection.
+    pub in_flight: usize,
+    /// Requests that have none.
+    pub waiting: usize,
+    /// Cold connections that are open.
+    pub cold: usize,
+}
+
+impl Generator {
+    /// One that has done nothing yet.
+    #[must_use]
+    pub fn new(plan: Plan, request: Request) -> Self {
+        let whole = plan.warm_up.saturating_add(plan.length);
+        let arrivals = match &plan.load {
+            Load::Closed => None,
+            Load::Open { curve, spacing } => {
+                let curve = curve.clone();
+                let curve = if plan.warm_up.is_zero() { curve } else { curve.after(plan.warm_up) };
+                Some(Arrivals::new(curve, *spacing, plan.seed))
+            }
+        };
+        let cold_seed = plan.seed.wrapping_add(1);
+        let cold_arrivals = Arrivals::new(Curve::flat(plan.cold_rate, whole), Spacing::Poisson, cold_seed);
+        Self {
+            request,
+            phase: Phase::Gathering,
+            start: Instant::ZERO,
+            arrivals,
+            cold_arrivals,
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            timers: Timers::new(),
+            idle: Vec::new(),
+            waiting: VecDeque::new(),
+            more: VecDeque::new(),
+            hot: 0,
+            closing: 0,
+            in_flight: 0,
+            pause: Instant::ZERO,
+            cold: Cold::new(plan.cold),
+            dice: Dice(plan.seed.wrapping_add(2)),
+            connections: ConnectionCounts { limit: plan.connections, ..ConnectionCounts::default() },
+            account: Account::default(),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            plan,
+        }
+    }
+
+    /// Nothing more is to come.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// How it goes.
+    #[must_use]
+    pub fn glance(&self, now: Instant) -> Glance {
+        Glance {
+            gathering: self.phase == Phase::Gathering,
+            measured: self.account.measured(now),
+            length: self.plan.length,
+            counts: self.account.totals,
+            in_flight: self.in_flight,
+            waiting: self.waiting.len(),
+            cold: self.cold.open(),
+        }
+    }
+
+    /// When the next turn is due; in the past if at once.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        let next = self.timers.next_deadline().min(self.cold.next());
+        let patience = self.waiting.front().map_or(Instant::NEVER, |job| job.due + self.plan.timeout);
+        let could_go_on = self.could_serve() || !self.more.is_empty();
+        if could_go_on || self.phase == Phase::Gathering && self.cold.is_gathered() {
+            return Instant::ZERO;
+        }
+        let due = if self.phase == Phase::Running { self.next_due() } else { Instant::NEVER };
+        next.min(patience).min(due)
+    }
+
+    /// When something is due by plan.
+    fn next_due(&self) -> Instant {
+        let at = |arrivals: &Arrivals| arrivals.next().map_or(Instant::NEVER, |due| self.start + due);
+        let hot = match &self.arrivals {
+            Some(arrivals) => at(arrivals),
+            None if self.has_partner_free() => self.pause,
+            None => Instant::NEVER,
+        };
+        hot.min(at(&self.cold_arrivals)).min(self.end())
+    }
+
+    fn opens(&self) -> Instant {
+        self.start + self.plan.warm_up
+    }
+
+    fn end(&self) -> Instant {
+        self.opens() + self.plan.length
+    }
+
+    /// Does what is due.
+    pub fn turn(&mut self, now: Instant, transport: &mut impl Transport) {
+        self.account.advance(now);
+        while let Some(place) = self.timers.poll_expired(now) {
+            self.expire(place, now, transport);
+        }
+        for _ in 0..self.more.len() {
+            if let Some(id) = self.more.pop_front() {
+                self.handle(now, id, transport);
+            }
+        }
+        self.give_up_waiting(now);
+        self.serve_waiting(now, transport);
+        for _ in 0..BATCH {
+            if self.cold.take(now) {
+                self.open(None, now, transport);
+            }
+        }
+        if self.phase == Phase::Gathering && self.cold.is_gathered() {
+            self.begin(now);
+        }
+        if self.phase == Phase::Running {
+            self.ask_cold(now, transport);
+            self.arrive(now, transport);
+            let all_due = self.arrivals.as_ref().is_none_or(|arrivals| arrivals.next().is_none());
+            if now >= self.end() && all_due {
+                self.phase = Phase::Draining;
+            }
+        }
+        if self.phase == Phase::Draining && self.in_flight == 0 && self.waiting.is_empty() {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// The time of the plan begins.
+    fn begin(&mut self, now: Instant) {
+        self.phase = Phase::Running;
+        self.start = now;
+        self.cold.counts.at_start = self.cold.open();
+        self.account.open(self.opens(), self.end(), self.plan.interval);
+    }
+
+    /// It is over before its time.
+    pub fn stop(&mut self, now: Instant) {
+        self.account.advance(now);
+        self.phase = Phase::Over;
+    }
+
+    /// Closes all connections; what has no answer yet will have none. Says what was measured.
+    pub fn finish(mut self, now: Instant, transport: &mut impl Transport) -> Measured {
+        self.cold.counts.at_end = self.cold.open();
+        let places = 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        for place in places {
+            if let State::Opening { job: Some(job), .. } | State::Busy(Busy { job: Some(job), .. }) =
+                self.slot(place).state
+            {
+                self.account.failed(&job, Failure::Unfinished, now);
+            }
+            if !matches!(self.slot(place).state, State::Vacant) {
+                transport.close(self.id(place), Close::Reset);
+            }
+        }
+        for job in &self.waiting {
+            self.account.failed(job, Failure::Unfinished, now);
+        }
+        self.account.close(now);
+        let measured = self.account.measured(now);
+        let planned = match &self.plan.load {
+            Load::Open { curve, .. } => Some(curve.requests_between(Duration::ZERO, measured)),
+            Load::Closed => None,
+        };
+        let stopped = measured < self.plan.length;
+        let cold = (self.plan.cold > 0).then_some(self.cold.counts);
+        Measured { account: self.account, connections: self.connections, cold, measured, planned, stopped }
+    }
+
+    // --- What is due ---
+
+    /// Takes on the requests that are due.
+    fn arrive(&mut self, now: Instant, transport: &mut impl Transport) {
+        for _ in 0..BATCH {
+            let Some(due) = self.take_due(now) else { return };
+            let job = Job { due, counts: due >= self.opens(), again: false };
+            self.account.due(&job, now);
+            if !self.waiting.is_empty() || !self.serve(job, now, transport) {
+                self.account.waits(&job);
+                self.waiting.push_back(job);
+            }
+        }
+    }
+
+    /// When the next request was due, if it is.
+    fn take_due(&mut self, now: Instant) -> Option<Instant> {
+        let Some(arrivals) = &mut self.arrivals else {
+            let goes_on = now < self.end() && now >= self.pause && self.has_partner_free();
+            return goes_on.then_some(now);
+        };
+        let due = arrivals.next().map(|due| self.start + due).filter(|due| *due <= now)?;
+        arrivals.advance();
+        Some(due)
+    }
+
+    /// In a closed loop: not as many requests are under way as there are to be.
+    fn has_partner_free(&self) -> bool {
+        self.in_flight + self.waiting.len() < self.plan.connections
+    }
+
+    fn ask_cold(&mut self, now: Instant, transport: &mut impl Transport) {
+        for _ in 0..BATCH {
+            if self.cold_arrivals.next().is_none_or(|due| self.start + due > now) {
+                return;
+            }
+            self.cold_arrivals.advance();
+            if self.cold.idle.is_empty() {
+                self.cold.counts.missed += 1;
+                continue;
+            }
+            let place = self.cold.idle[self.dice.below(self.cold.idle.len())];
+            self.take_idle(place);
+            self.cold.busy += 1;
+            self.cold.counts.requests += 1;
+            self.ask(place, None, now, transport);
+        }
+    }
+
+    /// Gives a request a connection; false if there is none for it now.
+    fn serve(&mut self, job: Job, now: Instant, transport: &mut impl Transport) -> bool {
+        if let Some(&place) = self.idle.last() {
+            self.take_idle(place);
+            self.account.offered(&job);
+            self.in_flight += 1;
+            self.ask(place, Some(job), now, transport);
+        } else if self.hot < self.plan.connections {
+            self.open(Some(job), now, transport);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn could_serve(&self) -> bool {
+        !self.waiting.is_empty() && (!self.idle.is_empty() || self.hot < self.plan.connections)
+    }
+
+    fn serve_waiting(&mut self, now: Instant, transport: &mut impl Transport) {
+        for _ in 0..BATCH {
+            let Some(&job) = self.waiting.front() else { return };
+            if !self.could_serve() {
+                return;
+            }
+            self.waiting.pop_front();
+            self.serve(job, now, transport);
+        }
+    }
+
+    fn give_up_waiting(&mut self, now: Instant) {
+        while let Some(job) = self.waiting.front().copied().filter(|job| job.due + self.plan.timeout <= now) {
+            self.waiting.pop_front();
+            self.account.failed(&job, Failure::Unsent, now);
+        }
+    }
+
+    /// A connection has had its time.
+    fn expire(&mut self, place: u32, now: Instant, transport: &mut impl Transport) {
+        let failure = match self.slot(place).state {
+            State::Opening { .. } => Failure::ConnectTimeout,
+            State::Busy(_) => Failure::Timeout,
+            State::Closing => return self.drop(place, Close::Reset, now, transport),
+            State::Vacant | State::Idle => return,
+        };
+        self.fail(place, failure, now, transport);
+    }
+
+    // --- What happens on a connection ---
+
+    /// Something has happened on a connection.
+    pub fn handle(&mut self, now: Instant, id: Id, transport: &mut impl Transport) {
+        self.account.advance(now);
+        let current = self.slots.get(id.place as usize).filter(|slot| slot.generation == id.generation);
+        let Some(slot) = current else { return };
+        match slot.state {
+            State::Opening { .. } => match transport.is_open(id) {
+                Ok(true) => self.established(id, now, transport),
+                Ok(false) => {}
+                Err(fault) => self.fail(id.place, fault.failure(false), now, transport),
+            },
+            State::Busy(_) => {
+                self.write(id.place, now, transport);
+                self.read(id, now, transport);
+            }
+            State::Idle => {
+                // There is nothing that the server could have to say but that it is the end.
+                if !matches!(transport.read(id, &mut self.buffer), Ok(None)) {
+                    self.connections.closed_idle += u64::from(!self.slot(id.place).cold);
+                    self.drop(id.place, Close::Reset, now, transport);
+                }
+            }
+            State::Closing => {
+                for _ in 0..READS {
+                    match transport.read(id, &mut self.buffer) {
+                        Ok(None) => return,
+                        Ok(Some(0)) | Err(_) => {
+                            return self.drop(id.place, Close::Ordinary, now, transport);
+                        }
+                        Ok(Some(_)) => {}
+                    }
+                }
+                self.drop(id.place, Close::Reset, now, transport);
+            }
+            State::Vacant => {}
+        }
+    }
+
+    /// Begins to open a connection: for a request, or a cold one.
+    fn open(&mut self, job: Option<Job>, now: Instant, transport: &mut impl Transport) {
+        let place = self.vacancy(job.is_none());
+        if let Err(fault) = transport.connect(self.id(place)) {
+            self.vacant.push(place);
+            return match job {
+                Some(job) => self.lose(&job, fault.failure(false), now),
+                None => self.cold.failed(now),
+            };
+        }
+        self.slot_mut(place).state = State::Opening { job, since: now };
+        if let Some(job) = job {
+            self.account.offered(&job);
+            self.in_flight += 1;
+            self.hot += 1;
+            self.connections.opened += 1;
+            self.connections.most = self.connections.most.max(self.hot);
+        }
+        self.set_timer(place, now + self.plan.connect_timeout.min(self.plan.timeout));
+    }
+
+    fn established(&mut self, id: Id, now: Instant, transport: &mut impl Transport) {
+        let State::Opening { job, since } = self.slot(id.place).state else { return };
+        if let Some(job) = job {
+            if job.counts {
+                self.account.connect.record(now.since(since));
+            }
+            self.ask(id.place, Some(job), now, transport);
+        } else {
+            self.cold.established();
+            self.rest(id.place);
+        }
+        // It may have been closed in the same moment, of which one is not told again.
+        let waits = matches!(self.slot(id.place).state, State::Busy(_) | State::Idle);
+        if waits && self.id(id.place) == id && transport.has_ended(id) {
+            self.handle(now, id, transport);
+        }
+    }
+
+    /// Sends a request on a connection that is open.
+    fn ask(&mut self, place: u32, job: Option<Job>, now: Instant, transport: &mut impl Transport) {
+        self.set_timer(place, now + self.plan.timeout);
+        let reader = ResponseReader::new(self.request.is_head);
+        let most = self.plan.requests_per_connection.filter(|_| job.is_some());
+        let slot = self.slot_mut(place);
+        slot.asked += 1;
+        let last = most.is_some_and(|most| slot.asked >= most);
+        slot.state = State::Busy(Busy { job, since: now, sent: 0, last, reader });
+        self.write(place, now, transport);
+    }
+
+    fn write(&mut self, place: u32, now: Instant, transport: &mut impl Transport) {
+        let id = self.id(place);
+        while let State::Busy(busy) = &mut self.slots[place as usize].state {
+            let rest = self.request.bytes(busy.last).get(busy.sent..).unwrap_or_default();
+            if rest.is_empty() {
+                return;
+            }
+            match transport.write(id, rest) {
+                Ok(0) => return,
+                Ok(sent) => {
+                    busy.sent += sent;
+                    self.account.bytes_out += sent as u64;
+                }
+                Err(fault) => return self.fail(place, fault.failure(true), now, transport),
+            }
+        }
+    }
+
+    fn read(&mut self, id: Id, now: Instant, transport: &mut impl Transport) {
+        for _ in 0..READS {
+            if self.id(id.place) != id {
+                return;
+            }
+            let State::Busy(busy) = &mut self.slots[id.place as usize].state else { return };
+            let heard = match transport.read(id, &mut self.buffer) {
+                Ok(None) => return,
+                Ok(Some(0)) => busy.reader.end().map(|answered| (answered, true)).map_err(|_| Failure::Short),
+                Ok(Some(len)) => {
+                    self.account.bytes_in += len as u64;
+                    let bytes = self.buffer.get(..len).unwrap_or_default();
+                    match busy.reader.receive(bytes) {
+                        Ok(None) => continue,
+                        Ok(Some(answered)) => Ok((answered, false)),
+                        Err(_) => Err(Failure::Malformed),
+                    }
+                }
+                Err(fault) => Err(fault.failure(true)),
+            };
+            return match heard {
+                Ok((answered, ended)) => self.complete(id, answered, ended, now, transport),
+                Err(failure) => self.fail(id.place, failure, now, transport),
+            };
+        }
+        self.more.push_back(id);
+    }
+
+    /// An answer is whole.
+    fn complete(
+        &mut self,
+        id: Id,
+        answered: Answered,
+        ended: bool,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        let slot = self.slot_mut(id.place);
+        let State::Busy(busy) = core::mem::replace(&mut slot.state, State::Idle) else { return };
+        let all_sent = busy.sent == self.request.bytes(busy.last).len();
+        match busy.job {
+            Some(job) => {
+                self.account.answered(&job, answered.status, busy.since, now);
+                self.in_flight -= 1;
+            }
+            None => {
+                self.cold.counts.answered += 1;
+                self.cold.busy -= 1;
+            }
+        }
+        let ended = ended || transport.has_ended(id);
+        if answered.keep && all_sent && !busy.last && !ended {
+            return self.rest(id.place);
+        }
+        // From now on it is none of those that count.
+        self.leave(id.place, now);
+        self.slot_mut(id.place).state = State::Closing;
+        self.closing += 1;
+        if ended {
+            self.drop(id.place, Close::Ordinary, now, transport);
+        } else if !all_sent || self.closing > self.plan.connections {
+            self.drop(id.place, Close::Reset, now, transport);
+        } else {
+            self.set_timer(id.place, now + LINGER);
+        }
+    }
+
+    /// A connection is over before what it was for.
+    fn fail(&mut self, place: u32, failure: Failure, now: Instant, transport: &mut impl Transport) {
+        let asked = self.slot(place).asked;
+        match core::mem::replace(&mut self.slot_mut(place).state, State::Idle) {
+            State::Opening { job: Some(job), .. } => {
+                self.in_flight -= 1;
+                self.lose(&job, failure, now);
+                self.leave(place, now);
+            }
+            State::Opening { job: None, .. } => self.cold.failed(now),
+            State::Busy(Busy { job: Some(job), reader, .. }) => {
+                self.in_flight -= 1;
+                // The server closed a kept connection just as it was to be used again: RFC 9112, 9.3.1.
+                let stale = asked > 1 && !reader.has_begun() && !job.again && self.request.idempotent;
+                if stale && matches!(failure, Failure::Short | Failure::Reset) {
+                    self.account.repeated += u64::from(job.counts);
+                    self.waiting.push_front(Job { again: true, ..job });
+                } else {
+                    self.lose(&job, failure, now);
+                }
+                self.leave(place, now);
+            }
+            State::Busy(Busy { job: None, .. }) => {
+                self.cold.busy -= 1;
+                self.leave(place, now);
+            }
+            State::Vacant | State::Idle | State::Closing => {}
+        }
+        self.vacate(place, Close::Reset, transport);
+    }
+
+    fn lose(&mut self, job: &Job, failure: Failure, now: Instant) {
+        self.account.failed(job, failure, now);
+        self.pause = now + PAUSE;
+    }
+
+    // --- Places ---
+
+    /// A connection that is idle or being closed is no more.
+    fn drop(&mut self, place: u32, how: Close, now: Instant, transport: &mut impl Transport) {
+        match self.slot(place).state {
+            State::Idle => {
+                self.take_idle(place);
+                self.leave(place, now);
+            }
+            State::Closing => self.closing -= 1,
+            _ => {}
+        }
+        self.vacate(place, how, transport);
+    }
+
+    /// One fewer of those that there may be, or are to be.
+    fn leave(&mut self, place: u32, now: Instant) {
+        if self.slot(place).cold {
+            self.cold.lost(now);
+        } else {
+            self.hot -= 1;
+        }
+    }
+
+    /// A connection waits for its next request.
+    fn rest(&mut self, place: u32) {
+        let slot = &mut self.slots[place as usize];
+        slot.state = State::Idle;
+        self.timers.cancel(&slot.timer);
+        let idle = if slot.cold { &mut self.cold.idle } else { &mut self.idle };
+        slot.rank = idle.len();
+        idle.push(place);
+    }
+
+    /// It does no more.
+    fn take_idle(&mut self, place: u32) {
+        let Slot { cold, rank, .. } = self.slots[place as usize];
+        let idle = if cold { &mut self.cold.idle } else { &mut self.idle };
+        idle.swap_remove(rank);
+        if let Some(&moved) = idle.get(rank) {
+            self.slots[moved as usize].rank = rank;
+        }
+    }
+
+    /// A place where no connection is.
+    fn vacancy(&mut self, cold: bool) -> u32 {
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            let place = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+            let timer = self.timers.register(place);
+            self.slots.push(Slot { generation: 0, timer, cold, asked: 0, rank: 0, state: State::Vacant });
+            place
+        });
+        let slot = self.slot_mut(place);
+        slot.generation = slot.generation.wrapping_add(1);
+        (slot.cold, slot.asked) = (cold, 0);
+        place
+    }
+
+    fn vacate(&mut self, place: u32, how: Close, transport: &mut impl Transport) {
+        transport.close(self.id(place), how);
+        let slot = &mut self.slots[place as usize];
+        slot.state = State::Vacant;
+        self.timers.cancel(&slot.timer);
+        self.vacant.push(place);
+    }
+
+    fn set_timer(&mut self, place: u32, deadline: Instant) {
+        self.timers.set(&self.slots[place as usize].timer, deadline);
+    }
+
+    fn slot(&self, place: u32) -> &Slot {
+        &self.slots[place as usize]
+    }
+
+    fn slot_mut(&mut self, place: u32) -> &mut Slot {
+        &mut self.slots[place as usize]
+    }
+
+    fn id(&self, place: u32) -> Id {
+        Id { place, generation: self.slot(place).generation }
+    }
+}

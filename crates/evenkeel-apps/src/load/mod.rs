@@ -1,0 +1,37 @@
+//! Load for HTTP servers: requests that are due when the plan says so, whatever the server does.
+//!
+//! | looking for | file |
+//! | --- | --- |
+//! | whom to ask, and for what | `request.rs` |
+//! | what is to be done | `plan.rs` |
+//! | when requests are due | `arrivals.rs`, `curve.rs`; over a day, `day.rs` |
+//! | which connection is opened, asked, kept and closed when | `generator.rs`; those that are idle, `cold.rs` |
+//! | what it takes of TCP | `transport.rs` |
+//! | the kernel's TCP, and ours | `kernel.rs`, `program.rs` |
+//! | what came of it | `account.rs`, `report.rs` |
+
+mod account;
+mod arrivals;
+mod cold;
+mod curve;
+mod day;
+mod generator;
+mod kernel;
+mod plan;
+mod report;
+mod request;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+pub use account::{Counts, Failure, Failures, Interval, Statuses};
+pub use arrivals::{Arrivals, Spacing};
+pub use cold::ColdCounts;
+pub use curve::{Curve, Step};
+pub use day::{Day, SAMPLES};
+pub use generator::{Generator, Glance};
+pub use kernel::{OnKernel, run};
+pub use plan::{Load, Plan};
+pub use report::{ConnectionCounts, Doubt, Effort, Measured, Percentiles, Report};
+pub use request::{Request, Target};
+pub use transport::{Close, Fault, Id, Transport};

@@ -1,0 +1,186 @@
+//! Whom to ask, and for what: the bytes of the request, made once.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// A server and what is asked of it, from an `http` URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its name or address, an IPv6 address without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Path and query.
+    pub path: String,
+}
+
+impl Target {
+    /// Host and port as a `Host` field has them (RFC 9110, 7.2).
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == PORT { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+/// The port of HTTP.
+const PORT: u16 = 80;
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.path)
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rest = match text.split_once("://") {
+            None => text,
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+                return Err("TLS is not spoken here: use http, behind whatever ends the TLS".to_owned());
+            }
+            Some((scheme, _)) => return Err(format!("expected http://, not {scheme}://")),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let (host, port) = host_and_port(authority)?;
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("blanks and letters beyond ASCII in a path must be percent-encoded".to_owned());
+        }
+        Ok(Self { host: host.to_owned(), port, path })
+    }
+}
+
+fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
+    let expected = || "expected a URL such as http://192.0.2.9:8080/path".to_owned();
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').ok_or_else(expected)?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port = match port.strip_prefix(':') {
+        None if port.is_empty() => PORT,
+        Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(expected)?,
+        None => return Err(expected()),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:%".contains(c);
+    if host.is_empty() || !host.chars().all(plain) { Err(expected()) } else { Ok((host, port)) }
+}
+
+/// A request, ready to be sent many times.
+#[derive(Debug, Clone)]
+pub struct Request {
+    kept: Vec<u8>,
+    last: Vec<u8>,
+    /// Its response has no content.
+    pub(super) is_head: bool,
+    /// It does no harm if it is sent twice (RFC 9110, 9.2.2).
+    pub(super) idempotent: bool,
+}
+
+/// Fields that say how a message is sent, which is not for the user to say.
+const OURS: [&str; 3] = ["connection", "content-length", "transfer-encoding"];
+
+impl Request {
+    /// A request with a method, fields such as `Accept: text/html`, and a content.
+    ///
+    /// # Errors
+    /// Why it would be none.
+    pub fn new(target: &Target, method: &str, fields: &[String], content: &[u8]) -> Result<Self, String> {
+        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
+            return Err(format!("`{method}` is no method such as GET or POST"));
+        }
+        let mut head = format!("{method} {} HTTP/1.1\r\n", target.path);
+        let names = |name: &str| fields.iter().any(|field| name_of(field).eq_ignore_ascii_case(name));
+        if !names("host") {
+            head.push_str(&format!("Host: {}\r\n", target.authority()));
+        }
+        if !names("user-agent") {
+            head.push_str("User-Agent: evenkeel\r\n");
+        }
+        for field in fields {
+            head.push_str(&format!("{}\r\n", checked(field)?));
+        }
+        if !content.is_empty() || ["POST", "PUT", "PATCH"].contains(&method) {
+            head.push_str(&format!("Content-Length: {}\r\n", content.len()));
+        }
+        let with = |connection: &str| [head.as_bytes(), connection.as_bytes(), b"\r\n", content].concat();
+        Ok(Self {
+            kept: with(""),
+            last: with("Connection: close\r\n"),
+            is_head: method == "HEAD",
+            idempotent: ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"].contains(&method),
+        })
+    }
+
+    /// Its bytes; `last` if no other one follows on its connection.
+    pub(super) fn bytes(&self, last: bool) -> &[u8] {
+        if last { &self.last } else { &self.kept }
+    }
+}
+
+fn name_of(field: &str) -> &str {
+    field.split_once(':').map_or("", |(name, _)| name)
+}
+
+fn checked(field: &str) -> Result<&str, String> {
+    let name = name_of(field);
+    if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+        return Err(format!("`{name}` is for evenkeel to say"));
+    }
+    let token = !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    let text = field.bytes().all(|byte| byte == b'\t' || byte >= b' ' && byte != 0x7f);
+    if token && text { Ok(field) } else { Err(format!("`{field}` is no field such as `Accept: text/html`")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read() {
+        let read = |text: &str| text.parse::<Target>().map(|t| (t.host, t.port, t.path));
+        let ok = |host: &str, port, path: &str| Ok((host.to_owned(), port, path.to_owned()));
+        assert_eq!(read("http://here"), ok("here", 80, "/"));
+        assert_eq!(read("HTTP://here:8080/a?b=c#d"), ok("here", 8080, "/a?b=c"));
+        assert_eq!(read("127.0.0.1:81/x"), ok("127.0.0.1", 81, "/x"));
+        assert_eq!(read("http://[::1]:82?q"), ok("::1", 82, "/?q"));
+        for (wrong, why) in [
+            ("https://here/", "TLS"),
+            ("ftp://here/", "not ftp"),
+            ("http:///x", "such as"),
+            ("http://here:0/", "such as"),
+            ("http://here:http/", "such as"),
+            ("http://[::1/", "such as"),
+            ("http://user@here/", "such as"),
+            ("http://here/a b", "percent"),
+            ("", "such as"),
+        ] {
+            assert!(read(wrong).is_err_and(|error| error.contains(why)), "{wrong}");
+        }
+        assert_eq!("[::1]:82/x".parse::<Target>().unwrap().to_string(), "http://[::1]:82/x");
+    }
+
+    #[test]
+    fn requests_say_what_they_must() {
+        let target: Target = "http://here:81/x".parse().unwrap();
+        let get = Request::new(&target, "GET", &[], b"").unwrap();
+        let text = "GET /x HTTP/1.1\r\nHost: here:81\r\nUser-Agent: evenkeel\r\n";
+        assert_eq!(get.bytes(false), format!("{text}\r\n").as_bytes());
+        assert_eq!(get.bytes(true), format!("{text}Connection: close\r\n\r\n").as_bytes());
+        let fields = ["Host: there".to_owned(), "user-agent: x".to_owned()];
+        let post = Request::new(&target, "POST", &fields, b"hi").unwrap();
+        let text = "POST /x HTTP/1.1\r\nHost: there\r\nuser-agent: x\r\nContent-Length: 2\r\n\r\nhi";
+        assert_eq!(post.bytes(false), text.as_bytes());
+        assert!(get.idempotent && !post.idempotent && !get.is_head);
+        for wrong in ["no colon", "a b: c", ": c", "A: b\r\nC: d", "Content-Length: 5", "connection: x"] {
+            assert!(Request::new(&target, "GET", &[wrong.to_owned()], b"").is_err(), "{wrong}");
+        }
+        assert!(Request::new(&target, "GE T", &[], b"").is_err());
+    }
+}

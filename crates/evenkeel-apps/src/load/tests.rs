@@ -1,0 +1,516 @@
+//! The generator against servers that do anything, in virtual time.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::time::{Duration, Instant};
+use proptest::prelude::*;
+
+use super::*;
+use crate::dice::Dice;
+
+const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// What a server does with a connection that is opened, or a request that has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Deed {
+    /// It accepts, or answers.
+    Right,
+    /// It does that, and closes.
+    RightAndClose,
+    Nothing,
+    Refuse,
+    /// It answers by half.
+    Half,
+    Garbage,
+    Reset,
+    /// It says something nobody asked for.
+    TooMuch,
+}
+
+const DEEDS: [Deed; 8] = [
+    Deed::Right,
+    Deed::RightAndClose,
+    Deed::Nothing,
+    Deed::Refuse,
+    Deed::Half,
+    Deed::Garbage,
+    Deed::Reset,
+    Deed::TooMuch,
+];
+
+/// A server, and the way there.
+struct World {
+    now: Instant,
+    dice: Dice,
+    /// Out of all deeds, how many of 100 are right.
+    right: usize,
+    /// How long a deed takes.
+    takes: Duration,
+    /// From when until when it does nothing.
+    stall: (Instant, Instant),
+    connections: BTreeMap<u32, Connection>,
+    to_come: BTreeMap<(Instant, u64), (Id, News)>,
+    number: u64,
+    most: usize,
+    room: usize,
+}
+
+#[derive(Debug)]
+struct Connection {
+    id: Id,
+    open: bool,
+    heard: Vec<u8>,
+    to_read: Vec<u8>,
+    ended: bool,
+    fault: Option<Fault>,
+}
+
+#[derive(Debug)]
+enum News {
+    Open,
+    Fault(Fault),
+    Bytes(&'static [u8]),
+    End,
+}
+
+impl World {
+    fn new(seed: u64, right: usize, takes: Duration) -> Self {
+        Self {
+            now: Instant::from_millis(3),
+            dice: Dice(seed),
+            right,
+            takes,
+            stall: (Instant::NEVER, Instant::NEVER),
+            connections: BTreeMap::new(),
+            to_come: BTreeMap::new(),
+            number: 0,
+            most: 0,
+            room: usize::MAX,
+        }
+    }
+
+    fn deed(&mut self) -> Deed {
+        if self.dice.below(100) < self.right { Deed::Right } else { DEEDS[self.dice.below(DEEDS.len())] }
+    }
+
+    /// Something comes once the server has had the time for it.
+    fn later(&mut self, id: Id, after: Duration, news: News) {
+        let mut at = self.now + after;
+        if (self.stall.0..self.stall.1).contains(&at) {
+            at = self.stall.1;
+        }
+        self.number += 1;
+        self.to_come.insert((at, self.number), (id, news));
+    }
+
+    fn get(&mut self, id: Id) -> &mut Connection {
+        let connection = self.connections.get_mut(&id.place).filter(|connection| connection.id == id);
+        connection.expect("the generator uses a connection that it does not have")
+    }
+
+    /// A whole request has come.
+    fn serve(&mut self, id: Id) {
+        let takes = self.takes;
+        match self.deed() {
+            Deed::Right => {
+                let cut = self.dice.below(GOOD.len());
+                self.later(id, takes, News::Bytes(&GOOD[..cut]));
+                self.later(id, takes, News::Bytes(&GOOD[cut..]));
+            }
+            Deed::RightAndClose => {
+                self.later(id, takes, News::Bytes(GOOD));
+                self.later(id, takes, News::End);
+            }
+            Deed::Nothing => {}
+            Deed::Half => {
+                self.later(id, takes, News::Bytes(&GOOD[..GOOD.len() - 2]));
+                self.later(id, takes, News::End);
+            }
+            Deed::Garbage => self.later(id, takes, News::Bytes(b"\x16\x03\x01 nonsense\r\n\r\n")),
+            Deed::Refuse | Deed::Reset => self.later(id, takes, News::Fault(Fault::Reset)),
+            Deed::TooMuch => {
+                self.later(id, takes, News::Bytes(GOOD));
+                self.later(id, takes + Duration::from_millis(1), News::Bytes(b"and another thing"));
+            }
+        }
+    }
+
+    /// Lets the next thing happen, not after `until`; says on which connection.
+    fn happen(&mut self, until: Instant) -> Option<Id> {
+        let next = self.to_come.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= until);
+        self.now = self.now.max(next.unwrap_or(until));
+        next?;
+        let (_, (id, news)) = self.to_come.pop_first()?;
+        let connection = self.connections.get_mut(&id.place).filter(|connection| connection.id == id)?;
+        match news {
+            News::Open => connection.open = true,
+            News::Fault(fault) => connection.fault = Some(fault),
+            News::Bytes(bytes) => connection.to_read.extend_from_slice(bytes),
+            News::End => connection.ended = true,
+        }
+        Some(id)
+    }
+
+    /// Runs a plan to its end, or to `stop`.
+    fn run(&mut self, plan: Plan, stop: Instant) -> Measured {
+        let request = Request::new(&"http://here/".parse().unwrap(), "GET", &[], b"").unwrap();
+        let mut generator = Generator::new(plan, request);
+        let mut idle_turns = 0;
+        while !generator.is_over() {
+            if self.now >= stop {
+                generator.stop(self.now);
+                break;
+            }
+            let before = self.now;
+            generator.turn(self.now, self);
+            if generator.is_over() {
+                break;
+            }
+            if let Some(id) = self.happen(generator.deadline().min(stop)) {
+                generator.handle(self.now, id, self);
+            }
+            idle_turns = if self.now == before { idle_turns + 1 } else { 0 };
+            assert!(idle_turns < 100_000, "it turns and turns");
+        }
+        let measured = generator.finish(self.now, self);
+        assert!(self.connections.is_empty(), "connections are left behind");
+        measured
+    }
+}
+
+impl Transport for World {
+    fn connect(&mut self, id: Id) -> Result<(), Fault> {
+        let taken = self.connections.get(&id.place);
+        assert!(taken.is_none(), "the place of {taken:?} is not free");
+        if self.connections.len() >= self.room {
+            return Err(Fault::NoPort);
+        }
+        let (open, heard, to_read) = (false, Vec::new(), Vec::new());
+        self.connections.insert(id.place, Connection { id, open, heard, to_read, ended: false, fault: None });
+        self.most = self.most.max(self.connections.len());
+        let takes = self.takes;
+        match self.deed() {
+            Deed::Nothing => {}
+            Deed::Refuse | Deed::Garbage => self.later(id, takes, News::Fault(Fault::Refused)),
+            Deed::RightAndClose => {
+                self.later(id, takes, News::Open);
+                self.later(id, takes, News::End);
+            }
+            _ => self.later(id, takes, News::Open),
+        }
+        Ok(())
+    }
+
+    fn is_open(&mut self, id: Id) -> Result<bool, Fault> {
+        let connection = self.get(id);
+        connection.fault.map_or(Ok(connection.open), Err)
+    }
+
+    fn write(&mut self, id: Id, bytes: &[u8]) -> Result<usize, Fault> {
+        let connection = self.get(id);
+        assert!(connection.open);
+        if let Some(fault) = connection.fault {
+            return Err(fault);
+        }
+        connection.heard.extend_from_slice(bytes);
+        if connection.heard.ends_with(b"\r\n\r\n") {
+            connection.heard.clear();
+            self.serve(id);
+        }
+        Ok(bytes.len())
+    }
+
+    fn read(&mut self, id: Id, to: &mut [u8]) -> Result<Option<usize>, Fault> {
+        let connection = self.get(id);
+        let len = connection.to_read.len().min(to.len());
+        if len > 0 {
+            to[..len].copy_from_slice(&connection.to_read[..len]);
+            connection.to_read.drain(..len);
+            return Ok(Some(len));
+        }
+        match connection.fault {
+            Some(fault) => Err(fault),
+            None => Ok(connection.ended.then_some(0)),
+        }
+    }
+
+    fn has_ended(&mut self, id: Id) -> bool {
+        self.get(id).ended
+    }
+
+    fn close(&mut self, id: Id, _: Close) {
+        self.get(id);
+        self.connections.remove(&id.place);
+    }
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn plan(rate: f64, length: Duration) -> Plan {
+    Plan {
+        load: Load::Open { curve: Curve::flat(rate, length), spacing: Spacing::Constant },
+        length,
+        warm_up: Duration::ZERO,
+        connections: 100,
+        requests_per_connection: None,
+        timeout: Duration::from_secs(5),
+        connect_timeout: Duration::from_secs(5),
+        cold: 0,
+        cold_rate: 0.0,
+        interval: Duration::from_secs(1),
+        seed: 1,
+    }
+}
+
+fn report(measured: &Measured) -> Report {
+    Report::new(measured, Effort { cpu_share: 0.0, run_delay_share: 0.0 })
+}
+
+fn p99(measured: &Measured) -> Duration {
+    measured.response().percentile(99.0).unwrap()
+}
+
+/// What the tool is for: a server that stands still for a second of ten makes every tenth user wait. A closed
+/// loop stands still with it, and sees one.
+#[test]
+fn the_open_loop_sees_a_stall_that_the_closed_loop_omits() {
+    let run = |load: Load, connections| {
+        let mut world = World::new(1, 100, millis(1));
+        world.stall = (Instant::from_millis(4_000), Instant::from_millis(5_000));
+        let length = Duration::from_secs(10);
+        world.run(Plan { load, connections, ..plan(100.0, length) }, Instant::NEVER)
+    };
+    let curve = Curve::flat(100.0, Duration::from_secs(10));
+    for connections in [1, 1_000] {
+        let open = run(Load::Open { curve: curve.clone(), spacing: Spacing::Constant }, connections);
+        let counts = report(&open).counts;
+        assert_eq!((counts.due, counts.statuses.successful), (1_000, 1_000));
+        assert!(p99(&open) > millis(850), "{:?}", p99(&open));
+        assert!(open.response().percentile(50.0).unwrap() < millis(4));
+    }
+    for connections in [1, 10] {
+        let closed = run(Load::Closed, connections);
+        assert!(p99(&closed) < millis(2), "{:?}", p99(&closed));
+        assert!(closed.response().percentile(100.0).unwrap() > millis(990), "it has seen it, once");
+    }
+}
+
+/// The service time of the open loop on one connection is that of the closed one: it is the difference
+/// between the two that tells.
+#[test]
+fn service_times_do_not_show_what_waiting_requests_wait_for() {
+    let mut world = World::new(1, 100, millis(1));
+    world.stall = (Instant::from_millis(4_000), Instant::from_millis(5_000));
+    let plan = Plan { connections: 1, ..plan(100.0, Duration::from_secs(10)) };
+    let report = report(&world.run(plan, Instant::NEVER));
+    assert!(report.service_us.p99.unwrap() < 2_000.0, "{:?}", report.service_us);
+    assert!(report.response_us.p99.unwrap() > 850_000.0, "{:?}", report.response_us);
+    assert!(report.waited > 90, "{}", report.waited);
+}
+
+/// Beyond saturation: of 1000 requests a second a server of one request at a time, 10 ms each, can serve
+/// 100. All are offered nevertheless, as each has its own connection, and given up in time.
+#[test]
+fn the_offered_rate_does_not_fall_when_the_server_answers_nobody() {
+    let mut world = World::new(1, 100, millis(1));
+    world.stall = (Instant::ZERO, Instant::NEVER);
+    let timeout = millis(300);
+    let plan =
+        Plan { timeout, connect_timeout: millis(100), connections: 1_000, ..plan(1_000.0, millis(5_000)) };
+    let report = report(&world.run(plan, Instant::NEVER));
+    assert_eq!((report.counts.due, report.counts.offered), (5_000, 5_000));
+    assert_eq!(report.counts.failed.of(Failure::ConnectTimeout), 5_000);
+    assert!((report.offered_rps - 1_000.0).abs() < 1e-6);
+    // Attempts are given up after 100 ms: so many are under way at a time.
+    assert!((99..=102).contains(&report.connections.most), "{:?}", report.connections);
+    assert!((report.response_us.p50.unwrap() - 100_000.0).abs() < 1_000.0);
+}
+
+#[test]
+fn requests_that_find_no_connection_are_given_up_in_time_and_told() {
+    let mut world = World::new(1, 100, millis(1));
+    world.stall = (Instant::ZERO, Instant::NEVER);
+    let timeout = millis(300);
+    let plan = Plan { timeout, connections: 10, ..plan(1_000.0, millis(1_000)) };
+    let report = report(&world.run(plan, Instant::NEVER));
+    let [unsent, unconnected] =
+        [Failure::Unsent, Failure::ConnectTimeout].map(|f| report.counts.failed.of(f));
+    // Ten connections, and each is waited for 300 ms: in 1.3 s that makes 40 or 50.
+    assert_eq!((report.counts.offered, unsent), (unconnected, 1_000 - unconnected));
+    assert!(
+        (40..=50).contains(&unconnected) && report.doubts().contains(&Doubt::NotOffered),
+        "{unconnected}"
+    );
+    assert!(report.response_us.max.unwrap() < 602_000.0, "{:?}", report.response_us);
+}
+
+#[test]
+fn kept_connections_are_used_again_and_others_are_not() {
+    let run = |requests_per_connection| {
+        let mut world = World::new(1, 100, millis(1));
+        let plan = Plan { requests_per_connection, ..plan(100.0, millis(1_000)) };
+        report(&world.run(plan, Instant::NEVER))
+    };
+    let [kept, close, some] = [None, Some(1), Some(7)].map(run);
+    assert_eq!(kept.connections.opened, 1);
+    assert_eq!(close.connections.opened, 100);
+    assert_eq!(some.connections.opened, 100_u64.div_ceil(7));
+    for report in [kept, close, some] {
+        assert_eq!((report.counts.due, report.counts.statuses.successful), (100, 100));
+        assert_eq!(report.doubts(), []);
+    }
+}
+
+/// In the moment in which a kept connection is asked again the server closes it, of which nothing was known.
+#[test]
+fn a_request_on_a_connection_that_was_just_closed_is_sent_again_once() {
+    let mut world = World::new(1, 100, millis(1));
+    let request = Request::new(&"http://here/".parse().unwrap(), "GET", &[], b"").unwrap();
+    let mut generator = Generator::new(plan(10.0, millis(190)), request);
+    let until = |world: &mut World, generator: &mut Generator, until: Instant| {
+        while world.now < until && !generator.is_over() {
+            generator.turn(world.now, world);
+            if let Some(id) = world.happen(generator.deadline().min(until)) {
+                generator.handle(world.now, id, world);
+            }
+        }
+    };
+    until(&mut world, &mut generator, Instant::from_millis(50));
+    world.connections.values_mut().for_each(|connection| connection.fault = Some(Fault::Reset));
+    until(&mut world, &mut generator, Instant::from_millis(1_000));
+    let report = report(&generator.finish(world.now, &mut world));
+    assert_eq!((report.repeated, report.counts.statuses.successful, report.counts.offered), (1, 2, 2));
+}
+
+#[test]
+fn what_comes_in_the_warm_up_does_not_count() {
+    let mut world = World::new(1, 100, millis(1));
+    world.stall = (Instant::ZERO, Instant::from_millis(500));
+    let plan = Plan { warm_up: millis(1_000), ..plan(100.0, millis(1_000)) };
+    let report = report(&world.run(plan, Instant::NEVER));
+    assert_eq!((report.warm_up, report.counts.due), (100, 100));
+    assert!(report.response_us.max.unwrap() < 2_000.0, "{:?}", report.response_us);
+    assert_eq!(report.intervals.len(), 1);
+}
+
+#[test]
+fn cold_connections_are_there_before_the_first_request_and_made_again() {
+    let mut world = World::new(1, 100, millis(1));
+    let plan = Plan { cold: 200, cold_rate: 50.0, ..plan(100.0, millis(4_000)) };
+    let request = Request::new(&"http://here/".parse().unwrap(), "GET", &[], b"").unwrap();
+    let mut generator = Generator::new(plan, request);
+    let mut cut = false;
+    while !generator.is_over() {
+        generator.turn(world.now, &mut world);
+        let glance = generator.glance(world.now);
+        if !cut && glance.measured > millis(1_000) {
+            cut = true;
+            assert!(glance.cold >= 200, "{glance:?}");
+            let ids: Vec<Id> = world.connections.values().map(|connection| connection.id).take(50).collect();
+            ids.into_iter().for_each(|id| world.later(id, Duration::ZERO, News::End));
+        }
+        if let Some(id) = world.happen(generator.deadline()) {
+            generator.handle(world.now, id, &mut world);
+        }
+    }
+    let report = report(&generator.finish(world.now, &mut world));
+    let cold = report.cold.unwrap();
+    assert_eq!((cold.wanted, cold.at_start, cold.at_end), (200, 200, 200), "{cold:?}");
+    assert!(cold.closed >= 45 && cold.opened == 200 + cold.closed, "{cold:?}");
+    assert!((150..250).contains(&cold.requests) && cold.answered + 5 >= cold.requests, "{cold:?}");
+    assert_eq!(report.counts.statuses.successful, 400);
+}
+
+#[test]
+fn want_of_ports_is_told_and_hurts_nobody_else() {
+    for load in [plan(100.0, millis(1_000)).load, Load::Closed] {
+        let mut world = World::new(1, 100, millis(30));
+        world.room = 2;
+        let plan = Plan { load, connections: 10, ..plan(100.0, millis(1_000)) };
+        let report = report(&world.run(plan, Instant::NEVER));
+        assert!(report.counts.failed.of(Failure::NoPort) > 0, "{:?}", report.counts);
+        assert!(report.counts.statuses.successful > 20, "{:?}", report.counts);
+    }
+}
+
+#[test]
+fn one_that_is_stopped_tells_what_there_was_so_far() {
+    let mut world = World::new(1, 100, millis(100));
+    let plan = Plan { requests_per_connection: Some(1), ..plan(100.0, millis(10_000)) };
+    let measured = world.run(plan, Instant::from_millis(3_003));
+    let report = report(&measured);
+    assert!(report.stopped && (report.seconds - 3.0).abs() < 0.01, "{}", report.seconds);
+    let unfinished = report.counts.failed.of(Failure::Unfinished);
+    assert!((5..=25).contains(&unfinished), "{unfinished}");
+    assert_eq!(report.counts.due, report.counts.statuses.all() + unfinished);
+    assert!((report.target_rps.unwrap() - 100.0).abs() < 1e-6);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Whatever the server does: it ends, in time; every request that was due is accounted for once; no more
+    /// connections than allowed; none left behind, or used after it was closed (which the world sees to).
+    #[test]
+    fn every_request_ends_in_one_way(
+        seed: u64,
+        right in 0usize..=100,
+        takes in 0u64..200,
+        rate in 1.0f64..2_000.0,
+        connections in 1usize..60,
+        cold in 0usize..40,
+        per_connection in proptest::option::of(1u64..6),
+        closed: bool,
+        poisson: bool,
+        warm_up in 0u64..500,
+        room in 1usize..200,
+        stall in 0u64..2_000,
+        stop in proptest::option::of(0u64..3_000),
+    ) {
+        let mut world = World::new(seed, right, millis(takes));
+        world.room = room;
+        world.stall = (Instant::from_millis(stall), Instant::from_millis(stall + 700));
+        let base = plan(rate, millis(1_000));
+        let spacing = if poisson { Spacing::Poisson } else { Spacing::Constant };
+        let plan = Plan {
+            load: if closed {
+                Load::Closed
+            } else {
+                Load::Open { curve: Curve::flat(rate, millis(1_000)), spacing }
+            },
+            warm_up: millis(warm_up),
+            connections,
+            requests_per_connection: per_connection,
+            timeout: millis(400),
+            connect_timeout: millis(250),
+            cold,
+            cold_rate: 20.0,
+            interval: millis(100),
+            seed,
+            ..base
+        };
+        let measured = world.run(plan, stop.map_or(Instant::NEVER, Instant::from_millis));
+        // Those being closed are as many again.
+        prop_assert!(world.most <= 2 * connections + cold);
+        let report = report(&measured);
+        let Counts { due, offered, statuses, failed } = report.counts;
+        prop_assert_eq!(due, statuses.all() + failed.all());
+        let never = [Failure::Unsent, Failure::NoPort, Failure::NoDescriptor].map(|f| failed.of(f));
+        prop_assert!(offered + never.iter().sum::<u64>() <= due);
+        prop_assert!(offered >= statuses.all());
+        let waited = [Failure::Unsent, Failure::Timeout, Failure::ConnectTimeout].map(|f| failed.of(f));
+        prop_assert_eq!(report.response_us.count, statuses.all() + waited.iter().sum::<u64>());
+        prop_assert_eq!(report.service_us.count, statuses.all());
+        prop_assert!(report.response_us.max.unwrap_or_default() <= 1_052_000.0, "{:?}", report.response_us);
+        for count in [|c: &Counts| c.due, |c: &Counts| c.statuses.all(), |c: &Counts| c.failed.all()] {
+            let parts = report.intervals.iter().map(|interval| count(&interval.counts)).sum::<u64>();
+            prop_assert_eq!(parts, count(&report.counts));
+        }
+        if stop.is_none() {
+            prop_assert_eq!(failed.of(Failure::Unfinished), 0);
+            prop_assert!(world.now < Instant::from_millis(20_000), "{:?}", world.now);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Very many TCP connections of the kernel's, on one thread.
+
+use core::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use evenkeel_core::time::{Duration, Instant};
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socket_with};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::clock::Clock;
+use crate::sys;
+
+/// Events taken from the kernel at a time, at most.
+const EVENTS: usize = 512;
+/// What the descriptor that ends every sleep is known by.
+const STOP: u64 = u64::MAX;
+
+/// Something has happened on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Happened {
+    /// What its events bear.
+    pub token: u64,
+    /// The peer will say nothing more, though what it has said may not be read yet.
+    pub ended: bool,
+}
+
+/// Connections that this process opens, each in a numbered place of the caller's choice, and what has
+/// happened on them since they were last looked at.
+///
+/// Nothing here blocks but [`Connections::wait`]. A connection is mentioned when something has happened
+/// (edge-triggered): read until there is nothing more.
+pub struct Connections {
+    epoll: OwnedFd,
+    places: Vec<Option<OwnedFd>>,
+    events: Vec<epoll::Event>,
+    /// To wait more exactly than for milliseconds.
+    polled: [libc::pollfd; 1],
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connections({} open)", self.places.iter().flatten().count())
+    }
+}
+
+impl Connections {
+    /// None yet; `stop` ends every wait once it is readable.
+    ///
+    /// # Errors
+    /// If the process may open no more descriptors.
+    pub fn new(stop: &Arc<OwnedFd>) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &**stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
+        let polled = [libc::pollfd { fd: epoll.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+        Ok(Self { epoll, places: Vec::new(), events: Vec::with_capacity(EVENTS), polled })
+    }
+
+    /// Begins to open a connection in `place`, whose events will bear `token`; from `source`, or from
+    /// whatever address suits. What was in that place is closed.
+    ///
+    /// # Errors
+    /// Those of `socket`, `bind` and `connect`: no descriptor, no port, no route. Nothing was opened.
+    pub fn open(&mut self, place: u32, token: u64, to: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        if let Some(source) = source {
+            // The port is chosen when it is known where to: each source has as many as there are for every
+            // destination.
+            let _ = sys::bind_without_port(socket.as_fd());
+            rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+        }
+        match rustix::net::connect(&socket, &to) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Only now: a socket that was never connected would be reported as hung up.
+        let news =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), news)?;
+        let index = place as usize;
+        if index >= self.places.len() {
+            self.places.resize_with(index + 1, || None);
+        }
+        if let Some(slot) = self.places.get_mut(index) {
+            *slot = Some(socket);
+        }
+        Ok(())
+    }
+
+    /// Whether the handshake is over.
+    ///
+    /// # Errors
+    /// Why there is no connection: it was refused, say.
+    pub fn is_open(&self, place: u32) -> io::Result<bool> {
+        let socket = self.socket(place)?;
+        match rustix::net::getpeername(socket) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOTCONN) => {
+                sockopt::socket_error(socket)??;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes what there is room for; says how much.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn write(&self, place: u32, bytes: &[u8]) -> io::Result<usize> {
+        match rustix::net::send(self.socket(place)?, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => Ok(sent),
+            Err(Errno::AGAIN) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads what has come; `None` if nothing has, and 0 bytes at the end of the stream.
+    ///
+    /// # Errors
+    /// The connection is over: reset, say.
+    pub fn read(&self, place: u32, to: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::net::recv(self.socket(place)?, to, RecvFlags::empty()) {
+            Ok((_, read)) => Ok(Some(read)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Closes a connection; what was written is still sent.
+    pub fn close(&mut self, place: u32) {
+        if let Some(slot) = self.places.get_mut(place as usize) {
+            *slot = None;
+        }
+    }
+
+    /// Closes a connection at once by a reset: neither end keeps anything of it, and its port is free.
+    pub fn reset(&mut self, place: u32) {
+        if let Ok(socket) = self.socket(place) {
+            // Without it the close is an ordinary one.
+            let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+        }
+        self.close(place);
+    }
+
+    /// Waits until something has happened, `clock` shows `deadline`, or the process is asked to end; adds
+    /// what has happened to `happened`.
+    ///
+    /// # Errors
+    /// Only if the kernel is out of memory.
+    pub fn wait(&mut self, clock: &Clock, deadline: Instant, happened: &mut Vec<Happened>) -> io::Result<()> {
+        let rest = deadline.since(clock.now());
+        if !rest.is_zero() {
+            sys::ppoll(&mut self.polled, (deadline != Instant::NEVER).then_some(rest))?;
+        }
+        self.events.clear();
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&now)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let events = self.events.iter().map(|&epoll::Event { flags, data, .. }| Happened {
+            token: data.u64(),
+            ended: flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP),
+        });
+        happened.extend(events.filter(|event| event.token != STOP));
+        Ok(())
+    }
+
+    fn socket(&self, place: u32) -> io::Result<&OwnedFd> {
+        let socket = self.places.get(place as usize).and_then(Option::as_ref);
+        socket.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+/// Lets the process have `wanted` descriptors, if it may; says how many it may have.
+pub fn allow_descriptors(wanted: u64) -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let Some(now) = current else { return u64::MAX };
+    if now >= wanted {
+        return now;
+    }
+    let raised = maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    // A privileged process may go beyond its own limit, as far as the system's.
+    for (current, maximum) in [(wanted, maximum.map(|maximum| maximum.max(wanted))), (raised, maximum)] {
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum }).is_ok() {
+            return current;
+        }
+    }
+    now
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+    use crate::Stop;
+
+    fn connections() -> (Connections, Clock) {
+        (Connections::new(&Stop::on_signals().unwrap().fd()).unwrap(), Clock::start())
+    }
+
+    /// Waits until something happens.
+    fn next(connections: &mut Connections, clock: &Clock) -> Vec<Happened> {
+        let mut happened = Vec::new();
+        let end = clock.now() + Duration::from_secs(30);
+        while happened.is_empty() {
+            assert!(clock.now() < end, "nothing happens");
+            connections.wait(clock, end, &mut happened).unwrap();
+        }
+        happened
+    }
+
+    fn opened(source: Option<IpAddr>) -> (Connections, Clock, std::net::TcpStream) {
+        let (mut connections, clock) = connections();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        connections.open(3, 77, listener.local_addr().unwrap(), source).unwrap();
+        assert_eq!(next(&mut connections, &clock), [Happened { token: 77, ended: false }]);
+        assert!(connections.is_open(3).unwrap());
+        let (peer, from) = listener.accept().unwrap();
+        assert_eq!(from.ip(), source.unwrap_or(Ipv4Addr::LOCALHOST.into()));
+        (connections, clock, peer)
+    }
+
+    #[test]
+    fn what_is_said_on_a_connection_comes_and_goes() {
+        let (mut connections, clock, mut peer) = opened(Some("127.0.0.9".parse().unwrap()));
+        assert_eq!(connections.write(3, b"hello").unwrap(), 5);
+        let mut heard = [0; 5];
+        peer.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"hello");
+        assert_eq!(connections.read(3, &mut heard).unwrap(), None);
+        peer.write_all(b"hi").unwrap();
+        next(&mut connections, &clock);
+        assert_eq!(connections.read(3, &mut heard).unwrap(), Some(2));
+        drop(peer);
+        assert!(next(&mut connections, &clock)[0].ended);
+        assert_eq!(connections.read(3, &mut heard).unwrap(), Some(0));
+        connections.close(3);
+        assert!(connections.read(3, &mut heard).is_err());
+    }
+
+    #[test]
+    fn a_reset_is_one_to_the_peer() {
+        let (mut connections, _, mut peer) = opened(None);
+        connections.reset(3);
+        let error = peer.read(&mut [0; 5]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[test]
+    fn nobody_there_is_said() {
+        let (mut connections, clock) = connections();
+        let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        // The kernel says it at once, or later.
+        let error = connections.open(0, 5, gone, None).and_then(|()| {
+            assert_eq!(next(&mut connections, &clock)[0].token, 5);
+            connections.is_open(0).map(|_| ())
+        });
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_wait_ends_at_the_deadline() {
+        let (mut connections, clock) = connections();
+        let deadline = clock.now() + Duration::from_micros(300);
+        let mut happened = Vec::new();
+        while clock.now() < deadline {
+            connections.wait(&clock, deadline, &mut happened).unwrap();
+        }
+        assert!(happened.is_empty());
+    }
+
+    #[test]
+    fn descriptors_are_allowed_as_far_as_the_system_lets() {
+        let before = allow_descriptors(0);
+        assert!(allow_descriptors(before.min(1_000_000)) >= before.min(1_000_000));
+    }
+}
