@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use command::{blast, completions, demo, help, lab, monitor, route, serve, stream};
+use command::{blast, completions, demo, help, lab, load, monitor, route, serve, stream};
 use failure::Failure;
 
 /// A network subsystem that holds its peak under any load.
@@ -52,6 +52,7 @@ enum Command {
     Send(Box<stream::send::Arguments>),
     Http(Box<stream::http::Arguments>),
     Blast(blast::Arguments),
+    Load(Box<load::Arguments>),
     Monitor(monitor::Arguments),
     Route(Box<route::Arguments>),
     Lab(lab::Arguments),
@@ -76,6 +77,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Send(arguments) => stream::send::run(&arguments),
         Command::Http(arguments) => stream::http::run(&arguments),
         Command::Blast(arguments) => blast::run(&arguments),
+        Command::Load(arguments) => load::run(&arguments),
         Command::Monitor(arguments) => monitor::run(&arguments),
         Command::Route(arguments) => route::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),

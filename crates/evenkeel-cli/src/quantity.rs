@@ -64,6 +64,20 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     rate.ok_or_else(|| "expected frames a second above 0, such as 1500, 500k or 2M, or max".to_owned())
 }
 
+/// A rate of requests a second above zero: `0.5`, `1500`, `10k`.
+pub(crate) fn frequency(text: &str) -> Result<f64, String> {
+    let (number, suffix) = split(text);
+    let factor = match suffix {
+        "" => Some(1.0),
+        "k" => Some(1e3),
+        "M" => Some(1e6),
+        _ => None,
+    };
+    let rate = positive(number).zip(factor).map(|(number, factor)| number * factor);
+    rate.filter(|rate| *rate > 0.0 && *rate <= 1e9)
+        .ok_or_else(|| "expected a number above 0, such as 0.5, 1500 or 10k".to_owned())
+}
+
 /// A size in bytes: `64k`, `100M`; without a suffix in millions, as `tcpdump -C` has it.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let plain = text.chars().all(|c| c.is_ascii_digit());
@@ -146,6 +160,14 @@ mod tests {
             assert!(rate(wrong).is_err() && count(wrong).is_err(), "{wrong}");
         }
         assert!(count("max").is_err());
+    }
+
+    #[test]
+    fn frequencies_may_be_fractions() {
+        assert_eq!(["0.5", "1500", "2.5k", "1M"].map(frequency), [0.5, 1_500.0, 2_500.0, 1e6].map(Ok));
+        for wrong in ["", "0", "-1", "1G", "1/s", "inf", "max", "1e3", "9999999M"] {
+            assert!(frequency(wrong).is_err_and(|error| error.contains("10k")), "{wrong}");
+        }
     }
 
     #[test]

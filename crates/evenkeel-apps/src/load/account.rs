@@ -188,9 +188,14 @@ pub struct Interval {
     pub at: f64,
     /// How long it was, in seconds.
     pub seconds: f64,
-    /// What was due and offered in it, and answers and failures that came in it.
-    #[serde(flatten)]
-    pub counts: Counts,
+    /// Requests that were due in it.
+    pub due: u64,
+    /// Requests that were sent in it.
+    pub offered: u64,
+    /// Answers that came in it.
+    pub answered: u64,
+    /// Requests that failed in it.
+    pub failed: u64,
     /// Of the times from due to answered, of answers that came in it.
     pub p50_us: Option<f64>,
     /// The same.
@@ -278,7 +283,10 @@ impl Account {
         self.intervals.push(Interval {
             at: self.window.begun.since(self.window.opens).as_secs_f64(),
             seconds: end.since(self.window.begun).as_secs_f64(),
-            counts: self.current,
+            due: self.current.due,
+            offered: self.current.offered,
+            answered: self.current.statuses.all(),
+            failed: self.current.failed.all(),
             p50_us: percentile(50.0),
             p99_us: percentile(99.0),
             max_us: percentile(100.0),
@@ -385,8 +393,8 @@ mod tests {
         let intervals = &account.intervals;
         assert_eq!(intervals.iter().map(|i| i.at).collect::<Vec<_>>(), [0.0, 0.25, 0.5, 0.75]);
         assert!((intervals[3].seconds - 0.15).abs() < 1e-9);
-        assert_eq!(intervals.iter().map(|i| i.counts.due).collect::<Vec<_>>(), [2, 1, 0, 1]);
-        assert_eq!(intervals[3].counts.statuses.successful, 1);
+        assert_eq!(intervals.iter().map(|i| i.due).collect::<Vec<_>>(), [2, 1, 0, 1]);
+        assert_eq!(intervals[3].answered, 1);
         assert_eq!(account.totals.failed.all(), 2);
         // What was reset has not been waited for.
         assert_eq!((account.response.count(), account.service.count(), account.in_time), (2, 1, 0));

@@ -4,8 +4,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, Connections, Happened, Stop, ThreadMeter, set_timer_slack, thread_cpu_time};
+use evenkeel_link::{Clock, Connections, Happened, Stop, set_timer_slack};
 
+use super::effort::Meter;
 use super::generator::{Generator, Glance};
 use super::plan::Plan;
 use super::report::{Effort, Measured};
@@ -70,33 +71,6 @@ pub fn run(
     let now = clock.now();
     let effort = meter.unwrap_or_else(|| Meter::start(now)).effort(now);
     Ok((generator.finish(now, &mut sockets), effort))
-}
-
-/// What the calling thread has used since.
-struct Meter {
-    at: Instant,
-    ran: Duration,
-    delay: Option<Duration>,
-    meter: ThreadMeter,
-}
-
-impl Meter {
-    fn start(at: Instant) -> Self {
-        let meter = ThreadMeter::of_this_thread();
-        Self { at, ran: thread_cpu_time(), delay: meter.read().map(|time| time.run_delay), meter }
-    }
-
-    fn effort(&self, now: Instant) -> Effort {
-        let elapsed = now.since(self.at).as_secs_f64();
-        let share =
-            |time: Duration| if elapsed > 0.0 { (time.as_secs_f64() / elapsed).min(1.0) } else { 0.0 };
-        let delay =
-            self.delay.zip(self.meter.read()).map(|(before, now)| now.run_delay.saturating_sub(before));
-        Effort {
-            cpu_share: share(thread_cpu_time().saturating_sub(self.ran)),
-            run_delay_share: share(delay.unwrap_or_default()),
-        }
-    }
 }
 
 struct Sockets {

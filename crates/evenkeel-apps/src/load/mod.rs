@@ -8,16 +8,18 @@
 //! | which connection is opened, asked, kept and closed when | `generator.rs`; those that are idle, `cold.rs` |
 //! | what it takes of TCP | `transport.rs` |
 //! | the kernel's TCP, and ours | `kernel.rs`, `program.rs` |
-//! | what came of it | `account.rs`, `report.rs` |
+//! | what came of it | `account.rs`, `report.rs`, `effort.rs` |
 
 mod account;
 mod arrivals;
 mod cold;
 mod curve;
 mod day;
+mod effort;
 mod generator;
 mod kernel;
 mod plan;
+mod program;
 mod report;
 mod request;
 #[cfg(test)]
@@ -32,6 +34,7 @@ pub use day::{Day, SAMPLES};
 pub use generator::{Generator, Glance};
 pub use kernel::{OnKernel, run};
 pub use plan::{Load, Plan};
+pub use program::{Hosts, OnHost, Place, run_on_host};
 pub use report::{ConnectionCounts, Doubt, Effort, Measured, Percentiles, Report};
 pub use request::{Request, Target};
 pub use transport::{Close, Fault, Id, Transport};

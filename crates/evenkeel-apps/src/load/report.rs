@@ -8,7 +8,7 @@ use super::cold::ColdCounts;
 use crate::latency::Histogram;
 
 /// All that a generator has measured.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Measured {
     pub(super) account: Account,
     pub(super) connections: ConnectionCounts,
@@ -193,6 +193,19 @@ pub enum Doubt {
     Late,
     /// Some were never begun.
     NotOffered,
+}
+
+impl Doubt {
+    /// Its name in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Disturbed => "disturbed",
+            Self::Late => "late",
+            Self::NotOffered => "not_offered",
+        }
+    }
 }
 
 impl Measured {

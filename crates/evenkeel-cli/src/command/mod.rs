@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod help;
 mod hosting;
 pub(crate) mod lab;
+pub(crate) mod load;
 pub(crate) mod monitor;
 pub(crate) mod route;
 pub(crate) mod serve;

@@ -1,0 +1,370 @@
+//! Running a generator as a program of a host: on our own TCP.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use evenkeel::Engine;
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::ready::Ready;
+use evenkeel_core::socket::{ConnectError, Event, SocketId, StreamError};
+use evenkeel_core::stack::{InterfaceId, IpEndpoint};
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::tcp::connection::Error;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::Clock;
+use serde::Serialize;
+
+use super::effort::Meter;
+use super::generator::{Generator, Glance};
+use super::plan::Plan;
+use super::report::{Effort, Measured};
+use super::request::Request;
+use super::transport::{Close, Fault, Id, Transport};
+use crate::counters::HostCounters;
+use crate::host_setup::{DeviceSetup, HostSetup, Limits, SetupError};
+use crate::hosted::Hosted;
+use crate::http::Document;
+use crate::serve::{Listening, Running, Served, pair};
+use crate::stream::{self, TcpReport, Web};
+
+/// Events heard in a step, at most.
+const EVENTS: usize = 16;
+
+/// Where the generator's host is.
+#[derive(Debug)]
+pub enum Place {
+    /// On a device.
+    Device(DeviceSetup),
+    /// On a cable, with a server on a host at its other end.
+    Cable {
+        /// Receive rings of our end.
+        queues: usize,
+        /// Where the other end stands.
+        other: Box<HostSetup>,
+        /// Bytes of the document that it serves.
+        size: u64,
+    },
+}
+
+/// What a generator on a host has measured.
+#[derive(Debug)]
+pub struct OnHost {
+    /// The generator.
+    pub measured: Measured,
+    /// What it took, its host and TCP included.
+    pub effort: Effort,
+    /// The hosts.
+    pub hosts: Hosts,
+}
+
+/// What the hosts have done.
+#[derive(Debug, Serialize)]
+pub struct Hosts {
+    /// TCP of the generator's.
+    pub tcp: TcpReport,
+    /// What that did.
+    pub counters: HostCounters,
+    /// On a cable: the server.
+    pub server: Option<Box<Served>>,
+    /// Why nothing leaves by the device any more; `None` if all is well.
+    pub device_failed: Option<String>,
+}
+
+/// Carries out a plan on a host; tells `watch` how it goes every so often. Ends early when the process is
+/// asked to end.
+///
+/// # Errors
+/// [`SetupError`]
+pub fn run_on_host(
+    setup: &HostSetup,
+    place: Place,
+    to: IpEndpoint,
+    generator: (Plan, Request),
+    every: Option<Duration>,
+    watch: impl FnMut(&Glance),
+) -> Result<OnHost, SetupError> {
+    let clock = Clock::start();
+    match place {
+        Place::Device(at) => {
+            let (engine, attached) = setup.on_device(&at, clock)?;
+            let done = run(engine, attached.interface, to, generator, every, watch)?;
+            attached.close().map(|()| done)
+        }
+        Place::Cable { queues, other, size } => {
+            let mut engine = setup.engine(clock)?;
+            let (near, far) = pair(setup, queues);
+            let interface = engine.add_cable(near, &setup.addresses)?;
+            let mut server = other.engine(clock)?;
+            let server_interface = server.add_cable(far, &other.addresses)?;
+            let listener = ListenerConfig::default();
+            let options = stream::Options { port: to.port, listener, work: Duration::ZERO, count: None };
+            let service = Listening { service: Web::new(Document::new(size)), options, connections: 0 };
+            let server = Running::start(server, server_interface, service.alone())?;
+            let ended = AtomicBool::new(false);
+            thread::scope(|scope| {
+                let serving =
+                    scope.spawn(|| server.run(Limits::default(), || ended.load(Ordering::Acquire), |_| {}));
+                let done = run(engine, interface, to, generator, every, watch);
+                ended.store(true, Ordering::Release);
+                let served = serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                let mut done = done?;
+                done.hosts.server = Some(Box::new(served));
+                Ok(done)
+            })
+        }
+    }
+}
+
+fn run(
+    engine: Engine,
+    interface: InterfaceId,
+    to: IpEndpoint,
+    (plan, request): (Plan, Request),
+    every: Option<Duration>,
+    mut watch: impl FnMut(&Glance),
+) -> Result<OnHost, SetupError> {
+    let mut hosted = Hosted::new(engine, interface, None)?;
+    let shared = Shared::default();
+    shared.lock().generator = Some(Generator::new(plan, request));
+    let program = Client { shared: shared.clone(), table: Table::new(to) };
+    let process = hosted.engine.host_mut().spawn("load", 0, Box::new(program));
+    let clock = *hosted.engine.clock();
+    let meter = Meter::start(clock.now());
+    let limits = Limits { duration: None, every };
+    let over = || shared.lock().measured.is_some();
+    let mut elapsed = hosted.drive(limits, over, |engine, _| {
+        if let Some(generator) = &shared.lock().generator {
+            watch(&generator.glance(engine.clock().now()));
+        }
+    })?;
+    let now = clock.now();
+    let effort = meter.effort(now);
+    elapsed += hosted.farewell(process, false)?;
+    let hosts = Hosts {
+        tcp: TcpReport::of(hosted.engine.host()),
+        counters: HostCounters::of(&mut hosted.engine, interface, elapsed),
+        server: None,
+        device_failed: hosted.engine.failed_device(),
+    };
+    let measured = shared.measured(now);
+    Ok(OnHost { measured, effort, hosts })
+}
+
+/// The generator, for its program and who watches it.
+#[derive(Debug, Clone, Default)]
+struct Shared(Arc<Mutex<Body>>);
+
+#[derive(Debug, Default)]
+struct Body {
+    generator: Option<Generator>,
+    measured: Option<Measured>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Body> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was measured, by `now` if it was not over by itself.
+    fn measured(&self, now: Instant) -> Measured {
+        let body = &mut *self.lock();
+        let rest = body.generator.take().map(|mut generator| {
+            generator.stop(now);
+            generator.finish(now, &mut Gone)
+        });
+        body.measured.take().or(rest).unwrap_or_default()
+    }
+}
+
+/// The program.
+#[derive(Debug)]
+struct Client {
+    shared: Shared,
+    table: Table,
+}
+
+impl Program for Client {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let body = &mut *self.shared.lock();
+        let Some(generator) = &mut body.generator else { return Step::Exit };
+        let (events, now) = (system.events(), system.now());
+        let mut streams = Streams { system, table: &mut self.table };
+        generator.turn(now, &mut streams);
+        let mut heard = 0;
+        while let Some(Event { socket, ready }) = streams.next_event(events).filter(|_| heard < EVENTS) {
+            heard += 1;
+            if let Some(id) = streams.table.note(socket, ready) {
+                generator.handle(now, id, &mut streams);
+            }
+        }
+        if generator.is_over() {
+            body.measured = body.generator.take().map(|generator| generator.finish(now, &mut streams));
+            return Step::Exit;
+        }
+        let deadline = generator.deadline();
+        if heard > 0 || deadline <= now { Step::Again } else { Step::WaitUntil(events, deadline) }
+    }
+}
+
+/// Which stream is which connection.
+#[derive(Debug)]
+struct Table {
+    to: IpEndpoint,
+    /// By place.
+    streams: Vec<Option<Entry>>,
+    /// By the stream's number.
+    ids: Vec<Option<Id>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    stream: SocketId,
+    connected: bool,
+    closed: bool,
+}
+
+impl Table {
+    fn new(to: IpEndpoint) -> Self {
+        Self { to, streams: Vec::new(), ids: Vec::new() }
+    }
+
+    fn insert(&mut self, id: Id, stream: SocketId) {
+        let (place, number) = (id.place as usize, stream.0 as usize);
+        if place >= self.streams.len() {
+            self.streams.resize(place + 1, None);
+        }
+        if number >= self.ids.len() {
+            self.ids.resize(number + 1, None);
+        }
+        self.streams[place] = Some(Entry { stream, connected: false, closed: false });
+        self.ids[number] = Some(id);
+    }
+
+    fn get(&self, id: Id) -> Option<Entry> {
+        *self.streams.get(id.place as usize)?
+    }
+
+    fn remove(&mut self, id: Id) -> Option<SocketId> {
+        let entry = self.streams.get_mut(id.place as usize)?.take()?;
+        *self.ids.get_mut(entry.stream.0 as usize)? = None;
+        Some(entry.stream)
+    }
+
+    /// A stream has news: whose.
+    fn note(&mut self, stream: SocketId, ready: Ready) -> Option<Id> {
+        let id = (*self.ids.get(stream.0 as usize)?)?;
+        let entry = self.streams.get_mut(id.place as usize)?.as_mut()?;
+        entry.connected |= ready.is_connected();
+        entry.closed |= ready.is_closed();
+        Some(id)
+    }
+}
+
+struct Streams<'a, 's> {
+    system: &'a mut System<'s>,
+    table: &'a mut Table,
+}
+
+impl Streams<'_, '_> {
+    fn next_event(&mut self, events: SocketId) -> Option<Event> {
+        self.system.next_event(events).ok()
+    }
+
+    fn stream(&self, id: Id) -> Result<SocketId, Fault> {
+        self.table.get(id).map(|entry| entry.stream).ok_or(Fault::Reset)
+    }
+}
+
+impl Transport for Streams<'_, '_> {
+    fn connect(&mut self, id: Id) -> Result<(), Fault> {
+        let stream = self.system.connect(self.table.to).map_err(|error| match error {
+            ConnectError::NoPort | ConnectError::InUse => Fault::NoPort,
+            ConnectError::Full => Fault::NoDescriptor,
+            _ => Fault::Unreachable,
+        })?;
+        self.table.insert(id, stream);
+        Ok(())
+    }
+
+    fn is_open(&mut self, id: Id) -> Result<bool, Fault> {
+        let Some(entry) = self.table.get(id) else { return Err(Fault::Reset) };
+        if entry.closed && !entry.connected {
+            let error = self.system.take_error(entry.stream).ok().flatten();
+            return Err(error.map_or(Fault::Reset, fault));
+        }
+        Ok(entry.connected)
+    }
+
+    fn write(&mut self, id: Id, bytes: &[u8]) -> Result<usize, Fault> {
+        let stream = self.stream(id)?;
+        Ok(now(self.system.write(stream, bytes))?.unwrap_or(0))
+    }
+
+    fn read(&mut self, id: Id, to: &mut [u8]) -> Result<Option<usize>, Fault> {
+        let stream = self.stream(id)?;
+        now(self.system.read(stream, to))
+    }
+
+    fn has_ended(&mut self, id: Id) -> bool {
+        // What has come is mentioned again only when all before was read: so it has to be looked at.
+        let ended = self.stream(id).and_then(|stream| now(self.system.peek_stream(stream, &mut [0])));
+        ended.is_err() || ended == Ok(Some(0))
+    }
+
+    fn close(&mut self, id: Id, how: Close) {
+        let Some(stream) = self.table.remove(id) else { return };
+        match how {
+            Close::Ordinary => self.system.close(stream),
+            // One that was over before is closed all the same.
+            Close::Reset => drop(self.system.abort(stream)),
+        }
+    }
+}
+
+/// `None` if it is for later.
+fn now<T>(result: Result<T, StreamError>) -> Result<Option<T>, Fault> {
+    match result {
+        Ok(done) => Ok(Some(done)),
+        Err(StreamError::WouldBlock) => Ok(None),
+        Err(StreamError::Failed(error)) => Err(fault(error)),
+        Err(StreamError::Closed | StreamError::BadDescriptor(_)) => Err(Fault::Reset),
+    }
+}
+
+const fn fault(error: Error) -> Fault {
+    match error {
+        Error::Refused => Fault::Refused,
+        Error::Reset | Error::Aborted => Fault::Reset,
+        Error::TimedOut => Fault::TimedOut,
+        Error::Unreachable => Fault::Unreachable,
+    }
+}
+
+/// Connections of a host that has ended, and they with it.
+struct Gone;
+
+impl Transport for Gone {
+    fn connect(&mut self, _: Id) -> Result<(), Fault> {
+        Err(Fault::Unreachable)
+    }
+
+    fn is_open(&mut self, _: Id) -> Result<bool, Fault> {
+        Err(Fault::Reset)
+    }
+
+    fn write(&mut self, _: Id, _: &[u8]) -> Result<usize, Fault> {
+        Err(Fault::Reset)
+    }
+
+    fn read(&mut self, _: Id, _: &mut [u8]) -> Result<Option<usize>, Fault> {
+        Err(Fault::Reset)
+    }
+
+    fn has_ended(&mut self, _: Id) -> bool {
+        true
+    }
+
+    fn close(&mut self, _: Id, _: Close) {}
+}

@@ -1,0 +1,412 @@
+//! `evenkeel load`.
+
+mod own;
+mod show;
+mod sources;
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::link::allow_descriptors;
+use evenkeel_apps::load::{
+    self, Curve, Day, Doubt, Failure as RequestFailure, Hosts, Load, Measured, OnHost, OnKernel, Plan,
+    Report, Request, Spacing, Target,
+};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::receiving::Receiving;
+use crate::terminal::Progress;
+use crate::{quantity, terminal};
+use sources::Sources;
+
+/// Load an HTTP server by requests that are due when the plan says so, and say how long each took from then.
+///
+/// Unlike a loop that asks again when it was answered (--closed), this one does not wait for a server that
+/// stands still, as users do not: what they would have waited is in the response times (no coordinated
+/// omission).
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A request that is due takes a kept connection that is idle, or opens another one, up to --connections;
+beyond that it waits. Its response time is from when it was due to the end of the answer; beside that
+stands the time from when it was sent. One that was given up counts in the response times for as long
+as it was waited for; one that was refused, reset or answered by nonsense does not.
+
+Cold connections are open and idle, as most of a busy server's are; --cold-rate asks on one of them at
+random now and then. What they get is not in the response times.
+
+A day rises and falls as the lines of a file say, each a time and a rate such as `09:30 55`, or
+like those of the live trials of Banga and Mogul (1998): on average 30.1 requests/s, 58.4 at noon.
+
+With --on LINK TCP is evenkeel's: on tap:NAME or packet:NAME to any server there, on cable to an
+evenkeel host at its other end that serves one document.
+
+Examples:
+  evenkeel load http://127.0.0.1:8080/ --rate 10k --duration 30s
+  evenkeel load http://127.0.0.1:8080/ --rate 2k --close --timeout 500ms --cold 750
+  evenkeel load http://127.0.0.1:8080/ --rate 100 --cold 50k --bind 127.0.0.2-127.0.0.4
+  evenkeel load http://127.0.0.1:8080/ --day synthetic --compress 288 --rate 500
+  evenkeel load http://127.0.0.1:8080/ --closed --connections 64 --histogram closed.hgrm
+  evenkeel load http://10.77.0.1/ --on cable --rate 20k
+as root:
+  evenkeel load http://10.77.0.1:8080/ --on tap:keel0 --kernel-address 10.77.0.1/24 --rate 5k
+
+Exit status: 0 if anything was answered, also at Ctrl-C, which ends it with the report so far; 1 if
+nothing was; 2 for bad arguments. docs/results.md explains every field of the JSON.")]
+pub(crate) struct Arguments {
+    /// What to ask for: http://HOST[:PORT][/PATH].
+    #[arg(value_name = "URL")]
+    url: Target,
+    /// Requests a second, such as 0.5, 1500 or 10k; over a day, on average [default: 1k; over a day, what it
+    /// says].
+    #[arg(long, value_name = "RPS", value_parser = quantity::frequency)]
+    rate: Option<f64>,
+    /// How requests follow each other: poisson (at random, as those of many users) or constant.
+    #[arg(long, value_name = "KIND", default_value = "poisson")]
+    arrivals: Spacing,
+    /// Ask again on each connection when it was answered, as fast as that goes: to compare.
+    #[arg(long, conflicts_with_all = ["rate", "arrivals", "day"])]
+    closed: bool,
+    /// How long to measure [default: 10s].
+    #[arg(long, value_name = "TIME", value_parser = quantity::period)]
+    duration: Option<Duration>,
+    /// How long to make requests before, which do not count.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::time)]
+    warm_up: Duration,
+    /// Connections for requests at a time, at most; with --closed, exactly [default: 1000; with --closed 64].
+    #[arg(long, value_name = "N", value_parser = quantity::count)]
+    connections: Option<u64>,
+    /// Keep connections for further requests: so it is anyway.
+    #[arg(long, conflicts_with = "close")]
+    keep_alive: bool,
+    /// A new connection for each request.
+    #[arg(long)]
+    close: bool,
+    /// Close a connection after so many requests [default: when the server does].
+    #[arg(long, value_name = "N", value_parser = quantity::count, conflicts_with = "close")]
+    requests_per_connection: Option<u64>,
+    /// Give up a request that was not answered so long after it was sent, or has waited so long for a free
+    /// connection.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = quantity::period)]
+    timeout: Duration,
+    /// Give up a connection that was not established in this time [default: that of --timeout].
+    #[arg(long, value_name = "TIME", value_parser = quantity::period)]
+    connect_timeout: Option<Duration>,
+    /// Keep so many connections open beside, which are idle; opened before the run begins.
+    #[arg(long, value_name = "N", value_parser = quantity::count)]
+    cold: Option<u64>,
+    /// Requests a second on all cold connections together.
+    #[arg(long, value_name = "RPS", value_parser = quantity::frequency, requires = "cold")]
+    cold_rate: Option<f64>,
+    /// Connect from this address, or from these in turn: each has some 28 000 ports.
+    #[arg(long, value_name = "ADDRESS[-ADDRESS]", conflicts_with = "on")]
+    bind: Option<Sources>,
+    #[command(flatten)]
+    own: own::Own,
+    /// Play a whole day: a file of times and rates, or synthetic.
+    #[arg(long, value_name = "FILE")]
+    day: Option<PathBuf>,
+    /// How many times as fast as it was the day passes [default: 288, five minutes].
+    #[arg(
+        long, value_name = "N", value_parser = quantity::frequency, requires = "day",
+        conflicts_with = "duration"
+    )]
+    compress: Option<f64>,
+    /// Requests a second at the day's busiest time [default: as the day has it beside the average].
+    #[arg(long, value_name = "RPS", value_parser = quantity::frequency, requires = "day")]
+    peak: Option<f64>,
+    /// Tell figures of parts of the run, of this length [default: in --json 1s; of a day an hour of it].
+    #[arg(long, value_name = "TIME", value_parser = quantity::period)]
+    interval: Option<Duration>,
+    /// A field of the request; may be given more than once.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// Method of the request.
+    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    method: String,
+    /// Content of the request: text, or @FILE.
+    #[arg(long, value_name = "TEXT")]
+    body: Option<String>,
+    /// Write the distribution of response times in HdrHistogram's text format, in milliseconds.
+    #[arg(long, value_name = "FILE")]
+    histogram: Option<PathBuf>,
+    /// Seed of everything that is random.
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    receiving: Receiving,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Output<'a> {
+    url: String,
+    to: String,
+    on: String,
+    mode: &'static str,
+    arrivals: Option<&'static str>,
+    day: Option<DayOutput>,
+    doubts: Vec<&'static str>,
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(flatten)]
+    hosts: Option<&'a Hosts>,
+}
+
+/// The day that was played.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct DayOutput {
+    compress: f64,
+    mean_rps: f64,
+    peak_rps: f64,
+}
+
+/// Connections at a time where nothing is said.
+const CONNECTIONS: [u64; 2] = [1_000, 64];
+const RATE: f64 = 1_000.0;
+const DURATION: Duration = Duration::from_secs(10);
+const DAY: Duration = Duration::from_hours(24);
+const COMPRESS: f64 = 288.0;
+/// How often a terminal is told how it goes.
+const OFTEN: Duration = Duration::from_millis(250);
+/// Descriptors for other things than connections.
+const SPARE: u64 = 64;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (curve, day) = arguments.curve()?;
+    let plan = arguments.plan(curve);
+    let request = arguments.request()?;
+    let to = arguments.address()?;
+    arguments.check_room(&plan, to)?;
+    let histogram = arguments.histogram.as_deref().map(|path| create(path).map(|file| (path, file)));
+    let histogram = histogram.transpose()?;
+    let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
+    let every = progress.is_active().then_some(OFTEN);
+    let watch = |glance: &load::Glance| progress.show(&show::glance(glance));
+    let (measured, effort, hosts) = if arguments.own.is_chosen() {
+        let OnHost { measured, effort, hosts } =
+            arguments.own.run(to, &arguments.receiving, (plan, request), every, watch)?;
+        (measured, effort, Some(hosts))
+    } else {
+        let from = arguments.bind.as_ref().map(Sources::addresses).unwrap_or_default();
+        let (measured, effort) = load::run(OnKernel { to, from }, plan, request, every, watch)
+            .map_err(|e| Failure::machine("cannot make connections", e))?;
+        (measured, effort, None)
+    };
+    progress.clear();
+    let report = Report::new(&measured, effort);
+    if arguments.json {
+        terminal::print_json(&arguments.output(&report, to, day, hosts.as_ref()))?;
+    } else {
+        let rows = day.is_some() || arguments.interval.is_some();
+        terminal::print(&show::report(&arguments.headline(to, day), &report, rows, day.map(|d| d.compress)))?;
+    }
+    if let Some((path, file)) = histogram {
+        write_histogram(file, &measured).map_err(|e| cannot_write(path, &e))?;
+    }
+    hosts.as_ref().map_or(Ok(()), own::judge)?;
+    judge(&report, to)
+}
+
+/// Nothing that was ever answered is no result.
+fn judge(report: &Report, to: SocketAddr) -> Result<(), Failure> {
+    let counts = &report.counts;
+    if counts.statuses.all() > 0 || counts.due == 0 {
+        return Ok(());
+    }
+    let why = RequestFailure::ALL.into_iter().max_by_key(|failure| counts.failed.of(*failure));
+    let why = why.map_or("", RequestFailure::words);
+    let line = format!("no request was answered ({why}): is an HTTP server listening at {to}?");
+    Err(Failure::Machine(line))
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|e| cannot_write(path, &e))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::machine(format!("cannot write {} (choose another with --histogram)", path.display()), error)
+}
+
+fn write_histogram(file: File, measured: &Measured) -> std::io::Result<()> {
+    let mut file = BufWriter::new(file);
+    measured.response().write_percentiles(&mut file)?;
+    file.flush()
+}
+
+impl Arguments {
+    /// The rate over the time that is measured, and the day that it is of.
+    fn curve(&self) -> Result<(Option<Curve>, Option<DayOutput>), Failure> {
+        if self.closed {
+            return Ok((None, None));
+        }
+        let Some(named) = &self.day else {
+            let rate = self.rate.unwrap_or(RATE);
+            return Ok((Some(Curve::flat(rate, self.duration.unwrap_or(DURATION))), None));
+        };
+        let day = if named.as_os_str() == "synthetic" { Day::synthetic() } else { read_day(named)? };
+        let mean = self.rate.unwrap_or_else(|| day.mean());
+        let day = day.scaled(mean, self.peak).map_err(|e| Failure::Usage(format!("--peak: {e}")))?;
+        let length = self.day_length()?;
+        let compress = DAY.as_secs_f64() / length.as_secs_f64();
+        let output = DayOutput { compress, mean_rps: day.mean(), peak_rps: day.peak() };
+        Ok((Some(day.within(length, self.seed)), Some(output)))
+    }
+
+    /// How long a day takes.
+    fn day_length(&self) -> Result<Duration, Failure> {
+        if let Some(length) = self.duration {
+            return Ok(length);
+        }
+        let seconds = DAY.as_secs_f64() / self.compress.unwrap_or(COMPRESS);
+        let length = Duration::try_from_secs_f64(seconds).ok().filter(|length| *length >= SHORTEST_DAY);
+        length.ok_or_else(|| Failure::Usage("--compress: a day takes a second at least".to_owned()))
+    }
+
+    fn plan(&self, curve: Option<Curve>) -> Plan {
+        let length = curve.as_ref().map_or_else(|| self.duration.unwrap_or(DURATION), Curve::length);
+        // Rounded up, or an empty one would follow the last hour.
+        let hour = length / 24 + Duration::from_nanos(1);
+        let interval = if self.day.is_some() { hour } else { Duration::from_secs(1) };
+        Plan {
+            load: curve.map_or(Load::Closed, |curve| Load::Open { curve, spacing: self.arrivals }),
+            length,
+            warm_up: self.warm_up,
+            connections: number(self.connections.unwrap_or(CONNECTIONS[usize::from(self.closed)])),
+            requests_per_connection: if self.close { Some(1) } else { self.requests_per_connection },
+            timeout: self.timeout,
+            connect_timeout: self.connect_timeout.unwrap_or(self.timeout),
+            cold: number(self.cold.unwrap_or(0)),
+            cold_rate: self.cold_rate.unwrap_or(0.0),
+            interval: self.interval.unwrap_or(interval),
+            seed: self.seed,
+        }
+    }
+
+    fn request(&self) -> Result<Request, Failure> {
+        let body = match &self.body {
+            None => Vec::new(),
+            Some(text) => match text.strip_prefix('@') {
+                None => text.clone().into_bytes(),
+                Some(file) => std::fs::read(file)
+                    .map_err(|e| Failure::machine(format!("--body: cannot read {file}"), e))?,
+            },
+        };
+        Request::new(&self.url, &self.method, &self.headers, &body).map_err(Failure::Usage)
+    }
+
+    /// Where the server is: of its addresses the first, of the family that is bound.
+    fn address(&self) -> Result<SocketAddr, Failure> {
+        let Target { host, port, .. } = &self.url;
+        let found = (host.as_str(), *port).to_socket_addrs();
+        let mut found = found.map_err(|e| Failure::machine(format!("cannot find `{host}`"), e))?;
+        let family = self.bind.as_ref().map(|sources| sources.first().is_ipv4());
+        let suits = |address: &SocketAddr| family.is_none_or(|v4| address.is_ipv4() == v4);
+        found.find(suits).ok_or_else(|| match &self.bind {
+            Some(sources) => Failure::Usage(format!(
+                "--bind {sources} and `{host}` are of different families: give an address of the other one"
+            )),
+            None => Failure::Machine(format!("`{host}` has no address")),
+        })
+    }
+
+    /// Descriptors and ports for as many connections as there are to be.
+    fn check_room(&self, plan: &Plan, to: SocketAddr) -> Result<(), Failure> {
+        if self.own.is_chosen() {
+            return Ok(());
+        }
+        let (hot, cold) = (plan.connections as u64, plan.cold as u64);
+        // Those being closed are as many again.
+        let wanted = hot.saturating_mul(2).saturating_add(cold).saturating_add(SPARE);
+        let allowed = allow_descriptors(wanted);
+        if allowed < wanted {
+            return Err(Failure::Machine(format!(
+                "this process may have {allowed} descriptors, and {wanted} are wanted: raise the limit \
+                 (ulimit -n {wanted}), or ask for fewer --connections or --cold"
+            )));
+        }
+        let sources = self.bind.as_ref().map_or(1, |sources| sources.addresses().len() as u64);
+        let (ports, all) = (sources::ports_per_address(), cold + if self.closed { hot } else { 0 });
+        if all > ports.saturating_mul(sources) {
+            let first = self.bind.as_ref().map_or_else(|| example_source(to), |s| s.first().to_string());
+            return Err(Failure::Usage(format!(
+                "{all} connections need {} source addresses, of {ports} ports each: --bind \
+                 {first}-ADDRESS, with addresses that this machine has",
+                all.div_ceil(ports.max(1))
+            )));
+        }
+        Ok(())
+    }
+
+    fn headline(&self, to: SocketAddr, day: Option<DayOutput>) -> String {
+        show::headline(&self.url.to_string(), to, &self.kind(day))
+    }
+
+    /// How it loads, in words.
+    fn kind(&self, day: Option<DayOutput>) -> String {
+        let spacing = match self.arrivals {
+            Spacing::Poisson => "at random",
+            Spacing::Constant => "at equal distances",
+        };
+        match day {
+            _ if self.closed => "closed loop".to_owned(),
+            None => format!("open loop, {spacing}"),
+            Some(DayOutput { compress, mean_rps, peak_rps }) => format!(
+                "a day {compress:.0} times as fast, {spacing}, {mean_rps:.1} requests/s on average and \
+                 {peak_rps:.1} at its busiest"
+            ),
+        }
+    }
+
+    fn output<'a>(
+        &self,
+        report: &'a Report,
+        to: SocketAddr,
+        day: Option<DayOutput>,
+        hosts: Option<&'a Hosts>,
+    ) -> Output<'a> {
+        let spacing = match self.arrivals {
+            Spacing::Poisson => "poisson",
+            Spacing::Constant => "constant",
+        };
+        Output {
+            url: self.url.to_string(),
+            to: to.to_string(),
+            on: self.own.name(),
+            mode: if self.closed { "closed" } else { "open" },
+            arrivals: (!self.closed).then_some(spacing),
+            day,
+            doubts: report.doubts().into_iter().map(Doubt::name).collect(),
+            report,
+            hosts,
+        }
+    }
+}
+
+const SHORTEST_DAY: Duration = Duration::from_secs(1);
+
+fn read_day(path: &Path) -> Result<Day, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Failure::machine(format!("--day: cannot read {} (or say synthetic)", path.display()), e)
+    })?;
+    Day::parse(&text).map_err(|e| Failure::Usage(format!("{}: {e}", path.display())))
+}
+
+fn number(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// An address that one may bind to reach the server.
+fn example_source(to: SocketAddr) -> String {
+    match to.ip() {
+        IpAddr::V4(address) if address.is_loopback() => "127.0.0.2".to_owned(),
+        _ => "ADDRESS".to_owned(),
+    }
+}

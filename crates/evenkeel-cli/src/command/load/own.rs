@@ -1,0 +1,122 @@
+//! Where the generator's host is, if TCP is to be ours.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel::core::host::Config;
+use evenkeel::core::receive::Architecture;
+use evenkeel::core::stack::IpEndpoint;
+use evenkeel::core::wire::{IpAddress, IpCidr};
+use evenkeel::link::{Address, DeviceSpec, LinkSpec};
+use evenkeel_apps::host_setup::HostSetup;
+use evenkeel_apps::load::{self, Glance, Hosts, OnHost, Plan, Request};
+
+use crate::command::Place;
+use crate::failure::Failure;
+use crate::receiving::Receiving;
+use crate::{address, quantity};
+
+/// A host of ours, if it is one.
+#[derive(Debug, Args)]
+pub(super) struct Own {
+    /// Use evenkeel's TCP, on cable, tap:NAME or packet:NAME [default: the kernel's].
+    #[arg(long, value_name = "LINK")]
+    on: Option<LinkSpec>,
+    /// With --on: our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64].
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr, requires = "on")]
+    from: Option<IpCidr>,
+    /// With --on tap:NAME: an address for the kernel's end; may be given more than once.
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr, requires = "on")]
+    kernel_address: Vec<IpCidr>,
+    /// With --on: router for everything that is not on the link.
+    #[arg(long, value_name = "ADDRESS", value_parser = address::host, requires = "on")]
+    gateway: Option<IpAddress>,
+    /// With --on: our hardware address, as for `evenkeel send` [default: own].
+    #[arg(long, value_name = "ADDRESS", requires = "on")]
+    mac: Option<Address>,
+    /// With --on cable: bytes of the document that is served there [default: 1259].
+    #[arg(long, value_name = "N", value_parser = quantity::count, requires = "on")]
+    size: Option<u64>,
+}
+
+/// Bytes of a response in the paper's measurements.
+const SIZE: u64 = 1_259;
+
+impl Own {
+    pub(super) fn is_chosen(&self) -> bool {
+        self.on.is_some()
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.on.as_ref().map_or_else(|| "kernel".to_owned(), ToString::to_string)
+    }
+
+    /// Carries out a plan.
+    pub(super) fn run(
+        &self,
+        to: SocketAddr,
+        receiving: &Receiving,
+        generator: (Plan, Request),
+        every: Option<Duration>,
+        watch: impl FnMut(&Glance),
+    ) -> Result<OnHost, Failure> {
+        let Some(link) = &self.on else { return Err(Failure::Usage("--on LINK".to_owned())) };
+        if let LinkSpec::Device(DeviceSpec::Pcap(_)) = link {
+            let line = "nobody answers from a capture; use cable, tap:NAME or packet:NAME";
+            return Err(Failure::Usage(line.to_owned()));
+        }
+        let (setup, place) = self.setup(link, to, receiving, generator.0.seed)?;
+        let to = IpEndpoint::new(to.ip().into(), to.port());
+        Ok(load::run_on_host(&setup, place, to, generator, every, watch)?)
+    }
+
+    fn setup(
+        &self,
+        link: &LinkSpec,
+        to: SocketAddr,
+        receiving: &Receiving,
+        seed: u64,
+    ) -> Result<(HostSetup, load::Place), Failure> {
+        let from = match self.from {
+            Some(from) => from,
+            None => address::cidr(if to.is_ipv6() { "fd77::2/64" } else { "10.77.0.2/24" })
+                .map_err(Failure::Usage)?,
+        };
+        if matches!(from, IpCidr::Ipv6(_)) != to.is_ipv6() {
+            let line = format!("--from {from} and {} are of different families", to.ip());
+            return Err(Failure::Usage(line));
+        }
+        let gateways = self.gateway.into_iter().collect();
+        let mut config = receiving.config(seed);
+        config.tcp.ports = PORTS;
+        let setup = HostSetup { addresses: vec![from], gateways, config };
+        let place =
+            crate::command::place(link, &self.kernel_address, self.gateway.as_slice(), self.mac, None)?;
+        let place = match place {
+            Place::Device(_) if self.size.is_some() => {
+                return Err(Failure::Usage("--size is for cable only".to_owned()));
+            }
+            Place::Device(at) => load::Place::Device(at),
+            Place::Cable { queues } => {
+                let other = HostSetup {
+                    addresses: vec![IpCidr::new(to.ip().into(), from.prefix_len())],
+                    gateways: Vec::new(),
+                    config: Config { seed: seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) },
+                };
+                load::Place::Cable { queues, other: Box::new(other), size: self.size.unwrap_or(SIZE) }
+            }
+        };
+        Ok((setup, place))
+    }
+}
+
+/// All that are no system's own: many connections need many.
+const PORTS: std::ops::RangeInclusive<u16> = 1_024..=u16::MAX;
+
+/// Whether the hosts are in order.
+pub(super) fn judge(hosts: &Hosts) -> Result<(), Failure> {
+    Failure::of_device(hosts.device_failed.as_ref())?;
+    let server = hosts.server.as_ref().is_none_or(|server| server.counters.conserved);
+    if hosts.counters.conserved && server { Ok(()) } else { Err(Failure::unbalanced()) }
+}

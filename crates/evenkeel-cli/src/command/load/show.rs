@@ -1,0 +1,252 @@
+//! The load and its results, for people.
+
+use std::net::SocketAddr;
+
+use evenkeel_apps::load::{
+    ColdCounts, Doubt, Effort, Failure, Glance, Interval, Percentiles, Report, Statuses,
+};
+use evenkeel_apps::quantity::{count, percent, si, three_digits, time};
+
+use crate::terminal;
+
+/// Columns of the bar that shows how far it is.
+const BAR: usize = 20;
+
+/// One line of progress.
+pub(super) fn glance(glance: &Glance) -> String {
+    if glance.gathering {
+        return format!("opening cold connections: {} so far", count(glance.cold as u64));
+    }
+    let (seconds, length) = (glance.measured.as_secs_f64(), glance.length.as_secs_f64());
+    let counts = &glance.counts;
+    let rate = |count: u64| si(if seconds > 0.0 { count as f64 / seconds } else { 0.0 });
+    let mut line = format!(
+        "{} {seconds:>4.0} of {length:.0} s  offered {}/s, answered {}/s, {} failed; {} under way",
+        terminal::bar(seconds / length, BAR),
+        rate(counts.offered),
+        rate(counts.statuses.all()),
+        count(counts.failed.all()),
+        count(glance.in_flight as u64)
+    );
+    if glance.waiting > 0 {
+        line.push_str(&format!(", {} waiting", count(glance.waiting as u64)));
+    }
+    line
+}
+
+pub(super) fn headline(url: &str, to: SocketAddr, kind: &str) -> String {
+    format!("{url} at {to}: {kind}")
+}
+
+/// The whole result; the run in rows, too, if `rows`. Of a day the rows bear its hours, and it passed
+/// `compress` times as fast.
+pub(super) fn report(headline: &str, report: &Report, rows: bool, compress: Option<f64>) -> String {
+    let mut text = format!("{headline}\n\n{}", requests(report));
+    text.push_str(&times(report));
+    text.push_str(&connections(report));
+    if rows {
+        text.push_str(&intervals(&report.intervals, compress));
+    }
+    for doubt in report.doubts() {
+        text.push_str(&format!("\ncareful: {}\n", doubted(doubt, report)));
+    }
+    text
+}
+
+fn requests(report: &Report) -> String {
+    let counts = &report.counts;
+    let seconds = three_digits(report.seconds);
+    let early = if report.stopped { ", ended early" } else { "" };
+    let mut text = format!("  due       {:>11}", count(counts.due));
+    if let Some(target) = report.target_rps {
+        text.push_str(&format!("  in {seconds} s{early}; {} wanted", per_second(target)));
+    } else {
+        text.push_str(&format!("  in {seconds} s{early}"));
+    }
+    text.push_str(&format!(
+        "\n  offered   {:>11}  {}\n",
+        count(counts.offered),
+        per_second(report.offered_rps)
+    ));
+    let answered = counts.statuses.all();
+    text.push_str(&format!("  answered  {:>11}  {}", count(answered), per_second(report.answered_rps)));
+    text.push_str(&format!("{}\n", classes(&counts.statuses)));
+    let failed = counts.failed.all();
+    text.push_str(&format!("  failed    {:>11}", count(failed)));
+    let why = Failure::ALL.into_iter().filter(|failure| counts.failed.of(*failure) > 0);
+    let why: Vec<String> =
+        why.map(|failure| format!("{} {}", count(counts.failed.of(failure)), failure.words())).collect();
+    let gap = if failed > 0 { "  " } else { "" };
+    text + gap + &why.join(", ") + "\n"
+}
+
+fn per_second(rate: f64) -> String {
+    format!("{}/s", si(rate).trim_end())
+}
+
+/// Answers by class, if not all are good.
+fn classes(statuses: &Statuses) -> String {
+    let Statuses { successful, redirection, client_error, server_error } = *statuses;
+    let classes = [(successful, "2xx"), (redirection, "3xx"), (client_error, "4xx"), (server_error, "5xx")];
+    let present: Vec<String> = classes
+        .into_iter()
+        .filter(|(answers, _)| *answers > 0)
+        .map(|(answers, class)| format!("{} {class}", count(answers)))
+        .collect();
+    if present.is_empty() { String::new() } else { format!(": {}", present.join(", ")) }
+}
+
+/// Percentiles that are shown.
+const SHOWN: [&str; 7] = ["50 %", "75 %", "90 %", "99 %", "99.9 %", "99.99 %", "longest"];
+
+fn times(report: &Report) -> String {
+    let mut text = format!("\n  {:<18}", "");
+    for column in SHOWN {
+        text.push_str(&format!("{column:>10}"));
+    }
+    text.push('\n');
+    for (name, times) in [
+        ("due to answered", &report.response_us),
+        ("sent to answered", &report.service_us),
+        ("to connect", &report.connect_us),
+        ("begun late by", &report.late_us),
+    ] {
+        if times.count > 0 {
+            text.push_str(&row(name, times));
+        }
+    }
+    text
+}
+
+fn row(name: &str, times: &Percentiles) -> String {
+    let Percentiles { p50, p75, p90, p99, p99_9, p99_99, max, .. } = *times;
+    let mut text = format!("  {name:<18}");
+    for value in [p50, p75, p90, p99, p99_9, p99_99, max] {
+        text.push_str(&format!("{:>10}", micros(value)));
+    }
+    text + "\n"
+}
+
+fn micros(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |micros| time((micros * 1e3) as u64))
+}
+
+fn connections(report: &Report) -> String {
+    let connections = &report.connections;
+    let (opened, most, limit) =
+        (count(connections.opened), count(connections.most as u64), count(connections.limit as u64));
+    let mut text = format!("\n  connections: {opened} opened, {most} of {limit} at a time");
+    for (times, what) in [
+        (connections.closed_idle, "closed by the server while idle"),
+        (report.waited, "requests had to wait for one"),
+        (report.repeated, "requests were sent again, as the server closed theirs"),
+    ] {
+        if times > 0 {
+            text.push_str(&format!(", {} {what}", count(times)));
+        }
+    }
+    text.push('\n');
+    if let Some(cold) = &report.cold {
+        text.push_str(&cold_line(cold));
+    }
+    let Effort { cpu_share, run_delay_share } = report.generator;
+    text.push_str(&format!("  generator: {} % of a processor", percent(cpu_share)));
+    if run_delay_share >= 0.005 {
+        text.push_str(&format!(", {} % of the time waiting for one", percent(run_delay_share)));
+    }
+    text + "\n"
+}
+
+fn cold_line(cold: &ColdCounts) -> String {
+    let mut text = format!(
+        "  cold: of {} connections {} open at the start, {} at the end",
+        count(cold.wanted as u64),
+        count(cold.at_start as u64),
+        count(cold.at_end as u64)
+    );
+    for (times, what) in [(cold.failed, "attempts failed"), (cold.closed, "closed by the server")] {
+        if times > 0 {
+            text.push_str(&format!(", {} {what}", count(times)));
+        }
+    }
+    if cold.requests > 0 {
+        text.push_str(&format!("; {} requests, {} answered", count(cold.requests), count(cold.answered)));
+    }
+    text + "\n"
+}
+
+fn intervals(intervals: &[Interval], compress: Option<f64>) -> String {
+    let mut text = format!(
+        "\n  {:>8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+        "from", "offered/s", "answered/s", "failed", "50 %", "99 %", "longest"
+    );
+    for interval in intervals {
+        let rate = |count: u64| si(count as f64 / interval.seconds.max(f64::MIN_POSITIVE));
+        let at =
+            compress.map_or_else(|| format!("{} s", three_digits(interval.at)), |c| clock(interval.at * c));
+        text.push_str(&format!(
+            "  {at:>8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+            rate(interval.offered).trim_end(),
+            rate(interval.answered).trim_end(),
+            count(interval.failed),
+            micros(interval.p50_us),
+            micros(interval.p99_us),
+            micros(interval.max_us)
+        ));
+    }
+    text
+}
+
+/// The time of day, so many seconds after midnight.
+fn clock(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round() as u64;
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+/// Why one may not believe the figures.
+fn doubted(doubt: Doubt, report: &Report) -> String {
+    let Effort { cpu_share, run_delay_share } = report.generator;
+    match doubt {
+        Doubt::Busy => format!(
+            "the generator used {} % of its processor; it may be what was measured, rather than the server",
+            percent(cpu_share)
+        ),
+        Doubt::Disturbed => format!(
+            "others had the generator's processor in {} % of the time; the times include that",
+            percent(run_delay_share)
+        ),
+        Doubt::Late => format!(
+            "the generator could not keep up: a hundredth of the requests were begun {} late or more; the \
+             times from due include that",
+            micros(report.late_us.p99)
+        ),
+        Doubt::NotOffered => {
+            let unsent = report.counts.due - report.counts.offered.min(report.counts.due);
+            format!("{} requests were never sent: see failed, and allow more --connections", count(unsent))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_of_a_compressed_day() {
+        assert_eq!((clock(0.0).as_str(), clock(86_399.0).as_str()), ("00:00", "24:00"));
+        assert_eq!(clock(9.5 * 3_600.0), "09:30");
+    }
+
+    #[test]
+    fn only_what_there_is_is_told() {
+        let none = Statuses::default();
+        assert_eq!(classes(&none), "");
+        assert_eq!(classes(&Statuses { successful: 5, server_error: 1, ..none }), ": 5 2xx, 1 5xx");
+        assert_eq!((micros(None), micros(Some(1.5))), ("-".to_owned(), "1.5 µs".to_owned()));
+        let cold = ColdCounts { wanted: 9, at_start: 8, at_end: 9, failed: 1, ..ColdCounts::default() };
+        assert_eq!(
+            cold_line(&cold),
+            "  cold: of 9 connections 8 open at the start, 9 at the end, 1 attempts failed\n"
+        );
+    }
+}

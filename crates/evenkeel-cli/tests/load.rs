@@ -1,0 +1,356 @@
+//! `evenkeel load` against servers in this process, good ones and hostile ones, as a user runs it.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::thread;
+
+use common::{command, evenkeel, json, pause, signal};
+use serde_json::Value;
+
+/// Serves each connection on a thread of its own for as long as the test runs; says where.
+fn serve(each: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let each = each.clone();
+            thread::spawn(move || stream.map(each));
+        }
+    });
+    format!("http://{address}/")
+}
+
+/// The next request on a connection; `None` at its end.
+fn request(stream: &mut TcpStream) -> Option<String> {
+    let mut text = Vec::new();
+    let mut byte = [0];
+    while !text.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        text.extend(byte);
+    }
+    String::from_utf8(text).ok()
+}
+
+/// Answers every request the same, and closes when asked to.
+fn answering(text: &'static str) -> impl Fn(TcpStream) + Clone + Send + 'static {
+    move |mut stream| {
+        while let Some(request) = request(&mut stream) {
+            if stream.write_all(text.as_bytes()).is_err() || request.contains("Connection: close") {
+                return;
+            }
+        }
+    }
+}
+
+const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+/// A hundred requests in two seconds, and all the time that answers may take on a busy machine.
+const CALM: [&str; 8] = ["--rate", "50", "--arrivals", "constant", "--duration", "2s", "--warm-up", "0"];
+
+fn load(url: &str, more: &[&str]) -> Value {
+    json(&[&["load", url, "--json"], &CALM[..], more].concat())
+}
+
+/// Every request that was due ended in one way.
+fn assert_adds_up(result: &Value) {
+    let sum = |counts: &Value| counts.as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
+    assert_eq!(result["due"], sum(&result["statuses"]) + sum(&result["failed"]), "{result}");
+    let parts = result["intervals"].as_array().unwrap().iter();
+    assert_eq!(parts.map(|part| part["due"].as_u64().unwrap()).sum::<u64>(), result["due"], "{result}");
+}
+
+#[test]
+fn a_good_server_answers_all_and_connections_are_kept() {
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    for text in [GOOD, chunked] {
+        let result = load(&serve(answering(text)), &["--timeout", "60s"]);
+        assert_eq!(result["due"], 100, "{result}");
+        assert_eq!((&result["offered"], &result["statuses"]["2xx"]), (&100.into(), &100.into()), "{result}");
+        assert!(result["connections"]["opened"].as_u64().unwrap() < 100, "{result}");
+        assert_eq!(result["response_us"]["count"], 100, "{result}");
+        assert!(result["response_us"]["p50"].as_f64() >= result["service_us"]["p50"].as_f64(), "{result}");
+        assert_eq!(
+            (&result["mode"], &result["on"], &result["stopped"]),
+            (&"open".into(), &"kernel".into(), &false.into())
+        );
+        assert_adds_up(&result);
+    }
+}
+
+#[test]
+fn connections_are_closed_after_as_many_requests_as_asked_for() {
+    let url = serve(answering(GOOD));
+    for (more, connections) in [(&["--close"][..], 100), (&["--requests-per-connection", "10"], 10)] {
+        let result = load(&url, &[&["--timeout", "60s", "--connections", "1"], more].concat());
+        assert_eq!(
+            (&result["statuses"]["2xx"], &result["connections"]["opened"]),
+            (&100.into(), &connections.into()),
+            "{result}"
+        );
+    }
+}
+
+/// One that says nothing about it and closes anyway, and one whose answer ends with the connection.
+#[test]
+fn a_server_that_closes_after_each_answer_is_served_by_new_connections() {
+    let close = |mut stream: TcpStream| {
+        request(&mut stream);
+        let _ = stream.write_all(GOOD.as_bytes());
+    };
+    let until_end = |mut stream: TcpStream| {
+        request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nuntil the end");
+    };
+    for url in [serve(close), serve(until_end)] {
+        let result = load(&url, &["--timeout", "60s"]);
+        assert_eq!(result["statuses"]["2xx"], 100, "{result}");
+        assert!(result["connections"]["opened"].as_u64().unwrap() >= 100, "{result}");
+        assert_adds_up(&result);
+    }
+}
+
+#[test]
+fn statuses_are_told_apart() {
+    let answers = [
+        ("2xx", "HTTP/1.1 204 No Content\r\n\r\n"),
+        ("3xx", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"),
+        ("4xx", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+        ("5xx", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
+    ];
+    for (class, text) in answers {
+        let result = load(&serve(answering(text)), &["--timeout", "60s"]);
+        assert_eq!(result["statuses"][class], 100, "{class}: {result}");
+    }
+}
+
+#[test]
+fn the_request_is_as_asked_for() {
+    let check = |mut stream: TcpStream| {
+        while let Some(head) = request(&mut stream) {
+            let mut content = [0; 2];
+            let good = head.starts_with("POST / HTTP/1.1\r\nHost: 127.0.0.1:")
+                && head.contains("\r\nX-Test: yes\r\n")
+                && head.contains("\r\nContent-Length: 2\r\n")
+                && stream.read_exact(&mut content).is_ok()
+                && &content == b"hi";
+            let text = if good { GOOD } else { "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" };
+            let _ = stream.write_all(text.as_bytes());
+        }
+    };
+    let result =
+        load(&serve(check), &["--timeout", "60s", "--method", "POST", "-H", "X-Test: yes", "--body", "hi"]);
+    assert_eq!(result["statuses"]["2xx"], 100, "{result}");
+}
+
+/// Runs against a server that never gives an answer; gives what became of the requests.
+fn hostile(each: impl Fn(TcpStream) + Clone + Send + 'static) -> Value {
+    let url = serve(each);
+    let output = evenkeel(&[&["load", &url, "--json", "--timeout", "400ms"], &CALM[..]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("no request was answered") && said.contains("is an HTTP server listening"),
+        "{said}"
+    );
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_adds_up(&result);
+    assert_eq!((&result["due"], &result["answered_rps"]), (&100.into(), &0.0.into()), "{result}");
+    result
+}
+
+fn failed(result: &Value, ways: &[&str]) -> u64 {
+    ways.iter().map(|way| result["failed"][way].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_server_that_never_answers_is_waited_for_in_vain() {
+    let result = hostile(|mut stream| while request(&mut stream).is_some() {});
+    assert_eq!(failed(&result, &["timeout"]), 100, "{result}");
+    assert_eq!((&result["offered"], &result["response_us"]["count"]), (&100.into(), &100.into()), "{result}");
+}
+
+#[test]
+fn one_that_drips_is_not_waited_for_longer() {
+    let result = hostile(|mut stream| {
+        let _ = request(&mut stream);
+        let drops = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n".iter().chain([b'x'; 1_000].iter());
+        for byte in drops {
+            pause();
+            if stream.write_all(&[*byte]).is_err() {
+                return;
+            }
+        }
+    });
+    assert_eq!(failed(&result, &["timeout"]), 100, "{result}");
+}
+
+#[test]
+fn half_answers_and_resets_are_failures() {
+    let half = |mut stream: TcpStream| {
+        request(&mut stream);
+        let _ = stream.write_all(&GOOD.as_bytes()[..GOOD.len() - 1]);
+    };
+    assert_eq!(failed(&hostile(half), &["short"]), 100);
+    // Closed with something unread: that is a reset.
+    let reset = |stream: TcpStream| drop(stream.peek(&mut [0]));
+    assert_eq!(failed(&hostile(reset), &["reset", "short"]), 100);
+    let close = |stream: TcpStream| drop(stream);
+    assert_eq!(failed(&hostile(close), &["reset", "short"]), 100);
+}
+
+#[test]
+fn nonsense_is_counted_as_such_and_costs_no_memory() {
+    for text in ["SSH-2.0-OpenSSH_9.2p1\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n"] {
+        assert_eq!(failed(&hostile(answering(text)), &["malformed"]), 100, "{text:?}");
+    }
+    // A head without end.
+    let endless = |mut stream: TcpStream| {
+        request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nA: ");
+        while stream.write_all(&[b'a'; 10_000]).is_ok() {}
+    };
+    assert_eq!(failed(&hostile(endless), &["malformed"]), 100);
+}
+
+#[test]
+fn nobody_there_is_said_with_what_to_do() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let output = evenkeel(&["load", &gone, "--duration", "200ms", "--warm-up", "0", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains(&format!("(refused): is an HTTP server listening at {gone}?")), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["due"], result["failed"]["refused"], "{result}");
+    let output = evenkeel(&["load", "no-such-host.invalid"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot find `no-such-host.invalid`"));
+}
+
+#[test]
+fn cold_connections_are_open_all_the_time_and_made_again() {
+    // Each second one is closed by the server at once.
+    let url = serve(answering(GOOD));
+    let more = ["--timeout", "60s", "--cold", "300", "--cold-rate", "100", "--bind", "127.0.0.2-127.0.0.3"];
+    let result = load(&url, &more);
+    let cold = &result["cold"];
+    assert_eq!(
+        (&cold["at_start"], &cold["at_end"], &cold["closed"]),
+        (&300.into(), &300.into(), &0.into()),
+        "{result}"
+    );
+    assert!(cold["requests"].as_u64().unwrap() > 100 && cold["failed"] == 0, "{result}");
+    assert_eq!((&result["due"], &result["statuses"]["2xx"]), (&100.into(), &100.into()), "{result}");
+    let closing = |mut stream: TcpStream| {
+        pause();
+        stream.set_nonblocking(true).unwrap();
+        let begun = stream.peek(&mut [0]).is_ok();
+        stream.set_nonblocking(false).unwrap();
+        if begun {
+            answering(GOOD)(stream);
+        } else {
+            let _ = stream.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n");
+        }
+    };
+    let result = load(&serve(closing), &["--timeout", "60s", "--cold", "20"]);
+    let cold = &result["cold"];
+    assert!(cold["closed"].as_u64().unwrap() >= 20 && cold["opened"].as_u64().unwrap() > 20, "{result}");
+    assert_eq!(result["due"], 100, "{result}");
+    assert_adds_up(&result);
+}
+
+#[test]
+fn a_closed_loop_asks_when_it_was_answered() {
+    let url = serve(answering(GOOD));
+    let more =
+        ["--closed", "--connections", "3", "--duration", "500ms", "--warm-up", "100ms", "--timeout", "60s"];
+    let result = json(&[&["load", &url, "--json"], &more[..]].concat());
+    assert_eq!((&result["mode"], &result["target_rps"]), (&"closed".into(), &Value::Null), "{result}");
+    assert_eq!(result["connections"]["most"], 3, "{result}");
+    assert!(result["statuses"]["2xx"].as_u64().unwrap() > 3, "{result}");
+    assert_adds_up(&result);
+}
+
+#[test]
+fn a_day_is_played_hour_by_hour() {
+    let url = serve(answering(GOOD));
+    let file = std::env::temp_dir().join(format!("evenkeel-{}-day", std::process::id()));
+    std::fs::write(&file, "00:00 0 # nobody\n06:00 100\n18:00 50\n").unwrap();
+    let (day, constant) = (file.to_str().unwrap(), ["--arrivals", "constant", "--warm-up", "0"]);
+    let result =
+        json(&[&["load", &url, "--json", "--day", day, "--compress", "43200"], &constant[..]].concat());
+    // Two seconds: nobody for a half, 100/s for one, 50/s for a half.
+    assert_eq!((&result["due"], &result["day"]["mean_rps"]), (&125.into(), &62.5.into()), "{result}");
+    let hours = result["intervals"].as_array().unwrap();
+    assert_eq!(hours.len(), 24, "{result}");
+    assert!(hours[..6].iter().all(|hour| hour["due"] == 0), "{result}");
+    assert!(hours[6..18].iter().all(|hour| hour["due"].as_u64().unwrap().abs_diff(8) <= 1), "{result}");
+    std::fs::write(&file, "06:00 1\n").unwrap();
+    let said = String::from_utf8(evenkeel(&["load", &url, "--day", day]).stderr).unwrap();
+    assert!(said.contains("the first line must say the rate at 00:00"), "{said}");
+    std::fs::remove_file(&file).unwrap();
+    let synthetic = ["--day", "synthetic", "--duration", "2s", "--rate", "200", "--peak", "300"];
+    let output = evenkeel(&[&["load", &url], &synthetic[..]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("a day 43200 times as fast") && text.contains("300.0 at its busiest"), "{text}");
+    assert_eq!(
+        text.lines().filter(|line| line.trim_start().ends_with("ms") && line.contains(":00 ")).count(),
+        24,
+        "{text}"
+    );
+}
+
+#[test]
+fn the_histogram_is_written_as_plotters_read_it() {
+    let file: PathBuf = std::env::temp_dir().join(format!("evenkeel-{}.hgrm", std::process::id()));
+    let url = serve(answering(GOOD));
+    let result = load(&url, &["--timeout", "60s", "--histogram", file.to_str().unwrap()]);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(text.starts_with("       Value     Percentile TotalCount 1/(1-Percentile)\n\n"), "{text}");
+    assert!(text.contains("Total count    =          100]"), "{text}");
+    assert_eq!(result["response_us"]["count"], 100);
+    let output = evenkeel(&["load", &url, "--histogram", "/no/such/folder/file"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.stdout.is_empty() && said.contains("choose another with --histogram"), "{said}");
+}
+
+#[test]
+fn ctrl_c_ends_it_with_the_report_so_far() {
+    let url = serve(answering(GOOD));
+    for more in [&["--rate", "200"][..], &["--closed"], &["--day", "synthetic", "--rate", "200"]] {
+        let arguments = [&["load", &url, "--json", "--warm-up", "0"], more].concat();
+        let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        (0..20).for_each(|_| pause());
+        signal(&child, "INT");
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.is_empty(), "{more:?}: {said}");
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["stopped"], true, "{result}");
+        assert!(result["statuses"]["2xx"].as_u64().unwrap() > 0, "{result}");
+        assert_adds_up(&result);
+    }
+}
+
+#[test]
+fn people_get_a_table() {
+    let output = evenkeel(
+        &[&["load", &serve(answering(GOOD)), "--timeout", "60s", "--interval", "1s"], &CALM[..]].concat(),
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "open loop, at equal distances",
+        "50.0/s wanted",
+        "100 2xx",
+        "due to answered",
+        "99.99 %",
+        "generator: ",
+        "1.00 s",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
