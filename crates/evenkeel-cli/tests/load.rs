@@ -9,20 +9,25 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
 
-use common::{command, evenkeel, json, pause, signal};
+use common::{command, evenkeel, in_namespace, json, pause, signal};
 use serde_json::Value;
 
 /// Serves each connection on a thread of its own for as long as the test runs; says where.
 fn serve(each: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    format!("http://127.0.0.1:{}/", serve_at(each))
+}
+
+/// The same at all addresses; says at which port.
+fn serve_at(each: impl Fn(TcpStream) + Clone + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let each = each.clone();
             thread::spawn(move || stream.map(each));
         }
     });
-    format!("http://{address}/")
+    port
 }
 
 /// The next request on a connection; `None` at its end.
@@ -232,7 +237,6 @@ fn nobody_there_is_said_with_what_to_do() {
 
 #[test]
 fn cold_connections_are_open_all_the_time_and_made_again() {
-    // Each second one is closed by the server at once.
     let url = serve(answering(GOOD));
     let more = ["--timeout", "60s", "--cold", "300", "--cold-rate", "100", "--bind", "127.0.0.2-127.0.0.3"];
     let result = load(&url, &more);
@@ -353,4 +357,118 @@ fn people_get_a_table() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+/// Of our own TCP: it does the same, and every frame is accounted for.
+fn assert_conserved(result: &Value) {
+    assert_eq!(result["counters"]["conserved"], true, "{result}");
+    assert!(result["tcp"]["counters"].is_object() && result["device_failed"].is_null(), "{result}");
+}
+
+#[test]
+fn on_a_cable_our_own_tcp_asks_our_own_server() {
+    for (url, close, connections) in
+        [("http://10.77.0.1/", "--keep-alive", 1..100), ("http://[fd77::1]:81/", "--close", 100..101)]
+    {
+        let more = [
+            "--on",
+            "cable",
+            close,
+            "--timeout",
+            "60s",
+            "--cold",
+            "50",
+            "--cold-rate",
+            "20",
+            "--size",
+            "5000",
+        ];
+        let result = load(url, &more);
+        assert_eq!(
+            (&result["on"], &result["due"], &result["statuses"]["2xx"]),
+            (&"cable".into(), &100.into(), &100.into()),
+            "{result}"
+        );
+        assert!(connections.contains(&result["connections"]["opened"].as_u64().unwrap()), "{result}");
+        let (cold, server) = (&result["cold"], &result["server"]);
+        assert_eq!((&cold["at_start"], &cold["at_end"]), (&50.into(), &50.into()), "{result}");
+        assert_eq!(cold["requests"], cold["answered"], "{result}");
+        assert_eq!(
+            server["requests"].as_u64().unwrap(),
+            100 + cold["requests"].as_u64().unwrap(),
+            "{result}"
+        );
+        assert_eq!(server["counters"]["conserved"], true, "{result}");
+        assert!(result["bytes_in"].as_u64().unwrap() > 500_000, "{result}");
+        assert_adds_up(&result);
+        assert_conserved(&result);
+    }
+    let closed =
+        ["--on", "cable", "--closed", "--connections", "2", "--duration", "300ms", "--timeout", "60s"];
+    let result = json(&[&["load", "http://10.77.0.1/", "--json"], &closed[..]].concat());
+    assert!(
+        result["statuses"]["2xx"].as_u64().unwrap() > 2 && result["connections"]["most"] == 2,
+        "{result}"
+    );
+    assert_conserved(&result);
+}
+
+#[test]
+fn on_a_cable_ctrl_c_ends_it_with_the_report_so_far() {
+    let arguments = [
+        "load",
+        "http://10.77.0.1/",
+        "--on",
+        "cable",
+        "--json",
+        "--rate",
+        "200",
+        "--duration",
+        "1h",
+        "--warm-up",
+        "0",
+    ];
+    let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    (0..20).for_each(|_| pause());
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["stopped"], true, "{result}");
+    assert!(result["statuses"]["2xx"].as_u64().unwrap() > 0, "{result}");
+    assert_adds_up(&result);
+    assert_conserved(&result);
+}
+
+/// On a device our own TCP asks the kernel's: a good server, one that is not there, and one that resets.
+#[test]
+fn on_a_tap_our_own_tcp_asks_the_kernels() {
+    in_namespace("on_a_tap_our_own_tcp_asks_the_kernels", || {
+        let on = ["--on", "tap:ekload", "--kernel-address", "10.77.0.1/24"];
+        let ask = |port: u16, more: &[&str]| {
+            let url = format!("http://10.77.0.1:{port}/");
+            let output = evenkeel(&[&["load", &url, "--json"], &CALM[..], &on, more].concat());
+            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(result["due"], 100, "{result}");
+            assert_adds_up(&result);
+            assert_conserved(&result);
+            (output.status.code(), result)
+        };
+        let (status, result) = ask(serve_at(answering(GOOD)), &["--timeout", "60s", "--cold", "30"]);
+        assert_eq!((status, &result["statuses"]["2xx"]), (Some(0), &100.into()), "{result}");
+        assert_eq!(result["cold"]["at_end"], 30, "{result}");
+        let (status, result) = ask(serve_at(answering(GOOD)), &["--timeout", "60s", "--close"]);
+        assert_eq!((status, &result["connections"]["opened"]), (Some(0), &100.into()), "{result}");
+        let until_end = |mut stream: TcpStream| {
+            request(&mut stream);
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nuntil the end");
+        };
+        let (_, result) = ask(serve_at(until_end), &["--timeout", "60s"]);
+        assert_eq!(result["statuses"]["2xx"], 100, "{result}");
+        let (status, result) = ask(9, &[]);
+        assert_eq!((status, failed(&result, &["refused"])), (Some(1), 100), "{result}");
+        let reset = |stream: TcpStream| drop(stream.peek(&mut [0]));
+        let (_, result) = ask(serve_at(reset), &[]);
+        assert_eq!(failed(&result, &["reset", "short"]), 100, "{result}");
+    });
 }

@@ -21,7 +21,7 @@ use crate::dice::Dice;
 use crate::http::{Answered, ResponseReader};
 
 /// Requests begun in one turn, at most: others are heard, and the clock is read, in between.
-const BATCH: usize = 8;
+const BATCH: usize = 4;
 /// Reads from one connection in a turn, at most.
 const READS: usize = 16;
 /// Bytes read at a time.

@@ -31,13 +31,14 @@ use sources::Sources;
 /// omission).
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A request that is due takes a kept connection that is idle, or opens another one, up to --connections;
-beyond that it waits. Its response time is from when it was due to the end of the answer; beside that
-stands the time from when it was sent. One that was given up counts in the response times for as long
-as it was waited for; one that was refused, reset or answered by nonsense does not.
+A request that is due takes a kept connection that is idle, or opens another one, up to
+--connections; beyond that it waits. Its response time is from when it was due to the end of the
+answer; beside that stands the time from when it was sent. One that was given up counts in the
+response times for as long as it was waited for; one that was refused, reset or answered by
+nonsense does not.
 
-Cold connections are open and idle, as most of a busy server's are; --cold-rate asks on one of them at
-random now and then. What they get is not in the response times.
+Cold connections are open and idle, as most of a busy server's are; --cold-rate asks on one of
+them at random now and then. What they get is not in the response times.
 
 A day rises and falls as the lines of a file say, each a time and a rate such as `09:30 55`, or
 like those of the live trials of Banga and Mogul (1998): on average 30.1 requests/s, 58.4 at noon.
