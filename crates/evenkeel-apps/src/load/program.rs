@@ -193,7 +193,8 @@ impl Program for Client {
         let mut streams = Streams { system, table: &mut self.table };
         generator.turn(now, &mut streams);
         let mut heard = 0;
-        while let Some(Event { socket, ready }) = streams.next_event(events).filter(|_| heard < EVENTS) {
+        while heard < EVENTS {
+            let Some(Event { socket, ready }) = streams.next_event(events) else { break };
             heard += 1;
             if let Some(id) = streams.table.note(socket, ready) {
                 generator.handle(now, id, &mut streams);
