@@ -257,7 +257,8 @@ impl Account {
         let Window { closes, interval, .. } = self.window;
         loop {
             let end = self.window.begun + interval;
-            if now < end || end >= closes {
+            // What happens at its very end is in it: there may be no other one.
+            if now <= end || end >= closes {
                 return;
             }
             self.close_interval(end);
@@ -268,7 +269,7 @@ impl Account {
     pub(super) fn close(&mut self, now: Instant) {
         self.window.closes = self.window.closes.min(now);
         let end = self.window.closes;
-        if end > self.window.begun {
+        if end > self.window.begun || self.current != Counts::default() {
             self.close_interval(end);
         }
     }
@@ -380,7 +381,7 @@ mod tests {
         let at = Instant::from_millis;
         let mut account = Account::default();
         account.open(at(100), at(1_000), Duration::from_millis(250));
-        for millis in [100, 200, 360, 900] {
+        for millis in [100, 200, 350, 360, 900] {
             account.advance(at(millis));
             account.due(&job(millis), at(millis));
             account.offered(&job(millis));
@@ -393,7 +394,7 @@ mod tests {
         let intervals = &account.intervals;
         assert_eq!(intervals.iter().map(|i| i.at).collect::<Vec<_>>(), [0.0, 0.25, 0.5, 0.75]);
         assert!((intervals[3].seconds - 0.15).abs() < 1e-9);
-        assert_eq!(intervals.iter().map(|i| i.due).collect::<Vec<_>>(), [2, 1, 0, 1]);
+        assert_eq!(intervals.iter().map(|i| i.due).collect::<Vec<_>>(), [3, 1, 0, 1]);
         assert_eq!(intervals[3].answered, 1);
         assert_eq!(account.totals.failed.all(), 2);
         // What was reset has not been waited for.
