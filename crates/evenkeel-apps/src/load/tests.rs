@@ -53,6 +53,10 @@ struct World {
     number: u64,
     most: usize,
     room: usize,
+    /// The right answer.
+    good: &'static [u8],
+    /// It closes connections as it accepts them.
+    slams: bool,
 }
 
 #[derive(Debug)]
@@ -86,6 +90,8 @@ impl World {
             number: 0,
             most: 0,
             room: usize::MAX,
+            good: GOOD,
+            slams: false,
         }
     }
 
@@ -113,9 +119,9 @@ impl World {
         let takes = self.takes;
         match self.deed() {
             Deed::Right => {
-                let cut = self.dice.below(GOOD.len());
-                self.later(id, takes, News::Bytes(&GOOD[..cut]));
-                self.later(id, takes, News::Bytes(&GOOD[cut..]));
+                let cut = self.dice.below(self.good.len());
+                self.later(id, takes, News::Bytes(&self.good[..cut]));
+                self.later(id, takes, News::Bytes(&self.good[cut..]));
             }
             Deed::RightAndClose => {
                 self.later(id, takes, News::Bytes(GOOD));
@@ -143,7 +149,7 @@ impl World {
         let (_, (id, news)) = self.to_come.pop_first()?;
         let connection = self.connections.get_mut(&id.place).filter(|connection| connection.id == id)?;
         match news {
-            News::Open => connection.open = true,
+            News::Open => (connection.open, connection.ended) = (true, self.slams),
             News::Fault(fault) => connection.fault = Some(fault),
             News::Bytes(bytes) => connection.to_read.extend_from_slice(bytes),
             News::End => connection.ended = true,
@@ -361,6 +367,28 @@ fn kept_connections_are_used_again_and_others_are_not() {
         assert_eq!((report.counts.due, report.counts.statuses.successful), (100, 100));
         assert_eq!(report.doubts(), []);
     }
+}
+
+#[test]
+fn a_connection_that_the_server_does_not_keep_is_not_used_again() {
+    let mut world = World::new(1, 100, millis(1));
+    world.good = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let report = report(&world.run(plan(100.0, millis(1_000)), Instant::NEVER));
+    assert_eq!((report.connections.opened, report.counts.statuses.successful), (100, 100));
+    assert_eq!((report.repeated, report.connections.closed_idle), (0, 0));
+    // It does not close them, either: it is not waited for longer than a second.
+    assert!(world.most > 50 && world.most <= 102, "{}", world.most);
+}
+
+/// Of an end that comes along with the beginning one is not told a second time.
+#[test]
+fn a_connection_that_is_closed_as_it_is_accepted_is_seen_at_once() {
+    let mut world = World::new(1, 100, millis(1));
+    world.slams = true;
+    let report = report(&world.run(Plan { cold: 5, ..plan(10.0, millis(1_000)) }, Instant::NEVER));
+    assert_eq!(report.counts.failed.of(Failure::Short), 10, "{:?}", report.counts.failed);
+    let cold = report.cold.unwrap();
+    assert!((cold.at_start, cold.closed) >= (0, 5) && cold.at_end == 0, "{cold:?}");
 }
 
 /// In the moment in which a kept connection is asked again the server closes it, of which nothing was known.
