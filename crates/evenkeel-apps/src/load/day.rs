@@ -11,9 +11,9 @@ use crate::dice::Dice;
 pub const SAMPLES: usize = 96;
 const HOURS: f64 = 24.0;
 
-/// The shape is an assumption, a power of a raised cosine, for the paper has no picture of it. Its
-/// parameters are such that the paper's statistics of the day of 1998-04-23 hold: 2 602 448 requests, which is
-/// 30.1 requests/s on average (table 3), 55 requests/s from 10:00 to 11:00 (table 7), and 54 of the 96 samples
+/// The shape is an assumption, a power of a raised cosine, for the paper has no picture of it. Its parameters
+/// are such that the paper's statistics of the day of 1998-04-23 hold: 2 602 448 requests, which is 30.1
+/// requests/s on average (table 3), 55 requests/s from 10:00 to 11:00 (table 7), and 54 of the 96 samples
 /// above 20 requests/s (table 5).
 const NIGHT: f64 = 13.10;
 const NOON: f64 = 58.49;

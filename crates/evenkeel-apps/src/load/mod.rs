@@ -5,7 +5,7 @@
 //! | whom to ask, and for what | `request.rs` |
 //! | what is to be done | `plan.rs` |
 //! | when requests are due | `arrivals.rs`, `curve.rs`; over a day, `day.rs` |
-//! | which connection is opened, asked, kept and closed when | `generator.rs`; those that are idle, `cold.rs` |
+//! | which connection is opened, asked, kept and closed when | `generator.rs`; idle ones, `cold.rs` |
 //! | what it takes of TCP | `transport.rs` |
 //! | the kernel's TCP, and ours | `kernel.rs`, `program.rs` |
 //! | what came of it | `account.rs`, `report.rs`, `effort.rs` |

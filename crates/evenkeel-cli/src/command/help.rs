@@ -45,7 +45,8 @@ fn receiving() -> String {
     let command = Command::new("receiving").disable_help_flag(true).help_template("{all-args}");
     let options = Receiving::augment_args(command).render_long_help();
     format!(
-        "How packets are received: options of echo, sink, send, http, blast, load, monitor and route.\n\n{options}"
+        "How packets are received: options of echo, sink, send, http, blast, load, monitor and \
+         route.\n\n{options}"
     )
 }
 
