@@ -1,0 +1,82 @@
+//! What a file can be ready for.
+
+use core::fmt;
+
+/// What a file is ready for, or what somebody wants to hear of: a set of five kinds of event.
+///
+/// They are those of `poll`, of which `select` has three: what makes a call not block. The set is a byte.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// No kind.
+    pub const NONE: Self = Self(0);
+    /// There is something to read or to accept, if only the end of what comes (`POLLIN`).
+    pub const READABLE: Self = Self(1);
+    /// There is room to write, or a connection is made (`POLLOUT`).
+    pub const WRITABLE: Self = Self(2);
+    /// There is something out of the ordinary to read, such as urgent data (`POLLPRI`).
+    pub const EXCEPTIONAL: Self = Self(4);
+    /// Nothing more will come or go (`POLLHUP`).
+    pub const HANG_UP: Self = Self(8);
+    /// The next call says what is wrong (`POLLERR`).
+    pub const ERROR: Self = Self(16);
+    /// What nobody needs to ask for: [`HANG_UP`](Self::HANG_UP) and [`ERROR`](Self::ERROR).
+    pub const TROUBLE: Self = Self(24);
+    /// Every kind.
+    pub const ALL: Self = Self(31);
+
+    /// The three that somebody asks for.
+    pub(crate) const ASKED_FOR: Self = Self(7);
+
+    /// Those of either.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Those of `self` that `other` has not.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// `self`, if that `holds`.
+    #[must_use]
+    pub const fn when(self, holds: bool) -> Self {
+        if holds { self } else { Self::NONE }
+    }
+
+    /// Whether any kind is in both.
+    #[must_use]
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether no kind is in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::READABLE, "readable"),
+            (Self::WRITABLE, "writable"),
+            (Self::EXCEPTIONAL, "exceptional"),
+            (Self::HANG_UP, "hang-up"),
+            (Self::ERROR, "error"),
+        ];
+        f.debug_set()
+            .entries(names.iter().filter(|(kind, _)| self.intersects(*kind)).map(|(_, name)| name))
+            .finish()
+    }
+}

@@ -1,0 +1,362 @@
+//! Which descriptors of a process are open, and which is the lowest that is not.
+
+use core::fmt;
+
+use crate::set::Bits;
+use crate::tree::Tree;
+
+/// Descriptors in a word.
+const WORD: usize = 64;
+
+/// No descriptor below the limit is free: `EMFILE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyOpen;
+
+impl fmt::Display for TooManyOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("too many open descriptors")
+    }
+}
+
+impl core::error::Error for TooManyOpen {}
+
+/// The numbers of one process's descriptors.
+///
+/// UNIX has a new descriptor be the lowest that is free, which programs rely on: that rules out a simple list
+/// of free ones. There are two ways to find it, which give the same and cost differently: [`BitmapNumbers`]
+/// and [`LinearNumbers`].
+pub trait Numbers {
+    /// Opens the lowest one that is free.
+    ///
+    /// # Errors
+    /// Those below the [`limit`](Self::limit) are all open.
+    fn allocate(&mut self) -> Result<u32, TooManyOpen> {
+        self.allocate_from(0)
+    }
+
+    /// Opens the lowest one that is free and not below `lowest`: what `F_DUPFD` needs.
+    ///
+    /// # Errors
+    /// From `lowest` to the [`limit`](Self::limit) all are open.
+    fn allocate_from(&mut self, lowest: u32) -> Result<u32, TooManyOpen>;
+
+    /// Opens a certain one, if it is not open: what `dup2` needs. Says whether it was not.
+    ///
+    /// # Errors
+    /// It is not below the [`limit`](Self::limit), and not open.
+    fn claim(&mut self, number: u32) -> Result<bool, TooManyOpen>;
+
+    /// Closes one; says whether it was open.
+    fn free(&mut self, number: u32) -> bool;
+
+    /// Whether one is open.
+    fn is_open(&self, number: u32) -> bool;
+
+    /// New ones are below this (`RLIMIT_NOFILE`).
+    fn limit(&self) -> u32;
+
+    /// Sets the limit. Those that are open at or above it stay open.
+    fn set_limit(&mut self, limit: u32);
+
+    /// Those that are open, 64 at a time: words that are not empty, each with the number of its lowest bit.
+    fn open_words(&self) -> impl Iterator<Item = (u32, u64)>;
+
+    /// How many words of the bitmap, or entries of the table, were looked at so far: the cost, whatever the
+    /// machine.
+    fn looks(&self) -> u64;
+
+    /// Those that are open, from the lowest to the highest.
+    fn open(&self) -> impl Iterator<Item = u32> {
+        self.open_words().flat_map(|(base, word)| Bits(word).map(move |bit| base + bit))
+    }
+}
+
+/// Finds the lowest free number by a tree of bitmaps, in as many steps as the tree has levels.
+///
+/// A word of 64 bits says which of 64 numbers are free, a bit above it whether any of them is, and so on:
+/// two levels for 4096 descriptors, as in the paper, four for sixteen million. The paper's words have a bit
+/// set for what is *not* free, and above them for what is full; these have the opposite, so that the tree is
+/// the one that every set here is. It grows with the highest number that is in use, a bit each, and not
+/// with the limit: a number beyond its end is free.
+///
+/// Source: Banga and Mogul, WRL 98/6, section 4.2.
+///
+/// ```
+/// use evenkeel_ready::{BitmapNumbers, Numbers, TooManyOpen};
+///
+/// let mut numbers = BitmapNumbers::new(5);
+/// assert_eq!([(); 4].map(|()| numbers.allocate()), [Ok(0), Ok(1), Ok(2), Ok(3)]);
+/// assert!(numbers.free(1) && numbers.free(2));
+/// assert_eq!(numbers.allocate(), Ok(1));
+/// assert_eq!(numbers.allocate_from(3), Ok(4));
+/// assert_eq!(numbers.allocate_from(3), Err(TooManyOpen));
+/// ```
+#[derive(Debug, Clone)]
+pub struct BitmapNumbers {
+    free: Tree<6>,
+    limit: u32,
+    looks: u64,
+}
+
+impl BitmapNumbers {
+    /// All are free.
+    #[must_use]
+    pub const fn new(limit: u32) -> Self {
+        Self { free: Tree::new(), limit, looks: 0 }
+    }
+
+    fn take(&mut self, number: usize) {
+        if number >= self.free.room() {
+            self.free.grow(number / WORD + 1, u64::MAX);
+        }
+        self.looks += self.free.remove(number);
+    }
+
+    fn is_known_open(&self, number: usize) -> bool {
+        number < self.free.room() && !self.free.contains(number)
+    }
+}
+
+impl Numbers for BitmapNumbers {
+    #[inline]
+    fn allocate_from(&mut self, lowest: u32) -> Result<u32, TooManyOpen> {
+        let beyond = self.free.room().max(lowest as usize);
+        let number = self.free.next(lowest as usize, &mut self.looks).unwrap_or(beyond);
+        if number >= self.limit as usize {
+            return Err(TooManyOpen);
+        }
+        self.take(number);
+        Ok(number as u32)
+    }
+
+    fn claim(&mut self, number: u32) -> Result<bool, TooManyOpen> {
+        self.looks += 1;
+        if self.is_known_open(number as usize) {
+            return Ok(false);
+        }
+        if number >= self.limit {
+            return Err(TooManyOpen);
+        }
+        self.take(number as usize);
+        Ok(true)
+    }
+
+    #[inline]
+    fn free(&mut self, number: u32) -> bool {
+        self.looks += 1;
+        let was_open = self.is_known_open(number as usize);
+        if was_open {
+            self.looks += self.free.insert(number as usize);
+        }
+        was_open
+    }
+
+    fn is_open(&self, number: u32) -> bool {
+        self.is_known_open(number as usize)
+    }
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    fn open_words(&self) -> impl Iterator<Item = (u32, u64)> {
+        let words = self.free.words().iter().enumerate();
+        words.filter(|(_, free)| **free != u64::MAX).map(|(index, free)| ((index * WORD) as u32, !free))
+    }
+
+    fn looks(&self) -> u64 {
+        self.looks
+    }
+}
+
+/// Finds the lowest free number by looking at one after the other: the baseline.
+///
+/// That is `ufalloc` of Digital UNIX: through the table of descriptors from 0 to the first empty entry.
+/// (4.4BSD starts where it knows that all below are open, which helps until one of those is closed.)
+///
+/// Source: Banga and Mogul, WRL 98/6, section 2.3.
+#[derive(Debug, Clone)]
+pub struct LinearNumbers {
+    is_open: Vec<bool>,
+    limit: u32,
+    looks: u64,
+}
+
+impl LinearNumbers {
+    /// All are free.
+    #[must_use]
+    pub const fn new(limit: u32) -> Self {
+        Self { is_open: Vec::new(), limit, looks: 0 }
+    }
+
+    fn take(&mut self, number: usize) {
+        if number >= self.is_open.len() {
+            self.is_open.resize(number + 1, false);
+        }
+        self.is_open[number] = true;
+    }
+}
+
+impl Numbers for LinearNumbers {
+    fn allocate_from(&mut self, lowest: u32) -> Result<u32, TooManyOpen> {
+        let mut number = lowest as usize;
+        self.looks += 1;
+        while self.is_open.get(number) == Some(&true) {
+            number += 1;
+            self.looks += 1;
+        }
+        if number >= self.limit as usize {
+            return Err(TooManyOpen);
+        }
+        self.take(number);
+        Ok(number as u32)
+    }
+
+    fn claim(&mut self, number: u32) -> Result<bool, TooManyOpen> {
+        self.looks += 1;
+        if self.is_open(number) {
+            return Ok(false);
+        }
+        if number >= self.limit {
+            return Err(TooManyOpen);
+        }
+        self.take(number as usize);
+        Ok(true)
+    }
+
+    fn free(&mut self, number: u32) -> bool {
+        self.looks += 1;
+        self.is_open.get_mut(number as usize).is_some_and(core::mem::take)
+    }
+
+    fn is_open(&self, number: u32) -> bool {
+        self.is_open.get(number as usize) == Some(&true)
+    }
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    fn open_words(&self) -> impl Iterator<Item = (u32, u64)> {
+        let words = self.is_open.chunks(WORD).enumerate().map(|(index, entries)| {
+            let bits = entries.iter().enumerate().map(|(bit, is_open)| u64::from(*is_open) << bit);
+            ((index * WORD) as u32, bits.sum())
+        });
+        words.filter(|(_, word)| *word != 0)
+    }
+
+    fn looks(&self) -> u64 {
+        self.looks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Allocate,
+        AllocateMany(u32),
+        AllocateFrom(u32),
+        Claim(u32),
+        Free(u32),
+        FreeRange(u32, u32),
+        SetLimit(u32),
+    }
+
+    /// Near word borders, some words on, and beyond 4096, where the third level begins.
+    fn number() -> impl Strategy<Value = u32> {
+        prop_oneof![6 => 0..140_u32, 2 => 0..5_000_u32, 1 => 4_090..4_100_u32]
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => Just(Step::Allocate),
+            1 => (1..4_200_u32).prop_map(Step::AllocateMany),
+            2 => number().prop_map(Step::AllocateFrom),
+            2 => number().prop_map(Step::Claim),
+            4 => number().prop_map(Step::Free),
+            1 => (number(), 1..200_u32).prop_map(|(first, len)| Step::FreeRange(first, len)),
+            1 => prop_oneof![number(), Just(6_000)].prop_map(Step::SetLimit),
+        ]
+    }
+
+    /// What a step says: all that there is to see.
+    fn take(numbers: &mut impl Numbers, step: &Step) -> Vec<Result<u32, TooManyOpen>> {
+        match *step {
+            Step::Allocate => vec![numbers.allocate()],
+            Step::AllocateMany(count) => (0..count).map(|_| numbers.allocate()).collect(),
+            Step::AllocateFrom(lowest) => vec![numbers.allocate_from(lowest)],
+            Step::Claim(number) => vec![numbers.claim(number).map(u32::from)],
+            Step::Free(number) => vec![Ok(numbers.free(number).into())],
+            Step::FreeRange(first, len) => {
+                (first..first + len).map(|number| Ok(numbers.free(number).into())).collect()
+            }
+            Step::SetLimit(limit) => {
+                numbers.set_limit(limit);
+                vec![Ok(numbers.limit())]
+            }
+        }
+    }
+
+    proptest! {
+        /// And what was opened is what is open, however far the limit was lowered below it.
+        #[test]
+        fn both_ways_give_the_same_numbers(steps in prop::collection::vec(step(), 1..80)) {
+            let (mut bitmap, mut linear) = (BitmapNumbers::new(5_000), LinearNumbers::new(5_000));
+            for step in &steps {
+                let open: BTreeSet<u32> = linear.open().collect();
+                let said = take(&mut bitmap, step);
+                prop_assert_eq!(&said, &take(&mut linear, step));
+                if let (Step::Allocate, Ok(number)) = (step, said[0]) {
+                    prop_assert!(number < bitmap.limit());
+                    prop_assert!((0..number).all(|lower| open.contains(&lower)), "there is a lower one");
+                    prop_assert!(!open.contains(&number));
+                }
+                bitmap.free.check();
+                prop_assert!(bitmap.open_words().eq(linear.open_words()));
+                let open: BTreeSet<u32> = linear.open().collect();
+                prop_assert!((0..6_000).all(|n| bitmap.is_open(n) == open.contains(&n)));
+            }
+        }
+    }
+
+    /// Words, or entries, that it looks at to allocate one of so many and to free it.
+    fn cost(numbers: &mut impl Numbers, open: u32) -> u64 {
+        (0..open).for_each(|number| assert_eq!(numbers.claim(number), Ok(true)));
+        let before = numbers.looks();
+        assert_eq!(numbers.allocate(), Ok(open));
+        assert!(numbers.free(open));
+        numbers.looks() - before
+    }
+
+    #[test]
+    fn a_tree_is_as_cheap_at_a_million_as_at_ten() {
+        let tree = [10, 1_000, 100_000, 1_000_000].map(|open| cost(&mut BitmapNumbers::new(2_000_000), open));
+        assert!(tree.iter().all(|looks| *looks <= 12), "{tree:?}");
+        let linear = [10, 1_000, 100_000].map(|open| cost(&mut LinearNumbers::new(2_000_000), open));
+        assert_eq!(linear, [12, 1_002, 100_002]);
+    }
+
+    #[test]
+    fn memory_grows_with_the_highest_number_and_not_with_the_limit() {
+        let mut numbers = BitmapNumbers::new(u32::MAX);
+        assert_eq!(numbers.allocate(), Ok(0));
+        assert_eq!(numbers.free.room(), 64);
+        assert_eq!(numbers.claim(1_000_000), Ok(true));
+        assert_eq!(numbers.free.room(), 1_000_064 - 1_000_000 % 64);
+    }
+}

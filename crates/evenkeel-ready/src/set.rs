@@ -1,0 +1,341 @@
+//! Sets of descriptors, as `select` takes and gives them: bitmaps, worked on a word at a time.
+
+use core::fmt;
+
+use crate::tree::Tree;
+
+/// Descriptors in a word.
+const WORD: usize = 64;
+
+/// A set of descriptors: a bitmap of 64-bit words that grows with the highest one that is in it.
+///
+/// Which words are not empty is known from words above them, so that to look through a set costs what is in
+/// it, and to clear it, too; a set of few descriptors is cheap however high their numbers are. Who handles
+/// many does so by words ([`words`](Self::words)): Banga and Mogul (WRL 98/6, section 6.6) found most of a
+/// proxy's user time in a loop that went through its connections before each call of `select`, and had it
+/// vanish by keeping bitmaps and scanning them a word at a time.
+///
+/// ```
+/// use evenkeel_ready::FdSet;
+///
+/// let open: FdSet = [3, 4, 70, 1_000_000].into_iter().collect();
+/// let mut idle = open.clone();
+/// idle.remove(70);
+///
+/// let mut busy = open.clone();
+/// busy.subtract(&idle);
+/// assert_eq!(busy.iter().collect::<Vec<_>>(), [70]);
+/// // Of the 15 626 words of the map there are three to look at.
+/// assert_eq!(open.words().collect::<Vec<_>>(), [(0, 0b11000), (64, 1 << 6), (1_000_000, 1)]);
+/// ```
+#[derive(Clone, Default)]
+pub struct FdSet {
+    tree: Tree<6>,
+}
+
+impl FdSet {
+    /// An empty set.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { tree: Tree::new() }
+    }
+
+    /// Puts a descriptor in; whether it was not in.
+    ///
+    /// Allocates if there was never one as high.
+    #[inline]
+    pub fn insert(&mut self, fd: u32) -> bool {
+        let fd = fd as usize;
+        if fd >= self.tree.room() {
+            self.tree.grow(fd / WORD + 1, 0);
+        }
+        let is_new = !self.tree.contains(fd);
+        self.tree.insert(fd);
+        is_new
+    }
+
+    /// Takes a descriptor out; whether it was in.
+    #[inline]
+    pub fn remove(&mut self, fd: u32) -> bool {
+        let was_in = self.contains(fd);
+        if was_in {
+            self.tree.remove(fd as usize);
+        }
+        was_in
+    }
+
+    /// Whether a descriptor is in it.
+    #[must_use]
+    #[inline]
+    pub fn contains(&self, fd: u32) -> bool {
+        self.tree.contains(fd as usize)
+    }
+
+    /// Takes all out: of the words, those are touched that are not empty. Memory is kept.
+    pub fn clear(&mut self) {
+        let mut from = 0;
+        while let Some((index, _)) = self.tree.next_word(from) {
+            self.tree.set_word(index, 0);
+            from = index + 1;
+        }
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tree.next_word(0).is_none()
+    }
+
+    /// How many are in it: counted, a word at a time.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words().map(|(_, word)| word.count_ones() as usize).sum()
+    }
+
+    /// Adds those of another set.
+    pub fn union_with(&mut self, other: &Self) {
+        self.tree.grow(other.tree.words().len(), 0);
+        let mut from = 0;
+        while let Some((index, word)) = other.tree.next_word(from) {
+            self.tree.set_word(index, self.tree.word(index) | word);
+            from = index + 1;
+        }
+    }
+
+    /// Keeps those that are in another set, too.
+    pub fn intersect_with(&mut self, other: &Self) {
+        let mut from = 0;
+        while let Some((index, word)) = self.tree.next_word(from) {
+            self.tree.set_word(index, word & other.tree.word(index));
+            from = index + 1;
+        }
+    }
+
+    /// Takes those out that are in another set.
+    pub fn subtract(&mut self, other: &Self) {
+        let mut from = 0;
+        while let Some((index, word)) = self.tree.next_word(from) {
+            self.tree.set_word(index, word & !other.tree.word(index));
+            from = index + 1;
+        }
+    }
+
+    /// The words that are not empty, each with the descriptor that its lowest bit stands for.
+    pub fn words(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let (index, word) = self.tree.next_word(from)?;
+            from = index + 1;
+            Some(((index * WORD) as u32, word))
+        })
+    }
+
+    /// Its descriptors, from the lowest to the highest.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words().flat_map(|(base, word)| Bits(word).map(move |bit| base + bit))
+    }
+
+    /// The word of a set in which descriptor `64 * index` has the lowest bit.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        self.tree.word(index)
+    }
+
+    /// The first word from `from` on that is not empty.
+    #[inline]
+    pub(crate) fn next_word(&self, from: usize) -> Option<(usize, u64)> {
+        self.tree.next_word(from)
+    }
+
+    /// The first word from `from` on with descriptors that `other` has not: its index, and these.
+    ///
+    /// Words are compared many at a time, which a processor does many at once. Where nothing is in the set
+    /// none are.
+    pub(crate) fn next_not_in(&self, other: &Self, from: usize) -> Option<(usize, u64)> {
+        const MANY: usize = 64;
+        let (ours, theirs) = (self.tree.words(), other.tree.words());
+        let mut from = from;
+        while let Some((first, _)) = self.tree.next_word(from) {
+            let end = ((first | (MANY - 1)) + 1).min(ours.len());
+            let known = theirs.get(first..end.min(theirs.len())).unwrap_or(&[]);
+            let same = ours[first..end].iter().zip(known);
+            let all_known = known.len() == end - first;
+            if !all_known || same.fold(0, |news, (our, their)| news | (our & !their)) != 0 {
+                let news = |index: usize| (index, ours[index] & !other.word(index));
+                if let Some(news) = (first..end).map(news).find(|(_, news)| *news != 0) {
+                    return Some(news);
+                }
+            }
+            from = end;
+        }
+        None
+    }
+}
+
+impl FromIterator<u32> for FdSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(fds: I) -> Self {
+        let mut set = Self::new();
+        set.extend(fds);
+        set
+    }
+}
+
+impl Extend<u32> for FdSet {
+    fn extend<I: IntoIterator<Item = u32>>(&mut self, fds: I) {
+        fds.into_iter().for_each(|fd| _ = self.insert(fd));
+    }
+}
+
+/// Sets are equal that have the same in them, whatever room they have.
+impl PartialEq for FdSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.words().eq(other.words())
+    }
+}
+
+impl Eq for FdSet {}
+
+impl fmt::Debug for FdSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// The three sets of `select`: who is to be looked at for what, or is ready for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FdSets {
+    /// Those to read from: a call would not block, if only because it fails.
+    pub read: FdSet,
+    /// Those to write to: a call would not block, if only because it fails.
+    pub write: FdSet,
+    /// Those with something out of the ordinary.
+    pub exception: FdSet,
+}
+
+impl FdSets {
+    /// Three empty sets.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { read: FdSet::new(), write: FdSet::new(), exception: FdSet::new() }
+    }
+
+    /// Takes all out of all three.
+    pub fn clear(&mut self) {
+        self.read.clear();
+        self.write.clear();
+        self.exception.clear();
+    }
+
+    /// Takes a descriptor out of all three, as one does who has closed it.
+    pub fn remove(&mut self, fd: u32) {
+        self.read.remove(fd);
+        self.write.remove(fd);
+        self.exception.remove(fd);
+    }
+
+    /// Whether all three are empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.read.is_empty() && self.write.is_empty() && self.exception.is_empty()
+    }
+
+    /// How many are in all three together, as `select` counts them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.read.len() + self.write.len() + self.exception.len()
+    }
+
+    /// The descriptors of a word that are in any of the three.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        self.read.word(index) | self.write.word(index) | self.exception.word(index)
+    }
+}
+
+/// The places of the bits that are set in a word, from the lowest.
+pub(crate) struct Bits(pub(crate) u64);
+
+impl Iterator for Bits {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        if self.0 == 0 {
+            return None;
+        }
+        let bit = self.0.trailing_zeros();
+        self.0 &= self.0 - 1;
+        Some(bit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fds() -> impl Strategy<Value = BTreeSet<u32>> {
+        let near = 0..400_u32;
+        let dense = (0..9_000_u32, 1..300_u32).prop_map(|(first, len)| (first..first + len).collect());
+        let sparse = prop::collection::btree_set(prop_oneof![9 => near, 1 => 0..20_000_u32], 0..40);
+        prop_oneof![sparse, dense]
+    }
+
+    fn set(fds: &BTreeSet<u32>) -> FdSet {
+        fds.iter().copied().collect()
+    }
+
+    fn is(set: &FdSet, model: &BTreeSet<u32>) {
+        assert!(set.iter().eq(model.iter().copied()));
+        assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
+        set.tree.check();
+    }
+
+    proptest! {
+        #[test]
+        fn set_arithmetic_is_that_of_sorted_sets(a in fds(), b in fds(), out in fds()) {
+            let mut union = set(&a);
+            union.union_with(&set(&b));
+            is(&union, &a.union(&b).copied().collect());
+
+            let mut common = set(&a);
+            common.intersect_with(&set(&b));
+            is(&common, &a.intersection(&b).copied().collect());
+
+            let mut rest = set(&a);
+            rest.subtract(&set(&b));
+            is(&rest, &a.difference(&b).copied().collect());
+            prop_assert_eq!(rest == set(&a), a.is_disjoint(&b));
+
+            let mut left = a.clone();
+            let mut some = set(&a);
+            for fd in out {
+                prop_assert_eq!(some.contains(fd), left.contains(&fd));
+                prop_assert_eq!(some.remove(fd), left.remove(&fd));
+            }
+            is(&some, &left);
+            some.clear();
+            is(&some, &BTreeSet::new());
+        }
+
+        #[test]
+        fn what_is_new_is_found_word_by_word(a in fds(), b in fds()) {
+            let (ours, theirs) = (set(&a), set(&b));
+            let (mut from, mut found) = (0, Vec::new());
+            while let Some((index, news)) = ours.next_not_in(&theirs, from) {
+                found.extend(Bits(news).map(|bit| (index * WORD) as u32 + bit));
+                from = index + 1;
+            }
+            prop_assert_eq!(found, a.difference(&b).copied().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn bits_come_from_the_lowest_to_the_highest() {
+        assert_eq!(Bits(1 << 63 | 0b101).collect::<Vec<_>>(), [0, 2, 63]);
+        assert_eq!(Bits(0).next(), None);
+    }
+}
