@@ -258,6 +258,87 @@ impl Numbers for LinearNumbers {
     }
 }
 
+/// How the numbers of processes are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Allocation {
+    /// By a tree of bitmaps.
+    #[default]
+    Bitmap,
+    /// One after the other: the baseline.
+    Linear,
+}
+
+/// Numbers of either kind, for who chooses when the program runs.
+#[derive(Debug, Clone)]
+pub enum AnyNumbers {
+    /// Found by a tree of bitmaps.
+    Bitmap(BitmapNumbers),
+    /// Found one after the other.
+    Linear(LinearNumbers),
+}
+
+impl AnyNumbers {
+    /// All are free.
+    #[must_use]
+    pub const fn new(allocation: Allocation, limit: u32) -> Self {
+        match allocation {
+            Allocation::Bitmap => Self::Bitmap(BitmapNumbers::new(limit)),
+            Allocation::Linear => Self::Linear(LinearNumbers::new(limit)),
+        }
+    }
+}
+
+/// Does the same with numbers of either kind.
+macro_rules! either {
+    ($self:ident, $numbers:ident => $does:expr) => {
+        match $self {
+            Self::Bitmap($numbers) => $does,
+            Self::Linear($numbers) => $does,
+        }
+    };
+}
+
+impl Numbers for AnyNumbers {
+    #[inline]
+    fn allocate_from(&mut self, lowest: u32) -> Result<u32, TooManyOpen> {
+        either!(self, numbers => numbers.allocate_from(lowest))
+    }
+
+    fn claim(&mut self, number: u32) -> Result<bool, TooManyOpen> {
+        either!(self, numbers => numbers.claim(number))
+    }
+
+    #[inline]
+    fn free(&mut self, number: u32) -> bool {
+        either!(self, numbers => numbers.free(number))
+    }
+
+    fn is_open(&self, number: u32) -> bool {
+        either!(self, numbers => numbers.is_open(number))
+    }
+
+    fn limit(&self) -> u32 {
+        either!(self, numbers => numbers.limit())
+    }
+
+    fn set_limit(&mut self, limit: u32) {
+        either!(self, numbers => numbers.set_limit(limit));
+    }
+
+    fn open_words(&self) -> impl Iterator<Item = (u32, u64)> {
+        let (bitmap, linear) = match self {
+            Self::Bitmap(numbers) => (Some(numbers), None),
+            Self::Linear(numbers) => (None, Some(numbers)),
+        };
+        let bitmap = bitmap.into_iter().flat_map(Numbers::open_words);
+        bitmap.chain(linear.into_iter().flat_map(Numbers::open_words))
+    }
+
+    fn looks(&self) -> u64 {
+        either!(self, numbers => numbers.looks())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -1,0 +1,553 @@
+//! The descriptors of processes: from a number to an open file, and from a file to all numbers that refer to
+//! it.
+
+use core::fmt;
+
+use crate::numbers::{Allocation, AnyNumbers, Numbers, TooManyOpen};
+use crate::slab::{NONE, Slab};
+
+/// Names a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u32);
+
+/// Names an open file: what descriptors refer to, several to the same one after `dup` or `fork`. When the
+/// last is closed, its name may become another file's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+/// The process has no such descriptor: `EBADF`. Or there is no such process, which has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadDescriptor(
+    /// The one that was meant.
+    pub u32,
+);
+
+impl fmt::Display for BadDescriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not an open descriptor", self.0)
+    }
+}
+
+impl core::error::Error for BadDescriptor {}
+
+/// Why a descriptor has no duplicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DupError {
+    /// Not open, or, as the number that the duplicate is to have, above the limit: `EBADF`.
+    BadDescriptor(u32),
+    /// The number that the duplicate's is not to be below is above the limit: `EINVAL`.
+    AboveLimit(u32),
+    /// `EMFILE`.
+    TooManyOpen,
+}
+
+impl From<BadDescriptor> for DupError {
+    fn from(error: BadDescriptor) -> Self {
+        Self::BadDescriptor(error.0)
+    }
+}
+
+impl From<TooManyOpen> for DupError {
+    fn from(_: TooManyOpen) -> Self {
+        Self::TooManyOpen
+    }
+}
+
+impl fmt::Display for DupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadDescriptor(fd) => BadDescriptor(*fd).fmt(f),
+            Self::AboveLimit(fd) => write!(f, "{fd} is above the limit of descriptors"),
+            Self::TooManyOpen => TooManyOpen.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for DupError {}
+
+/// A file was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// The descriptor.
+    pub fd: u32,
+    /// What it refers to.
+    pub file: FileId,
+}
+
+/// A descriptor was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed<T> {
+    /// Its number, which may be another's from now on.
+    pub fd: u32,
+    /// What is behind the file, if this was the last descriptor that referred to it: the file is gone.
+    pub last: Option<T>,
+    /// What it was to the one that knows who watches.
+    pub(crate) reference: u32,
+}
+
+/// The descriptors of all processes, and the files that they refer to.
+///
+/// A process has numbers of its own, the lowest free one first. What is behind a file is the caller's: `T` is
+/// what he calls it by. A file knows who refers to it, so that a change of its state reaches all of them.
+///
+/// All calls take constant time, but for [`fork`](Self::fork) and [`exit`](Self::exit), and what the numbers
+/// take if they are found [one after the other](Allocation::Linear).
+///
+/// ```
+/// use evenkeel_ready::{Allocation, Descriptors};
+///
+/// let mut descriptors = Descriptors::new(Allocation::Bitmap);
+/// let shell = descriptors.spawn(1024);
+/// let terminal = descriptors.open(shell, "tty")?;
+/// assert_eq!(descriptors.dup(shell, terminal.fd), Ok(1));
+///
+/// let child = descriptors.fork(shell, |_| true).unwrap();
+/// let all: Vec<_> = descriptors.references(terminal.file).collect();
+/// assert_eq!(all, [(child, 1), (child, 0), (shell, 1), (shell, 0)]);
+///
+/// assert_eq!(descriptors.close(shell, 0)?.last, None, "others refer to it");
+/// descriptors.exit(shell, |_| {});
+/// assert_eq!(descriptors.close(child, 0)?.last, None);
+/// assert_eq!(descriptors.close(child, 1)?.last, Some("tty"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Descriptors<T> {
+    allocation: Allocation,
+    processes: Slab<Table>,
+    files: Slab<File<T>>,
+    references: Slab<Reference>,
+}
+
+/// What a process has.
+#[derive(Debug)]
+struct Table {
+    numbers: AnyNumbers,
+    /// The reference of each number, or none.
+    references: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct File<T> {
+    object: T,
+    /// The first of the list of references to it.
+    first: u32,
+}
+
+/// A descriptor, in the list of those that refer to the same file.
+#[derive(Debug)]
+struct Reference {
+    file: u32,
+    process: u32,
+    fd: u32,
+    next: u32,
+    previous: u32,
+}
+
+impl<T: Copy> Descriptors<T> {
+    /// No processes, whose numbers will be found in this way.
+    #[must_use]
+    pub const fn new(allocation: Allocation) -> Self {
+        Self { allocation, processes: Slab::new(), files: Slab::new(), references: Slab::new() }
+    }
+
+    // --- Processes ---
+
+    /// A process without descriptors, which may have those below `limit`.
+    pub fn spawn(&mut self, limit: u32) -> ProcessId {
+        let numbers = AnyNumbers::new(self.allocation, limit);
+        ProcessId(self.processes.insert(Table { numbers, references: Vec::new() }))
+    }
+
+    /// A process with the same descriptors as `parent`, if that exists: the same numbers, which refer to the
+    /// same files, but for those that it does not inherit.
+    pub fn fork(&mut self, parent: ProcessId, mut inherits: impl FnMut(T) -> bool) -> Option<ProcessId> {
+        let Table { numbers, references } = self.processes.get(parent.0)?;
+        let (limit, references) = (numbers.limit(), references.clone());
+        let child = self.spawn(u32::MAX);
+        for (fd, reference) in (0..).zip(references) {
+            let Some(&Reference { file, .. }) = self.references.get(reference) else { continue };
+            if self.object(FileId(file)).is_some_and(&mut inherits) {
+                self.refer(child, fd, FileId(file));
+            }
+        }
+        self.set_limit(child, limit);
+        Some(child)
+    }
+
+    /// A process is gone: all its descriptors are closed, and `closed` hears of each.
+    pub fn exit(&mut self, process: ProcessId, closed: impl FnMut(Closed<T>)) {
+        let Some(table) = self.processes.remove(process.0) else { return };
+        table.references.into_iter().filter_map(|reference| self.drop_reference(reference)).for_each(closed);
+    }
+
+    /// The numbers of a process: which are open, their limit, and what it took to find them.
+    #[must_use]
+    pub fn numbers(&self, process: ProcessId) -> Option<&AnyNumbers> {
+        Some(&self.processes.get(process.0)?.numbers)
+    }
+
+    /// Sets how many descriptors a process may have. Those above stay open.
+    pub fn set_limit(&mut self, process: ProcessId, limit: u32) {
+        if let Some(table) = self.processes.get_mut(process.0) {
+            table.numbers.set_limit(limit);
+        }
+    }
+
+    // --- Calls of a process ---
+
+    /// Opens a file behind which is `object`.
+    ///
+    /// # Errors
+    /// The process has as many as it may have; one that does not exist may have none.
+    pub fn open(&mut self, process: ProcessId, object: T) -> Result<Opened, TooManyOpen> {
+        let fd = self.allocate(process, 0)?;
+        let file = FileId(self.files.insert(File { object, first: NONE }));
+        self.refer(process, fd, file);
+        Ok(Opened { fd, file })
+    }
+
+    /// Closes a descriptor.
+    ///
+    /// # Errors
+    /// The process has no such descriptor.
+    pub fn close(&mut self, process: ProcessId, fd: u32) -> Result<Closed<T>, BadDescriptor> {
+        let table = self.processes.get_mut(process.0).ok_or(BadDescriptor(fd))?;
+        let reference = table.references.get_mut(fd as usize).ok_or(BadDescriptor(fd))?;
+        let reference = core::mem::replace(reference, NONE);
+        table.numbers.free(fd);
+        self.drop_reference(reference).ok_or(BadDescriptor(fd))
+    }
+
+    /// The lowest free number refers to the same file, too. Returns it.
+    ///
+    /// # Errors
+    /// The process has no such descriptor, or as many as it may have.
+    pub fn dup(&mut self, process: ProcessId, fd: u32) -> Result<u32, DupError> {
+        self.pass(process, fd, process)
+    }
+
+    /// The lowest free number that is not below `lowest` refers to the same file, too (`F_DUPFD`).
+    ///
+    /// # Errors
+    /// The process has no such descriptor, or all that it may have from `lowest` on, or may not have any
+    /// there.
+    pub fn dup_from(&mut self, process: ProcessId, fd: u32, lowest: u32) -> Result<u32, DupError> {
+        let file = self.file(process, fd).ok_or(BadDescriptor(fd))?;
+        if lowest >= self.numbers(process).map_or(0, Numbers::limit) {
+            return Err(DupError::AboveLimit(lowest));
+        }
+        let new = self.allocate(process, lowest)?;
+        self.refer(process, new, file);
+        Ok(new)
+    }
+
+    /// The number `new` refers to the same file, too; what it referred to before is closed. If it is the same
+    /// number nothing is done.
+    ///
+    /// # Errors
+    /// The process has no descriptor `fd`, or may not have `new`.
+    pub fn dup2(&mut self, process: ProcessId, fd: u32, new: u32) -> Result<Option<Closed<T>>, DupError> {
+        let file = self.file(process, fd).ok_or(BadDescriptor(fd))?;
+        if fd == new {
+            return Ok(None);
+        }
+        let table = self.processes.get_mut(process.0).ok_or(BadDescriptor(fd))?;
+        if new >= table.numbers.limit() || table.numbers.claim(new).is_err() {
+            return Err(DupError::BadDescriptor(new));
+        }
+        let displaced = table.references.get(new as usize).copied().unwrap_or(NONE);
+        self.refer(process, new, file);
+        Ok(self.drop_reference(displaced))
+    }
+
+    /// The lowest free number of another process refers to the same file, too, as when a descriptor is sent
+    /// by a message (`SCM_RIGHTS`). Returns it.
+    ///
+    /// # Errors
+    /// The process has no such descriptor, or the other one as many as it may have.
+    pub fn pass(&mut self, process: ProcessId, fd: u32, to: ProcessId) -> Result<u32, DupError> {
+        let file = self.file(process, fd).ok_or(BadDescriptor(fd))?;
+        let new = self.allocate(to, 0)?;
+        self.refer(to, new, file);
+        Ok(new)
+    }
+
+    // --- Questions ---
+
+    /// The file that a descriptor refers to.
+    #[must_use]
+    #[inline]
+    pub fn file(&self, process: ProcessId, fd: u32) -> Option<FileId> {
+        self.file_of(self.reference(process, fd)?)
+    }
+
+    /// What is behind a file.
+    #[must_use]
+    #[inline]
+    pub fn object(&self, file: FileId) -> Option<T> {
+        Some(self.files.get(file.0)?.object)
+    }
+
+    /// Who refers to a file, the latest first.
+    pub fn references(&self, file: FileId) -> impl Iterator<Item = (ProcessId, u32)> + '_ {
+        self.each_reference(file).map(|(_, process, fd)| (process, fd))
+    }
+
+    /// Who refers to a file, and what each reference is called.
+    #[inline]
+    pub(crate) fn each_reference(
+        &self,
+        file: FileId,
+    ) -> impl Iterator<Item = (u32, ProcessId, u32)> + '_ + use<'_, T> {
+        let mut next = self.files.get(file.0).map_or(NONE, |file| file.first);
+        core::iter::from_fn(move || {
+            let place = next;
+            let reference = self.references.get(place)?;
+            next = reference.next;
+            Some((place, ProcessId(reference.process), reference.fd))
+        })
+    }
+
+    /// What the reference of a descriptor is called.
+    #[inline]
+    pub(crate) fn reference(&self, process: ProcessId, fd: u32) -> Option<u32> {
+        let reference = *self.processes.get(process.0)?.references.get(fd as usize)?;
+        (reference != NONE).then_some(reference)
+    }
+
+    /// The file that a reference is to.
+    #[inline]
+    pub(crate) fn file_of(&self, reference: u32) -> Option<FileId> {
+        Some(FileId(self.references.get(reference)?.file))
+    }
+
+    // --- References ---
+
+    fn allocate(&mut self, process: ProcessId, lowest: u32) -> Result<u32, TooManyOpen> {
+        self.processes.get_mut(process.0).ok_or(TooManyOpen)?.numbers.allocate_from(lowest)
+    }
+
+    /// Has a number, which is taken, refer to a file.
+    fn refer(&mut self, process: ProcessId, fd: u32, file: FileId) {
+        let (Some(table), Some(of)) = (self.processes.get_mut(process.0), self.files.get_mut(file.0)) else {
+            return;
+        };
+        // A child has the numbers of its parent; everybody else has allocated his.
+        _ = table.numbers.claim(fd);
+        let next = of.first;
+        let reference = Reference { file: file.0, process: process.0, fd, next, previous: NONE };
+        let place = self.references.insert(reference);
+        of.first = place;
+        if let Some(next) = self.references.get_mut(next) {
+            next.previous = place;
+        }
+        if table.references.len() <= fd as usize {
+            table.references.resize(fd as usize + 1, NONE);
+        }
+        table.references[fd as usize] = place;
+    }
+
+    /// Takes a reference out of the list of its file.
+    fn drop_reference(&mut self, place: u32) -> Option<Closed<T>> {
+        let Reference { file, fd, next, previous, .. } = self.references.remove(place)?;
+        if let Some(next) = self.references.get_mut(next) {
+            next.previous = previous;
+        }
+        if let Some(previous) = self.references.get_mut(previous) {
+            previous.next = next;
+        } else if next == NONE {
+            let last = self.files.remove(file).map(|file| file.object);
+            return Some(Closed { fd, last, reference: place });
+        } else if let Some(file) = self.files.get_mut(file) {
+            file.first = next;
+        }
+        Some(Closed { fd, last: None, reference: place })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Open(usize),
+        Close(usize, u32),
+        Dup(usize, u32),
+        DupFrom(usize, u32, u32),
+        Dup2(usize, u32, u32),
+        Pass(usize, u32, usize),
+        Fork(usize),
+        Exit(usize),
+        SetLimit(usize, u32),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let who = || 0..4_usize;
+        let fd = || 0..12_u32;
+        prop_oneof![
+            6 => who().prop_map(Step::Open),
+            4 => (who(), fd()).prop_map(|(who, fd)| Step::Close(who, fd)),
+            2 => (who(), fd()).prop_map(|(who, fd)| Step::Dup(who, fd)),
+            2 => (who(), fd(), fd()).prop_map(|(who, fd, lowest)| Step::DupFrom(who, fd, lowest)),
+            3 => (who(), fd(), fd()).prop_map(|(who, fd, new)| Step::Dup2(who, fd, new)),
+            2 => (who(), fd(), who()).prop_map(|(who, fd, to)| Step::Pass(who, fd, to)),
+            1 => who().prop_map(Step::Fork),
+            1 => who().prop_map(Step::Exit),
+            1 => (who(), fd()).prop_map(|(who, limit)| Step::SetLimit(who, limit)),
+        ]
+    }
+
+    /// Descriptors as UNIX has them, said as plainly as can be: to each number an object. Of what every file
+    /// is called by there is one.
+    #[derive(Debug, Default)]
+    struct Model {
+        tables: BTreeMap<ProcessId, (u32, BTreeMap<u32, u32>)>,
+    }
+
+    impl Model {
+        fn get(&self, process: ProcessId, fd: u32) -> Option<u32> {
+            self.tables.get(&process)?.1.get(&fd).copied()
+        }
+
+        fn lowest(&self, process: ProcessId, from: u32) -> Option<u32> {
+            let (limit, table) = self.tables.get(&process)?;
+            (from..*limit).find(|fd| !table.contains_key(fd))
+        }
+
+        fn put(&mut self, process: ProcessId, fd: u32, object: u32) {
+            self.tables.get_mut(&process).unwrap().1.insert(fd, object);
+        }
+
+        fn references(&self, object: u32) -> Vec<(ProcessId, u32)> {
+            let of = |(process, (_, table)): (&ProcessId, &(u32, BTreeMap<u32, u32>))| {
+                let fds = table.iter().filter(|(_, of)| **of == object);
+                fds.map(|(fd, _)| (*process, *fd)).collect::<Vec<_>>()
+            };
+            self.tables.iter().flat_map(of).collect()
+        }
+
+        /// What `close` says of the last one.
+        fn take(&mut self, process: ProcessId, fd: u32) -> Option<Option<u32>> {
+            let object = self.tables.get_mut(&process)?.1.remove(&fd)?;
+            Some(Some(object).filter(|object| self.references(*object).is_empty()))
+        }
+    }
+
+    fn dup(
+        model: &mut Model,
+        from: (ProcessId, u32),
+        to: ProcessId,
+        lowest: u32,
+    ) -> Result<u32, DupError> {
+        let object = model.get(from.0, from.1).ok_or(DupError::BadDescriptor(from.1))?;
+        if lowest > 0 && lowest >= model.tables[&to].0 {
+            return Err(DupError::AboveLimit(lowest));
+        }
+        let fd = model.lowest(to, lowest).ok_or(DupError::TooManyOpen)?;
+        model.put(to, fd, object);
+        Ok(fd)
+    }
+
+    proptest! {
+        #[test]
+        fn they_are_those_of_unix(
+            linear in any::<bool>(),
+            steps in prop::collection::vec(step(), 1..100),
+        ) {
+            let allocation = if linear { Allocation::Linear } else { Allocation::Bitmap };
+            let mut descriptors = Descriptors::new(allocation);
+            let mut model = Model::default();
+            let mut processes: Vec<_> = (0..3).map(|_| descriptors.spawn(8)).collect();
+            processes.iter().for_each(|process| _ = model.tables.insert(*process, (8, BTreeMap::new())));
+            let mut files = BTreeMap::new();
+            for (object, step) in (0..).zip(steps) {
+                let who = |which: usize| processes[which % processes.len()];
+                match step {
+                    Step::Open(which) => {
+                        let fd = model.lowest(who(which), 0);
+                        let opened = descriptors.open(who(which), object);
+                        prop_assert_eq!(opened.ok().map(|opened| opened.fd), fd);
+                        if let (Some(fd), Ok(opened)) = (fd, opened) {
+                            model.put(who(which), fd, object);
+                            files.insert(object, opened.file);
+                        }
+                    }
+                    Step::Close(which, fd) => {
+                        let closed = descriptors.close(who(which), fd).map(|closed| closed.last);
+                        prop_assert_eq!(closed, model.take(who(which), fd).ok_or(BadDescriptor(fd)));
+                    }
+                    Step::Dup(which, fd) => {
+                        let wanted = dup(&mut model, (who(which), fd), who(which), 0);
+                        prop_assert_eq!(descriptors.dup(who(which), fd), wanted);
+                    }
+                    Step::DupFrom(which, fd, lowest) if lowest > 0 => {
+                        let wanted = dup(&mut model, (who(which), fd), who(which), lowest);
+                        prop_assert_eq!(descriptors.dup_from(who(which), fd, lowest), wanted);
+                    }
+                    Step::Dup2(which, fd, new) => {
+                        let process = who(which);
+                        let said = descriptors.dup2(process, fd, new).map(|closed| closed.map(|c| c.last));
+                        let wanted = match model.get(process, fd) {
+                            None => Err(DupError::BadDescriptor(fd)),
+                            Some(_) if fd == new => Ok(None),
+                            Some(_) if new >= model.tables[&process].0 => Err(DupError::BadDescriptor(new)),
+                            Some(object) => {
+                                let before = model.get(process, new);
+                                model.put(process, new, object);
+                                Ok(before.map(|b| Some(b).filter(|b| model.references(*b).is_empty())))
+                            }
+                        };
+                        prop_assert_eq!(said, wanted);
+                    }
+                    Step::Pass(which, fd, to) => {
+                        let wanted = dup(&mut model, (who(which), fd), who(to), 0);
+                        prop_assert_eq!(descriptors.pass(who(which), fd, who(to)), wanted);
+                    }
+                    Step::Fork(which) if processes.len() < 6 => {
+                        let (parent, odd) = (who(which), |object: u32| object % 5 != 0);
+                        let child = descriptors.fork(parent, odd).unwrap();
+                        let (limit, mut table) = model.tables[&parent].clone();
+                        table.retain(|_, object| odd(*object));
+                        model.tables.insert(child, (limit, table));
+                        processes.push(child);
+                    }
+                    Step::Exit(which) if processes.len() > 1 => {
+                        let process = processes.swap_remove(which % processes.len());
+                        let mut last = Vec::new();
+                        descriptors.exit(process, |closed| last.push((closed.fd, closed.last)));
+                        let fds: Vec<u32> = model.tables[&process].1.keys().copied().collect();
+                        let wanted = fds.into_iter().map(|fd| (fd, model.take(process, fd).unwrap()));
+                        prop_assert_eq!(last, wanted.collect::<Vec<_>>());
+                        model.tables.remove(&process);
+                        prop_assert_eq!(descriptors.open(process, object), Err(TooManyOpen));
+                    }
+                    Step::SetLimit(which, limit) => {
+                        descriptors.set_limit(who(which), limit);
+                        model.tables.get_mut(&who(which)).unwrap().0 = limit;
+                    }
+                    _ => {}
+                }
+                for process in &processes {
+                    let open = descriptors.numbers(*process).unwrap().open().collect::<Vec<_>>();
+                    prop_assert_eq!(open, model.tables[process].1.keys().copied().collect::<Vec<_>>());
+                    for (fd, object) in &model.tables[process].1 {
+                        let file = descriptors.file(*process, *fd);
+                        prop_assert_eq!(file, files.get(object).copied());
+                        prop_assert_eq!(descriptors.object(file.unwrap()), Some(*object));
+                        let mut references: Vec<_> = descriptors.references(file.unwrap()).collect();
+                        references.sort_unstable();
+                        prop_assert_eq!(references, model.references(*object));
+                    }
+                }
+                let open = model.tables.values().map(|(_, table)| table.len()).sum::<usize>();
+                prop_assert_eq!(descriptors.references.iter().count(), open, "and none is left over");
+            }
+        }
+    }
+}
