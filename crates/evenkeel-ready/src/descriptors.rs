@@ -79,8 +79,10 @@ pub struct Opened {
 pub struct Closed<T> {
     /// Its number, which may be another's from now on.
     pub fd: u32,
-    /// What is behind the file, if this was the last descriptor that referred to it: the file is gone.
-    pub last: Option<T>,
+    /// What is behind the file.
+    pub object: T,
+    /// No other descriptor refers to the file, which is gone.
+    pub is_last: bool,
     /// What it was to the one that knows who watches.
     pub(crate) reference: u32,
 }
@@ -105,10 +107,11 @@ pub struct Closed<T> {
 /// let all: Vec<_> = descriptors.references(terminal.file).collect();
 /// assert_eq!(all, [(child, 1), (child, 0), (shell, 1), (shell, 0)]);
 ///
-/// assert_eq!(descriptors.close(shell, 0)?.last, None, "others refer to it");
+/// assert!(!descriptors.close(shell, 0)?.is_last, "others refer to it");
 /// descriptors.exit(shell, |_| {});
-/// assert_eq!(descriptors.close(child, 0)?.last, None);
-/// assert_eq!(descriptors.close(child, 1)?.last, Some("tty"));
+/// assert!(!descriptors.close(child, 0)?.is_last);
+/// let closed = descriptors.close(child, 1)?;
+/// assert!(closed.is_last && closed.object == "tty");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -356,13 +359,12 @@ impl<T: Copy> Descriptors<T> {
         }
         if let Some(previous) = self.references.get_mut(previous) {
             previous.next = next;
-        } else if next == NONE {
-            let last = self.files.remove(file).map(|file| file.object);
-            return Some(Closed { fd, last, reference: place });
-        } else if let Some(file) = self.files.get_mut(file) {
-            file.first = next;
+        } else {
+            self.files.get_mut(file)?.first = next;
         }
-        Some(Closed { fd, last: None, reference: place })
+        let is_last = next == NONE && previous == NONE;
+        let object = if is_last { self.files.remove(file)?.object } else { self.object(FileId(file))? };
+        Some(Closed { fd, object, is_last, reference: place })
     }
 }
 
@@ -432,19 +434,18 @@ mod tests {
             self.tables.iter().flat_map(of).collect()
         }
 
-        /// What `close` says of the last one.
-        fn take(&mut self, process: ProcessId, fd: u32) -> Option<Option<u32>> {
+        /// The object, and whether no other number has it.
+        fn take(&mut self, process: ProcessId, fd: u32) -> Option<(u32, bool)> {
             let object = self.tables.get_mut(&process)?.1.remove(&fd)?;
-            Some(Some(object).filter(|object| self.references(*object).is_empty()))
+            Some((object, self.references(object).is_empty()))
         }
     }
 
-    fn dup(
-        model: &mut Model,
-        from: (ProcessId, u32),
-        to: ProcessId,
-        lowest: u32,
-    ) -> Result<u32, DupError> {
+    fn said_of(closed: Closed<u32>) -> (u32, bool) {
+        (closed.object, closed.is_last)
+    }
+
+    fn dup(model: &mut Model, from: (ProcessId, u32), to: ProcessId, lowest: u32) -> Result<u32, DupError> {
         let object = model.get(from.0, from.1).ok_or(DupError::BadDescriptor(from.1))?;
         if lowest > 0 && lowest >= model.tables[&to].0 {
             return Err(DupError::AboveLimit(lowest));
@@ -479,7 +480,7 @@ mod tests {
                         }
                     }
                     Step::Close(which, fd) => {
-                        let closed = descriptors.close(who(which), fd).map(|closed| closed.last);
+                        let closed = descriptors.close(who(which), fd).map(said_of);
                         prop_assert_eq!(closed, model.take(who(which), fd).ok_or(BadDescriptor(fd)));
                     }
                     Step::Dup(which, fd) => {
@@ -492,7 +493,7 @@ mod tests {
                     }
                     Step::Dup2(which, fd, new) => {
                         let process = who(which);
-                        let said = descriptors.dup2(process, fd, new).map(|closed| closed.map(|c| c.last));
+                        let said = descriptors.dup2(process, fd, new).map(|closed| closed.map(said_of));
                         let wanted = match model.get(process, fd) {
                             None => Err(DupError::BadDescriptor(fd)),
                             Some(_) if fd == new => Ok(None),
@@ -500,7 +501,7 @@ mod tests {
                             Some(object) => {
                                 let before = model.get(process, new);
                                 model.put(process, new, object);
-                                Ok(before.map(|b| Some(b).filter(|b| model.references(*b).is_empty())))
+                                Ok(before.map(|b| (b, model.references(b).is_empty())))
                             }
                         };
                         prop_assert_eq!(said, wanted);
@@ -520,7 +521,7 @@ mod tests {
                     Step::Exit(which) if processes.len() > 1 => {
                         let process = processes.swap_remove(which % processes.len());
                         let mut last = Vec::new();
-                        descriptors.exit(process, |closed| last.push((closed.fd, closed.last)));
+                        descriptors.exit(process, |closed| last.push((closed.fd, said_of(closed))));
                         let fds: Vec<u32> = model.tables[&process].1.keys().copied().collect();
                         let wanted = fds.into_iter().map(|fd| (fd, model.take(process, fd).unwrap()));
                         prop_assert_eq!(last, wanted.collect::<Vec<_>>());

@@ -4,7 +4,8 @@ use core::fmt;
 
 /// What a file is ready for, or what somebody wants to hear of: a set of five kinds of event.
 ///
-/// They are those of `poll`, of which `select` has three: what makes a call not block. The set is a byte.
+/// They are those of `poll`. Of them `select` makes three: a call to read or to write does not block either if
+/// it fails at once, so who selects a descriptor to read or to write is told of [trouble](Self::TROUBLE), too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Kinds(u8);
 
@@ -23,7 +24,9 @@ impl Kinds {
     pub const ERROR: Self = Self(16);
     /// What nobody needs to ask for: [`HANG_UP`](Self::HANG_UP) and [`ERROR`](Self::ERROR).
     pub const TROUBLE: Self = Self(24);
-    /// Every kind.
+    /// There is no such descriptor (`POLLNVAL`): what only `poll` says.
+    pub const INVALID: Self = Self(32);
+    /// Every kind of event.
     pub const ALL: Self = Self(31);
 
     /// The three that somebody asks for.
@@ -74,6 +77,7 @@ impl fmt::Debug for Kinds {
             (Self::EXCEPTIONAL, "exceptional"),
             (Self::HANG_UP, "hang-up"),
             (Self::ERROR, "error"),
+            (Self::INVALID, "invalid"),
         ];
         f.debug_set()
             .entries(names.iter().filter(|(kind, _)| self.intersects(*kind)).map(|(_, name)| name))

@@ -28,7 +28,7 @@ const WORD: usize = 64;
 /// // Of the 15 626 words of the map there are three to look at.
 /// assert_eq!(open.words().collect::<Vec<_>>(), [(0, 0b11000), (64, 1 << 6), (1_000_000, 1)]);
 /// ```
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct FdSet {
     tree: Tree<6>,
 }
@@ -172,6 +172,17 @@ impl FdSet {
     }
 }
 
+impl Clone for FdSet {
+    fn clone(&self) -> Self {
+        Self { tree: self.tree.clone() }
+    }
+
+    /// Into the same memory.
+    fn clone_from(&mut self, other: &Self) {
+        self.tree.clone_from(&other.tree);
+    }
+}
+
 impl FromIterator<u32> for FdSet {
     fn from_iter<I: IntoIterator<Item = u32>>(fds: I) -> Self {
         let mut set = Self::new();
@@ -202,7 +213,7 @@ impl fmt::Debug for FdSet {
 }
 
 /// The three sets of `select`: who is to be looked at for what, or is ready for it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct FdSets {
     /// Those to read from: a call would not block, if only because it fails.
     pub read: FdSet,
@@ -249,6 +260,20 @@ impl FdSets {
     #[inline]
     pub(crate) fn word(&self, index: usize) -> u64 {
         self.read.word(index) | self.write.word(index) | self.exception.word(index)
+    }
+}
+
+impl Clone for FdSets {
+    fn clone(&self) -> Self {
+        let (read, write) = (self.read.clone(), self.write.clone());
+        Self { read, write, exception: self.exception.clone() }
+    }
+
+    /// Into the same memory.
+    fn clone_from(&mut self, other: &Self) {
+        self.read.clone_from(&other.read);
+        self.write.clone_from(&other.write);
+        self.exception.clone_from(&other.exception);
     }
 }
 

@@ -18,6 +18,10 @@ enum Place<T> {
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl<T> Slab<T> {
+    /// What a place takes.
+    #[cfg(test)]
+    pub(crate) const BYTES: usize = size_of::<Place<T>>();
+
     pub(crate) const fn new() -> Self {
         Self { places: Vec::new(), vacant: NONE }
     }

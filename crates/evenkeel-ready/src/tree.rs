@@ -11,7 +11,7 @@
 //! levels, and mostly one. Source: Banga and Mogul, WRL 98/6, section 4.2, generalised to any depth.
 
 /// A word has `1 << LOG` bits, of the 64 that would fit: tests have deep trees of few numbers.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Tree<const LOG: u32> {
     /// From the numbers up. The last level has one word; of an empty tree there is none.
     levels: Vec<Vec<u64>>,
@@ -20,7 +20,8 @@ pub(crate) struct Tree<const LOG: u32> {
 impl<const LOG: u32> Tree<LOG> {
     const WIDTH: usize = 1 << LOG;
     /// A word in which every bit is set.
-    pub(crate) const FULL: u64 = u64::MAX >> (64 - Self::WIDTH);
+    #[cfg(test)]
+    const FULL: u64 = u64::MAX >> (64 - Self::WIDTH);
 
     pub(crate) const fn new() -> Self {
         Self { levels: Vec::new() }
@@ -192,6 +193,17 @@ impl<const LOG: u32> Tree<LOG> {
     }
 }
 
+impl<const LOG: u32> Clone for Tree<LOG> {
+    fn clone(&self) -> Self {
+        Self { levels: self.levels.clone() }
+    }
+
+    /// Into the same memory.
+    fn clone_from(&mut self, other: &Self) {
+        self.levels.clone_from(&other.levels);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -256,7 +268,11 @@ mod tests {
                     tree.set_word(index, word);
                     for bit in 0..1 << LOG {
                         let number = (index << LOG) + bit;
-                        if word >> bit & 1 == 1 { model.insert(number) } else { model.remove(&number) };
+                        if word >> bit & 1 == 1 {
+                            model.insert(number)
+                        } else {
+                            model.remove(&number)
+                        };
                     }
                 }
                 Step::Grow(words, full) => {

@@ -1,0 +1,96 @@
+//! What the calls that wait for events have in common.
+
+/// Whether a call that finds nothing ready waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// It returns, as with a timeout of zero.
+    No,
+    /// The caller sleeps until it is woken, or gives up.
+    UntilReady,
+}
+
+/// What a call has found, and what it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// How many are ready: as `select` counts them a descriptor once for each set that it is in, else once.
+    /// If none, and the call [waits](Wait::UntilReady), the caller is asleep now.
+    pub ready: usize,
+    /// Of how many descriptors the status was asked for: most of the cost.
+    pub tests: usize,
+}
+
+/// An entry of a call of `poll`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PollEntry {
+    /// Which descriptor; [`PollEntry::IGNORED`] is passed over.
+    pub fd: u32,
+    /// What the caller wants to hear of: readable, writable, exceptional.
+    pub events: Kinds,
+    /// What it is told: of these, those that hold, and of [trouble](Kinds::TROUBLE) unasked; or that the
+    /// descriptor is [not open](Kinds::INVALID).
+    pub ready: Kinds,
+}
+
+impl PollEntry {
+    /// In place of a descriptor: there is nothing to tell. In C it is -1.
+    pub const IGNORED: u32 = u32::MAX;
+
+    /// An entry that nothing is told of yet.
+    #[must_use]
+    pub const fn new(fd: u32, events: Kinds) -> Self {
+        Self { fd, events, ready: Kinds::NONE }
+    }
+
+    /// What is to be looked at.
+    pub(crate) const fn asked(&self) -> Kinds {
+        self.events.intersection(Kinds::ASKED_FOR).union(Kinds::TROUBLE)
+    }
+}
+
+use crate::kinds::Kinds;
+use crate::set::FdSets;
+
+/// Kinds of event for which `select` says that a descriptor is ready to read.
+const TO_READ: Kinds = Kinds::READABLE.union(Kinds::TROUBLE);
+/// And to write.
+const TO_WRITE: Kinds = Kinds::WRITABLE.union(Kinds::TROUBLE);
+
+/// In which of three sets a descriptor is.
+#[derive(Clone, Copy)]
+pub(crate) struct InSets {
+    read: bool,
+    write: bool,
+    exception: bool,
+}
+
+impl InSets {
+    /// In which one is.
+    #[inline]
+    pub(crate) fn of(sets: &FdSets, fd: u32) -> Self {
+        let (read, write) = (sets.read.contains(fd), sets.write.contains(fd));
+        Self { read, write, exception: sets.exception.contains(fd) }
+    }
+
+    /// What is to be looked at.
+    #[inline]
+    pub(crate) const fn asked(self) -> Kinds {
+        let (read, write) = (TO_READ.when(self.read), TO_WRITE.when(self.write));
+        read.union(write).union(Kinds::EXCEPTIONAL.when(self.exception))
+    }
+
+    /// Puts one that is `ready` into those sets that it was in. Returns how many that are.
+    #[inline]
+    pub(crate) fn tell(self, fd: u32, ready: Kinds, found: &mut FdSets) -> usize {
+        let (read, write) =
+            (self.read && ready.intersects(TO_READ), self.write && ready.intersects(TO_WRITE));
+        let exception = self.exception && ready.intersects(Kinds::EXCEPTIONAL);
+        for (set, is_in) in
+            [(&mut found.read, read), (&mut found.write, write), (&mut found.exception, exception)]
+        {
+            if is_in {
+                set.insert(fd);
+            }
+        }
+        usize::from(read) + usize::from(write) + usize::from(exception)
+    }
+}

@@ -1,0 +1,199 @@
+//! All of it together: processes and their callers, descriptors, what is remembered, event queues.
+
+mod calls;
+mod files;
+mod queues;
+
+use std::collections::VecDeque;
+
+use crate::descriptors::{Descriptors, FileId, ProcessId};
+use crate::kinds::Kinds;
+use crate::memory::Memory;
+use crate::numbers::Allocation;
+use crate::slab::Slab;
+use crate::watches::{Watcher, Watches};
+pub use queues::QueueError;
+use queues::Queues;
+
+/// Names one who calls `select`, `poll` or `wait`: a thread of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallerId(pub u32);
+
+/// Names an event queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub u32);
+
+/// What is behind a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Object<T> {
+    /// Something of the caller's.
+    Outside(T),
+    /// An event queue.
+    Queue(QueueId),
+}
+
+/// Processes and their descriptors, and who waits for what: readiness, of one host.
+///
+/// The host opens files behind which are objects of its own (`T`: what it calls them by), and says when one
+/// may have become ready: [`hint`](Self::hint). Its programs ask, in any of three ways: [`select`] and
+/// [`poll`], which remember what they have found, and an event queue ([`add`], [`wait`]). To find out what
+/// holds they ask the host: each call gets a `status`, which is given an object and the kinds of event that
+/// matter, and says which of them hold now.
+///
+/// The contract:
+///
+/// - Whenever an object becomes ready for a kind of event it was not ready for, the host gives a hint for its
+///   file. Hints too many cost a test each, and change no answer of `select` and `poll`. No hint is needed for
+///   what ceases to hold.
+/// - A caller whose call has found nothing is asleep, if it is to wait. After anything was done here, the host
+///   takes those that are to be woken ([`next_woken`](Self::next_woken)), and has each go on where it slept:
+///   with [`woken`] if in `select`, else with the same call again. If that finds nothing, it sleeps on.
+/// - Whose time is over, or whom a signal has interrupted, [gives up](Self::give_up).
+///
+/// What it costs. A hint: the descriptors that refer to the file, and of the callers and event queues of
+/// their processes those that are interested in them; not those that are not, and not what else they are
+/// interested in. `select`: a test for each descriptor that is new, was ready before or has a hint, and
+/// comparing bitmaps, 64 descriptors a word. `poll`: the same tests, and a look at each entry. `wait`: a test
+/// for each event. How many descriptors are idle matters to none of them otherwise.
+///
+/// [`select`]: Self::select
+/// [`poll`]: Self::poll
+/// [`woken`]: Self::woken
+/// [`add`]: Self::add
+/// [`wait`]: Self::wait
+#[derive(Debug)]
+pub struct Readiness<T> {
+    descriptors: Descriptors<Object<T>>,
+    watches: Watches,
+    callers: Slab<Caller>,
+    queues: Queues,
+    woken: VecDeque<CallerId>,
+    /// Hints that are still to be passed on: event queues within event queues.
+    hints: Vec<(FileId, Kinds)>,
+}
+
+#[derive(Debug)]
+struct Caller {
+    process: ProcessId,
+    memory: Memory,
+    /// The event queue that it sleeps on, or slept on until it was woken.
+    waits_on: Option<QueueId>,
+}
+
+impl<T: Copy> Readiness<T> {
+    /// No processes. The numbers of their descriptors will be found in this way.
+    #[must_use]
+    pub fn new(allocation: Allocation) -> Self {
+        Self {
+            descriptors: Descriptors::new(allocation),
+            watches: Watches::default(),
+            callers: Slab::new(),
+            queues: Queues::default(),
+            woken: VecDeque::new(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// Descriptors, files, and who refers to them.
+    #[must_use]
+    pub const fn descriptors(&self) -> &Descriptors<Object<T>> {
+        &self.descriptors
+    }
+
+    // --- From below ---
+
+    /// What is behind a file may have become ready for these kinds: those who are interested will look at it,
+    /// and those of them who sleep are woken. Of an event queue one caller is woken, the one who sleeps for
+    /// longest, since one takes the event.
+    #[inline]
+    pub fn hint(&mut self, file: FileId, kinds: Kinds) {
+        self.hint_one(file, kinds);
+        while let Some((file, kinds)) = self.hints.pop() {
+            self.hint_one(file, kinds);
+        }
+    }
+
+    fn hint_one(&mut self, file: FileId, kinds: Kinds) {
+        let Self { descriptors, watches, callers, queues, woken, hints } = self;
+        for (reference, _, fd) in descriptors.each_reference(file) {
+            for watcher in watches.of(reference) {
+                match watcher {
+                    Watcher::Caller(id) => {
+                        if callers.get_mut(id).is_some_and(|caller| caller.memory.hint(fd, kinds)) {
+                            woken.push_back(CallerId(id));
+                        }
+                    }
+                    Watcher::Queue(id, key) => {
+                        hints.extend(queues.hint(QueueId(id), key, kinds, woken));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next caller to be woken.
+    pub fn next_woken(&mut self) -> Option<CallerId> {
+        self.woken.pop_front()
+    }
+
+    // --- Processes and callers ---
+
+    /// A process without descriptors, which may have those below `limit`.
+    pub fn spawn(&mut self, limit: u32) -> ProcessId {
+        self.descriptors.spawn(limit)
+    }
+
+    /// A process with the same descriptors as `parent`, if that exists, but for event queues, which stay with
+    /// the process that made them (as those of `kqueue` do). It has no callers: whoever begins to call there
+    /// remembers nothing.
+    pub fn fork(&mut self, parent: ProcessId) -> Option<ProcessId> {
+        self.descriptors.fork(parent, |object| matches!(object, Object::Outside(_)))
+    }
+
+    /// A process is gone, with its callers, wherever they sleep. `last` is given each object whose last
+    /// descriptor it had.
+    pub fn exit(&mut self, process: ProcessId, mut last: impl FnMut(T)) {
+        let mut closed = Vec::new();
+        self.descriptors.exit(process, |one| closed.push(one));
+        for closed in closed {
+            self.forget(closed).map(&mut last);
+        }
+        let callers = self.callers.iter().filter(|(_, caller)| caller.process == process);
+        let callers: Vec<_> = callers.map(|(id, _)| CallerId(id)).collect();
+        callers.into_iter().for_each(|caller| self.detach(caller));
+    }
+
+    /// Somebody in a process will call.
+    pub fn attach(&mut self, process: ProcessId) -> CallerId {
+        CallerId(self.callers.insert(Caller { process, memory: Memory::default(), waits_on: None }))
+    }
+
+    /// He will not call any more, wherever he sleeps.
+    pub fn detach(&mut self, caller: CallerId) {
+        self.give_up(caller);
+        self.forget_all(caller);
+        self.callers.remove(caller.0);
+    }
+
+    /// A caller does not wait any longer: his time is over, or a signal has come.
+    pub fn give_up(&mut self, caller: CallerId) {
+        self.woken.retain(|woken| *woken != caller);
+        let Some(Caller { memory, waits_on, .. }) = self.callers.get_mut(caller.0) else { return };
+        memory.give_up();
+        if let Some(queue) = waits_on.take() {
+            self.queues.leave(queue, caller, &mut self.woken);
+        }
+    }
+
+    /// Forgets all that is remembered for a caller. The next `select` tests everything, as the classic one
+    /// does at each call: with this before each call, and when it is woken, this is the classic one.
+    pub fn forget_all(&mut self, caller: CallerId) {
+        let Some(Caller { process, memory, .. }) = self.callers.get_mut(caller.0) else { return };
+        for fd in memory.known() {
+            if let Some(reference) = self.descriptors.reference(*process, fd) {
+                self.watches.remove(reference, |watcher| watcher == Watcher::Caller(caller.0));
+            }
+        }
+        *memory = Memory::default();
+    }
+}
