@@ -310,4 +310,19 @@ impl Memory {
         }
         ready
     }
+
+    /// What holds of every memory.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        for (fd, mark) in (0..).zip(&self.marks) {
+            let marked = mark.ready.union(mark.hints);
+            assert_eq!(self.pending.contains(fd), !marked.is_empty(), "descriptor {fd}");
+            assert!(
+                marked.without(self.interested.kinds(fd)).is_empty(),
+                "READY and HINTS are in INTERESTED"
+            );
+            let is_known = self.interested.trouble.contains(fd);
+            assert!(is_known || self.interested.kinds(fd).is_empty(), "all that are known are in `trouble`");
+        }
+    }
 }

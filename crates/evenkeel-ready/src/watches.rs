@@ -63,8 +63,9 @@ impl Watches {
         })
     }
 
+    /// All of them, of whatever descriptors.
     #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.watches.iter().count()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Watcher> {
+        self.watches.iter().map(|(_, watch)| watch.watcher)
     }
 }

@@ -437,8 +437,14 @@ impl World {
     }
 }
 
+/// So many cases at least; more if the environment says so.
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig { cases: config.cases.max(1_000), ..config }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn they_find_what_the_classic_ones_find(

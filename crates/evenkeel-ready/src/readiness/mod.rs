@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use crate::descriptors::{Descriptors, FileId, ProcessId};
 use crate::kinds::Kinds;
 use crate::memory::Memory;
-use crate::numbers::Allocation;
+use crate::numbers::{Allocation, Numbers};
 use crate::slab::Slab;
 use crate::watches::{Watcher, Watches};
 pub use queues::QueueError;
@@ -153,11 +153,14 @@ impl<T: Copy> Readiness<T> {
     /// A process is gone, with its callers, wherever they sleep. `last` is given each object whose last
     /// descriptor it had.
     pub fn exit(&mut self, process: ProcessId, mut last: impl FnMut(T)) {
-        let mut closed = Vec::new();
-        self.descriptors.exit(process, |one| closed.push(one));
-        for closed in closed {
-            self.forget(closed).map(&mut last);
+        let open = self.descriptors.numbers(process).map(|numbers| numbers.open().collect::<Vec<_>>());
+        // One after the other: what is between event queues of the process is taken apart link by link.
+        for fd in open.into_iter().flatten() {
+            if let Ok(Some(object)) = self.close(process, fd) {
+                last(object);
+            }
         }
+        self.descriptors.exit(process, |_| {});
         let callers = self.callers.iter().filter(|(_, caller)| caller.process == process);
         let callers: Vec<_> = callers.map(|(id, _)| CallerId(id)).collect();
         callers.into_iter().for_each(|caller| self.detach(caller));
@@ -197,3 +200,6 @@ impl<T: Copy> Readiness<T> {
         *memory = Memory::default();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,6 +90,11 @@ impl Queues {
         self.queues.get_mut(id.0)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.iter().next().is_none()
+    }
+
     fn height(&self, id: QueueId) -> usize {
         self.queues.get(id.0).map_or(0, Queue::height)
     }
