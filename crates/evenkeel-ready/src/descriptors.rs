@@ -511,7 +511,7 @@ mod tests {
                         prop_assert_eq!(descriptors.pass(who(which), fd, who(to)), wanted);
                     }
                     Step::Fork(which) if processes.len() < 6 => {
-                        let (parent, odd) = (who(which), |object: u32| object % 5 != 0);
+                        let (parent, odd) = (who(which), |object: u32| !object.is_multiple_of(5));
                         let child = descriptors.fork(parent, odd).unwrap();
                         let (limit, mut table) = model.tables[&parent].clone();
                         table.retain(|_, object| odd(*object));

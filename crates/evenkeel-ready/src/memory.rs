@@ -219,19 +219,25 @@ impl Memory {
         selecting: &FdSets,
         mut meet: impl FnMut(u32) -> bool,
     ) -> Result<(), BadDescriptor> {
-        let kinds: [(Kinds, fn(&FdSets) -> &FdSet); 3] = [
-            (Kinds::READABLE, |sets| &sets.read),
-            (Kinds::WRITABLE, |sets| &sets.write),
-            (Kinds::EXCEPTIONAL, |sets| &sets.exception),
-        ];
-        for (kind, set) in kinds {
-            let mut from = 0;
-            while let Some((index, news)) = set(selecting).next_not_in(set(&self.interested.sets), from) {
-                for fd in Bits(news).map(|bit| (index * 64) as u32 + bit) {
-                    self.take_interest(fd, kind, &mut meet)?;
-                }
-                from = index + 1;
+        self.take_interest_for(Kinds::READABLE, |sets| &sets.read, selecting, &mut meet)?;
+        self.take_interest_for(Kinds::WRITABLE, |sets| &sets.write, selecting, &mut meet)?;
+        self.take_interest_for(Kinds::EXCEPTIONAL, |sets| &sets.exception, selecting, &mut meet)
+    }
+
+    /// Adds one of the three sets: word by word those that are not in.
+    fn take_interest_for(
+        &mut self,
+        kind: Kinds,
+        of: impl Fn(&FdSets) -> &FdSet,
+        selecting: &FdSets,
+        meet: &mut impl FnMut(u32) -> bool,
+    ) -> Result<(), BadDescriptor> {
+        let mut from = 0;
+        while let Some((index, news)) = of(selecting).next_not_in(of(&self.interested.sets), from) {
+            for fd in Bits(news).map(|bit| (index * 64) as u32 + bit) {
+                self.take_interest(fd, kind, meet)?;
             }
+            from = index + 1;
         }
         Ok(())
     }

@@ -106,9 +106,8 @@ impl EventQueue {
         })
     }
 
-    /// It asks for something else from now on. What happened before does not count.
+    /// It asks for something else from now on. If it is in the list it stays there: it will be asked.
     pub(crate) fn modify(&mut self, key: u32, interest: Interest) {
-        self.unlist(key);
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.asked = interest.asked();
             (registration.trigger, registration.token) = (interest.trigger, interest.token);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ready::{
     Allocation, CallerId, Event, FileId, Interest, Kinds, Object, PollEntry, ProcessId, QueueError, QueueId,
-    Readiness, Trigger, Wait,
+    Readiness, Trigger, Wait, classic,
 };
 use proptest::prelude::*;
 
@@ -502,6 +502,79 @@ proptest! {
         while let Some(who) = world.callers.iter().position(|c| matches!(c.sleep, Some((_, true)))) {
             world.run(who);
             world.wake();
+        }
+    }
+}
+
+/// What happens to some files, all of which are registered by level.
+#[derive(Debug, Clone)]
+enum Change {
+    Open(Kinds),
+    Close(usize),
+    Arrive(usize, Kinds),
+    Read(usize, Kinds),
+    Look,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let which = || 0..1_000_usize;
+    prop_oneof![
+        2 => kinds().prop_map(Change::Open),
+        1 => which().prop_map(Change::Close),
+        6 => (which(), kinds()).prop_map(|(which, kinds)| Change::Arrive(which, kinds)),
+        4 => (which(), kinds()).prop_map(|(which, kinds)| Change::Read(which, kinds)),
+        4 => Just(Change::Look),
+    ]
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Against a scan of all by the classic `poll`.
+    #[test]
+    fn by_level_they_report_what_a_scan_of_all_finds(changes in prop::collection::vec(change(), 1..200)) {
+        let mut server = Server::new(50);
+        let (mut holds, mut open): (Vec<Kinds>, Vec<(PollEntry, u32, FileId)>) = (vec![], vec![]);
+        for change in changes {
+            match change {
+                Change::Open(events) => {
+                    let object = holds.len() as u32;
+                    holds.push(Kinds::NONE);
+                    let Ok(opened) = server.host.open(server.process, object) else { continue };
+                    let interest = Interest { events, trigger: Trigger::Level, token: u64::from(opened.fd) };
+                    let (process, queue) = (server.process, server.queue);
+                    server.host.add(process, queue, opened.fd, interest, |_, _| Kinds::NONE).unwrap();
+                    open.push((PollEntry::new(opened.fd, events), object, opened.file));
+                }
+                _ if open.is_empty() => {}
+                Change::Close(which) => {
+                    let (entry, ..) = open.swap_remove(which % open.len());
+                    server.host.close(server.process, entry.fd).unwrap();
+                }
+                Change::Arrive(which, kinds) => {
+                    let (_, object, file) = open[which % open.len()];
+                    holds[object as usize] = holds[object as usize].union(kinds);
+                    server.host.hint(file, kinds);
+                }
+                Change::Read(which, kinds) => {
+                    let (_, object, _) = open[which % open.len()];
+                    holds[object as usize] = holds[object as usize].without(kinds);
+                }
+                Change::Look => {
+                    let behind = |fd| open.iter().find(|(entry, ..)| entry.fd == fd).map(|(_, object, _)| *object);
+                    let mut entries: Vec<_> = open.iter().map(|(entry, ..)| *entry).collect();
+                    classic::poll(&mut entries, |fd, _| Some(holds[behind(fd)? as usize]));
+                    let mut events = [Event::default(); 64];
+                    let (thread, queue) = (server.thread, server.queue);
+                    let status = |object: u32, _| holds[object as usize];
+                    let answer = server.host.wait(thread, queue, &mut events, Wait::No, status).unwrap();
+                    let reported = events[..answer.ready].iter().map(|event| (event.token, event.ready));
+                    let ready = entries.iter().filter(|entry| !entry.ready.is_empty());
+                    let ready: BTreeMap<_, _> = ready.map(|entry| (u64::from(entry.fd), entry.ready)).collect();
+                    prop_assert_eq!(answer.ready, ready.len());
+                    prop_assert_eq!(reported.collect::<BTreeMap<_, _>>(), ready);
+                }
+            }
         }
     }
 }

@@ -95,7 +95,7 @@ impl Figures {
     }
 
     fn how_to_renew(&self) -> String {
-        format!("cargo bench -p evenkeel-core --bench {} -- {RENEW_FLAG}", self.bench)
+        format!("cargo bench -p {} --bench {} -- {RENEW_FLAG}", env!("CARGO_PKG_NAME"), self.bench)
     }
 
     fn table(&self, changes: &[Change<'_>], kept_compiler: &str) -> String {
