@@ -1,5 +1,8 @@
 //! What the calls that wait for events have in common.
 
+use crate::kinds::Kinds;
+use crate::set::FdSets;
+
 /// Whether a call that finds nothing ready waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -47,9 +50,6 @@ impl PollEntry {
     }
 }
 
-use crate::kinds::Kinds;
-use crate::set::FdSets;
-
 /// Kinds of event for which `select` says that a descriptor is ready to read.
 const TO_READ: Kinds = Kinds::READABLE.union(Kinds::TROUBLE);
 /// And to write.
@@ -71,6 +71,27 @@ impl InSets {
         Self { read, write, exception: sets.exception.contains(fd) }
     }
 
+    /// By which one asks for these kinds of event.
+    #[inline]
+    pub(crate) const fn asking(kinds: Kinds) -> Self {
+        let (read, write) = (kinds.intersects(Kinds::READABLE), kinds.intersects(Kinds::WRITABLE));
+        Self { read, write, exception: kinds.intersects(Kinds::EXCEPTIONAL) }
+    }
+
+    /// By which one is told of these kinds of event.
+    #[inline]
+    pub(crate) const fn telling(kinds: Kinds) -> Self {
+        let (read, write) = (kinds.intersects(TO_READ), kinds.intersects(TO_WRITE));
+        Self { read, write, exception: kinds.intersects(Kinds::EXCEPTIONAL) }
+    }
+
+    /// Those of both.
+    #[inline]
+    pub(crate) const fn and(self, other: Self) -> Self {
+        let (read, write) = (self.read & other.read, self.write & other.write);
+        Self { read, write, exception: self.exception & other.exception }
+    }
+
     /// What is to be looked at.
     #[inline]
     pub(crate) const fn asked(self) -> Kinds {
@@ -78,19 +99,35 @@ impl InSets {
         read.union(write).union(Kinds::EXCEPTIONAL.when(self.exception))
     }
 
-    /// Puts one that is `ready` into those sets that it was in. Returns how many that are.
+    pub(crate) fn len(self) -> usize {
+        usize::from(self.read) + usize::from(self.write) + usize::from(self.exception)
+    }
+
+    /// Puts one into these sets.
     #[inline]
-    pub(crate) fn tell(self, fd: u32, ready: Kinds, found: &mut FdSets) -> usize {
-        let (read, write) =
-            (self.read && ready.intersects(TO_READ), self.write && ready.intersects(TO_WRITE));
-        let exception = self.exception && ready.intersects(Kinds::EXCEPTIONAL);
-        for (set, is_in) in
-            [(&mut found.read, read), (&mut found.write, write), (&mut found.exception, exception)]
-        {
-            if is_in {
-                set.insert(fd);
-            }
+    pub(crate) fn add(self, fd: u32, sets: &mut FdSets) {
+        if self.read {
+            sets.read.insert(fd);
         }
-        usize::from(read) + usize::from(write) + usize::from(exception)
+        if self.write {
+            sets.write.insert(fd);
+        }
+        if self.exception {
+            sets.exception.insert(fd);
+        }
+    }
+
+    /// Has one be in no others.
+    #[inline]
+    pub(crate) fn keep(self, fd: u32, sets: &mut FdSets) {
+        if !self.read {
+            sets.read.remove(fd);
+        }
+        if !self.write {
+            sets.write.remove(fd);
+        }
+        if !self.exception {
+            sets.exception.remove(fd);
+        }
     }
 }

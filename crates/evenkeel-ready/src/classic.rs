@@ -26,10 +26,12 @@ pub fn select(
     let end = sets.into_iter().filter_map(|set| set.words().last()).map(|(base, _)| base + 63).max();
     for base in (0..end.map_or(0, |last| last + 1)).step_by(64) {
         for fd in Bits(selecting.word((base / 64) as usize)).map(|bit| base + bit) {
-            let asked = InSets::of(selecting, fd);
+            let sets = InSets::of(selecting, fd);
             answer.tests += 1;
-            let holds = status(fd, asked.asked()).ok_or(BadDescriptor(fd))?;
-            answer.ready += asked.tell(fd, holds.intersection(asked.asked()), found);
+            let holds = status(fd, sets.asked()).ok_or(BadDescriptor(fd))?;
+            let told = sets.and(InSets::telling(holds));
+            told.add(fd, found);
+            answer.ready += told.len();
         }
     }
     Ok(answer)

@@ -5,9 +5,9 @@
 //! that is in INTERESTED alone it is known that it is not ready. Each is kept for each kind of event.
 //!
 //! They are stored so that a call touches what it has to look at and no more. INTERESTED, which is large, is
-//! a bitmap for each kind, to be compared with what the caller asks for, many words at a time. READY and
-//! HINTS, which are small, lie together, two bytes for each descriptor, with a bitmap of where either is
-//! not empty. A new interest is a hint that the caller gives himself.
+//! a bitmap for each of `select`'s sets, to be compared with what the caller asks for, many words at a time.
+//! All three lie together for each descriptor, too, in three bytes, with a bitmap of those that are in READY
+//! or in HINTS, which are few. A new interest is a hint that the caller gives himself.
 
 use crate::call::{Answer, InSets, PollEntry};
 use crate::descriptors::BadDescriptor;
@@ -29,23 +29,8 @@ impl Asked {
     }
 
     fn insert(&mut self, fd: u32, kinds: Kinds) {
-        let Self { sets, trouble } = self;
-        let sets = [
-            (Kinds::READABLE, &mut sets.read),
-            (Kinds::WRITABLE, &mut sets.write),
-            (Kinds::EXCEPTIONAL, &mut sets.exception),
-            (Kinds::TROUBLE, trouble),
-        ];
-        for (kind, set) in sets {
-            if kinds.intersects(kind) {
-                set.insert(fd);
-            }
-        }
-    }
-
-    fn remove(&mut self, fd: u32) {
-        self.sets.remove(fd);
-        self.trouble.remove(fd);
+        InSets::asking(kinds).add(fd, &mut self.sets);
+        self.trouble.insert(fd);
     }
 
     fn clear(&mut self) {
@@ -57,6 +42,8 @@ impl Asked {
 /// What is remembered of one descriptor.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
+    /// For what it was ever asked. If for anything, trouble is among it.
+    interested: Kinds,
     /// For what it was ready when it was last looked at.
     ready: Kinds,
     /// For what it may have become ready since.
@@ -76,11 +63,12 @@ enum Sleep {
 /// INTERESTED, READY and HINTS of one caller, and what it sleeps on.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// All that are known are in its `trouble`.
-    interested: Asked,
+    /// Those that were asked for, by set.
+    interested: FdSets,
     marks: Vec<Mark>,
-    /// Those whose mark is not empty.
-    pending: FdSet,
+    /// Those that were ready, or have a hint, by the sets that it matters to: what was ready to write costs
+    /// nothing while it is to be read from.
+    pending: FdSets,
     sleep: Sleep,
     /// What the call is about that the caller sleeps in.
     asked: Asked,
@@ -145,7 +133,7 @@ impl Memory {
         let mut answer = Answer::default();
         for entry in entries {
             entry.ready = Kinds::NONE;
-            if entry.fd == PollEntry::IGNORED {
+            if entry.fd == PollEntry::IGNORED || self.is_quiet(entry.fd, entry.asked()) {
                 continue;
             }
             entry.ready = match self.take_interest(entry.fd, entry.asked(), &mut meet) {
@@ -176,10 +164,13 @@ impl Memory {
     /// A descriptor may have become ready. Whether the caller is to be woken.
     #[inline]
     pub(crate) fn hint(&mut self, fd: u32, kinds: Kinds) -> bool {
-        let kinds = kinds.intersection(self.interested.kinds(fd));
-        let Some(mark) = self.marks.get_mut(fd as usize).filter(|_| !kinds.is_empty()) else { return false };
+        let Some(mark) = self.marks.get_mut(fd as usize) else { return false };
+        let kinds = kinds.intersection(mark.interested);
+        if kinds.is_empty() {
+            return false;
+        }
         mark.hints = mark.hints.union(kinds);
-        self.pending.insert(fd);
+        InSets::telling(kinds).add(fd, &mut self.pending);
         let wakes = self.sleep == Sleep::Asleep && self.asked.kinds(fd).intersects(kinds);
         if wakes {
             self.sleep = Sleep::Woken;
@@ -203,7 +194,8 @@ impl Memory {
 
     /// All that are known.
     pub(crate) fn known(&self) -> impl Iterator<Item = u32> + '_ {
-        self.interested.trouble.iter()
+        let marks = (0..).zip(&self.marks);
+        marks.filter(|(_, mark)| !mark.interested.is_empty()).map(|(fd, _)| fd)
     }
 
     // --- The sets ---
@@ -233,7 +225,7 @@ impl Memory {
         meet: &mut impl FnMut(u32) -> bool,
     ) -> Result<(), BadDescriptor> {
         let mut from = 0;
-        while let Some((index, news)) = of(selecting).next_not_in(of(&self.interested.sets), from) {
+        while let Some((index, news)) = of(selecting).next_not_in(of(&self.interested), from) {
             for fd in Bits(news).map(|bit| (index * 64) as u32 + bit) {
                 self.take_interest(fd, kind, meet)?;
             }
@@ -251,7 +243,8 @@ impl Memory {
         kinds: Kinds,
         meet: &mut impl FnMut(u32) -> bool,
     ) -> Result<(), BadDescriptor> {
-        let known = self.interested.kinds(fd);
+        let kinds = kinds.union(Kinds::TROUBLE);
+        let known = self.marks.get(fd as usize).map_or(Kinds::NONE, |mark| mark.interested);
         if kinds.without(known).is_empty() {
             return Ok(());
         }
@@ -263,11 +256,10 @@ impl Memory {
                 self.marks.resize(fd as usize + 1, Mark::default());
             }
         }
-        let kinds = kinds.union(Kinds::TROUBLE);
-        self.interested.insert(fd, kinds);
-        let mark = &mut self.marks[fd as usize];
-        mark.hints = mark.hints.union(kinds.without(known));
-        self.pending.insert(fd);
+        let (new, mark) = (kinds.without(known), &mut self.marks[fd as usize]);
+        (mark.interested, mark.hints) = (known.union(new), mark.hints.union(new));
+        InSets::asking(new).add(fd, &mut self.interested);
+        InSets::telling(new).add(fd, &mut self.pending);
         Ok(())
     }
 
@@ -279,16 +271,39 @@ impl Memory {
         mut status: impl FnMut(u32, Kinds) -> Kinds,
     ) -> Answer {
         let mut answer = Answer::default();
-        let mut from = 0;
-        while let Some((index, pending)) = self.pending.next_word(from) {
-            for fd in Bits(pending & selecting.word(index)).map(|bit| (index * 64) as u32 + bit) {
+        let mut due = [0, 1, 2].map(|nth| self.next_due(nth, selecting, 0));
+        while let Some(index) = due.iter().flatten().map(|(index, _)| *index).min() {
+            let mut word = 0;
+            for (nth, due) in due.iter_mut().enumerate() {
+                if let Some((_, bits)) = due.filter(|(first, _)| *first == index) {
+                    word |= bits;
+                    *due = self.next_due(nth, selecting, index + 1);
+                }
+            }
+            for fd in Bits(word).map(|bit| (index * 64) as u32 + bit) {
                 let sets = InSets::of(selecting, fd);
                 let ready = self.test(fd, sets.asked(), &mut status, &mut answer.tests);
-                answer.ready += sets.tell(fd, ready, found);
+                let told = sets.and(InSets::telling(ready));
+                told.add(fd, found);
+                answer.ready += told.len();
             }
-            from = index + 1;
         }
         answer
+    }
+
+    /// The first word from `from` on with descriptors that are to be tested, of the `nth` set.
+    #[inline]
+    fn next_due(&self, nth: usize, selecting: &FdSets, from: usize) -> Option<(usize, u64)> {
+        self.pending.by_number(nth).next_common(selecting.by_number(nth), from)
+    }
+
+    /// Of one it is known that it is not ready for any of `asked`.
+    #[inline]
+    fn is_quiet(&self, fd: u32, asked: Kinds) -> bool {
+        self.marks.get(fd as usize).is_some_and(|mark| {
+            let news = asked.without(mark.interested);
+            news.union(mark.ready.union(mark.hints).intersection(asked)).is_empty()
+        })
     }
 
     /// What of `asked` one is ready for, which is in INTERESTED for all of it. Its status is asked for if
@@ -311,9 +326,7 @@ impl Memory {
         let ready = status(fd, due).intersection(due);
         *tests += 1;
         mark.ready = mark.ready.union(ready);
-        if mark.ready.union(mark.hints).is_empty() {
-            self.pending.remove(fd);
-        }
+        InSets::telling(mark.ready.union(mark.hints)).keep(fd, &mut self.pending);
         ready
     }
 
@@ -322,13 +335,11 @@ impl Memory {
     pub(crate) fn check(&self) {
         for (fd, mark) in (0..).zip(&self.marks) {
             let marked = mark.ready.union(mark.hints);
-            assert_eq!(self.pending.contains(fd), !marked.is_empty(), "descriptor {fd}");
-            assert!(
-                marked.without(self.interested.kinds(fd)).is_empty(),
-                "READY and HINTS are in INTERESTED"
-            );
-            let is_known = self.interested.trouble.contains(fd);
-            assert!(is_known || self.interested.kinds(fd).is_empty(), "all that are known are in `trouble`");
+            let pending = (InSets::of(&self.pending, fd), InSets::telling(marked));
+            assert_eq!(pending.0.asked(), pending.1.asked(), "descriptor {fd}");
+            assert!(marked.without(mark.interested).is_empty(), "READY and HINTS are in INTERESTED");
+            let asked = InSets::of(&self.interested, fd).asked().without(Kinds::TROUBLE);
+            assert_eq!(mark.interested.without(Kinds::TROUBLE), asked, "the same by set");
         }
     }
 }

@@ -6,6 +6,8 @@ use crate::tree::Tree;
 
 /// Descriptors in a word.
 const WORD: usize = 64;
+/// Words that are compared before one looks which of them it was.
+const MANY: usize = 64;
 
 /// A set of descriptors: a bitmap of 64-bit words that grows with the highest one that is in it.
 ///
@@ -141,10 +143,27 @@ impl FdSet {
         self.tree.word(index)
     }
 
-    /// The first word from `from` on that is not empty.
-    #[inline]
-    pub(crate) fn next_word(&self, from: usize) -> Option<(usize, u64)> {
-        self.tree.next_word(from)
+    /// The first word from `from` on with descriptors that `other` has, too: its index, and these.
+    ///
+    /// Where either has nothing none are looked at, and where they have nothing in common many at a time.
+    pub(crate) fn next_common(&self, other: &Self, from: usize) -> Option<(usize, u64)> {
+        let (ours, theirs) = (self.tree.words(), other.tree.words());
+        let mut from = from;
+        loop {
+            let (first, our) = self.tree.next_word(from)?;
+            let (theirs_first, _) = other.tree.next_word(first)?;
+            let common = our & theirs[first];
+            if common != 0 {
+                return Some((first, common));
+            }
+            from = theirs_first.max(first + 1);
+            let end = (from | (MANY - 1)) + 1;
+            let ours = ours.get(from..end.min(ours.len())).unwrap_or(&[]);
+            let pairs = ours.iter().zip(theirs.get(from..).unwrap_or(&[]));
+            if pairs.fold(0, |common, (our, their)| common | (our & their)) == 0 {
+                from = end;
+            }
+        }
     }
 
     /// The first word from `from` on with descriptors that `other` has not: its index, and these.
@@ -152,7 +171,6 @@ impl FdSet {
     /// Words are compared many at a time, which a processor does many at once. Where nothing is in the set
     /// none are.
     pub(crate) fn next_not_in(&self, other: &Self, from: usize) -> Option<(usize, u64)> {
-        const MANY: usize = 64;
         let (ours, theirs) = (self.tree.words(), other.tree.words());
         let mut from = from;
         while let Some((first, _)) = self.tree.next_word(from) {
@@ -256,6 +274,16 @@ impl FdSets {
         self.read.len() + self.write.len() + self.exception.len()
     }
 
+    /// One of the three.
+    #[inline]
+    pub(crate) const fn by_number(&self, nth: usize) -> &FdSet {
+        match nth {
+            0 => &self.read,
+            1 => &self.write,
+            _ => &self.exception,
+        }
+    }
+
     /// The descriptors of a word that are in any of the three.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> u64 {
@@ -347,7 +375,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_new_is_found_word_by_word(a in fds(), other in fds(), unknown in fds(), all in any::<bool>()) {
+        fn what_is_new_and_what_is_common_is_found_word_by_word(a in fds(), other in fds(), unknown in fds(), all in any::<bool>()) {
             // Mostly nearly all is known.
             let known = if all { a.difference(&unknown).chain(&other).copied().collect() } else { other };
             let b: BTreeSet<u32> = known;
@@ -358,6 +386,13 @@ mod tests {
                 from = index + 1;
             }
             prop_assert_eq!(found, a.difference(&b).copied().collect::<Vec<_>>());
+
+            let (mut from, mut found) = (0, Vec::new());
+            while let Some((index, common)) = ours.next_common(&theirs, from) {
+                found.extend(Bits(common).map(|bit| (index * WORD) as u32 + bit));
+                from = index + 1;
+            }
+            prop_assert_eq!(found, a.intersection(&b).copied().collect::<Vec<_>>());
         }
     }
 

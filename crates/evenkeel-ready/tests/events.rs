@@ -736,6 +736,33 @@ fn an_event_wakes_the_one_who_waits_for_longest_and_what_he_leaves_the_next() {
 }
 
 #[test]
+fn whoever_was_woken_and_turns_to_something_else_leaves_the_event_to_another() {
+    let elsewhere: [fn(&mut Server, CallerId); 3] = [
+        |server, thread| {
+            let other = server.host.open_queue(server.process).unwrap().fd;
+            let mut events = [Event::default(); 1];
+            server.host.wait(thread, other, &mut events, Wait::No, |_, _| Kinds::NONE).unwrap();
+        },
+        |server, thread| _ = server.host.poll(thread, &mut [], Wait::No, |_, _| Kinds::NONE),
+        |server, thread| server.host.detach(thread),
+    ];
+    for turn_to in elsewhere {
+        let mut server = Server::new(10);
+        let threads = [0; 2].map(|_| server.host.attach(server.process));
+        let (_, file) = server.open(7, Trigger::Edge);
+        let mut events = [Event::default(); 1];
+        for thread in threads {
+            let status = |_, _| Kinds::NONE;
+            server.host.wait(thread, server.queue, &mut events, Wait::UntilReady, status).unwrap();
+        }
+        server.host.hint(file, READABLE);
+        assert_eq!((server.host.next_woken(), server.host.next_woken()), (Some(threads[0]), None));
+        turn_to(&mut server, threads[0]);
+        assert_eq!(server.host.next_woken(), Some(threads[1]));
+    }
+}
+
+#[test]
 fn whoever_sleeps_on_an_event_queue_that_is_closed_is_woken() {
     let mut server = Server::new(10);
     let mut events = [Event::default(); 1];
@@ -779,6 +806,8 @@ fn event_queues_have_four_below_them_at_most_and_never_themselves() {
     for queue in &queues {
         assert_eq!(server.add(queues[0], *queue, Trigger::Level), Err(QueueError::Nested(*queue)));
     }
+    let fresh = server.host.open_queue(server.process).unwrap().fd;
+    assert_eq!(server.add(queues[0], fresh, Trigger::Level), Err(QueueError::Nested(fresh)), "at the bottom");
     // What happens at the bottom is heard of at the top, and there only while there is an event.
     let (fd, file) = server.open(7, Trigger::Level);
     server.host.hint(file, READABLE);

@@ -46,6 +46,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         let name = format!("event, select, {} cold, {hot} hot", number(cold));
         add(name, hot as usize, Box::new(move || select(cold, hot)));
     }
+    let name = "event, select, 100 000 cold that were written to, 1 hot".to_owned();
+    add(name, 1, Box::new(|| select_after_writing(100_000, 1)));
     for (cold, hot) in [(1_000, 1), (100_000, 1), (100_000, 100)] {
         let name = format!("event, classic select, {} cold, {hot} hot", number(cold));
         add(name, hot as usize, Box::new(move || classic_select(cold, hot)));
@@ -130,7 +132,20 @@ impl Server {
 }
 
 fn select(cold: u32, hot: u32) -> Turn {
+    select_by(Server::new(cold, hot), hot)
+}
+
+/// All have answered a request once, for which there was no room at first, and now wait for another one.
+fn select_after_writing(cold: u32, hot: u32) -> Turn {
     let mut server = Server::new(cold, hot);
+    let selecting = FdSets { write: server.sets().read, ..FdSets::new() };
+    let (host, found) = (&mut server.host, &mut FdSets::new());
+    host.select(server.caller, &selecting, found, Wait::No, |_, _| Kinds::NONE).unwrap();
+    server.files.iter().for_each(|file| host.hint(*file, Kinds::WRITABLE));
+    select_by(server, hot)
+}
+
+fn select_by(mut server: Server, hot: u32) -> Turn {
     let (selecting, mut found) = (server.sets(), FdSets::new());
     Box::new(move || {
         server.arrive();
