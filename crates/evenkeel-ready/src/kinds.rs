@@ -4,8 +4,9 @@ use core::fmt;
 
 /// What a file is ready for, or what somebody wants to hear of: a set of five kinds of event.
 ///
-/// They are those of `poll`. Of them `select` makes three: a call to read or to write does not block either if
-/// it fails at once, so who selects a descriptor to read or to write is told of [trouble](Self::TROUBLE), too.
+/// They are those of `poll`. Of them `select` makes three: a call to read or to write does not block either
+/// if it fails at once, so who selects a descriptor to read or to write is told of
+/// [trouble](Self::TROUBLE), too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Kinds(u8);
 

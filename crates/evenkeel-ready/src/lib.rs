@@ -7,9 +7,9 @@
 //! for Internet servers under realistic loads", WRL 98/6), and the interface that they asked for in its
 //! place: an event queue, shaped like `epoll` and `kqueue`. The classic ways are here, too, as baselines.
 //!
-//! Sans-IO: nothing here makes a system call, reads a clock or starts a thread. A kernel, or whoever is one in
-//! user space, opens files for its programs, says when something may have become ready, and is asked for what
-//! is. All of it together is [`Readiness`], whose contract is there:
+//! Sans-IO: nothing here makes a system call, reads a clock or starts a thread. A kernel, or whoever is one
+//! in user space, opens files for its programs, says when something may have become ready, and is asked for
+//! what is. All of it together is [`Readiness`], whose contract is there:
 //!
 //! ```
 //! use evenkeel_ready::{Allocation, FdSets, Kinds, Readiness, Wait};
@@ -51,7 +51,7 @@
 //!
 //! | looking for | see |
 //! | --- | --- |
-//! | which number a new descriptor gets; the linear search | [`BitmapNumbers`]; [`LinearNumbers`]; what both do: [`Numbers`] |
+//! | which number a new descriptor gets | [`BitmapNumbers`]; by linear search: [`LinearNumbers`] |
 //! | the descriptors of processes, `dup`, `dup2`, `fork`; who refers to a file | [`Descriptors`] |
 //! | sets of descriptors, a word at a time | [`FdSet`], [`FdSets`] |
 //! | all of it together: processes, hints, who is woken | [`Readiness`] |

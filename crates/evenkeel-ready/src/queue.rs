@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_registration_costs_24_bytes() {
+    fn a_registration_takes_24_bytes() {
         assert_eq!(Slab::<Registration>::BYTES, 24);
     }
 }

@@ -69,3 +69,13 @@ impl Watches {
         self.watches.iter().map(|(_, watch)| watch.watcher)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watcher_takes_16_bytes() {
+        assert_eq!(Slab::<Watch>::BYTES, 16);
+    }
+}

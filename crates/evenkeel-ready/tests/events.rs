@@ -561,16 +561,17 @@ proptest! {
                     holds[object as usize] = holds[object as usize].without(kinds);
                 }
                 Change::Look => {
-                    let behind = |fd| open.iter().find(|(entry, ..)| entry.fd == fd).map(|(_, object, _)| *object);
+                    let behind = |fd| open.iter().find(|(entry, ..)| entry.fd == fd).unwrap().1;
                     let mut entries: Vec<_> = open.iter().map(|(entry, ..)| *entry).collect();
-                    classic::poll(&mut entries, |fd, _| Some(holds[behind(fd)? as usize]));
+                    classic::poll(&mut entries, |fd, _| Some(holds[behind(fd) as usize]));
                     let mut events = [Event::default(); 64];
                     let (thread, queue) = (server.thread, server.queue);
                     let status = |object: u32, _| holds[object as usize];
                     let answer = server.host.wait(thread, queue, &mut events, Wait::No, status).unwrap();
                     let reported = events[..answer.ready].iter().map(|event| (event.token, event.ready));
                     let ready = entries.iter().filter(|entry| !entry.ready.is_empty());
-                    let ready: BTreeMap<_, _> = ready.map(|entry| (u64::from(entry.fd), entry.ready)).collect();
+                    let ready = ready.map(|entry| (u64::from(entry.fd), entry.ready));
+                    let ready: BTreeMap<_, _> = ready.collect();
                     prop_assert_eq!(answer.ready, ready.len());
                     prop_assert_eq!(reported.collect::<BTreeMap<_, _>>(), ready);
                 }

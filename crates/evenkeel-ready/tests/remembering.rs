@@ -466,3 +466,129 @@ proptest! {
         }
     }
 }
+
+// --- One thing at a time ---
+
+const READABLE: Kinds = Kinds::READABLE;
+
+/// A process with a thread, and so many files, none of which is ready.
+struct Server {
+    host: Readiness<u32>,
+    process: ProcessId,
+    thread: CallerId,
+    files: Vec<FileId>,
+}
+
+impl Server {
+    fn new(files: u32) -> Self {
+        let mut host = Readiness::new(Allocation::Bitmap);
+        let process = host.spawn(2_000_000);
+        let files = (0..files).map(|object| host.open(process, object).unwrap().file).collect();
+        Self { thread: host.attach(process), host, process, files }
+    }
+
+    /// Selects these to read, if just those objects are readable: which are, and how many were tested.
+    fn select(&mut self, fds: impl IntoIterator<Item = u32>, readable: &[u32]) -> (Vec<u32>, usize) {
+        let (selecting, mut found) = (to_read(fds), FdSets::new());
+        let status = |object, _| READABLE.when(readable.contains(&object));
+        let wait = Wait::UntilReady;
+        let answer = self.host.select(self.thread, &selecting, &mut found, wait, status).unwrap();
+        (found.read.iter().collect(), answer.tests)
+    }
+
+    fn woken(&mut self, readable: &[u32]) -> (Vec<u32>, usize) {
+        let mut found = FdSets::new();
+        let status = |object, _| READABLE.when(readable.contains(&object));
+        let answer = self.host.woken(self.thread, &mut found, status).unwrap();
+        (found.read.iter().collect(), answer.tests)
+    }
+
+    fn hint(&mut self, object: u32) {
+        self.host.hint(self.files[object as usize], READABLE);
+    }
+}
+
+fn to_read(fds: impl IntoIterator<Item = u32>) -> FdSets {
+    FdSets { read: fds.into_iter().collect(), ..FdSets::new() }
+}
+
+#[test]
+fn tests_are_of_what_is_new_was_ready_or_has_a_hint_and_after_a_wake_up_of_hints() {
+    let mut server = Server::new(1_000);
+    assert_eq!(server.select(0..900, &[5]), (vec![5], 900), "all are new");
+    assert_eq!(server.select(0..900, &[5]), (vec![5], 1), "one was ready");
+    assert_eq!(server.select(0..1_000, &[]), (vec![], 101), "the same, and a hundred are new");
+    [7, 800, 900].into_iter().for_each(|object| server.hint(object));
+    assert_eq!((server.host.next_woken(), server.host.next_woken()), (Some(server.thread), None));
+    assert_eq!(server.woken(&[800]), (vec![800], 3), "three have hints");
+    server.hint(800);
+    server.hint(3);
+    assert_eq!(server.select(0..500, &[3, 800]), (vec![3], 1), "what is not asked for keeps its hint");
+    assert_eq!(server.select(0..1_000, &[3, 800]), (vec![3, 800], 2));
+}
+
+#[test]
+fn a_number_that_is_used_again_has_no_past() {
+    let mut server = Server::new(10);
+    assert_eq!(server.select(0..10, &[4]), (vec![4], 10));
+    server.host.close(server.process, 4).unwrap();
+    let again = server.host.open(server.process, 99).unwrap();
+    assert_eq!(again.fd, 4);
+    assert_eq!(server.select(0..10, &[4]), (vec![], 1), "it is tested as new, and is another object");
+    server.host.hint(again.file, READABLE);
+    assert_eq!(server.woken(&[99]), (vec![4], 1));
+}
+
+#[test]
+fn whoever_sleeps_on_a_descriptor_that_is_closed_finds_that_out() {
+    let mut server = Server::new(10);
+    assert_eq!(server.select(0..10, &[]).0, []);
+    server.host.close(server.process, 4).unwrap();
+    assert_eq!(server.host.next_woken(), Some(server.thread));
+    let answer = server.host.woken(server.thread, &mut FdSets::new(), |_, _| Kinds::NONE);
+    assert_eq!(answer, Err(BadDescriptor(4)));
+}
+
+#[test]
+fn what_a_caller_polled_before_does_not_wake_it() {
+    let mut server = Server::new(2);
+    let mut entries = [PollEntry::new(0, READABLE)];
+    let answer = server.host.poll(server.thread, &mut entries, Wait::UntilReady, |_, _| Kinds::NONE);
+    assert_eq!(answer.ready, 0);
+    server.host.give_up(server.thread);
+    assert_eq!(server.select([1], &[]).0, []);
+    server.host.hint(server.files[0], Kinds::HANG_UP);
+    assert_eq!(server.host.next_woken(), None);
+    server.host.hint(server.files[1], Kinds::HANG_UP);
+    assert_eq!(server.host.next_woken(), Some(server.thread));
+}
+
+#[test]
+fn a_caller_who_remembers_nothing_is_a_classic_one() {
+    let mut server = Server::new(100);
+    for _ in 0..3 {
+        server.host.forget_all(server.thread);
+        assert_eq!(server.select(0..100, &[5]), (vec![5], 100));
+    }
+    // And hears of events, as long as it sleeps.
+    server.host.forget_all(server.thread);
+    assert_eq!(server.select(0..100, &[]).0, []);
+    server.hint(7);
+    assert_eq!(server.host.next_woken(), Some(server.thread));
+}
+
+#[test]
+fn a_million_descriptors_are_opened_and_closed_in_any_order() {
+    const MANY: u32 = 1_000_003;
+    let mut server = Server::new(MANY);
+    assert_eq!(server.select(0..MANY, &[]), (vec![], MANY as usize));
+    // A prime: each comes once.
+    for nth in 1..=u64::from(MANY) {
+        let fd = (nth * 611_953 % u64::from(MANY)) as u32;
+        assert_eq!(server.host.close(server.process, fd), Ok(Some(fd)));
+    }
+    assert_eq!(server.host.next_woken(), Some(server.thread));
+    let opened = [(); 2].map(|()| server.host.open(server.process, 0).unwrap().fd);
+    assert_eq!(opened, [0, 1]);
+    assert_eq!(server.host.behind(server.process, 2), None);
+}

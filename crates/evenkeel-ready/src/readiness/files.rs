@@ -62,8 +62,8 @@ impl<T: Copy> Readiness<T> {
     /// by a message (`SCM_RIGHTS`). Returns it.
     ///
     /// # Errors
-    /// The process has no such descriptor, or it is an event queue, which stays with its process; or the other
-    /// process has as many as it may have.
+    /// The process has no such descriptor, or it is an event queue, which stays with its process; or the
+    /// other process has as many as it may have.
     pub fn pass(&mut self, process: ProcessId, fd: u32, to: ProcessId) -> Result<u32, DupError> {
         match self.behind(process, fd) {
             Some(Object::Outside(_)) => self.descriptors.pass(process, fd, to),
@@ -77,7 +77,8 @@ impl<T: Copy> Readiness<T> {
         self.descriptors.object(self.descriptors.file(process, fd)?)
     }
 
-    /// Whoever watched a descriptor that is closed forgets it. Returns what was behind it, if it was the last.
+    /// Whoever watched a descriptor that is closed forgets it. Returns what was behind it, if it was the
+    /// last.
     pub(super) fn forget(&mut self, closed: Closed<Object<T>>) -> Option<T> {
         let Closed { fd, object, is_last, reference } = closed;
         while let Some(watcher) = self.watches.remove(reference, |_| true) {

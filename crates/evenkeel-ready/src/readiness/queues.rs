@@ -184,8 +184,8 @@ fn has_event<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
 ///
 /// - [`Level`](crate::Trigger::Level), it is a candidate again, after all others: it reports as long as it is
 ///   ready, and keeps nobody else from reporting, however few events a call may take;
-/// - [`Edge`](crate::Trigger::Edge), it is one again at the next hint, also if it never ceased to be ready. So
-///   of several hints before a report there is one report, and of a hint after it there is another;
+/// - [`Edge`](crate::Trigger::Edge), it is one again at the next hint, also if it never ceased to be ready.
+///   So of several hints before a report there is one report, and of a hint after it there is another;
 /// - [`OneShot`](crate::Trigger::OneShot), it is one again when it is modified.
 ///
 /// An event queue is a file itself: readable if it has an event. It can be selected, polled and registered at
