@@ -170,7 +170,7 @@ impl<T: Copy> Descriptors<T> {
         let child = self.spawn(u32::MAX);
         for (fd, reference) in (0..).zip(references) {
             let Some(&Reference { file, .. }) = self.references.get(reference) else { continue };
-            if self.object(FileId(file)).is_some_and(&mut inherits) {
+            if self.object(FileId(file)).is_some_and(&mut inherits) && self.claim(child, fd) {
                 self.refer(child, fd, FileId(file));
             }
         }
@@ -255,11 +255,11 @@ impl<T: Copy> Descriptors<T> {
         if fd == new {
             return Ok(None);
         }
-        let table = self.processes.get_mut(process.0).ok_or(BadDescriptor(fd))?;
-        if new >= table.numbers.limit() || table.numbers.claim(new).is_err() {
+        let limit = self.numbers(process).map_or(0, Numbers::limit);
+        if new >= limit || !self.claim(process, new) {
             return Err(DupError::BadDescriptor(new));
         }
-        let displaced = table.references.get(new as usize).copied().unwrap_or(NONE);
+        let displaced = self.reference(process, new).unwrap_or(NONE);
         self.refer(process, new, file);
         Ok(self.drop_reference(displaced))
     }
@@ -331,13 +331,16 @@ impl<T: Copy> Descriptors<T> {
         self.processes.get_mut(process.0).ok_or(TooManyOpen)?.numbers.allocate_from(lowest)
     }
 
+    /// Takes a certain number, if the process may have it.
+    fn claim(&mut self, process: ProcessId, fd: u32) -> bool {
+        self.processes.get_mut(process.0).is_some_and(|table| table.numbers.claim(fd).is_ok())
+    }
+
     /// Has a number, which is taken, refer to a file.
     fn refer(&mut self, process: ProcessId, fd: u32, file: FileId) {
         let (Some(table), Some(of)) = (self.processes.get_mut(process.0), self.files.get_mut(file.0)) else {
             return;
         };
-        // A child has the numbers of its parent; everybody else has allocated his.
-        _ = table.numbers.claim(fd);
         let next = of.first;
         let reference = Reference { file: file.0, process: process.0, fd, next, previous: NONE };
         let place = self.references.insert(reference);

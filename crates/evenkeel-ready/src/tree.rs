@@ -297,7 +297,7 @@ mod tests {
     proptest! {
         /// With words so small that some hundred numbers make a deep tree, and with those that are used.
         #[test]
-        fn a_tree_does_what_a_sorted_set_does(steps in prop::collection::vec(step(), 1..60)) {
+        fn a_tree_does_what_a_sorted_set_does(steps in prop::collection::vec(step(), 1..30)) {
             does_what_a_sorted_set_does::<1>(&steps);
             does_what_a_sorted_set_does::<2>(&steps);
             does_what_a_sorted_set_does::<6>(&steps);

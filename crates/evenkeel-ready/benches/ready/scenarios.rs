@@ -40,6 +40,10 @@ pub(crate) fn all() -> Vec<Scenario> {
         let name = format!("descriptor, linear search, {} open", number(open));
         add(name, TIMES, Box::new(move || allocate_and_free(Allocation::Linear, open)));
     }
+    for open in [10, 1_000_000] {
+        let name = format!("file opened and closed, {} open", number(open));
+        add(name, TIMES, Box::new(move || open_and_close(open)));
+    }
     for (cold, hot) in
         [(1_000, 1), (1_000, 10), (100_000, 1), (100_000, 10), (100_000, 100), (1_000_000, 100)]
     {
@@ -129,6 +133,16 @@ impl Server {
     fn read(&mut self, fds: &FdSet) {
         fds.iter().for_each(|fd| self.ready[fd as usize] = false);
     }
+}
+
+fn open_and_close(open: u32) -> Turn {
+    let mut server = Server::new(open, 1);
+    Box::new(move || {
+        for _ in 0..TIMES {
+            let fd = server.host.open(server.process, 0).unwrap().fd;
+            server.host.close(server.process, fd).unwrap();
+        }
+    })
 }
 
 fn select(cold: u32, hot: u32) -> Turn {

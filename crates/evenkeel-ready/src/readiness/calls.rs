@@ -20,7 +20,7 @@ struct Call<'a, T> {
 }
 
 impl<T: Copy> Readiness<T> {
-    /// Which of `selecting` are ready: `found` is set to them.
+    /// Which of `selecting` are ready: `found` is set to them, or, if the call fails, to none.
     ///
     /// What it finds is what [the classic one](crate::classic::select) finds, which tests everything. This
     /// one tests those that the caller has not asked for before, those that were ready when they were last
