@@ -205,31 +205,20 @@ impl Memory {
         self.is_overtaken = false;
     }
 
-    /// Adds all of `selecting` to INTERESTED.
+    /// Adds all of `selecting` to INTERESTED: word by word those that are not in.
     fn take_interest_in(
         &mut self,
         selecting: &FdSets,
         mut meet: impl FnMut(u32) -> bool,
     ) -> Result<(), BadDescriptor> {
-        self.take_interest_for(Kinds::READABLE, |sets| &sets.read, selecting, &mut meet)?;
-        self.take_interest_for(Kinds::WRITABLE, |sets| &sets.write, selecting, &mut meet)?;
-        self.take_interest_for(Kinds::EXCEPTIONAL, |sets| &sets.exception, selecting, &mut meet)
-    }
-
-    /// Adds one of the three sets: word by word those that are not in.
-    fn take_interest_for(
-        &mut self,
-        kind: Kinds,
-        of: impl Fn(&FdSets) -> &FdSet,
-        selecting: &FdSets,
-        meet: &mut impl FnMut(u32) -> bool,
-    ) -> Result<(), BadDescriptor> {
-        let mut from = 0;
-        while let Some((index, news)) = of(selecting).next_not_in(of(&self.interested), from) {
-            for fd in Bits(news).map(|bit| (index * 64) as u32 + bit) {
-                self.take_interest(fd, kind, meet)?;
+        for (nth, kind) in [Kinds::READABLE, Kinds::WRITABLE, Kinds::EXCEPTIONAL].into_iter().enumerate() {
+            let (set, mut from) = (selecting.by_number(nth), 0);
+            while let Some((index, news)) = set.next_not_in(self.interested.by_number(nth), from) {
+                for fd in Bits(news).map(|bit| (index * 64) as u32 + bit) {
+                    self.take_interest(fd, kind, &mut meet)?;
+                }
+                from = index + 1;
             }
-            from = index + 1;
         }
         Ok(())
     }

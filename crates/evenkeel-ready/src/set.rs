@@ -400,6 +400,16 @@ mod tests {
     }
 
     #[test]
+    fn the_first_word_of_the_next_many_is_not_passed_over() {
+        let first = (MANY * WORD) as u32;
+        let (all, mut known) = ((0..2 * first).collect::<FdSet>(), (0..2 * first).collect::<FdSet>());
+        known.remove(first);
+        assert_eq!(all.next_not_in(&known, 0), Some((MANY, 1)));
+        let (ours, theirs) = ([1, first].into_iter().collect::<FdSet>(), [2, first].into_iter().collect());
+        assert_eq!(ours.next_common(&theirs, 0), Some((MANY, 1)));
+    }
+
+    #[test]
     fn bits_come_from_the_lowest_to_the_highest() {
         assert_eq!(Bits(1 << 63 | 0b101).collect::<Vec<_>>(), [0, 2, 63]);
         assert_eq!(Bits(0).next(), None);

@@ -564,6 +564,17 @@ fn what_a_caller_polled_before_does_not_wake_it() {
 }
 
 #[test]
+fn whoever_calls_again_is_not_asleep_in_the_call_before() {
+    let mut server = Server::new(2);
+    assert_eq!(server.select([0], &[]).0, []);
+    let (selecting, mut found) = (to_read([0]), FdSets::new());
+    let answer = server.host.select(server.thread, &selecting, &mut found, Wait::No, |_, _| Kinds::NONE);
+    assert_eq!(answer.unwrap().ready, 0);
+    server.hint(0);
+    assert_eq!(server.host.next_woken(), None);
+}
+
+#[test]
 fn a_caller_who_remembers_nothing_is_a_classic_one() {
     let mut server = Server::new(100);
     for _ in 0..3 {

@@ -311,7 +311,8 @@ impl<T: Copy> Readiness<T> {
     /// beginning. Nothing is allocated.
     ///
     /// If several callers wait, an event wakes one of them, who has slept for longest; if he leaves some,
-    /// the next one. A caller who slept here and is woken calls it again.
+    /// the next one. By level, what is reported and still holds is left: for several callers an edge, or
+    /// once, suits better. A caller who slept here and is woken calls it again.
     ///
     /// # Errors
     /// See [`QueueError`].
