@@ -23,9 +23,9 @@ pub fn select(
     found.clear();
     let mut answer = Answer::default();
     let sets = [&selecting.read, &selecting.write, &selecting.exception];
-    let end = sets.into_iter().filter_map(|set| set.words().last()).map(|(base, _)| base + 63).max();
-    for base in (0..end.map_or(0, |last| last + 1)).step_by(64) {
-        for fd in Bits(selecting.word((base / 64) as usize)).map(|bit| base + bit) {
+    let last = sets.into_iter().filter_map(|set| set.words().last()).map(|(base, _)| base / 64).max();
+    for index in last.map_or(0..0, |last| 0..last as usize + 1) {
+        for fd in Bits(selecting.word(index)).map(|bit| (index * 64) as u32 + bit) {
             let sets = InSets::of(selecting, fd);
             answer.tests += 1;
             let holds = status(fd, sets.asked()).ok_or(BadDescriptor(fd))?;
