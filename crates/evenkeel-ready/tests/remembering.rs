@@ -589,6 +589,22 @@ fn a_caller_who_remembers_nothing_is_a_classic_one() {
 }
 
 #[test]
+fn the_classic_ones_ask_everybody() {
+    let ready = |fd| fd == 7 || fd == 500;
+    let status = |fd, _| Some(READABLE.union(Kinds::WRITABLE).when(ready(fd)));
+    let selecting = FdSets { write: [7, 8].into_iter().collect(), ..to_read(0..600) };
+    let mut found = FdSets::new();
+    let answer = classic::select(&selecting, &mut found, status).unwrap();
+    assert_eq!(answer, Answer { ready: 3, tests: 600 }, "one is ready for two things, but asked once");
+    assert_eq!(found, FdSets { write: [7].into_iter().collect(), ..to_read([7, 500]) });
+
+    let fds = (0..600).chain([PollEntry::IGNORED]);
+    let mut entries: Vec<_> = fds.map(|fd| PollEntry::new(fd, READABLE)).collect();
+    assert_eq!(classic::poll(&mut entries, status), Answer { ready: 2, tests: 600 });
+    assert_eq!(classic::poll(&mut entries[..3], |_, _| None), Answer { ready: 3, tests: 3 });
+}
+
+#[test]
 fn a_million_descriptors_are_opened_and_closed_in_any_order() {
     const MANY: u32 = 1_000_003;
     let mut server = Server::new(MANY);
