@@ -1,7 +1,7 @@
 //! What an event costs, and what a descriptor's number costs, beside the kernel's own calls, in one run.
 //!
 //! `cargo bench -p evenkeel-ready --bench kernel` prints both tables; `-- 1000 100000` only for so many idle
-//! descriptors. The kernel's are as many as the limit of descriptors allows, which is raised as far as possible.
+//! descriptors. The kernel's are as many as the limit of descriptors allows, which is raised if it may be.
 //!
 //! The kernel's descriptors are eventfds, ours are counters in this process: a call of ours makes no system
 //! call. So the comparison is of what a program pays, not of two ways to do the same in the kernel. In each
