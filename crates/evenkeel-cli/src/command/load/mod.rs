@@ -59,7 +59,7 @@ as root:
 Exit status: 0 if anything was answered, also at Ctrl-C, which ends it with the report so far; 1 if
 nothing was; 2 for bad arguments. docs/results.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
-    /// What to ask for: http://HOST[:PORT][/PATH].
+    /// What to ask for: `http://HOST[:PORT][/PATH]`.
     #[arg(value_name = "URL")]
     url: Target,
     /// Requests a second, such as 0.5, 1500 or 10k; over a day, on average [default: 1k; over a day, what it
