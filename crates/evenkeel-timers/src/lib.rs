@@ -7,6 +7,7 @@
 //! | looking for | module |
 //! | --- | --- |
 //! | all deadlines of something, each with who wants it: an example is at [`Timers`] | [`timers`] |
+//! | events in microseconds, without an interrupt for each: an example is at [`SoftTimers`] | [`soft`] |
 //! | one timer for each place of the caller's slab | [`wheel`] |
 //! | so many a second | [`rate`] |
 //! | points in time | [`time`] |
@@ -14,11 +15,14 @@
 
 mod heap;
 pub mod rate;
+mod slab;
+pub mod soft;
 pub mod time;
 pub mod timers;
 pub mod wheel;
 
 pub use rate::{Bucket, RateLimit};
+pub use soft::{Idle, SoftEvent, SoftTimers};
 pub use time::{Duration, Instant};
 pub use timers::{Timer, Timers};
 pub use wheel::Wheel;

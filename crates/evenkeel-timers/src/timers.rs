@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::slab::Slab;
 use crate::time::Instant;
 use crate::wheel::Wheel;
 
@@ -41,46 +42,54 @@ use crate::wheel::Wheel;
 /// ```
 pub struct Timers<W> {
     wheel: Wheel,
-    /// By the timer's key.
-    whose: Vec<Option<W>>,
-    /// Keys that nobody has.
-    vacant: Vec<u32>,
+    whose: Slab<W>,
     next: Instant,
 }
 
 /// A timer of [`Timers`]. Whoever has it is the only one who can set it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Timer(u32);
+pub struct Timer(pub(crate) u32);
 
-impl<W: Copy> Timers<W> {
+impl<W> Timers<W> {
     /// No timers.
     #[must_use]
     pub fn new() -> Self {
-        Self { wheel: Wheel::new(), whose: Vec::new(), vacant: Vec::new(), next: Instant::NEVER }
+        Self { wheel: Wheel::new(), whose: Slab::new(), next: Instant::NEVER }
     }
 
     /// A timer for `who`, not set.
     ///
     /// # Panics
     /// At 2^32 - 1 timers.
+    ///
+    /// # Panics
+    /// At 2^32 - 1 timers.
+    #[inline]
     pub fn register(&mut self, who: W) -> Timer {
-        if let Some(key) = self.vacant.pop() {
-            self.whose[key as usize] = Some(who);
-            return Timer(key);
-        }
-        let key =
-            u32::try_from(self.whose.len()).ok().filter(|key| *key != u32::MAX).expect("memory ends before");
-        self.whose.push(Some(who));
-        Timer(key)
+        Timer(self.whose.insert(who))
     }
 
     /// Who had the timer wants it no more.
-    pub fn release(&mut self, timer: Timer) {
+    pub fn release(&mut self, timer: Timer) -> Option<W> {
         self.cancel(&timer);
-        if let Some(who) = self.whose.get_mut(timer.0 as usize) {
-            *who = None;
-            self.vacant.push(timer.0);
-        }
+        self.whose.remove(timer.0)
+    }
+
+    /// Takes a timer that has expired at `now` or before, for who wants it no more then; its key, which is
+    /// free again, and who had it.
+    pub(crate) fn release_expired(&mut self, now: Instant) -> Option<(u32, W)> {
+        let Timer(key) = self.take_expired(now)?;
+        Some((key, self.whose.remove(key)?))
+    }
+
+    /// All for whom there are timers.
+    pub(crate) fn into_whose(self) -> impl Iterator<Item = W> {
+        self.whose.into_iter()
+    }
+
+    /// For whom a timer was registered.
+    pub(crate) fn who(&self, timer: &Timer) -> Option<&W> {
+        self.whose.get(timer.0)
     }
 
     /// Sets a timer, or moves it; at [`Instant::NEVER`], cancels it. One that is set to a time that has
@@ -97,17 +106,16 @@ impl<W: Copy> Timers<W> {
         self.wheel.set(timer.0, deadline);
         if deadline < self.next {
             self.next = deadline;
-        } else if before == Some(self.next) {
-            self.look_ahead();
+        } else {
+            self.look_ahead_without(before);
         }
     }
 
     /// Cancels a timer; says whether it was set. One that has expired and was not handed out yet still is.
     pub fn cancel(&mut self, timer: &Timer) -> bool {
+        let before = self.wheel.deadline(timer.0);
         let was_set = self.wheel.cancel(timer.0);
-        if was_set {
-            self.look_ahead();
-        }
+        self.look_ahead_without(before);
         was_set
     }
 
@@ -129,21 +137,17 @@ impl<W: Copy> Timers<W> {
         now >= self.next
     }
 
-    /// Who wanted to be woken at `now` or before; the timer is then no longer set. Call again until there is
-    /// nobody. They come in the order of their deadlines.
-    pub fn poll_expired(&mut self, now: Instant) -> Option<W> {
+    /// A timer that has expired at `now` or before, and is then no longer set.
+    fn take_expired(&mut self, now: Instant) -> Option<Timer> {
         if !self.is_due(now) {
             return None;
         }
         let key = self.wheel.poll_expired(now);
         self.look_ahead();
-        self.whose.get(key? as usize).copied().flatten()
-    }
-
-    /// Everybody who waits, and until when, in the order in which they were registered.
-    pub fn iter(&self) -> impl Iterator<Item = (W, Instant)> {
-        let timers = (0..).zip(&self.whose);
-        timers.filter_map(|(key, who)| Some(((*who)?, self.wheel.deadline(key)?)))
+        if !self.is_due(now) {
+            self.turn(now);
+        }
+        key.map(Timer)
     }
 
     /// How many timers are set.
@@ -158,12 +162,46 @@ impl<W: Copy> Timers<W> {
         self.wheel.is_empty()
     }
 
+    /// Nodes touched.
+    #[cfg(test)]
+    pub(crate) const fn steps(&self) -> u64 {
+        self.wheel.steps()
+    }
+
+    /// Time has passed: the wheel turns as far as it can without anybody expiring, so that it files the next
+    /// ones by how far away they are from now.
+    pub(crate) fn turn(&mut self, now: Instant) {
+        let before_next = Instant::from_nanos(self.next.as_nanos().saturating_sub(1));
+        self.wheel.poll_expired(now.min(before_next));
+    }
+
+    /// One that was set until `before` no longer is, or later.
+    fn look_ahead_without(&mut self, before: Option<Instant>) {
+        if before.is_some_and(|before| before <= self.next) {
+            self.look_ahead();
+        }
+    }
+
     fn look_ahead(&mut self) {
         self.next = self.wheel.next_deadline().unwrap_or(Instant::NEVER);
     }
 }
 
-impl<W: Copy> Default for Timers<W> {
+impl<W: Copy> Timers<W> {
+    /// Who wanted to be woken at `now` or before; the timer is then no longer set. Call again until there is
+    /// nobody. They come in the order of their deadlines.
+    pub fn poll_expired(&mut self, now: Instant) -> Option<W> {
+        let timer = self.take_expired(now)?;
+        self.who(&timer).copied()
+    }
+
+    /// Everybody who waits, and until when, in the order in which they were registered.
+    pub fn iter(&self) -> impl Iterator<Item = (W, Instant)> {
+        self.whose.iter().filter_map(|(key, who)| Some((*who, self.wheel.deadline(key)?)))
+    }
+}
+
+impl<W> Default for Timers<W> {
     fn default() -> Self {
         Self::new()
     }

@@ -167,6 +167,12 @@ impl Wheel {
         self.len == 0
     }
 
+    /// Nodes touched.
+    #[cfg(test)]
+    pub(crate) const fn steps(&self) -> u64 {
+        self.timers.steps
+    }
+
     /// Empties the slot that begins at `start`: its timers go to where they then belong. A timer moves at
     /// most once per level each time it is filed, which is what makes turning cheap in the long run.
     fn turn_to(&mut self, slot: u16, start: u64) {

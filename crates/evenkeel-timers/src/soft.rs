@@ -1,0 +1,328 @@
+//! Soft timers: events in microseconds, without an interrupt for each.
+//!
+//! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
+//! processing", ACM TOCS 18(3), 2000.
+
+use core::fmt;
+
+use crate::time::Instant;
+use crate::timers::{Timer, Timers};
+use crate::wheel::Wheel;
+
+/// Events that happen when the program comes by anyway, and at the latest when an interrupt does.
+///
+/// A program often reaches states in which it costs nothing to call a handler: at the end of a system call,
+/// of a request, of a batch, in its idle loop. In such a **trigger state** it reads its clock and compares
+/// ([`is_due`](Self::is_due)), and if something is due it takes it ([`poll_event`](Self::poll_event)) and
+/// calls its handler as a plain function. So events are as fine as the trigger states are frequent. An
+/// interrupt, the **backing**, comes seldom and takes care of what is overdue.
+///
+/// The names are the paper's. Time is a number of *ticks* of the program's clock, its start does not matter:
+/// `measure_time` is what the clock reads now. An event that is scheduled for `T` ticks happens when the
+/// clock has advanced by at least `T + 1`, as it may be scheduled just before a tick. With a backing that
+/// comes at its resolution, every `X` ticks, the time that really passes is, in ticks,
+///
+/// ```text
+///   T  <  actual  <  T + X + 1
+/// ```
+///
+/// never less, and close to `T` where trigger states are frequent.
+///
+/// The backing can also be a one-shot timer, aimed at [`next_deadline`](Self::next_deadline): each event has
+/// a latest time, which is `X` after it is due or what
+/// [`schedule_with_deadline`](Self::schedule_with_deadline) says, and the one-shot goes off only for those
+/// that no trigger state has come by for.
+///
+/// An event is made by scheduling it and gone when it happens or is cancelled. It is a timer of [`Timers`]
+/// that is registered, set and released, in the same [`Wheel`]: to schedule it, to cancel it and to take it
+/// costs the same however many are pending, and allocates nothing once there were as many before. A handler
+/// that is to be called at every trigger state, to measure how far these are apart, schedules itself anew
+/// with `T` = 0: it is due as soon as the clock has ticked.
+///
+/// ```
+/// use evenkeel_timers::SoftTimers;
+///
+/// // A clock that ticks every microsecond, an interrupt every millisecond.
+/// let mut events = SoftTimers::new(1_000_000, 1_000);
+///
+/// // At 7 000 µs: a packet is to leave in 20 µs.
+/// events.schedule_soft_event(7_000, 20, "send a packet");
+///
+/// // Trigger states, as they come.
+/// let mut called = Vec::new();
+/// for measure_time in [7_004, 7_020, 7_023, 7_040] {
+///     while let Some(handler) = events.poll_event(measure_time) {
+///         called.push((measure_time, handler));
+///     }
+/// }
+/// assert_eq!(called, [(7_023, "send a packet")]);
+///
+/// // One that is to wait for no longer than 50 µs, and one that is not wanted any more.
+/// let event = events.schedule_with_deadline(7_040, 20, 50, "acknowledge");
+/// events.schedule_soft_event(7_040, 500, "poll the network");
+/// assert_eq!(events.next_deadline(), Some(7_091));
+/// assert_eq!(events.cancel(event), Some("acknowledge"));
+/// assert_eq!(events.next_deadline(), Some(7_541 + 1_000));
+/// ```
+pub struct SoftTimers<W> {
+    /// By when they are due.
+    timers: Timers<Pending<W>>,
+    /// By their deadlines, those that have one of their own.
+    deadlines: Wheel,
+    measure_resolution: u64,
+    interrupt_clock_resolution: u64,
+    /// The paper's X.
+    interrupt_interval: u64,
+    scheduled: u64,
+}
+
+struct Pending<W> {
+    who: W,
+    number: u64,
+}
+
+/// An event that was scheduled, for who wants to cancel it. After it has happened it names nothing: its place
+/// may be another's, its number never is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SoftEvent {
+    key: u32,
+    number: u64,
+}
+
+impl SoftEvent {
+    /// Its place and its number, for who has to keep it in another language.
+    #[must_use]
+    pub const fn into_parts(self) -> (u32, u64) {
+        (self.key, self.number)
+    }
+
+    /// The event of a place and a number. One that was never scheduled names nothing.
+    #[must_use]
+    pub const fn from_parts(key: u32, number: u64) -> Self {
+        Self { key, number }
+    }
+}
+
+/// What a core does that has nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    /// Check for events: its loop is a trigger state.
+    Spin,
+    /// Halt.
+    Halt {
+        /// Until then at the latest; if nothing is pending and no interrupt comes, until something happens.
+        until: Option<u64>,
+    },
+}
+
+impl<W> SoftTimers<W> {
+    /// No events. The clock has so many ticks a second, the backing comes so often a second; no less than
+    /// once, and no more often than the clock ticks.
+    #[must_use]
+    pub fn new(measure_resolution: u64, interrupt_clock_resolution: u64) -> Self {
+        let measure_resolution = measure_resolution.max(1);
+        let interrupt_clock_resolution = interrupt_clock_resolution.clamp(1, measure_resolution);
+        Self {
+            timers: Timers::new(),
+            deadlines: Wheel::new(),
+            measure_resolution,
+            interrupt_clock_resolution,
+            interrupt_interval: measure_resolution.div_ceil(interrupt_clock_resolution),
+            scheduled: 0,
+        }
+    }
+
+    /// The clock's resolution in Hz: ticks in a second.
+    #[must_use]
+    pub const fn measure_resolution(&self) -> u64 {
+        self.measure_resolution
+    }
+
+    /// What a clock of that resolution reads at an instant, for who goes by instants: whole ticks since the
+    /// start of time.
+    #[must_use]
+    pub fn measure_time(&self, at: Instant) -> u64 {
+        scale(at.as_nanos(), self.measure_resolution, NANOS_PER_S, false)
+    }
+
+    /// The first instant at which it reads so many ticks.
+    #[must_use]
+    pub fn instant(&self, ticks: u64) -> Instant {
+        Instant::from_nanos(scale(ticks, NANOS_PER_S, self.measure_resolution, true))
+    }
+
+    /// How often the backing comes, in Hz: the least resolution at which events can be expected.
+    #[must_use]
+    pub const fn interrupt_clock_resolution(&self) -> u64 {
+        self.interrupt_clock_resolution
+    }
+
+    /// The paper's X: ticks of the clock from one interrupt of the backing to the next, a part of a tick for
+    /// a whole one.
+    #[must_use]
+    pub const fn interrupt_interval(&self) -> u64 {
+        self.interrupt_interval
+    }
+
+    /// Schedules an event: at least `ticks` after now, when the clock reads `measure_time`.
+    pub fn schedule_soft_event(&mut self, measure_time: u64, ticks: u64, who: W) -> SoftEvent {
+        self.scheduled += 1;
+        let number = self.scheduled;
+        let timer = self.timers.register(Pending { who, number });
+        self.timers.set(&timer, at(due(measure_time, ticks)));
+        SoftEvent { key: timer.0, number }
+    }
+
+    /// The same with a latest time, in ticks from now. It is not before the event is due, nor more than the
+    /// [`interrupt_interval`](Self::interrupt_interval) after that, when the backing comes for all.
+    pub fn schedule_with_deadline(
+        &mut self,
+        measure_time: u64,
+        ticks: u64,
+        latest: u64,
+        who: W,
+    ) -> SoftEvent {
+        let event = self.schedule_soft_event(measure_time, ticks, who);
+        let slack = latest.saturating_sub(ticks);
+        if slack < self.interrupt_interval {
+            let deadline = due(measure_time, ticks.saturating_add(slack));
+            self.deadlines.set(event.key, at(deadline));
+        }
+        event
+    }
+
+    /// Cancels an event and returns who waited for it; nobody if it has happened, or was cancelled before.
+    pub fn cancel(&mut self, event: SoftEvent) -> Option<W> {
+        if !self.is_pending(event) {
+            return None;
+        }
+        self.deadlines.cancel(event.key);
+        Some(self.timers.release(Timer(event.key))?.who)
+    }
+
+    /// Cancels all events and returns who waited for them.
+    pub fn clear(&mut self) -> Vec<W> {
+        self.deadlines = Wheel::new();
+        core::mem::take(&mut self.timers).into_whose().map(|pending| pending.who).collect()
+    }
+
+    /// Whether an event has neither happened nor been cancelled.
+    #[must_use]
+    pub fn is_pending(&self, event: SoftEvent) -> bool {
+        self.timers.who(&Timer(event.key)).is_some_and(|pending| pending.number == event.number)
+    }
+
+    /// Whether an event is due: one comparison, to be made in every trigger state.
+    #[inline]
+    #[must_use]
+    pub const fn is_due(&self, measure_time: u64) -> bool {
+        measure_time >= self.timers.next_deadline().as_nanos()
+    }
+
+    /// In a trigger state, and when a periodic backing comes: who waits for an event that is due. Call again
+    /// until there is nobody. They come in the order in which they are due.
+    ///
+    /// What a handler schedules is not due before the clock's next tick, so this ends.
+    #[inline]
+    pub fn poll_event(&mut self, measure_time: u64) -> Option<W> {
+        if self.is_due(measure_time) { self.take_due(measure_time) } else { None }
+    }
+
+    /// When a one-shot has gone off: who waits for an event whose deadline has come. Call again until there
+    /// is nobody. Others that are due wait for a trigger state until their own deadlines.
+    pub fn poll_overdue(&mut self, measure_time: u64) -> Option<W> {
+        if let Some(key) = self.deadlines.poll_expired(at(measure_time)) {
+            return Some(self.timers.release(Timer(key))?.who);
+        }
+        let overdue = self.take_due(measure_time.checked_sub(self.interrupt_interval)?);
+        if overdue.is_none() {
+            self.timers.turn(at(measure_time));
+        }
+        overdue
+    }
+
+    /// When the next event is due.
+    #[must_use]
+    pub fn next_due(&self) -> Option<u64> {
+        ticks(self.timers.next_deadline())
+    }
+
+    /// The earliest deadline of all events: what a one-shot is to be aimed at, which is to be set anew when
+    /// this changes.
+    pub fn next_deadline(&mut self) -> Option<u64> {
+        let own = self.deadlines.next_deadline().unwrap_or(Instant::NEVER);
+        // No deadline is later than this: so those that have it need not be looked for.
+        ticks(own.min(self.timers.next_deadline().plus_nanos(self.interrupt_interval)))
+    }
+
+    /// What an idle core does when the clock reads `measure_time`. It halts if nothing falls due before the
+    /// backing comes, or if another idle core checks for events.
+    ///
+    /// A periodic backing comes at `next_interrupt`. If there is none, the one-shot comes at
+    /// [`next_deadline`](Self::next_deadline), and instead of at each interrupt at which nothing would be due
+    /// the core is to be woken an [`interrupt_interval`](Self::interrupt_interval) before something is.
+    pub fn idle(&mut self, measure_time: u64, next_interrupt: Option<u64>, another_checks: bool) -> Idle {
+        let backed = next_interrupt.into_iter().chain(self.next_deadline()).min();
+        let due = self.next_due().filter(|due| backed.is_none_or(|backed| *due < backed));
+        let Some(due) = due.filter(|_| !another_checks) else { return Idle::Halt { until: backed } };
+        let check_from =
+            if next_interrupt.is_some() { 0 } else { due.saturating_sub(self.interrupt_interval) };
+        if measure_time >= check_from { Idle::Spin } else { Idle::Halt { until: Some(check_from) } }
+    }
+
+    /// How many events are pending.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// No event is pending.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.timers.is_empty()
+    }
+
+    fn take_due(&mut self, measure_time: u64) -> Option<W> {
+        let (key, pending) = self.timers.release_expired(at(measure_time))?;
+        self.deadlines.cancel(key);
+        Some(pending.who)
+    }
+}
+
+impl<W> fmt::Debug for SoftTimers<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SoftTimers")
+            .field("pending", &self.len())
+            .field("next_due", &self.next_due())
+            .field("measure_resolution", &self.measure_resolution)
+            .field("interrupt_clock_resolution", &self.interrupt_clock_resolution)
+            .finish()
+    }
+}
+
+const NANOS_PER_S: u64 = 1_000_000_000;
+
+/// The wheel counts, what it counts is its user's business: here a tick is what elsewhere is a nanosecond.
+const fn at(ticks: u64) -> Instant {
+    Instant::from_nanos(ticks)
+}
+
+fn ticks(at: Instant) -> Option<u64> {
+    (at != Instant::NEVER).then_some(at.as_nanos())
+}
+
+/// What the clock reads when `ticks` have passed for sure. Where its range ends is no event's time but still
+/// a time.
+fn due(measure_time: u64, ticks: u64) -> u64 {
+    measure_time.saturating_add(ticks).saturating_add(1).min(u64::MAX - 1)
+}
+
+fn scale(count: u64, to: u64, from: u64, round_up: bool) -> u64 {
+    let product = u128::from(count) * u128::from(to);
+    let from = u128::from(from);
+    let scaled = if round_up { product.div_ceil(from) } else { product / from };
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
