@@ -1,0 +1,440 @@
+//! The facility, for all threads of a program.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::Waker;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::thread;
+
+use evenkeel_timers::{Idle, SoftEvent, SoftTimers};
+
+use crate::clock::Clock;
+use crate::interrupt::Interrupt;
+
+/// Ticks in a second: they are nanoseconds.
+const RESOLUTION: u64 = 1_000_000_000;
+
+/// What an event does when it happens.
+///
+/// [`Call`] is one for closures. A program with a few kinds of events has an `enum` of its own, which is
+/// smaller and calls without a pointer.
+pub trait Handler: Sized + Send + 'static {
+    /// The event has happened. No other handler of this clock runs meanwhile, on no thread: so it is to be
+    /// short, as whatever it takes all others are late. It may schedule and cancel. Its own calls of
+    /// [`SoftClock::trigger`] do nothing.
+    fn call(self, clock: &SoftClock<Self>);
+}
+
+/// Calls a closure, or wakes a task. A clone of it is the same closure: no memory is allocated for it.
+#[derive(Clone)]
+pub struct Call(What);
+
+type Closure = dyn Fn(&SoftClock, Call) + Send + Sync;
+
+#[derive(Clone)]
+enum What {
+    Call(Arc<Closure>),
+    Wake(Waker),
+}
+
+impl Call {
+    /// Calls `handler`, each time that an event with a clone of this happens.
+    pub fn new(handler: impl Fn(&SoftClock) + Send + Sync + 'static) -> Self {
+        Self::again(move |clock, _| handler(clock))
+    }
+
+    /// The same for a handler that schedules itself again, for which it is given itself.
+    pub fn again(handler: impl Fn(&SoftClock, Self) + Send + Sync + 'static) -> Self {
+        Self(What::Call(Arc::new(handler)))
+    }
+}
+
+impl From<Waker> for Call {
+    fn from(waker: Waker) -> Self {
+        Self(What::Wake(waker))
+    }
+}
+
+impl Handler for Call {
+    fn call(self, clock: &SoftClock) {
+        match &self.0 {
+            What::Call(handler) => {
+                let handler = Arc::clone(handler);
+                handler(clock, self);
+            }
+            What::Wake(waker) => waker.wake_by_ref(),
+        }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if matches!(self.0, What::Wake(_)) { "Call(a waker)" } else { "Call(a closure)" })
+    }
+}
+
+/// What takes care of events that no trigger state has come by for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// A one-shot timer of the kernel for the earliest deadline. A process in which nothing is pending is not
+    /// woken.
+    ///
+    /// It is never aimed later than that. If the event happens before, it is left as it is, goes off in vain
+    /// and is aimed anew: to move it with every event would cost a system call each.
+    Deadline,
+    /// A periodic timer of the kernel, as in the paper, that wakes the process at its frequency whether or
+    /// not there is anything to do. It knows of no deadlines.
+    Periodic,
+}
+
+/// Who waits for the kernel's timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// A small thread, which then calls the handlers of what is overdue. So the bound holds also while the
+    /// program computes and comes by nowhere.
+    ///
+    /// A signal would interrupt the program itself, but in its handler hardly anything is allowed: neither to
+    /// allocate nor to lock, nor to touch what was interrupted while it was being changed.
+    Thread,
+    /// The program: it has the descriptor in its `poll` (the clock is [`AsFd`]), and calls
+    /// [`SoftClock::interrupt`] when it is readable. So handlers are called on no other threads than the
+    /// program's, and the bound holds as far as the program gets to its `poll`.
+    Program,
+}
+
+/// How a [`SoftClock`] works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// What takes care of events that no trigger state has come by for. Default: [`Backing::Deadline`].
+    pub backing: Backing,
+    /// Who waits for it. Default: [`Waits::Thread`].
+    pub waits: Waits,
+    /// In Hz, 1 to 1 000 000: the reciprocal is how late an event may be that has no deadline of its own.
+    /// Default: 1 000.
+    pub interrupt_clock_resolution: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { backing: Backing::Deadline, waits: Waits::Thread, interrupt_clock_resolution: 1_000 }
+    }
+}
+
+/// What has happened so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Events in trigger states.
+    pub triggered: u64,
+    /// Events of which the backing took care.
+    pub overdue: u64,
+    /// How often the kernel's timer went off.
+    pub interrupts: u64,
+    /// How often it was aimed, which is a system call.
+    pub aimed: u64,
+}
+
+/// Soft timers on the machine's clock. What it is about is said at the [crate].
+///
+/// A clone is the same facility; it may be used from all threads. Whichever thread comes by calls the
+/// handlers that are due, one after the other. When the last clone is dropped, events that are pending are
+/// forgotten. A handler is given the clock: one that held a clone would keep it alive while it is pending.
+///
+/// To schedule and to cancel takes a lock that is held for as long as that takes, and allocates nothing once
+/// as many events were pending before. In a trigger state at which nothing is due there is no lock: a clock
+/// read and a comparison.
+pub struct SoftClock<H: Handler = Call> {
+    shared: Arc<Shared<H>>,
+}
+
+struct Shared<H> {
+    clock: Clock,
+    /// What trigger states compare with: [`SoftTimers::next_due`].
+    next_due: AtomicU64,
+    events: Mutex<Events<H>>,
+    /// Whoever calls handlers has it.
+    calling: Mutex<()>,
+    interrupt: Arc<Interrupt>,
+    backing: Backing,
+    waits: Waits,
+    triggered: AtomicU64,
+    overdue: AtomicU64,
+    interrupts: AtomicU64,
+    aimed: AtomicU64,
+}
+
+struct Events<H> {
+    soft: SoftTimers<H>,
+    /// When the one-shot goes off.
+    aim: u64,
+}
+
+/// Takes the next event that is to happen at a time.
+type Take<H> = fn(&mut SoftTimers<H>, u64) -> Option<H>;
+
+impl<H: Handler> SoftClock<H> {
+    /// Starts the facility. The first one in a process measures its clock's rate, which takes 20 ms.
+    ///
+    /// # Errors
+    /// If the kernel gives no descriptor or no thread.
+    pub fn start(options: Options) -> io::Result<Self> {
+        let hz = options.interrupt_clock_resolution.clamp(1, 1_000_000);
+        let interrupt = Arc::new(Interrupt::new(options.waits == Waits::Thread)?);
+        let shared = Arc::new(Shared {
+            clock: Clock::start(),
+            next_due: AtomicU64::new(u64::MAX),
+            events: Mutex::new(Events { soft: SoftTimers::new(RESOLUTION, hz), aim: u64::MAX }),
+            calling: Mutex::new(()),
+            interrupt,
+            backing: options.backing,
+            waits: options.waits,
+            triggered: AtomicU64::new(0),
+            overdue: AtomicU64::new(0),
+            interrupts: AtomicU64::new(0),
+            aimed: AtomicU64::new(0),
+        });
+        if options.backing == Backing::Periodic {
+            shared.interrupt.every(RESOLUTION.div_ceil(hz));
+        }
+        if options.waits == Waits::Thread {
+            let (timer, shared) = (Arc::clone(&shared.interrupt), Arc::downgrade(&shared));
+            let wait = move || wait_for_interrupts(&timer, &shared);
+            thread::Builder::new().name("soft-timers".to_owned()).spawn(wait)?;
+        }
+        Ok(Self { shared })
+    }
+
+    /// The clock's resolution in Hz: ticks are nanoseconds.
+    #[must_use]
+    pub const fn measure_resolution(&self) -> u64 {
+        RESOLUTION
+    }
+
+    /// What the clock reads now, in ticks since it was started.
+    #[inline]
+    #[must_use]
+    pub fn measure_time(&self) -> u64 {
+        self.shared.clock.now().as_nanos()
+    }
+
+    /// The least resolution at which events can be expected, in Hz.
+    #[must_use]
+    pub fn interrupt_clock_resolution(&self) -> u64 {
+        self.events().soft.interrupt_clock_resolution()
+    }
+
+    /// Schedules an event: `handler` is called when more than `ticks` have passed.
+    pub fn schedule_soft_event(&self, ticks: u64, handler: H) -> SoftEvent {
+        self.schedule(|soft, now| soft.schedule_soft_event(now, ticks, handler))
+    }
+
+    /// The same with a latest time, in ticks from now, at which the backing takes care of it if no trigger
+    /// state has come by, if it is [`Backing::Deadline`].
+    pub fn schedule_with_deadline(&self, ticks: u64, latest: u64, handler: H) -> SoftEvent {
+        self.schedule(|soft, now| soft.schedule_with_deadline(now, ticks, latest, handler))
+    }
+
+    /// The same for an event that is due when the clock reads `until`.
+    pub(crate) fn schedule_at(&self, until: u64, late: u64, handler: H) -> SoftEvent {
+        self.schedule(|soft, now| {
+            let ticks = until.saturating_sub(now).saturating_sub(1);
+            soft.schedule_with_deadline(now, ticks, ticks.saturating_add(late), handler)
+        })
+    }
+
+    fn schedule(&self, schedule: impl FnOnce(&mut SoftTimers<H>, u64) -> SoftEvent) -> SoftEvent {
+        let mut events = self.events();
+        // Read while nobody else schedules, so that it does not go back.
+        let now = self.measure_time();
+        let event = schedule(&mut events.soft, now);
+        self.look_ahead(&mut events, now);
+        event
+    }
+
+    /// Cancels an event and returns its handler, which then will not be called; nothing if it has happened,
+    /// or is just happening on another thread.
+    pub fn cancel(&self, event: SoftEvent) -> Option<H> {
+        let mut events = self.events();
+        let handler = events.soft.cancel(event);
+        self.publish(&events);
+        handler
+    }
+
+    /// Whether an event has neither happened nor been cancelled.
+    #[must_use]
+    pub fn is_pending(&self, event: SoftEvent) -> bool {
+        self.events().soft.is_pending(event)
+    }
+
+    /// To be called wherever the program comes by: calls the handlers of what is due, and returns how many.
+    /// If nothing is due, it reads the clock and compares. If another thread is calling handlers, it leaves
+    /// that to it.
+    #[inline]
+    pub fn trigger(&self) -> usize {
+        let now = self.measure_time();
+        if now < self.shared.next_due.load(Ordering::Relaxed) { 0 } else { self.call_due(now) }
+    }
+
+    #[cold]
+    fn call_due(&self, now: u64) -> usize {
+        let _calling = match self.shared.calling.try_lock() {
+            Ok(calling) => calling,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return 0,
+        };
+        let called = self.call_all(now, SoftTimers::poll_event);
+        self.shared.triggered.fetch_add(called as u64, Ordering::Relaxed);
+        called
+    }
+
+    /// The kernel's timer has gone off, if it has: calls the handlers of what is overdue, and returns how
+    /// many. Where the thread waits for it ([`Waits::Thread`]), there is nothing to do. Not to be called by a
+    /// handler, who would wait for itself.
+    pub fn interrupt(&self) -> usize {
+        let gone_off = self.shared.waits == Waits::Program && self.shared.interrupt.take();
+        if gone_off { self.call_overdue() } else { 0 }
+    }
+
+    fn call_overdue(&self) -> usize {
+        self.shared.interrupts.fetch_add(1, Ordering::Relaxed);
+        let _calling = self.shared.calling.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.measure_time();
+        let called = match self.shared.backing {
+            Backing::Periodic => self.call_all(now, SoftTimers::poll_event),
+            Backing::Deadline => {
+                self.events().aim = u64::MAX;
+                let called = self.call_all(now, SoftTimers::poll_overdue);
+                // Handlers may have taken their time.
+                self.look_ahead(&mut self.events(), self.measure_time());
+                called
+            }
+        };
+        self.shared.overdue.fetch_add(called as u64, Ordering::Relaxed);
+        called
+    }
+
+    /// One `now` for all: what handlers schedule is due later, so this ends.
+    fn call_all(&self, now: u64, take: Take<H>) -> usize {
+        let mut called = 0;
+        while let Some(handler) = self.take(now, take) {
+            handler.call(self);
+            called += 1;
+        }
+        called
+    }
+
+    fn take(&self, now: u64, take: Take<H>) -> Option<H> {
+        let mut events = self.events();
+        let handler = take(&mut events.soft, now);
+        self.publish(&events);
+        handler
+    }
+
+    /// What an idle thread does, given whether another one checks for events: call
+    /// [`trigger`](Self::trigger) again and again, or halt. It is to be woken at the time that is said there,
+    /// in ticks; events that are due before then are taken care of by the backing.
+    pub fn idle(&self, another_checks: bool) -> Idle {
+        let now = self.measure_time();
+        self.events().soft.idle(now, None, another_checks)
+    }
+
+    /// When the next event is due.
+    #[must_use]
+    pub fn next_due(&self) -> Option<u64> {
+        Some(self.shared.next_due.load(Ordering::Relaxed)).filter(|due| *due != u64::MAX)
+    }
+
+    /// How many events are pending. One whose handler is just being called, and may schedule itself again, is
+    /// not.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.events().soft.len()
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counts {
+            triggered: load(&self.shared.triggered),
+            overdue: load(&self.shared.overdue),
+            interrupts: load(&self.shared.interrupts),
+            aimed: load(&self.shared.aimed),
+        }
+    }
+
+    /// Forgets all events that are pending. When it returns, no handler is running, and none is called that
+    /// was scheduled before. Not to be called by a handler, who would wait for itself.
+    pub fn clear(&self) {
+        let _calling = self.shared.calling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events();
+        let forgotten = events.soft.clear();
+        self.publish(&events);
+        // What a handler owns may use the clock when it is dropped.
+        drop(events);
+        drop(forgotten);
+    }
+
+    fn events(&self) -> MutexGuard<'_, Events<H>> {
+        self.shared.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Trigger states compare with when something is due now.
+    fn publish(&self, events: &Events<H>) {
+        let next_due = events.soft.next_due().unwrap_or(u64::MAX);
+        self.shared.next_due.store(next_due, Ordering::Relaxed);
+    }
+
+    /// The same, and the one-shot is not aimed later than at the earliest deadline.
+    fn look_ahead(&self, events: &mut Events<H>, now: u64) {
+        self.publish(events);
+        if self.shared.backing == Backing::Periodic {
+            return;
+        }
+        if let Some(deadline) = events.soft.next_deadline().filter(|deadline| *deadline < events.aim) {
+            self.shared.interrupt.once(deadline.saturating_sub(now));
+            self.shared.aimed.fetch_add(1, Ordering::Relaxed);
+            events.aim = deadline;
+        }
+    }
+}
+
+/// What the small thread does, until nobody has the clock any more.
+fn wait_for_interrupts<H: Handler>(timer: &Interrupt, shared: &Weak<Shared<H>>) {
+    while timer.take() {
+        let Some(shared) = shared.upgrade() else { return };
+        let clock = SoftClock { shared };
+        // A handler that panics has said so; the others are taken care of next time.
+        if catch_unwind(AssertUnwindSafe(|| clock.call_overdue())).is_err() {
+            clock.look_ahead(&mut clock.events(), clock.measure_time());
+        }
+    }
+}
+
+impl<H> Drop for Shared<H> {
+    fn drop(&mut self) {
+        // The thread finds that there is nobody.
+        self.interrupt.once(0);
+    }
+}
+
+impl<H: Handler> Clone for SoftClock<H> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<H: Handler> AsFd for SoftClock<H> {
+    /// The kernel's timer: readable when it has gone off. See [`Waits::Program`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.interrupt.as_fd()
+    }
+}
+
+impl<H: Handler> fmt::Debug for SoftClock<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SoftClock").field("pending", &self.pending()).field("counts", &self.counts()).finish()
+    }
+}
