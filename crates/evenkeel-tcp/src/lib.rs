@@ -48,7 +48,8 @@
 //! | one connection | [`connection`] |
 //! | sequence numbers and ranges of them | [`seq`] |
 //! | what to send again, how much may leave, when | [`recovery`] |
-//! | congestion control: CUBIC, NewReno | [`congestion`] |
+//! | congestion control: CUBIC, NewReno, BBR | [`congestion`] |
+//! | rate-based clocking: when the next packet may leave; rates | [`rate_clock`]; [`rate`] |
 //! | from a four-tuple to a connection | [`table`], [`tuple`](mod@tuple) |
 //! | half-open connections, the accept queue | [`listener`] |
 //! | connections in TIME-WAIT | [`time_wait`] |
@@ -82,10 +83,12 @@ mod fault;
 pub mod isn;
 pub mod listener;
 pub mod options;
-mod pacer;
 mod queue;
 #[cfg(test)]
 mod random;
+pub mod rate;
+mod rate_cache;
+pub mod rate_clock;
 pub mod recovery;
 pub mod reply_limit;
 pub mod secret;
@@ -107,6 +110,8 @@ pub use fault::Fault;
 pub use isn::InitialSequence;
 pub use listener::{Listener, ListenerConfig};
 pub use options::{Cookie, Options, SackBlocks, Timestamps};
+pub use rate::Rate;
+pub use rate_clock::RateClock;
 pub use reply_limit::ReplyLimit;
 pub use secret::Secret;
 pub use segment::{Ecn, Flags, Header, Malformed, Segment};

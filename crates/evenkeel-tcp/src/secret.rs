@@ -29,6 +29,7 @@ pub(super) enum Purpose {
     ReplyTokens,
     /// Not TCP's.
     Other,
+    RateCache,
 }
 
 impl Secret {

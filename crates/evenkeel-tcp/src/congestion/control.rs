@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::rate::Rate;
 use crate::time::{Duration, Instant};
 
 /// The congestion window and what belongs to it, in bytes.
@@ -30,7 +31,7 @@ impl Window {
     }
 
     /// `bytes`, but two segments at least (RFC 5681, equation 4; RFC 9438, 4.6).
-    pub(super) fn at_least_two_segments(&self, bytes: u64) -> u32 {
+    pub(crate) fn at_least_two_segments(&self, bytes: u64) -> u32 {
         u32::try_from(bytes).unwrap_or(u32::MAX).max(self.mss.saturating_mul(2))
     }
 }
@@ -52,10 +53,82 @@ pub struct Arrival {
     pub now: Instant,
 }
 
+/// What an acknowledgment tells of the path, for algorithms that have a model of it: the rate sample `RS` of
+/// draft-ietf-ccwg-bbr, 2.3, and the state of the connection, 2.2. Bytes of payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// `RS.delivery_rate`; [`None`] if nothing reliable can be told.
+    pub rate: Option<Rate>,
+    /// `RS.delivered`: what arrived since the segment left that arrived last.
+    pub volume: u64,
+    /// `C.delivered`, and what it was when that segment left.
+    pub delivered: u64,
+    /// `RS.prior_delivered`.
+    pub prior_delivered: u64,
+    /// `RS.is_app_limited`: there was less to send than could have been.
+    pub app_limited: bool,
+    /// `RS.newly_acked`.
+    pub acked: u32,
+    /// `RS.lost`: what was lost since that segment left.
+    pub lost: u64,
+    /// `RS.tx_in_flight`: what was on its way when it left, itself included.
+    pub tx_in_flight: u32,
+    /// `C.inflight`.
+    pub in_flight: u32,
+    /// `C.is_cwnd_limited`: the window was full in this round trip.
+    pub cwnd_limited: bool,
+    /// `C.has_selective_acks`.
+    pub selective: bool,
+    /// A router has marked a packet (RFC 3168), for the first time in a window of data.
+    pub marked: bool,
+    /// Whether losses are being repaired.
+    pub recovering: Recovering,
+    /// `RS.rtt`: the round trip of the segment that left last.
+    pub rtt: Option<Duration>,
+    /// `C.SMSS`.
+    pub mss: u32,
+    /// When it came.
+    pub now: Instant,
+}
+
+/// Whether losses are being repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovering {
+    /// No.
+    No,
+    /// By fast recovery.
+    Fast,
+    /// After a timeout.
+    Timeout,
+}
+
+/// A segment was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// Its bytes.
+    pub len: u32,
+    /// What was on its way when it left, itself included.
+    pub tx_in_flight: u32,
+    /// What was lost since, itself included.
+    pub since_sent: u64,
+    /// When it left there was less to send than could have been.
+    pub app_limited: bool,
+    /// What has arrived up to now.
+    pub delivered: u64,
+    /// `C.has_selective_acks`.
+    pub selective: bool,
+    /// When that was known.
+    pub now: Instant,
+}
+
 /// An algorithm of congestion control.
 ///
 /// It changes `cwnd` in [`CongestionControl::on_arrival`] only. Elsewhere it sets `ssthresh`; its caller
 /// brings the window there.
+///
+/// One [with a model](super::Algorithm::is_model_based) is told of each acknowledgment by
+/// [`CongestionControl::on_sample`] instead, where it sets `cwnd` to what it likes; nobody reduces it but
+/// after a timeout. How fast segments leave it says by [`CongestionControl::pacing_rate`].
 pub trait CongestionControl: fmt::Debug + Send {
     /// As Linux calls it.
     fn name(&self) -> &'static str;
@@ -78,6 +151,27 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// From `since` up to `now` congestion was not what limited the connection: it had nothing to send, or
     /// less than the window.
     fn on_idle(&mut self, _since: Instant, _now: Instant) {}
+
+    /// Something is sent again after a pause longer than a retransmission timeout. Asked of those with a
+    /// model: of others the window tells.
+    fn on_restart(&mut self, _now: Instant) {}
+
+    /// Something arrived.
+    fn on_sample(&mut self, _window: &mut Window, _sample: &Sample) {}
+
+    /// A segment was lost. Comes before the sample of the acknowledgment that told it, and before
+    /// [`CongestionControl::on_congestion`].
+    fn on_lost(&mut self, _window: &Window, _lost: &Lost) {}
+
+    /// How fast segments are to leave; [`None`] if the window alone says that.
+    fn pacing_rate(&self, _window: &Window, _srtt: Option<Duration>) -> Option<Rate> {
+        None
+    }
+
+    /// It sends less than there could be, to see what that shows: samples tell nothing of the path's rate.
+    fn limits_itself(&self) -> bool {
+        false
+    }
 }
 
 /// Division that keeps what is left over for the next time, so that small steps add up.

@@ -3,13 +3,18 @@
 //! [`Recovery`](super::recovery::Recovery) owns the [`Window`] and knows what was lost. An algorithm says how
 //! the window grows while nothing is, and what it must shrink to when something was. How it gets there is
 //! proportional rate reduction's business, not the algorithm's.
+//!
+//! BBR is another kind: it has a model of the path, of which each acknowledgment brings a sample, and says
+//! itself how large the window is and how fast segments leave.
 
+mod bbr;
 mod control;
 mod cubic;
 mod newreno;
 mod slow_start;
 
-pub use control::{Arrival, CongestionControl, Window};
+pub use bbr::Bbr;
+pub use control::{Arrival, CongestionControl, Lost, Recovering, Sample, Window};
 pub use cubic::Cubic;
 pub use newreno::NewReno;
 
@@ -21,9 +26,17 @@ pub enum Algorithm {
     Cubic,
     /// RFC 5681 and 6582.
     NewReno,
+    /// draft-ietf-ccwg-bbr, version 3. It paces.
+    Bbr,
 }
 
 impl Algorithm {
+    /// It has a model of the path: it needs samples, paces, and decides alone how large the window is.
+    #[must_use]
+    pub const fn is_model_based(self) -> bool {
+        matches!(self, Self::Bbr)
+    }
+
     /// The algorithm, for a new connection. With `hystart` slow start ends when the round trip grows (RFC
     /// 9406); with `fast_convergence` CUBIC gives way to new flows faster (RFC 9438, 4.7).
     #[must_use]
@@ -31,6 +44,7 @@ impl Algorithm {
         match self {
             Self::Cubic => Box::new(Cubic::new(hystart, fast_convergence)),
             Self::NewReno => Box::new(NewReno::new(hystart)),
+            Self::Bbr => Box::new(Bbr::new()),
         }
     }
 }

@@ -17,6 +17,13 @@ impl Connection {
         self.snd.mss.saturating_sub(if self.clock.is_some() { TIMESTAMPS_LEN } else { 0 })
     }
 
+    /// Bytes of headers of a segment with data, IP's included.
+    pub(super) fn headers_len(&self) -> u16 {
+        const TCP: u16 = 20;
+        let ip = if self.ipv6 { 40 } else { 20 };
+        ip + TCP + self.snd.mss.saturating_sub(self.payload_max())
+    }
+
     /// The header of a segment other than a SYN. It acknowledges all that came, so no ACK is due any more.
     pub(super) fn header(&mut self, seq: SeqNumber, flags: Flags, now: Instant) -> Header {
         let options = self.options(now);

@@ -166,6 +166,7 @@ impl Connection {
         }
         self.recovery.set_sack_permitted(self.sack);
         self.recovery.set_mss(self.payload_max());
+        self.recovery.set_overhead(self.headers_len());
     }
 
     /// The window of the peer's SYN, whose number is `irs`.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use super::config::{Config, Keepalive};
 use super::error::Error;
 use super::tcb::Connection;
+use crate::rate::Rate;
+use crate::rate_cache::Remembered;
 use crate::state::State;
 use crate::time::{Duration, Instant};
 
@@ -32,6 +34,10 @@ pub enum StreamOption {
     SendBuffer(usize),
     /// [`Connection::set_receive_buffer`].
     ReceiveBuffer(usize),
+    /// [`Connection::set_rate_max`].
+    RateMax(Option<Rate>),
+    /// [`Connection::set_capacity`].
+    Capacity(Rate),
 }
 
 impl Connection {
@@ -47,6 +53,8 @@ impl Connection {
             StreamOption::MssMax(mss) => self.set_mss_max(mss),
             StreamOption::SendBuffer(bytes) => self.set_send_buffer(bytes),
             StreamOption::ReceiveBuffer(bytes) => self.set_receive_buffer(bytes),
+            StreamOption::RateMax(rate) => self.set_rate_max(rate),
+            StreamOption::Capacity(rate) => self.set_capacity(rate, now),
         }
     }
 
@@ -110,6 +118,34 @@ impl Connection {
         }
         self.rcv.limit = Config::bytes(bytes);
         self.due.ack |= self.state.is_synchronized() && self.is_window_update_due();
+    }
+
+    /// No more than that is sent from now on, IP and TCP headers included (`SO_MAX_PACING_RATE`).
+    pub fn set_rate_max(&mut self, rate: Option<Rate>) {
+        self.recovery.set_rate_max(rate);
+    }
+
+    /// The path's capacity is known, and this connection's alone: from now on it sends at that rate, headers
+    /// included, in place of slow start (Aron and Druschel, "Soft timers", 4.1). What is lost makes it
+    /// slower. See [`Start::At`](crate::recovery::Start::At).
+    pub fn set_capacity(&mut self, rate: Rate, now: Instant) {
+        self.recovery.set_capacity(rate, now);
+    }
+
+    /// An earlier connection had that rate, and a round trip so long: see
+    /// [`Start::Remembered`](crate::recovery::Start::Remembered).
+    pub fn remember(&mut self, rate: Rate, rtt: Duration) {
+        self.recovery.remember(rate, rtt);
+    }
+
+    pub(crate) fn measures(&self) -> bool {
+        self.recovery.measures()
+    }
+
+    /// The rate at which data last arrived, if that is measured, for [`Connection::remember`] of a later one.
+    pub(crate) fn measured(&self) -> Option<Remembered> {
+        let (rate, rtt) = self.recovery.delivery_rate()?;
+        Some(Remembered { rate, rtt, at: self.recovery.last_sent() })
     }
 
     /// The user reads no more. What waits to be read, and what comes, is acknowledged and thrown away, as in

@@ -60,7 +60,7 @@ impl Connection {
     /// give back their memory.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
         if !self.may_transmit() {
-            self.release_idle_memory();
+            self.after_last();
             return None;
         }
         // SND.UNA says nothing of our SYN later: after 4 GiB it comes round to ISS.
@@ -71,11 +71,27 @@ impl Connection {
             return Some(self.outgoing(header, payload, again));
         }
         let Some(Next { seq, flags, payload, ecn, again }) = self.next_segment(now) else {
-            self.release_idle_memory();
+            self.after_last();
             return None;
         };
         let header = Header { ecn, ..self.header(seq, flags, now) };
         Some(self.outgoing(header, payload, again))
+    }
+
+    /// Nothing leaves now. If all is sent that there is, it is not the path that limits.
+    #[inline]
+    fn after_last(&mut self) {
+        if self.recovery.measures() {
+            self.note_limit();
+        }
+        self.release_idle_memory();
+    }
+
+    #[cold]
+    fn note_limit(&mut self) {
+        if self.snd.unsent() == 0 && !self.recovery.has_lost() {
+            self.recovery.on_nothing_to_send();
+        }
     }
 
     #[inline]

@@ -86,6 +86,7 @@ impl Connection {
 
     /// [`Connection::writable`] is not zero.
     #[must_use]
+    #[inline]
     pub fn is_writable(&self) -> bool {
         let waiting = self.snd.buffer.len();
         let open = self.state.may_send() && !self.snd.fin;

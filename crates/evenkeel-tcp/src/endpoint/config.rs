@@ -29,6 +29,10 @@ pub struct EndpointConfig {
     /// [`Endpoint::connect_with`](super::Endpoint::connect_with) was used; none, and it never sends data with
     /// a SYN. Default 1024.
     pub fast_open_servers: usize,
+    /// How many destinations' rates are kept, 96 bytes each, once a connection that measures its rate is
+    /// over; for those that start at a rate [remembered](crate::recovery::Start::Remembered). None, and
+    /// nothing is remembered. Default 1024.
+    pub destinations: usize,
     /// Resets a second in the long run, and how many at once, in answer to segments of no connection: whoever
     /// floods closed ports, or guesses at connections, is not to make the host send as much. Those of
     /// connections are not among them. A quarter of it for one prefix of addresses, and somewhat more or less
@@ -49,6 +53,7 @@ impl Default for EndpointConfig {
             connections: 1 << 20,
             buffers: 256 << 20,
             fast_open_servers: 1_024,
+            destinations: 1_024,
             resets_per_s: 1_000,
             reset_burst: 1_000,
             ports: 49_152..=65_535,

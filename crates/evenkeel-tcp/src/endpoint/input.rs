@@ -207,6 +207,7 @@ impl<R: Copy> Endpoint<R> {
         let open = agreed.open(&self.numbers);
         let mut connection = Connection::accept(options, &open, &progress, arrival.now);
         connection.set_allowance(self.memory.allowance());
+        self.recall_rate(&mut connection, &arrival.tuple, arrival.now);
         connection
     }
 

@@ -33,6 +33,7 @@ mod listeners;
 mod memory;
 mod output;
 mod ports;
+mod rates;
 mod report;
 mod state;
 #[cfg(test)]

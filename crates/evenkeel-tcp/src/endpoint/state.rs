@@ -9,6 +9,7 @@ use super::super::counters::{Counter, Counters};
 use super::super::fast_open::FastOpenCache;
 use super::super::isn::InitialSequence;
 use super::super::listener::Listener;
+use super::super::rate_cache::RateCache;
 use super::super::reply_limit::ReplyLimit;
 use super::super::secret::Secret;
 use super::super::segment::Header;
@@ -63,6 +64,8 @@ pub struct Endpoint<R = ()> {
     /// What the user is to be notified of; each connection once.
     pub(super) events: VecDeque<EndpointEvent>,
     pub(super) fast_open: Option<FastOpenCache>,
+    /// Made when there is something to remember.
+    pub(super) rates: Option<RateCache>,
     pub(super) memory: Memory,
     /// Bytes that may wait to be read, of each connection.
     pub(super) receive_buffer_most: usize,
@@ -170,6 +173,7 @@ impl<R: Copy> Endpoint<R> {
             resets: ReplyLimit::new(secret, RESETS, config.resets_per_s, config.reset_burst),
             events: VecDeque::new(),
             fast_open: None,
+            rates: None,
             memory: Memory::new(config.buffers),
             receive_buffer_most: usize::MAX,
             holes: VecDeque::new(),
@@ -366,6 +370,9 @@ impl<R: Copy> Endpoint<R> {
             return;
         }
         self.ports.gone += 1;
+        if self.connections.get(id).is_some_and(|entry| entry.connection.measures()) {
+            self.remember_rate(id);
+        }
         if let (Some(ended), Some(&tuple)) = (&mut self.ended, self.connections.tuple(id)) {
             ended.push_back((id, tuple));
         }

@@ -139,6 +139,7 @@ impl<R: Copy> Endpoint<R> {
         if let Some(offer) = fast_open {
             connection.limit_early_data(offer.mss);
         }
+        self.recall_rate(&mut connection, &tuple, now);
         let entry = Entry::new(connection, Holder::User);
         let id = self.connections.insert_hashed(hash, tuple, entry).map_err(|refused| match refused {
             Refused::Full => OpenError::Full,
@@ -271,6 +272,14 @@ impl<R: Copy> Endpoint<R> {
                 return Some(EndpointEvent::Connection(id, entry.notified));
             }
         }
+    }
+
+    /// What a connection is ready for now. One that is gone is over.
+    #[must_use]
+    #[inline]
+    pub fn readiness(&self, id: Id) -> Readiness {
+        let over = Readiness { readable: true, over: true, ..Readiness::default() };
+        self.connections.get(id).map_or(over, |entry| Readiness::of(&entry.connection))
     }
 
     fn release(&mut self, id: Id) {

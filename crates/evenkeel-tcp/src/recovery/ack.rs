@@ -14,7 +14,7 @@ use crate::time::{Duration, Instant, nanos};
 /// How many blocks a SACK option has room for (RFC 2018, 3).
 const SACK_BLOCKS: usize = 4;
 /// `DupThresh` (RFC 5681, 3.2).
-const DUP_THRESH: u32 = 3;
+const DUP_THRESH: u8 = 3;
 
 /// How things were before the acknowledgment.
 #[derive(Debug, Clone, Copy)]
@@ -25,23 +25,23 @@ pub(super) struct Before {
     unaccounted: u32,
     /// `pipe`.
     in_flight: u32,
-    syn_outstanding: bool,
+    pub(super) syn_outstanding: bool,
 }
 
 /// What the acknowledgment tells to have arrived.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Arrived {
     /// Bytes by which `SND.UNA` advanced; bytes newly sacked.
-    acked: u32,
+    pub(super) acked: u32,
     sacked: u32,
     /// Bytes of which nothing was known before: `DeliveredData` of RFC 9937.
-    delivered: u32,
+    pub(super) delivered: u32,
     /// When the first and the last of the segments left that arrived and were sent only once.
     first_sent: Option<Instant>,
-    last_sent: Option<Instant>,
+    pub(super) last_sent: Option<Instant>,
     /// A segment that was sent again is acknowledged cumulatively: others may have waited for it, and tell no
     /// round trip (RFC 6298, 3).
-    retransmitted: bool,
+    pub(super) retransmitted: bool,
     /// A segment was thought lost and not sent again, and yet it arrived.
     lost_in_error: bool,
 }
@@ -121,7 +121,20 @@ impl Recovery {
         acked.cwr |= self.judge_probe(&before, dsack, bare);
         self.adjust_window(&before, &arrived, acked.newly_lost, info);
         self.set_timers_after_ack(arrived.acked > 0, info.now);
+        if self.pacing.is_some() {
+            self.mind_rate(before, arrived, acked.cwr && info.ece, info.now);
+        }
         acked
+    }
+
+    /// What an acknowledgment means for who paces: perhaps it is to start elsewhere than slow start does; and
+    /// there may be a sample of the rate.
+    #[cold]
+    pub(super) fn mind_rate(&mut self, before: Before, arrived: Arrived, marked: bool, now: Instant) {
+        if matches!(&self.pacing, Some(pacing) if pacing.start.is_some()) {
+            self.start(arrived.delivered, now);
+        }
+        self.sample(&before, &arrived, marked, now);
     }
 
     /// Nothing is outstanding, and nothing from earlier is open: so it is, with every segment, for who only
@@ -330,9 +343,9 @@ impl Recovery {
             // RFC 9937, 6: the window is where the reduction was to bring it.
             Kind::FastRecovery => {
                 self.rack.on_recovered();
-                self.window.cwnd = self.window.ssthresh;
+                self.reach_ssthresh();
             }
-            Kind::WindowReduced => self.window.cwnd = self.window.ssthresh,
+            Kind::WindowReduced => self.reach_ssthresh(),
         }
         self.recover = episode.end;
         if let Some(undo) = &mut self.undo {
@@ -340,10 +353,20 @@ impl Recovery {
         }
     }
 
+    /// The reduction is over.
+    fn reach_ssthresh(&mut self) {
+        if !self.config.algorithm.is_model_based() {
+            self.window.cwnd = self.window.ssthresh;
+        }
+    }
+
     /// What is newly lost: by RACK, or by duplicate acknowledgments.
     pub(super) fn detect_losses(&mut self, now: Instant) -> u32 {
         let lost = if self.sack { self.detect_by_time(now) } else { self.detect_by_duplicates() };
         self.count_lost(lost);
+        if self.config.algorithm.is_model_based() {
+            self.tell_losses(now);
+        }
         lost
     }
 
@@ -395,12 +418,12 @@ impl Recovery {
             // It was congestion for sure.
             self.undo = None;
         }
-        self.reduce(kind, before, info.ece)
+        self.reduce(kind, before, info.ece, info.now)
     }
 
     /// Enters an episode, unless there is one already: a window of data causes one reduction (RFC 6675, 5;
     /// RFC 3168, 6.1.2).
-    pub(super) fn reduce(&mut self, kind: Kind, before: &Before, certain: bool) -> bool {
+    pub(super) fn reduce(&mut self, kind: Kind, before: &Before, certain: bool, now: Instant) -> bool {
         let end = self.board.nxt();
         match self.episode.as_deref_mut() {
             None => {}
@@ -416,6 +439,11 @@ impl Recovery {
         self.undo = undoable.then(|| Box::new(Undo::new(self.window)));
         let flight = before.outstanding.min(self.window.cwnd);
         self.control.on_congestion(&mut self.window, flight);
+        if matches!(&self.pacing, Some(pacing) if pacing.is_unvalidated(now)) {
+            // Careful Resume, 4.5 (safe retreat): half, whatever the algorithm is.
+            self.window.ssthresh =
+                self.window.ssthresh.min(self.window.at_least_two_segments(u64::from(flight / 2)));
+        }
         self.episode = Some(Box::new(Episode { kind, end, prr: Prr::new(before.unaccounted) }));
         self.tail_loss.cancel();
         if kind == Kind::FastRecovery {
@@ -433,7 +461,7 @@ impl Recovery {
         }
         let flight = before.outstanding.min(self.window.cwnd);
         self.control.on_congestion(&mut self.window, flight);
-        self.window.cwnd = self.window.ssthresh;
+        self.reach_ssthresh();
         self.undo = None;
         true
     }
@@ -441,6 +469,8 @@ impl Recovery {
     /// Growth, or proportional reduction.
     fn adjust_window(&mut self, before: &Before, arrived: &Arrived, lost: u32, info: &AckInfo<'_>) {
         match self.episode.as_deref_mut() {
+            // It is told by a sample.
+            _ if self.config.algorithm.is_model_based() => {}
             Some(episode) if !matches!(episode.kind, Kind::Timeout(_)) => {
                 let safe = arrived.acked > 0 && lost == 0;
                 let in_flight = self.board.pipe().saturating_sub(self.duplicate_bytes);
@@ -472,6 +502,12 @@ impl Recovery {
             self.control.on_idle(self.told_at, now);
         }
         self.told_at = now;
+        self.end_round(before);
+    }
+
+    /// A round trip may be over, for which the largest flight is kept.
+    #[inline]
+    pub(super) fn end_round(&mut self, before: &Before) {
         if self.board.una() >= self.round_end {
             self.round_end = self.board.nxt();
             self.flight_max = before.in_flight;

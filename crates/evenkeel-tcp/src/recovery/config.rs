@@ -2,6 +2,7 @@
 
 pub use super::rtt::RtoConfig;
 use crate::congestion::Algorithm;
+use crate::rate::Rate;
 use crate::time::Duration;
 
 /// How a connection recovers losses, and how fast it sends.
@@ -23,9 +24,21 @@ pub struct RecoveryConfig {
     pub ack_delay_max: Duration,
     /// How coarse the clock of our timestamp option is. Default 1 ms.
     pub timestamp_tick: Duration,
-    /// Segments leave spread over the round trip. Default no: on short paths that needs a timer of
-    /// microseconds.
+    /// Segments leave spread over the round trip, one at each event of a timer. Default no: on short paths
+    /// that needs a timer of microseconds. Some algorithms always do, and so does whoever chooses one of the
+    /// next four.
     pub pacing: bool,
+    /// The least time between two segments, while what a timer was late is made up for: the paper's minimum
+    /// burst interval, the time of a packet on the link. Default a quarter of what there is on the average,
+    /// but 10 µs; and none where the average is below twice that, as no timer is that exact. With zero
+    /// several may leave at one event, up to a millisecond's worth: for timers that are coarse.
+    pub burst_interval: Option<Duration>,
+    /// What the connection sends at most, IP and TCP headers included. Default no bound.
+    pub rate_max: Option<Rate>,
+    /// How fast it starts. Default slow start.
+    pub start: Start,
+    /// How fast it goes on after a pause. Default slow start.
+    pub restart: Restart,
     /// How many sent segments are remembered at most; no more leave until some are acknowledged. A segment
     /// takes 32 bytes of memory. Default 65 536: 90 MB on their way in full segments.
     pub segments_max: usize,
@@ -42,7 +55,46 @@ impl Default for RecoveryConfig {
             ack_delay_max: Duration::from_millis(200),
             timestamp_tick: Duration::from_millis(1),
             pacing: false,
+            burst_interval: None,
+            rate_max: None,
+            start: Start::SlowStart,
+            restart: Restart::SlowStart,
             segments_max: 1 << 16,
         }
     }
+}
+
+/// How fast a connection starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// With the initial window, which doubles with every round trip (RFC 5681, 3.1; RFC 6928).
+    #[default]
+    SlowStart,
+    /// At this rate from the first round trip on, and never faster: of a path whose capacity is known, and
+    /// belongs to this connection (Aron and Druschel, TOCS 2000, 4.1). IP and TCP headers count. What is lost
+    /// makes it slower, as ever.
+    ///
+    /// The receiver's window, and the send buffer, must have room for a round trip of it.
+    At(Rate),
+    /// At half the rate that an earlier connection to the same destination had, if there was one, the round
+    /// trip is as it was, and it is not long ago: Careful Resume (draft-ietf-tsvwg-careful-resume; RFC 9040,
+    /// temporal sharing). Slow start goes on from there.
+    Remembered,
+    /// With the initial window; then at half the rate at which its acknowledgments come, if that is more than
+    /// slow start's: the bottleneck has spaced them. Slow start goes on from there.
+    Estimated,
+}
+
+/// How fast a connection goes on that had nothing to send for longer than a retransmission timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Restart {
+    /// With the initial window (RFC 5681, 4.1).
+    #[default]
+    SlowStart,
+    /// With the window that it had, paced: for the first round trip at no more than the window in a round
+    /// trip, or the rate at which data last arrived if that is less. RFC 7661 (which replaces RFC 2861)
+    /// allows it for five minutes (4.4.1, the non-validated phase), because a window that is not filled does
+    /// not grow (4.3), a loss reduces it to what was on its way (4.4.2), and nothing leaves in bursts (4.4:
+    /// "pacing"). Each five minutes more halve the window (4.4.3).
+    LastRate,
 }

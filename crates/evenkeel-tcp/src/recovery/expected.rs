@@ -43,5 +43,8 @@ impl Recovery {
         self.duplicates = 0;
         self.grow(&before, &arrived, now);
         self.set_timers_after_ack(true, now);
+        if self.pacing.is_some() {
+            self.mind_rate(before, arrived, false, now);
+        }
     }
 }

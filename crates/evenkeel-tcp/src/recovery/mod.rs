@@ -15,6 +15,8 @@
 //! | how the window is reduced (PRR) | `prr.rs` |
 //! | recovery that was for nothing: Eifel, DSACK, F-RTO | `episode.rs`, `ack.rs` |
 //! | round-trip time, retransmission timeout | `rtt.rs` |
+//! | how fast data arrive; what algorithms with a model of the path are told | `delivery.rs`; `model.rs` |
+//! | how fast segments leave; where to start, and to go on after a pause | `pacing.rs` |
 //! | how large the window may be | [`congestion`](super::congestion) |
 //!
 //! With SACK, RACK alone says what is lost (RFC 8985 instead of RFC 6675's counting; `pipe` is RFC 6675's).
@@ -23,9 +25,12 @@
 
 mod ack;
 mod config;
+mod delivery;
 mod episode;
 mod expected;
 mod expired;
+mod model;
+mod pacing;
 mod prr;
 mod rack;
 mod rtt;
@@ -35,10 +40,12 @@ mod tail_loss;
 mod tests;
 mod timers;
 
-pub use config::{RecoveryConfig, RtoConfig};
+pub use config::{RecoveryConfig, Restart, RtoConfig, Start};
 pub use expired::Expired;
 
+use delivery::Delivery;
 use episode::{Episode, Frto, Kind, Undo};
+use pacing::{Leaving, Pacing, PathNow};
 use rack::Rack;
 use rtt::RttEstimator;
 use scoreboard::{Position, Scoreboard};
@@ -47,7 +54,7 @@ use tail_loss::TailLoss;
 use std::sync::Arc;
 
 use super::congestion::{CongestionControl, Window};
-use super::pacer::Pacer;
+use super::rate::Rate;
 use super::{SeqNumber, SeqRange};
 use crate::time::{Duration, Instant};
 
@@ -105,18 +112,20 @@ pub struct Recovery {
     control: Box<dyn CongestionControl>,
     episode: Option<Box<Episode>>,
     undo: Option<Box<Undo>>,
-    /// Without effect if the configuration says so.
-    pacer: Pacer,
+    /// If it paces.
+    pacing: Option<Box<Pacing>>,
+    /// Bytes of headers that a segment has, IP's included.
+    overhead: u8,
     /// SACK was negotiated.
     sack: bool,
     /// Without SACK: how many duplicate acknowledgments came in a row, and how many bytes they say have
     /// arrived.
-    duplicates: u32,
+    duplicates: u8,
     duplicate_bytes: u32,
     /// The end of the last episode (`recover` of RFC 6582).
     recover: Position,
     /// How often in a row the retransmission timer expired.
-    timeouts: u32,
+    timeouts: u8,
     retransmission_at: Instant,
     reordering_at: Instant,
     /// The largest flight of this round trip, which ends with the acknowledgment of `round_end`: was the
@@ -150,7 +159,14 @@ impl Recovery {
     pub fn new(config: &Arc<RecoveryConfig>, iss: SeqNumber, mss: u16) -> Self {
         let mss = u32::from(mss.max(1));
         let cwnd = initial_window(config, mss);
-        let board = Scoreboard::new(iss);
+        let mut board = Scoreboard::new(iss);
+        let control = config.algorithm.start(config.hystart, config.fast_convergence);
+        let model = config.algorithm.is_model_based();
+        let pacing = Pacing::new(config, model);
+        let remembers = config.start == Start::Remembered || config.restart == Restart::LastRate;
+        if pacing.is_some() && (model || remembers) {
+            board.delivery = Some(Delivery::new(model));
+        }
         Self {
             config: Arc::clone(config),
             recover: board.una(),
@@ -160,10 +176,11 @@ impl Recovery {
             rack: Rack::new(),
             tail_loss: TailLoss::new(),
             window: Window { cwnd, ssthresh: Window::UNKNOWN, mss },
-            control: config.algorithm.start(config.hystart, config.fast_convergence),
+            control,
             episode: None,
             undo: None,
-            pacer: Pacer::new(),
+            pacing,
+            overhead: 0,
             sack: false,
             duplicates: 0,
             duplicate_bytes: 0,
@@ -194,6 +211,9 @@ impl Recovery {
         if mss < self.window.mss {
             let lost = self.board.mark_lost_where(|segment| segment.len > mss);
             self.count_lost(lost);
+            if let Some(delivery) = &mut self.board.delivery {
+                delivery.take_losses();
+            }
         }
         self.window.mss = mss;
         self.window.cwnd = self.window.cwnd.max(mss);
@@ -218,12 +238,30 @@ impl Recovery {
         if let Some(episode) = &mut self.episode {
             episode.prr.on_sent(bytes);
         }
-        if let Some(srtt) = self.rtt.srtt().filter(|_| self.config.pacing) {
-            self.pacer.on_sent(bytes, &self.window, srtt, now);
+        if self.pacing.is_some() {
+            self.pace(bytes, retransmission, now);
         }
         self.last_sent = now;
         self.flight_max = self.flight_max.max(self.in_flight());
         self.set_timers_after_sending(start, retransmission, now);
+    }
+
+    /// A segment left, of a connection that paces.
+    #[cold]
+    fn pace(&mut self, bytes: u32, retransmission: bool, now: Instant) {
+        if !retransmission {
+            self.board.stamp_new(bytes, now);
+        }
+        if let Some(pacing) = &mut self.pacing {
+            let srtt = self.rtt.srtt();
+            let rate = if self.config.algorithm.is_model_based() {
+                self.control.pacing_rate(&self.window, srtt)
+            } else {
+                None
+            };
+            let sent = Leaving { bytes, overhead: u32::from(self.overhead), rate };
+            pacing.on_sent(sent, &self.window, self.rtt.srtt_nanos(), now);
+        }
     }
 
     fn sent_again(&mut self, start: Position, end: Position, now: Instant) {
@@ -250,7 +288,36 @@ impl Recovery {
         self.control.on_idle(self.told_at, now);
         self.told_at = now;
         if now.nanos_since(self.last_sent) > self.rtt.rto_nanos() {
-            self.window.cwnd = self.window.cwnd.min(self.initial_window());
+            self.after_pause(now);
+        }
+    }
+
+    /// Nothing was sent for longer than a retransmission timeout.
+    #[cold]
+    fn after_pause(&mut self, now: Instant) {
+        if self.config.algorithm.is_model_based() {
+            return self.control.on_restart(now);
+        }
+        let initial = self.initial_window();
+        let (Restart::LastRate, Some(pacing), Some(srtt)) =
+            (self.config.restart, &mut self.pacing, self.rtt.srtt())
+        else {
+            self.window.cwnd = self.window.cwnd.min(initial);
+            return;
+        };
+        // RFC 7661, 4.4.3, for each of its periods.
+        let periods = now.since(self.last_sent).as_nanos() / NON_VALIDATED_MAX.as_nanos();
+        if periods > 0 {
+            self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd / 4 * 3).max(initial);
+            let halved = self.window.cwnd.checked_shr(u32::try_from(periods).unwrap_or(u32::MAX));
+            self.window.cwnd = halved.unwrap_or(0).max(initial);
+        }
+        let known = self.board.delivery.as_ref().and_then(|delivery| delivery.rate);
+        let by_window = Rate::of(u64::from(self.window.cwnd), srtt);
+        // A connection that had little to say has shown no rate: slow start would be as fast as this.
+        let least = Rate::of(u64::from(initial), srtt);
+        if let Some(rate) = known.into_iter().chain(by_window).min().max(least) {
+            pacing.be_careful(rate, srtt, now);
         }
     }
 
@@ -310,10 +377,101 @@ impl Recovery {
         if segment { room >= self.window.mss || bytes == 0 } else { self.send_allowance() >= bytes }
     }
 
-    /// When the next segment may leave, if it must wait; [`None`] if it need not.
+    /// The rate at which data arrive is measured.
     #[must_use]
-    pub fn release_time(&self, now: Instant) -> Option<Instant> {
-        self.pacer.release_time(now)
+    #[inline]
+    pub fn measures(&self) -> bool {
+        self.board.delivery.is_some()
+    }
+
+    /// There is nothing more to send, though there could be: what arrives tells less than the path's rate.
+    #[cold]
+    pub fn on_nothing_to_send(&mut self) {
+        let in_flight = self.in_flight();
+        if let Some(delivery) = self.board.delivery.as_mut().filter(|_| in_flight < self.window.cwnd) {
+            delivery.limit_by_user(in_flight);
+        }
+    }
+
+    /// When something was last sent.
+    pub(crate) const fn last_sent(&self) -> Instant {
+        self.last_sent
+    }
+
+    /// The rate at which data last arrived, if that is measured, and the shortest round trip.
+    #[must_use]
+    pub fn delivery_rate(&self) -> Option<(Rate, Duration)> {
+        Some((self.board.delivery.as_ref()?.rate?, self.rtt.min()?))
+    }
+
+    /// When the next segment may leave, if it must wait; [`None`] if it need not. There is such a segment,
+    /// and it will wait: what its timer is late is made up for.
+    pub fn release_time(&mut self, now: Instant) -> Option<Instant> {
+        let pacing = self.pacing.as_mut()?;
+        let release = pacing.clock.release_time(now)?;
+        pacing.clock.wait();
+        Some(release)
+    }
+
+    /// Segments have so many bytes of headers, IP's included.
+    pub(crate) fn set_overhead(&mut self, bytes: u16) {
+        // IPv6's header and TCP's with all options are less.
+        self.overhead = u8::try_from(bytes).unwrap_or(u8::MAX);
+    }
+
+    /// From now on no more than that is sent, headers included ([`RecoveryConfig::rate_max`]).
+    pub fn set_rate_max(&mut self, rate: Option<Rate>) {
+        self.paced().rate_max = rate.unwrap_or(Rate::UNLIMITED);
+    }
+
+    /// From now on the connection is [at that rate](Start::At), unless it is in the middle of a loss.
+    pub fn set_capacity(&mut self, rate: Rate, now: Instant) {
+        let pacing = self.paced();
+        pacing.capacity = rate;
+        pacing.start = Some(pacing::Start::At(rate));
+        if self.rtt.srtt().is_some() {
+            self.start(0, now);
+        }
+    }
+
+    /// It paces from now on.
+    fn paced(&mut self) -> &mut Pacing {
+        self.pacing.get_or_insert_with(|| Box::new(Pacing::of(&self.config)))
+    }
+
+    /// An earlier connection to the destination had that rate, and a round trip so long: see
+    /// [`Start::Remembered`].
+    pub fn remember(&mut self, rate: Rate, rtt: Duration) {
+        if let Some(pacing) = self.pacing.as_mut().filter(|_| self.config.start == Start::Remembered) {
+            pacing.start = Some(pacing::Start::Remembered { rate, rtt });
+        }
+    }
+
+    /// Starts elsewhere than slow start does, if enough is known of the path by now. So many bytes have
+    /// arrived just now.
+    #[cold]
+    fn start(&mut self, delivered: u32, now: Instant) {
+        let Some(pacing) = &mut self.pacing else { return };
+        if self.episode.is_some() || self.timeouts > 0 {
+            // There was congestion before it began.
+            pacing.start = None;
+            return;
+        }
+        let Some(srtt) = self.rtt.srtt() else { return };
+        let path = PathNow {
+            mss: self.window.mss,
+            cwnd: self.window.cwnd,
+            overhead: u32::from(self.overhead),
+            srtt,
+            una: self.board.una(),
+            nxt: self.board.nxt(),
+        };
+        let Some(opening) = pacing.take_start(&path, delivered, now) else { return };
+        let bytes = u32::try_from(opening.window).unwrap_or(u32::MAX);
+        self.window.cwnd = self.window.cwnd.max(bytes);
+        if opening.known {
+            self.window.ssthresh = self.window.cwnd;
+        }
     }
 
     /// The congestion window, in bytes.
@@ -347,7 +505,7 @@ impl Recovery {
     /// Expirations of the retransmission timer since the last acknowledgment of new data.
     #[must_use]
     pub const fn timeouts_in_a_row(&self) -> u32 {
-        self.timeouts
+        self.timeouts as u32
     }
 
     /// The connection's figures, for people and for tests.
@@ -361,6 +519,8 @@ impl Recovery {
             ssthresh: self.window.ssthresh,
             mss: self.window.mss,
             in_flight: self.in_flight(),
+            delivery_rate: self.delivery_rate().map(|(rate, _)| rate),
+            pacing_rate: self.control.pacing_rate(&self.window, self.rtt.srtt()),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min(),
@@ -370,7 +530,7 @@ impl Recovery {
             retransmitted_bytes: totals.retransmitted_bytes,
             lost_bytes: totals.lost_bytes,
             timeouts: totals.timeouts,
-            timeouts_in_a_row: self.timeouts,
+            timeouts_in_a_row: self.timeouts.into(),
             fast_recoveries: totals.fast_recoveries,
             probes: totals.probes,
             undone: totals.undone,
@@ -389,6 +549,9 @@ impl Recovery {
         }
     }
 }
+
+/// How long a window is kept that is not used (RFC 7661, 4.4.1).
+const NON_VALIDATED_MAX: Duration = Duration::from_secs(300);
 
 /// IW of RFC 6928: so many segments, but not more bytes than in common ones, unless it is two.
 fn initial_window(config: &RecoveryConfig, mss: u32) -> u32 {
@@ -427,6 +590,10 @@ pub struct RecoveryInfo {
     pub mss: u32,
     /// Thought to be on their way.
     pub in_flight: u32,
+    /// The rate of payload at which data last arrived, if that is measured.
+    pub delivery_rate: Option<Rate>,
+    /// How fast the algorithm wants payload to leave, if it says so.
+    pub pacing_rate: Option<Rate>,
     /// The smoothed round-trip time, once there was a sample.
     pub srtt: Option<Duration>,
     /// Its variation.

@@ -20,6 +20,7 @@
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::delivery::Delivery;
 use crate::time::{Duration, Instant};
 use crate::{SeqNumber, SeqRange};
 
@@ -28,6 +29,8 @@ pub(super) type Position = u64;
 
 /// The position of the initial sequence number. Not zero, so that what lies before it has a position, too.
 const ORIGIN: Position = 1 << 32;
+/// That of the first byte of data.
+pub(super) const FIRST: Position = ORIGIN + 1;
 
 /// What is thought to have become of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +100,8 @@ pub(super) struct Scoreboard {
     repairs: Option<Box<Repairs>>,
     /// Every segment before it that was sent only once is sacked or lost.
     first_unjudged: Position,
+    /// How fast they arrive, if somebody wants to know.
+    pub(super) delivery: Option<Box<Delivery>>,
 }
 
 impl Scoreboard {
@@ -111,6 +116,7 @@ impl Scoreboard {
             lost_bytes: 0,
             repairs: None,
             first_unjudged: ORIGIN,
+            delivery: None,
         }
     }
 
@@ -211,6 +217,15 @@ impl Scoreboard {
         self.nxt = end;
     }
 
+    /// For [`Delivery`]: the last new segment has so many bytes.
+    pub(super) fn stamp_new(&mut self, len: u32, now: Instant) {
+        let in_flight = self.pipe();
+        // There is one stamp for each segment.
+        if let Some(delivery) = self.delivery.as_mut().filter(|_| len > 0) {
+            delivery.on_sent(in_flight, len, now);
+        }
+    }
+
     /// Bytes left again. Returns how many of them were not acknowledged.
     pub(super) fn sent_again(&mut self, start: Position, end: Position, now: Instant) -> u32 {
         let mut at = start.max(self.una);
@@ -238,9 +253,14 @@ impl Scoreboard {
         segment.fate = Fate::InFlight;
         segment.retransmitted = true;
         segment.sent_at = now;
-        *again += segment.len;
-        self.repairs.get_or_insert_default().resent.push_back(Resent { start: segment.start, at: now });
-        Some(segment.end())
+        let (start, len, end) = (segment.start, segment.len, segment.end());
+        *again += len;
+        self.repairs.get_or_insert_default().resent.push_back(Resent { start, at: now });
+        let in_flight = self.pipe();
+        if let Some(delivery) = &mut self.delivery {
+            delivery.on_sent_again(index, in_flight, len, now);
+        }
+        Some(end)
     }
 
     /// Cuts a segment in two if `at` lies within it; returns the index of what starts at `at`, or of the
@@ -260,6 +280,9 @@ impl Scoreboard {
             self.repairs.get_or_insert_default().put_in_order(Resent { start: at, at: second.sent_at });
         }
         self.segments.insert(index + 1, second);
+        if let Some(delivery) = &mut self.delivery {
+            delivery.on_split(index);
+        }
         index + 1
     }
 
@@ -272,15 +295,21 @@ impl Scoreboard {
                 if first.fate != Fate::Sacked {
                     delivered(first);
                 }
-                let gone = *first;
+                let (fate, len) = (first.fate, first.len);
+                if self.delivery.is_some() {
+                    self.tell_first_delivered();
+                }
                 self.segments.pop_front();
-                self.forget(gone.fate, gone.len, 1);
+                self.forget(fate, len, 1);
             } else {
                 let part = bytes(first.start, ack);
                 first.start += u64::from(part);
                 first.len -= part;
                 let fate = first.fate;
                 self.forget(fate, part, 0);
+                if let Some(delivery) = self.delivery.as_mut().filter(|_| fate != Fate::Sacked) {
+                    delivery.on_part_delivered(part);
+                }
                 break;
             }
         }
@@ -289,6 +318,16 @@ impl Scoreboard {
         if self.segments.is_empty() {
             self.release();
         }
+    }
+
+    /// The first segment is acknowledged, and about to be forgotten.
+    #[cold]
+    fn tell_first_delivered(&mut self) {
+        let (Some(delivery), Some(first)) = (&mut self.delivery, self.segments.front()) else { return };
+        if first.fate != Fate::Sacked {
+            delivery.on_delivered(0, first.len, first.end(), first.sent_at);
+        }
+        delivery.forget_first();
     }
 
     fn forget(&mut self, fate: Fate, len: u32, segments: u32) {
@@ -303,9 +342,13 @@ impl Scoreboard {
     }
 
     /// An idle connection owns no memory here, or that of one segment: many never have more on their way.
+    #[inline]
     fn release(&mut self) {
         if self.segments.capacity() > 1 {
             self.segments = VecDeque::new();
+            if let Some(delivery) = &mut self.delivery {
+                delivery.release();
+            }
         }
         self.repairs = None;
     }
@@ -321,6 +364,9 @@ impl Scoreboard {
                 break;
             }
             delivered(segment);
+            if let Some(delivery) = &mut self.delivery {
+                delivery.on_delivered(index, segment.len, segment.end(), segment.sent_at);
+            }
             if segment.fate == Fate::Lost {
                 self.lost_bytes -= segment.len;
             }
@@ -455,6 +501,9 @@ impl Scoreboard {
             segment.fate = Fate::Lost;
             self.lost_bytes += segment.len;
             self.repairs.get_or_insert_default().lost.push(Reverse(segment.start));
+            if let Some(delivery) = &mut self.delivery {
+                delivery.on_lost(index, segment.len);
+            }
         }
     }
 

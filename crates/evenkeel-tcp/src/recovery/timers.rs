@@ -46,8 +46,10 @@ impl Recovery {
         if lost == 0 {
             return Expired::Nothing;
         }
-        let reduced = self.reduce(Kind::FastRecovery, &before, false);
-        if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = self.episode.as_deref_mut() {
+        let reduced = self.reduce(Kind::FastRecovery, &before, false, now);
+        if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = self.episode.as_deref_mut()
+            && !self.config.algorithm.is_model_based()
+        {
             let delivery = Delivery { delivered: 0, in_flight: self.board.pipe(), safe: false };
             self.window.cwnd = prr.window(delivery, self.window.ssthresh, self.window.mss);
         }
@@ -89,6 +91,9 @@ impl Recovery {
         let lost = self.board.mark_first_lost()
             + self.board.mark_lost_where(|segment| segment.sent_at + patience <= now);
         self.count_lost(lost);
+        if self.config.algorithm.is_model_based() {
+            self.tell_losses(now);
+        }
     }
 
     fn reduce_on_timeout(&mut self) {

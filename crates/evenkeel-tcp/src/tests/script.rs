@@ -22,6 +22,8 @@
 //! - `shutdown`, `close`, `abort`, `nagle off`, `user-timeout 1s`, `keepalive 10s 1s 3`, `keepalive off`:
 //!   likewise
 //! - `state X`, `error X`, `reachable no`, `readable n`, `writable n`, `cwnd n`, `mss n`: what must hold now
+//! - `capacity 8000000`, `most 8000000`: likewise, in bits a second
+//! - `late 1ms`: before something else on the line, time passes and nobody looks at deadlines meanwhile
 //! - `memory scarce`, `memory left 1000`, `memory plenty`: of what all connections share
 //! - `count TCPWinProbe 2`: so much was counted up to now
 //! - `too-big 1001 mss 1200`, `unreachable 1 hard`: ICMP about the segment with this number
@@ -35,8 +37,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::connection::{
-    Agreement, Allowance, Config, Connection, Keepalive, Open, Outgoing, SynAck, SynReceived, Unavailable,
+    Agreement, Allowance, Config, Connection, Keepalive, Open, Outgoing, StreamOption, SynAck, SynReceived,
+    Unavailable,
 };
+use crate::rate::Rate;
+use crate::recovery::Start;
 use crate::time::{Duration, Instant};
 use crate::{
     Cookie, Counter, Counters, Ecn, Flags, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange,
@@ -93,6 +98,10 @@ fn configure(config: &mut Config, text: &str) -> Result<(), String> {
         ["no", "sack"] => config.sack = false,
         ["no", "scaling"] => config.window_scaling = false,
         ["pacing"] => Arc::make_mut(&mut config.recovery).pacing = true,
+        ["capacity", bits] => {
+            let rate = Rate::bits_per_s(parse(bits)?.into());
+            Arc::make_mut(&mut config.recovery).start = Start::At(rate);
+        }
         ["ack-delay", time] => config.ack_delay = parse_time(time)?,
         ["receive", initial, max] => {
             (config.receive_buffer_initial, config.receive_buffer_max) =
@@ -134,6 +143,11 @@ impl Runner {
         }
         match first {
             "" => return Ok(()),
+            "late" => {
+                let (time, rest) = rest.split_once(' ').ok_or("no time")?;
+                self.be_late(parse_time(time)?)?;
+                return self.line(rest.trim());
+            }
             ">" => return self.expect(rest),
             "config" if rest == "ipv6" => self.ipv6 = true,
             "config" => configure(&mut self.config, rest)?,
@@ -259,6 +273,12 @@ impl Runner {
             ("shutdown", []) => connection.shutdown(),
             ("close", []) => connection.close(now),
             ("abort", []) => connection.abort(),
+            ("capacity", [bits]) => {
+                connection.set(StreamOption::Capacity(Rate::bits_per_s(parse(bits)?.into())), now);
+            }
+            ("most", [bits]) => {
+                connection.set(StreamOption::RateMax(Some(Rate::bits_per_s(parse(bits)?.into()))), now);
+            }
             ("nagle", [on]) => connection.set_nagle(*on == "on"),
             ("user-timeout", [time]) => connection.set_user_timeout(parse_time(time)?),
             ("keepalive", ["off"]) => connection.set_keepalive(None, now),
@@ -331,6 +351,16 @@ impl Runner {
             self.nothing_left()?;
         }
         self.now = end;
+        Ok(())
+    }
+
+    /// Nobody looks at deadlines until then.
+    fn be_late(&mut self, time: Duration) -> Result<(), String> {
+        self.nothing_left()?;
+        self.now += time;
+        let now = self.now;
+        self.connection()?.on_deadline(now);
+        self.drain();
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Recovery as its connection sees it: scripts with exact times, two ends over a link, and properties.
 
+mod delivery;
 mod ecn;
 mod link;
 mod lossy;

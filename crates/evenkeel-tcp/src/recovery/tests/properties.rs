@@ -87,6 +87,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+const ALGORITHMS: [Algorithm; 3] = [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr];
+
 /// A sender to which anything may happen.
 struct Sender {
     recovery: Recovery,
@@ -217,10 +219,10 @@ proptest! {
     fn counters_are_what_a_recount_says_and_all_is_sent_again_in_the_end(
         steps in prop::collection::vec(step(), 1..120),
         sack: bool,
-        newreno: bool,
+        algorithm in 0u8..3,
         iss: u32,
     ) {
-        let algorithm = if newreno { Algorithm::NewReno } else { Algorithm::Cubic };
+        let algorithm = ALGORITHMS[usize::from(algorithm)];
         let mut sender = Sender::new(algorithm, sack, iss);
         for step in &steps {
             sender.perform(step);
@@ -259,12 +261,13 @@ proptest! {
         lost in prop_oneof![Just(0u64), 1u64..50, 50u64..300],
         late in prop_oneof![Just(0u64), 0u64..300],
         doubled in 0u64..100,
-        ends: [bool; 4],
+        ends: [bool; 3],
+        algorithm in 0u8..3,
         rtt_ms in 1u64..300,
         bottleneck: bool,
     ) {
-        let [sack, timestamps, delayed_acks, newreno] = ends;
-        let algorithm = if newreno { Algorithm::NewReno } else { Algorithm::Cubic };
+        let [sack, timestamps, delayed_acks] = ends;
+        let algorithm = ALGORITHMS[usize::from(algorithm)];
         let path = Path {
             rtt: Duration::from_millis(rtt_ms),
             segment_time: if bottleneck { Duration::from_micros(500) } else { Duration::ZERO },

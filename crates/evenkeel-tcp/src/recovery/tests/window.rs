@@ -1,11 +1,12 @@
 //! What lets the window grow, and what an idle connection keeps.
 
-use super::script::{Script, ms};
+use super::script::{MSS, Script, ms};
 use crate::SeqNumber;
 use std::sync::Arc;
 
 use crate::congestion::Algorithm;
-use crate::recovery::{Recovery, RecoveryConfig};
+use crate::rate::Rate;
+use crate::recovery::{Recovery, RecoveryConfig, Restart, Start};
 use crate::time::{Duration, Instant};
 
 #[test]
@@ -147,18 +148,219 @@ fn smaller_segments_send_again_what_is_too_large_without_a_reduction() {
 fn with_pacing_a_window_leaves_over_the_round_trip() {
     let config = RecoveryConfig { pacing: true, hystart: false, ..RecoveryConfig::default() };
     let mut script = Script::with(&config, true);
-    script.available = 10;
+    let left = paced(&mut script, 10);
+    // In slow start twice the rate: ten segments in 50 ms, but for the time of the last.
+    assert_eq!(left[9], Instant::from_millis(145));
+    assert!(left.windows(2).all(|pair| pair[1] - pair[0] == ms(5)), "{left:?}");
+}
+
+/// Sends so many segments, each as soon as it may leave; says when they left.
+fn paced(script: &mut Script, segments: u32) -> Vec<Instant> {
+    script.available += segments;
     let mut left = Vec::new();
-    while script.next() < 10 {
+    for _ in 0..segments {
         if let Some(at) = script.recovery.release_time(script.now) {
             script.now = at;
         }
         script.send_new();
         left.push(script.now);
     }
-    // In slow start twice the rate: ten segments in 50 ms, with a millisecond of credit.
-    assert_eq!(left[9], Instant::from_millis(144));
-    assert!(left.windows(2).skip(1).all(|pair| pair[1] - pair[0] == ms(5)), "{left:?}");
+    left
+}
+
+fn is_even(left: &[Instant], interval: Duration) -> bool {
+    left.windows(2).all(|pair| (pair[1] - pair[0]).abs_diff(interval) <= Duration::from_micros(1))
+}
+
+/// 1000 bytes and no headers here: 8 Mbit/s are one segment a millisecond.
+const EIGHT_MBIT: Rate = Rate::bits_per_s(8_000_000);
+
+#[test]
+fn where_the_capacity_is_known_the_first_round_trip_is_at_that_rate() {
+    let config = RecoveryConfig { start: Start::At(EIGHT_MBIT), ..RecoveryConfig::default() };
+    let mut script = Script::with(&config, true);
+    // Twice a round trip of it, and two segments.
+    assert_eq!((script.cwnd(), script.recovery.info().ssthresh), (202, 202 * MSS));
+    let left = paced(&mut script, 100);
+    assert!(is_even(&left, ms(1)), "{left:?}");
+    // It never gets faster than that, though the window would let it.
+    script.ack(100);
+    assert!(is_even(&paced(&mut script, 150), ms(1)));
+}
+
+#[test]
+fn a_loss_makes_a_known_rate_slower() {
+    let config = RecoveryConfig { start: Start::At(EIGHT_MBIT), ..RecoveryConfig::default() };
+    let mut script = Script::with(&config, true);
+    paced(&mut script, 100);
+    script.after(ms(100));
+    script.sack(1, &[(2, 100)]);
+    script.pump();
+    script.after(ms(100));
+    script.ack(100);
+    // 100 on their way, times 0.7; with the gain of congestion avoidance 84 in a round trip.
+    assert_eq!(script.cwnd(), 70);
+    let left = paced(&mut script, 20);
+    assert!(left[19] - left[0] > ms(22), "{left:?}");
+}
+
+#[test]
+fn shaping_is_not_exceeded_and_opens_no_window() {
+    let (rate_max, restart) = (Some(EIGHT_MBIT), Restart::LastRate);
+    let config = RecoveryConfig { rate_max, restart, hystart: false, ..RecoveryConfig::default() };
+    let mut script = Script::with(&config, true);
+    assert_eq!(script.cwnd(), 10);
+    // At 400 segments in 100 ms.
+    script.grow_to(400);
+    let left = paced(&mut script, 150);
+    assert!(is_even(&left, ms(1)), "{left:?}");
+    script.recovery.set_rate_max(None);
+    script.after(ms(5));
+    let left = paced(&mut script, 100);
+    assert!(left[99] - left[0] < ms(40), "{left:?}");
+}
+
+#[test]
+fn headers_count_where_a_rate_was_said() {
+    let config = RecoveryConfig { start: Start::At(EIGHT_MBIT), ..RecoveryConfig::default() };
+    let mut script = Script::before_handshake(&config);
+    script.recovery.set_overhead(250);
+    script.recovery.on_sent(script.syn(), false, script.now);
+    script.at(100);
+    script.ack(0);
+    assert_eq!(script.cwnd(), 162);
+    assert!(is_even(&paced(&mut script, 50), Duration::from_micros(1_250)));
+}
+
+#[test]
+fn a_remembered_rate_is_halved_to_start_with_and_another_path_s_is_not_used() {
+    let config = RecoveryConfig { start: Start::Remembered, hystart: false, ..RecoveryConfig::default() };
+    let start = |rtt| {
+        let mut script = Script::before_handshake(&config);
+        script.recovery.remember(EIGHT_MBIT, rtt);
+        script.recovery.on_sent(script.syn(), false, script.now);
+        script.at(100);
+        script.ack(0);
+        script
+    };
+    assert_eq!(start(ms(250)).cwnd(), 10, "the round trip was more than twice as long");
+    assert_eq!(start(ms(9)).cwnd(), 10, "or less than a tenth");
+    let slow = || {
+        let mut script = Script::before_handshake(&config);
+        script.recovery.remember(Rate::bytes_per_s(10), ms(100));
+        script.recovery.on_sent(script.syn(), false, script.now);
+        script.at(100);
+        script.ack(0);
+        script
+    };
+    assert!(
+        is_even(&paced(&mut slow(), 10), ms(5)),
+        "whoever had little to say is no slower than slow start"
+    );
+    let mut script = start(ms(100));
+    assert_eq!((script.cwnd(), script.recovery.info().ssthresh), (50, u32::MAX));
+    let left = paced(&mut script, 50);
+    assert!(is_even(&left, ms(2)), "{left:?}");
+    // Nothing is lost: slow start goes on.
+    script.after(ms(100));
+    (1..=50).for_each(|upto| _ = script.ack(upto));
+    assert_eq!(script.cwnd(), 100);
+}
+
+#[test]
+fn what_is_lost_of_a_remembered_window_halves_it_whatever_the_algorithm() {
+    let config = RecoveryConfig { start: Start::Remembered, hystart: false, ..RecoveryConfig::default() };
+    let mut script = Script::before_handshake(&config);
+    script.recovery.set_sack_permitted(true);
+    script.recovery.remember(EIGHT_MBIT, ms(100));
+    script.recovery.on_sent(script.syn(), false, script.now);
+    script.at(100);
+    script.ack(0);
+    paced(&mut script, 50);
+    script.after(ms(60));
+    script.sack(1, &[(2, 50)]);
+    // CUBIC would have left 0.7 of 50.
+    assert_eq!(script.recovery.info().ssthresh, 25 * MSS);
+}
+
+#[test]
+fn the_first_flight_tells_how_fast_the_second_may_be() {
+    let config = RecoveryConfig { start: Start::Estimated, hystart: false, ..RecoveryConfig::default() };
+    let mut script = Script::with(&config, true);
+    // The first flight leaves in no time, and comes out of the bottleneck a segment each 500 us.
+    script.write(10);
+    script.after(ms(100));
+    for upto in 1..=10 {
+        script.ack(upto);
+        script.after(Duration::from_micros(500));
+    }
+    // 16 Mbit/s are 200 segments in 100 ms; a half of that, where slow start has 20.
+    let cwnd = script.cwnd();
+    assert!((100..=103).contains(&cwnd), "{cwnd}");
+    let left = paced(&mut script, 90);
+    assert!(left[89] - left[0] >= ms(85), "{left:?}");
+}
+
+#[test]
+fn a_first_flight_that_is_too_small_tells_nothing() {
+    let config = RecoveryConfig { start: Start::Estimated, hystart: false, ..RecoveryConfig::default() };
+    let mut script = Script::with(&config, true);
+    script.write(3);
+    script.after(ms(100));
+    (1..=3).for_each(|upto| _ = script.ack(upto));
+    assert_eq!(script.cwnd(), 10);
+}
+
+#[test]
+fn after_a_pause_a_paced_connection_goes_on_at_the_last_rate() {
+    let config =
+        |restart| RecoveryConfig { pacing: true, restart, hystart: false, ..RecoveryConfig::default() };
+    let after_pause = |restart, pause| {
+        let mut script = Script::with(&config(restart), true);
+        script.grow_to(100);
+        script.after(pause);
+        let left = paced(&mut script, 8);
+        (script, left)
+    };
+    let (script, _) = after_pause(Restart::SlowStart, ms(2_000));
+    assert_eq!(script.cwnd(), 10);
+    let (script, left) = after_pause(Restart::LastRate, ms(2_000));
+    assert_eq!(script.cwnd(), 160);
+    // At the rate of the last round trip, which brought 80; not at twice that of the window, as in slow
+    // start.
+    assert!(is_even(&left, ms(100) / 80), "{left:?}");
+    // Somebody who had little to say before the pause has shown no rate.
+    let mut script = Script::with(&config(Restart::LastRate), true);
+    for _ in 0..5 {
+        script.after(ms(2_000));
+        script.write(1);
+        script.recovery.on_nothing_to_send();
+        script.after(ms(100));
+        script.ack(script.next());
+    }
+    script.after(ms(2_000));
+    let left = paced(&mut script, 10);
+    assert!(left[9] - left[0] <= ms(100), "{left:?}");
+    // RFC 7661, 4.4.3: each five minutes halve it.
+    let (script, _) = after_pause(Restart::LastRate, Duration::from_secs(301));
+    assert_eq!(script.cwnd(), 80);
+    let (script, _) = after_pause(Restart::LastRate, Duration::from_secs(86_400));
+    assert_eq!(script.cwnd(), 10);
+}
+
+/// Section 4.1 of the paper: receivers that are slow, or acknowledgments that are held up, acknowledge many
+/// segments at once. What they let out leaves at the average rate, not at once.
+#[test]
+fn an_acknowledgment_of_many_segments_lets_out_no_burst() {
+    let config = RecoveryConfig { pacing: true, hystart: false, ..RecoveryConfig::default() };
+    let mut script = Script::with(&config, true);
+    paced(&mut script, 10);
+    script.after(ms(100));
+    script.ack(10);
+    let (cwnd, srtt) = (script.cwnd(), script.recovery.srtt().unwrap());
+    assert_eq!(cwnd, 18);
+    let left = paced(&mut script, cwnd);
+    assert!(is_even(&left, srtt / (2 * cwnd)), "{left:?}");
 }
 
 #[test]

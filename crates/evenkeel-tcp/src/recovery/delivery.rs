@@ -1,0 +1,217 @@
+//! Delivery rate estimation (draft-cheng-iccrg-delivery-rate-estimation; draft-ietf-ccwg-bbr, 4.1): how fast
+//! data arrive, as each acknowledgment tells.
+//!
+//! Beside each segment of the scoreboard stands what had been delivered when it left. When it arrives, what
+//! was delivered since, over the time that took, is a sample of the rate: the time of the acknowledgments, or
+//! of sending if that was longer, so that acknowledgments that come together do not make it too high.
+//! Connections without an algorithm that wants it have none of this.
+
+use std::collections::VecDeque;
+
+use crate::rate::Rate;
+use crate::time::{Duration, Instant};
+
+/// What was known when a segment left: per-packet state of section 4.1.2.1.2.
+#[derive(Debug, Clone, Copy)]
+struct Stamp {
+    delivered: u64,
+    lost: u64,
+    delivered_time: Instant,
+    first_send_time: Instant,
+    tx_in_flight: u32,
+    app_limited: bool,
+}
+
+/// The segment that left last of those that an acknowledgment is for.
+#[derive(Debug, Clone, Copy)]
+struct Newest {
+    stamp: Stamp,
+    sent_at: Instant,
+    end: u64,
+}
+
+/// A segment that was lost.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lost {
+    /// Its bytes.
+    pub(super) len: u32,
+    /// What was in flight when it left, itself included.
+    pub(super) tx_in_flight: u32,
+    /// What was lost since, itself included.
+    pub(super) since_sent: u64,
+    pub(super) app_limited: bool,
+}
+
+/// What an acknowledgment tells of the rate: the fields of section 2.3.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RateSample {
+    /// [`None`] if the time is too short to tell.
+    pub(super) rate: Option<Rate>,
+    /// Delivered since the segment left, and when it left.
+    pub(super) volume: u64,
+    pub(super) prior_delivered: u64,
+    pub(super) app_limited: bool,
+    pub(super) tx_in_flight: u32,
+    /// Lost since it left.
+    pub(super) lost: u64,
+}
+
+/// State of a connection (section 4.1.2.1.1).
+#[derive(Debug)]
+pub(super) struct Delivery {
+    /// One beside each segment of the scoreboard.
+    stamps: VecDeque<Stamp>,
+    pub(super) delivered: u64,
+    lost: u64,
+    delivered_time: Instant,
+    first_send_time: Instant,
+    /// Until so much is delivered.
+    app_limited: Option<u64>,
+    newest: Option<Newest>,
+    /// Since the last time somebody asked, if somebody does.
+    losses: Vec<Lost>,
+    reports_losses: bool,
+    /// The last sample that the user did not limit, or a higher one that he did.
+    pub(super) rate: Option<Rate>,
+}
+
+impl Delivery {
+    pub(super) fn new(reports_losses: bool) -> Box<Self> {
+        Box::new(Self {
+            stamps: VecDeque::new(),
+            delivered: 0,
+            lost: 0,
+            delivered_time: Instant::ZERO,
+            first_send_time: Instant::ZERO,
+            app_limited: None,
+            newest: None,
+            losses: Vec::new(),
+            reports_losses,
+            rate: None,
+        })
+    }
+
+    /// `in_flight` includes what leaves now, `len` bytes of it.
+    fn stamp(&mut self, in_flight: u32, len: u32, now: Instant) -> Stamp {
+        if in_flight <= len {
+            self.first_send_time = now;
+            self.delivered_time = now;
+        }
+        Stamp {
+            delivered: self.delivered,
+            lost: self.lost,
+            delivered_time: self.delivered_time,
+            first_send_time: self.first_send_time,
+            tx_in_flight: in_flight,
+            app_limited: self.app_limited.is_some(),
+        }
+    }
+
+    /// A new segment left.
+    pub(super) fn on_sent(&mut self, in_flight: u32, len: u32, now: Instant) {
+        let stamp = self.stamp(in_flight, len, now);
+        self.stamps.push_back(stamp);
+    }
+
+    /// The segment with this index left again.
+    #[cold]
+    pub(super) fn on_sent_again(&mut self, index: usize, in_flight: u32, len: u32, now: Instant) {
+        let stamp = self.stamp(in_flight, len, now);
+        if let Some(old) = self.stamps.get_mut(index) {
+            *old = stamp;
+        }
+    }
+
+    /// The segment with this index was cut in two.
+    #[cold]
+    pub(super) fn on_split(&mut self, index: usize) {
+        if let Some(stamp) = self.stamps.get(index).copied() {
+            self.stamps.insert(index + 1, stamp);
+        }
+    }
+
+    /// The first is forgotten: nothing is open about it.
+    #[cold]
+    pub(super) fn forget_first(&mut self) {
+        self.stamps.pop_front();
+    }
+
+    /// All are. What the acknowledgment tells is asked for afterwards.
+    #[cold]
+    pub(super) fn release(&mut self) {
+        self.stamps = VecDeque::new();
+    }
+
+    /// So many bytes of a segment arrived that is not acknowledged as a whole.
+    #[cold]
+    pub(super) fn on_part_delivered(&mut self, len: u32) {
+        self.delivered += u64::from(len);
+    }
+
+    /// The segment with this index arrived, of so many bytes up to `end`.
+    #[cold]
+    pub(super) fn on_delivered(&mut self, index: usize, len: u32, end: u64, sent_at: Instant) {
+        self.delivered += u64::from(len);
+        let Some(&stamp) = self.stamps.get(index) else { return };
+        if self.newest.is_none_or(|newest| (newest.sent_at, newest.end) < (sent_at, end)) {
+            self.newest = Some(Newest { stamp, sent_at, end });
+        }
+    }
+
+    /// The segment with this index is lost.
+    #[cold]
+    pub(super) fn on_lost(&mut self, index: usize, len: u32) {
+        self.lost += u64::from(len);
+        let Some(stamp) = self.stamps.get(index) else { return };
+        if !self.reports_losses {
+            return;
+        }
+        self.losses.push(Lost {
+            len,
+            tx_in_flight: stamp.tx_in_flight,
+            since_sent: self.lost - stamp.lost,
+            app_limited: stamp.app_limited,
+        });
+    }
+
+    /// The lost segments that nobody has been told of.
+    pub(super) fn take_losses(&mut self) -> Vec<Lost> {
+        core::mem::take(&mut self.losses)
+    }
+
+    /// What was sent, and will be until the user has more, is less than there could be.
+    pub(super) fn limit_by_user(&mut self, in_flight: u32) {
+        self.app_limited = Some(self.delivered + u64::from(in_flight));
+    }
+
+    /// Keeps the sample's rate, unless it tells more of the user than of the path.
+    pub(super) fn keep(&mut self, sample: &RateSample) {
+        if let Some(rate) = sample.rate
+            && (!sample.app_limited || self.rate.is_none_or(|old| old < rate))
+        {
+            self.rate = Some(rate);
+        }
+    }
+
+    /// `GenerateRateSample`, when all that an acknowledgment is for was told. Nothing if nothing arrived.
+    pub(super) fn sample(&mut self, min_rtt: Duration, now: Instant) -> Option<RateSample> {
+        let Newest { stamp, sent_at, .. } = self.newest.take()?;
+        self.delivered_time = now;
+        self.first_send_time = sent_at;
+        if self.app_limited.is_some_and(|until| self.delivered > until) {
+            self.app_limited = None;
+        }
+        let interval = sent_at.since(stamp.first_send_time).max(now.since(stamp.delivered_time));
+        let volume = self.delivered - stamp.delivered;
+        // Shorter than any round trip: a segment that was sent again for nothing.
+        let rate = Rate::of(volume, interval).filter(|_| interval >= min_rtt);
+        Some(RateSample {
+            rate,
+            volume,
+            prior_delivered: stamp.delivered,
+            app_limited: stamp.app_limited,
+            tx_in_flight: stamp.tx_in_flight,
+            lost: self.lost - stamp.lost,
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! How fast segments leave: at the rate of congestion control, of the window, or that somebody has said,
+//! whichever is less. [`RateClock`] spaces them.
+//!
+//! A window that was not filled by the acknowledgments of one before is not sent at once, nor does it leave
+//! as fast as it would in slow start: after a start at a known, remembered or estimated rate, and after a
+//! pause, a round trip is paced at that rate and no faster.
+
+use super::config::{self, RecoveryConfig};
+use super::scoreboard::{FIRST, Position};
+use crate::congestion::Window;
+use crate::rate::Rate;
+use crate::rate_clock::{RateClock, Spacing};
+use crate::time::{Duration, Instant};
+
+/// There for connections that pace.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    pub(super) clock: RateClock,
+    /// The least distance of two segments, if it was chosen.
+    burst_interval: Option<Duration>,
+    /// The most that somebody wants, and what the path can do: of packets, headers included.
+    pub(super) rate_max: Rate,
+    pub(super) capacity: Rate,
+    /// Where to start, once there is a round-trip time.
+    pub(super) start: Option<Start>,
+    /// Until then no faster than that.
+    careful: Option<(Instant, Rate)>,
+    /// Until then what is lost was lost because it was too much to begin with.
+    unvalidated_until: Instant,
+}
+
+/// Where to start instead of at the initial window.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Start {
+    /// There, and no faster later.
+    At(Rate),
+    /// At half of that, which was the rate when the round trip was so long.
+    Remembered { rate: Rate, rtt: Duration },
+    /// At half of what the acknowledgments of the first flight tell.
+    Estimated(Dispersion),
+}
+
+/// What the acknowledgments of a flight that left at once tell of the bottleneck: packets come out of it as
+/// far apart as it takes for each ("packet train"; Keshav, SIGCOMM 1991; Dovrolis et al., INFOCOM 2001).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Dispersion {
+    /// When the first came.
+    since: Option<Instant>,
+    /// Bytes that were acknowledged since, and when the last were.
+    bytes: u64,
+    until: Instant,
+    /// The end of the flight.
+    end: Position,
+}
+
+/// What is known of the connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PathNow {
+    pub(super) mss: u32,
+    pub(super) cwnd: u32,
+    pub(super) overhead: u32,
+    pub(super) srtt: Duration,
+    pub(super) una: Position,
+    pub(super) nxt: Position,
+}
+
+/// The window to start with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opening {
+    pub(super) window: u64,
+    /// Slow start is over with that: nothing is to be found out.
+    pub(super) known: bool,
+}
+
+/// So many bytes leave, with so many of headers. `rate` is what congestion control says; else the window
+/// does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaving {
+    pub(super) bytes: u32,
+    pub(super) overhead: u32,
+    pub(super) rate: Option<Rate>,
+}
+
+impl Dispersion {
+    /// Fewer bytes than in so many segments tell nothing.
+    const SEGMENTS_MIN: u64 = 4;
+    /// Whoever has sent less than an initial window may still be in its first flight.
+    const FLIGHT: u64 = 10;
+
+    /// So many bytes arrived, as was heard at `now`. Says the rate when the flight is over: `SND.UNA` has
+    /// reached its end, which was `SND.NXT` in the beginning.
+    fn on_arrival(&mut self, bytes: u32, path: &PathNow, now: Instant) -> Option<(u64, Duration)> {
+        match self.since {
+            None => *self = Self { since: Some(now), bytes: 0, until: now, end: path.nxt },
+            Some(_) => {
+                self.bytes += u64::from(bytes);
+                self.until = now;
+            }
+        }
+        (path.una >= self.end).then(|| (self.bytes, self.until.since(self.since.unwrap_or(now))))
+    }
+}
+
+impl Pacing {
+    /// While the window is well below `ssthresh`, twice the rate, because it doubles with every round trip;
+    /// in per cent, as in Linux.
+    const GAIN_SLOW_START: u64 = 200;
+    /// Above it enough more that pacing is never what limits.
+    const GAIN_AVOIDANCE: u64 = 120;
+    /// What a late sender may make up for, unless an eighth of the round trip is less.
+    const CREDIT_MAX: Duration = Duration::from_millis(1);
+    /// The least distance of two segments is a quarter of that at the rate. The paper's 12 us, the time of a
+    /// packet on its link, were between a third and a fifth of its targets.
+    const BURST: u32 = 4;
+    /// Events of timers are no closer together than this (it is the shortest period of the paper). Where
+    /// segments would have to be, some leave at one event.
+    const EVENT_MIN: Duration = Duration::from_micros(10);
+
+    /// If connections with this configuration pace, or the algorithm does.
+    pub(super) fn new(config: &RecoveryConfig, model: bool) -> Option<Box<Self>> {
+        let chosen = config.rate_max.is_some() || config.start != config::Start::SlowStart;
+        (config.pacing || model || chosen).then(|| Box::new(Self::of(config)))
+    }
+
+    /// Whatever the configuration says of whether to.
+    pub(super) fn of(config: &RecoveryConfig) -> Self {
+        let (start, capacity) = match config.start {
+            config::Start::SlowStart | config::Start::Remembered => (None, Rate::UNLIMITED),
+            config::Start::At(rate) => (Some(Start::At(rate)), rate),
+            config::Start::Estimated => (Some(Start::Estimated(Dispersion::default())), Rate::UNLIMITED),
+        };
+        Self {
+            clock: RateClock::new(),
+            burst_interval: config.burst_interval,
+            rate_max: config.rate_max.unwrap_or(Rate::UNLIMITED),
+            capacity,
+            start,
+            careful: None,
+            unvalidated_until: Instant::ZERO,
+        }
+    }
+
+    /// Something left. Without a round-trip time nobody knows how fast, and the first flight leaves at once,
+    /// unless a rate was said.
+    pub(super) fn on_sent(&mut self, left: Leaving, window: &Window, srtt: Option<u64>, now: Instant) {
+        if matches!(self.start, Some(Start::Estimated(Dispersion { since: None, .. }))) {
+            // The bottleneck is to space it.
+            return;
+        }
+        let Leaving { bytes, overhead, rate } = left;
+        let by_rate = rate.map(|rate| rate.time_for(bytes));
+        let by_window = || srtt.map(|srtt| self.time_by_window(bytes, window, srtt, now));
+        let most = self.rate_max.min(self.capacity);
+        let said = (most != Rate::UNLIMITED).then(|| most.time_for(bytes.saturating_add(overhead)));
+        let Some(target) = by_rate.or_else(by_window).max(said) else { return };
+        let minimum = self.burst_interval.unwrap_or_else(|| Self::least_distance(target));
+        let credit = srtt.map_or(Self::CREDIT_MAX, |srtt| Duration::from_nanos(srtt / 8));
+        let spacing = Spacing { target, minimum, credit: credit.min(Self::CREDIT_MAX) };
+        self.clock.on_sent(spacing, now);
+    }
+
+    fn least_distance(target: Duration) -> Duration {
+        if target < Self::EVENT_MIN * 2 {
+            return Duration::ZERO;
+        }
+        (target / Self::BURST).max(Self::EVENT_MIN)
+    }
+
+    /// How long so many bytes take if a window takes a round trip.
+    fn time_by_window(&self, bytes: u32, window: &Window, srtt: u64, now: Instant) -> Duration {
+        let careful = self.careful.filter(|(until, _)| now < *until);
+        let gain =
+            if window.cwnd < window.ssthresh / 2 { Self::GAIN_SLOW_START } else { Self::GAIN_AVOIDANCE };
+        let window = u64::from(window.cwnd.max(1)) * gain;
+        let time = Duration::from_nanos(srtt.saturating_mul(u64::from(bytes)).saturating_mul(100) / window);
+        careful.map_or(time, |(_, rate)| time.max(rate.time_for(bytes)))
+    }
+
+    /// For a round trip no faster than that.
+    pub(super) fn be_careful(&mut self, rate: Rate, srtt: Duration, now: Instant) {
+        self.careful = Some((now + srtt, rate));
+    }
+
+    /// Where to start, if it is to be elsewhere than slow start does, and it is known where by now. Told
+    /// once.
+    pub(super) fn take_start(&mut self, path: &PathNow, delivered: u32, now: Instant) -> Option<Opening> {
+        match self.start? {
+            Start::At(rate) => {
+                self.start = None;
+                // Of packets with headers.
+                let packet = u64::from(path.mss.saturating_add(path.overhead)).max(1);
+                let packets = rate.bytes_in(path.srtt) / packet;
+                // Twice what the path holds, so that the clock, not the window, is the limit, however many
+                // segments an acknowledgment is for. (It is BBR's gain, for the same reason.)
+                let window = packets.saturating_mul(2).saturating_add(2).saturating_mul(u64::from(path.mss));
+                Some(Opening { window, known: true })
+            }
+            Start::Remembered { rate, rtt } => {
+                self.start = None;
+                // Careful Resume, 3.2: another round trip is another path.
+                let same = path.srtt >= rtt / 2 && path.srtt <= rtt.saturating_mul(10);
+                if same { self.jump(rate, rtt, path, now) } else { None }
+            }
+            Start::Estimated(_) if path.una <= FIRST => None,
+            Start::Estimated(mut dispersion) => {
+                let told = dispersion.on_arrival(delivered, path, now);
+                let Some((bytes, time)) = told else {
+                    self.start = Some(Start::Estimated(dispersion));
+                    return None;
+                };
+                let enough = bytes >= Dispersion::SEGMENTS_MIN * u64::from(path.mss);
+                // A few segments tell nothing, and so few may leave at once again.
+                let early = path.una < FIRST + Dispersion::FLIGHT * u64::from(path.mss);
+                self.start = (!enough && early).then(|| Start::Estimated(Dispersion::default()));
+                let rate = Rate::of(bytes, time).filter(|_| enough)?;
+                self.jump(rate, path.srtt, path, now)
+            }
+        }
+    }
+
+    /// At half of that rate, which was when the round trip was `rtt`; with care. Not if slow start has as
+    /// much: a connection that had little to say has shown no rate.
+    fn jump(&mut self, rate: Rate, rtt: Duration, path: &PathNow, now: Instant) -> Option<Opening> {
+        // Careful Resume, 4.3: half of what was.
+        let half = rate.percent(50);
+        let window = half.bytes_in(rtt.min(path.srtt));
+        if window <= u64::from(path.cwnd) {
+            return None;
+        }
+        self.be_careful(half, path.srtt, now);
+        // What is lost of it is known a round trip after the last of it has left.
+        self.unvalidated_until = now + path.srtt.saturating_mul(2);
+        Some(Opening { window, known: false })
+    }
+
+    /// What was lost now was lost of a window nobody had tried.
+    pub(super) fn is_unvalidated(&self, now: Instant) -> bool {
+        now < self.unvalidated_until
+    }
+}
